@@ -139,13 +139,13 @@ async fn a_bad_line_is_answered_and_the_next_one_read() {
         r#"{"id":8,"op":"tool_definition"}"#,
     ])
     .await;
-    let told: Vec<Value> = answers
+    let reported: Vec<Value> = answers
         .iter()
         .map(|answer| json!([answer["id"], answer["error"]["code"]]))
         .collect();
     let bad = |id: Value| json!([id, "BAD_LINE"]);
     assert_eq!(
-        told,
+        reported,
         [
             bad(json!(null)),
             bad(json!(null)),
@@ -256,7 +256,7 @@ async fn an_unset_secret_fails_the_calls_that_need_it_and_no_others() {
     }
     drop(child.stdin.take());
     let ended = end(child).await;
-    let mut told: Vec<String> = ended
+    let mut reported: Vec<String> = ended
         .stdout
         .lines()
         .map(|line| {
@@ -265,9 +265,9 @@ async fn an_unset_secret_fails_the_calls_that_need_it_and_no_others() {
             format!("{} {}", answer["id"], result["error"]["reason"])
         })
         .collect();
-    told.sort();
+    reported.sort();
     assert_eq!(
-        told,
+        reported,
         [
             r#""desk" null"#,
             r#""locked" "credential_unresolved""#,
@@ -292,7 +292,7 @@ async fn an_unset_secret_where_none_may_be_is_refused_with_its_variable() {
 }
 
 #[tokio::test]
-async fn an_unset_secret_is_told_at_once_when_asked_to() {
+async fn an_unset_secret_is_reported_at_once_when_asked_to() {
     let token = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
     let target = json!({"alias": "a", "baseUrl": "http://127.0.0.1:1", "auth": {"type": "bearer", "token": token}});
     let init = json!({"id": 1, "op": "init", "config": {"targets": [target]}});
@@ -316,11 +316,11 @@ async fn an_unknown_field_of_an_operation_is_named() {
         r#"{"id":2,"op":"execute","request":{},"timeout":1}"#,
     ])
     .await;
-    let told = answers
+    let reported = answers
         .iter()
         .map(|answer| answer["error"]["message"].as_str().unwrap());
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        reported.collect::<Vec<_>>(),
         [
             "`init` does not take `confg`",
             "`execute` does not take `timeout`"
@@ -356,7 +356,7 @@ async fn a_call_whose_task_failed_is_a_good_call() {
 }
 
 #[tokio::test]
-async fn a_secret_from_the_environment_reaches_the_peer_and_nobody_else() {
+async fn a_secret_from_the_environment_reaches_the_peer_and_no_client_else() {
     let peers = answering_peer().await;
     let token = json!({"source": "env", "provider": "default", "id": "REMOTE_AGENT_TEST_TOKEN"});
     let auth = json!({"type": "bearer", "token": token});

@@ -65,7 +65,7 @@ async fn the_counts_are_the_last_line() {
 }
 
 #[tokio::test]
-async fn a_case_that_fails_is_told_with_its_reason_and_ends_with_one() {
+async fn a_case_that_fails_is_reported_with_its_reason_and_ends_with_one() {
     let cases = Cases::new(
         "one-fails",
         &[("good", lists("good", true)), ("bad", lists("bad", false))],
@@ -115,7 +115,7 @@ async fn a_program_that_ends_or_answers_nonsense_fails_its_cases() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_start_is_told_once() {
+async fn a_program_that_cannot_start_is_reported_once() {
     let cases = Cases::new(
         "no-start",
         &[("a", lists("a", true)), ("b", lists("b", true))],
@@ -123,8 +123,8 @@ async fn a_program_that_cannot_start_is_told_once() {
     let ended = conformance(&["--fixtures", cases.path(), "--", "/no/such/program"]).await;
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
     assert_eq!(ended.stdout, "");
-    let told = "`/no/such/program` cannot be started";
-    assert_eq!(ended.stderr.matches(told).count(), 1, "{ended:?}");
+    let reported = "`/no/such/program` cannot be started";
+    assert_eq!(ended.stderr.matches(reported).count(), 1, "{ended:?}");
 }
 
 #[tokio::test]

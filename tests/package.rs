@@ -197,7 +197,7 @@ fn a_library_that_is_not_there_is_named() {
     );
 }
 
-/// OpenClaw writes defaults of the top level into the settings, after which nobody can tell whether there were any; the rest is the schema itself.
+/// OpenClaw writes defaults of the top level into the settings, so the rest of the schema is compared without them.
 #[test]
 fn settings_of_the_manifest_are_those_of_the_library() {
     let mut schema = json(&Path::new(SOURCE).join("schema/config.schema.json"));

@@ -28,7 +28,7 @@ type Socket = WebSocketStream<TcpStream>;
 /// What is to be done.
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
-    /// Messages go to agents, who answer. Without it, whoever sends gets its own back.
+    /// Whether messages go to agents, which reply. Otherwise each sender gets its own message back.
     pub(crate) routed: bool,
     pub(crate) agents: usize,
     pub(crate) senders: usize,

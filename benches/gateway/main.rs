@@ -6,7 +6,8 @@
 //!
 //!     cargo bench --bench gateway -- entries           how fast session entries are kept, alone
 //!
-//! Servers run in processes of their own, so that their memory can be told from the clients'. Both use the same two processors.
+//! Servers run in processes of their own, so that their memory is measured apart from that of the clients. Both use the
+//! same two processors.
 
 #![allow(
     clippy::unwrap_used,

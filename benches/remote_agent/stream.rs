@@ -54,16 +54,16 @@ async fn follow(tool: &ToolBox, (peer, events): (&str, usize)) -> f64 {
         "action": "send", "target_alias": peer, "follow_updates": true,
         "parts": [{"kind": "text", "text": "Go on"}],
     });
-    let told = Arc::new(AtomicUsize::new(0));
-    let tell = Arc::clone(&told);
+    let delivered = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&delivered);
     let updates = updates_to(move |_| {
-        tell.fetch_add(1, Ordering::Relaxed);
+        count.fetch_add(1, Ordering::Relaxed);
     });
     let start = Instant::now();
     let call = tool.execute(request.to_string().into(), RNone, RSome(updates));
     let envelope = call.future.await;
     let seconds = start.elapsed().as_secs_f64();
     assert!(envelope.starts_with(r#"{"ok":true"#), "{envelope}");
-    assert_eq!(told.load(Ordering::Relaxed), events);
+    assert_eq!(delivered.load(Ordering::Relaxed), events);
     seconds
 }

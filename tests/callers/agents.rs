@@ -20,7 +20,7 @@ fn clerk() -> Value {
     json!({"agent_id": "clerk"})
 }
 
-/// Everybody who is not `clerk`, and one whose host is not understood.
+/// Callers other than `clerk`, and one with an invalid context.
 fn others() -> [Value; 5] {
     [
         json!({"agent_id": "Clerk"}),
@@ -39,7 +39,7 @@ async fn an_agent_that_is_allowed_may_use_a_target() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_allowed_is_refused_before_any_socket() {
+async fn forbidden_caller_is_refused_before_any_socket() {
     let peers = desk().await;
     let rig = rig(&peers, &json!({}));
     for caller in others() {
@@ -77,7 +77,7 @@ async fn a_target_is_listed_for_those_who_may_use_it() {
 }
 
 #[tokio::test]
-async fn what_another_agent_was_told_opens_nothing() {
+async fn what_another_agent_was_reported_opens_nothing() {
     let peers = desk().await;
     let rig = rig(
         &peers,
@@ -142,7 +142,7 @@ async fn another_spelling_of_its_address_is_no_way_around() {
 }
 
 #[tokio::test]
-async fn a_target_that_names_no_agents_is_for_everybody() {
+async fn target_without_agents_is_for_all_callers() {
     let peers = desk().await;
     for caller in others() {
         let envelope = call(&Rig::at(&peers), &caller, &send()).await;

@@ -62,7 +62,7 @@ async fn a_call_leaves_one_line_that_says_who_called_whom_and_what_came_of_it() 
 }
 
 #[tokio::test]
-async fn a_task_is_told_by_its_ids_and_its_last_state_however_it_is_heard_of() {
+async fn a_task_is_reported_by_its_ids_and_its_last_state_however_it_is_received_of() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     call(&rig, &caller(), &stream()).await;
@@ -107,7 +107,7 @@ async fn nothing_that_is_said_and_no_secret_is_written() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_is_told_by_its_reason() {
+async fn a_call_that_fails_is_reported_by_its_reason() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     let request =
@@ -123,7 +123,7 @@ async fn a_call_that_fails_is_told_by_its_reason() {
     };
     soon(rig.plugin.start(job)).await;
     let all = lines(&rig, &folder);
-    let told: Vec<_> = all
+    let reported: Vec<_> = all
         .iter()
         .map(|line| {
             (
@@ -133,7 +133,7 @@ async fn a_call_that_fails_is_told_by_its_reason() {
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("status", "unknown_handle"),
             ("send", "invalid_request"),
@@ -143,7 +143,7 @@ async fn a_call_that_fails_is_told_by_its_reason() {
 }
 
 #[tokio::test]
-async fn a_call_that_may_not_be_made_is_told_with_its_target() {
+async fn a_call_that_may_not_be_made_is_reported_with_its_target() {
     let (peers, folder) = (desk().await, Folder::new());
     let audit = json!({"enabled": true, "path": folder.path().join("audit.jsonl")});
     let target = |alias: &str, agents: Value| json!({"alias": alias, "baseUrl": peers.origin("main"), "allowedAgents": agents});
@@ -160,12 +160,12 @@ async fn a_call_that_may_not_be_made_is_told_with_its_target() {
         call(&rig, &caller, &request).await;
     }
     let all = lines(&rig, &folder);
-    let told: Vec<_> = all
+    let reported: Vec<_> = all
         .iter()
         .map(|line| json!([line["target"], line["outcome"]]))
         .collect();
     assert_eq!(
-        json!(told),
+        json!(reported),
         json!([
             ["clerks", "delegation_too_deep"],
             ["others", "agent_not_allowed"]
@@ -174,7 +174,7 @@ async fn a_call_that_may_not_be_made_is_told_with_its_target() {
 }
 
 #[tokio::test]
-async fn looking_at_the_targets_is_told_too() {
+async fn looking_at_the_targets_is_reported_too() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     call(&rig, &caller(), &json!({"action": "list_targets"})).await;
@@ -192,7 +192,7 @@ async fn silent() -> Peers {
 }
 
 #[tokio::test]
-async fn a_call_that_its_caller_ends_is_told_with_what_had_been_sent() {
+async fn a_call_that_its_caller_ends_is_reported_with_what_had_been_sent() {
     let (peers, folder) = (silent().await, Folder::new());
     let rig = rig(&peers, &folder);
     let cancel = CancellationToken::new();
@@ -206,7 +206,7 @@ async fn a_call_that_its_caller_ends_is_told_with_what_had_been_sent() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_with_the_instance_is_told_too() {
+async fn a_call_that_ends_with_the_instance_is_reported_too() {
     let (peers, folder) = (silent().await, Folder::new());
     let rig = rig(&peers, &folder);
     let running = tokio::spawn(rig.begin(&send(), &CancellationToken::new(), |_| ()));
@@ -239,9 +239,12 @@ async fn a_log_that_cannot_be_written_fails_no_call() {
         assert_eq!(call(&rig, &caller(), &send()).await["ok"], true);
     }
     rig.plugin.close();
-    let told = rig.log.lines();
-    let errors: Vec<_> = told.iter().filter(|(level, _)| level == "error").collect();
-    assert_eq!(errors.len(), 1, "{told:?}");
+    let reported = rig.log.lines();
+    let errors: Vec<_> = reported
+        .iter()
+        .filter(|(level, _)| level == "error")
+        .collect();
+    assert_eq!(errors.len(), 1, "{reported:?}");
     assert!(errors[0].1.contains("audit.jsonl"), "{errors:?}");
 }
 

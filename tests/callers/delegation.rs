@@ -27,7 +27,7 @@ fn said(peers: &Peers) -> Value {
 }
 
 #[tokio::test]
-async fn a_message_of_nobodys_behalf_begins_a_row_of_its_own() {
+async fn undelegated_message_starts_a_chain() {
     let peers = desk().await;
     let rig = rig(&peers, 4);
     let mut names = Vec::new();
@@ -164,7 +164,7 @@ async fn what_comes_with_the_call_counts_before_the_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_fails_no_call_and_is_told_of() {
+async fn a_file_that_cannot_be_used_fails_no_call_and_is_reported_of() {
     let peers = desk().await;
     let state = Folder::new();
     let file = DelegationFile::of_host(state.path());
@@ -175,9 +175,9 @@ async fn a_file_that_cannot_be_used_fails_no_call_and_is_told_of() {
     let envelope = call(&rig, &caller, &send()).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
     assert_eq!(said(&peers)["hop"], 1);
-    let told = rig.log.lines();
-    let warned = told
+    let reported = rig.log.lines();
+    let warned = reported
         .iter()
         .filter(|(level, line)| level == "warn" && line.contains("delegations.json"));
-    assert_eq!(warned.count(), 1, "{told:?}");
+    assert_eq!(warned.count(), 1, "{reported:?}");
 }

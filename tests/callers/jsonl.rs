@@ -60,7 +60,7 @@ async fn on_behalf_of(config: &Value, caller: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_caller_that_cannot_be_read_is_refused_and_not_taken_for_nobody() {
+async fn unreadable_caller_is_refused() {
     let bad = json!({"chain": {"hop": "x"}}).to_string();
     let request = r#"{"action":"list_targets"}"#;
     let call = command(&["call", "--caller", &bad, request], "").await;

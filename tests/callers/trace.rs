@@ -68,7 +68,7 @@ async fn a_request_for_a_card_belongs_to_no_trace() {
     assert!(!cards[0].headers.contains_key("traceparent"));
 }
 
-/// The spans that the log was told of, oldest first.
+/// The spans in the log, oldest first.
 fn spans(rig: &Rig) -> Vec<String> {
     let lines = rig.log.lines().into_iter();
     let spans = lines.filter(|(_, line)| line.starts_with("span "));
@@ -78,25 +78,25 @@ fn spans(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_log_is_told_of_a_call_and_its_exchanges_and_of_nothing_that_is_said() {
+async fn the_log_is_reported_a_call_and_its_exchanges_and_of_nothing_that_is_said() {
     let peers = desk().await;
     let rig = Rig::at(&peers);
     let mut request = send();
     request["parts"][0]["text"] = json!("hush-hush");
     let envelope = call(&rig, &json!({"traceparent": GIVEN}), &request).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
-    let told = spans(&rig);
-    assert_eq!(told.len(), 2, "{told:?}");
+    let reported = spans(&rig);
+    assert_eq!(reported.len(), 2, "{reported:?}");
     let trace = "trace_id=0af7651916cd43dd8448eb211c80319c";
     let exchange = format!("{trace} transport=JSONRPC");
     assert!(
-        told[0].starts_with("debug span peer.send: ") && told[0].ends_with(&exchange),
-        "{told:?}"
+        reported[0].starts_with("debug span peer.send: ") && reported[0].ends_with(&exchange),
+        "{reported:?}"
     );
     let whole = format!("{trace} action=send target=main outcome=ok");
     assert!(
-        told[1].starts_with("debug span call: ") && told[1].ends_with(&whole),
-        "{told:?}"
+        reported[1].starts_with("debug span call: ") && reported[1].ends_with(&whole),
+        "{reported:?}"
     );
     let all = format!("{:?}", rig.log.lines());
     assert!(!all.contains("hush-hush") && !all.contains("pong"), "{all}");
@@ -108,7 +108,10 @@ async fn the_span_of_a_call_that_fails_says_why() {
     let rig = Rig::at(&peers);
     let request: Value = json!({"action": "status", "target_alias": "main"});
     call(&rig, &json!({}), &request).await;
-    let told = spans(&rig);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].ends_with("outcome=invalid_request"), "{told:?}");
+    let reported = spans(&rig);
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(
+        reported[0].ends_with("outcome=invalid_request"),
+        "{reported:?}"
+    );
 }

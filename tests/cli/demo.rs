@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cli::{process::end, support::*};
 
 #[tokio::test]
-async fn the_demo_goes_as_told_and_leaves_nothing_behind() {
+async fn the_demo_goes_as_reported_and_leaves_nothing_behind() {
     let temporary = scratch("demo");
     let child = command(&["demo"]).env("TMPDIR", &temporary).spawn();
     let ended = end(child.unwrap()).await;
@@ -35,7 +35,7 @@ async fn the_demo_goes_as_told_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn the_demo_is_coloured_when_told_to() {
+async fn the_demo_is_coloured_when_reported_to() {
     let child = command(&["demo", "--color", "always"])
         .env("NO_COLOR", "1")
         .spawn();
@@ -61,8 +61,8 @@ async fn the_demo_prints_its_envelopes_alone() {
     assert_eq!(refused, ["EXPIRED_TASK_HANDLE", "VALIDATION_ERROR"]);
     assert_eq!(envelopes.len(), 20);
     let says = |pointer: &str, value: &str| {
-        let told = |envelope: &&Value| envelope.pointer(pointer).is_some_and(|at| at == value);
-        envelopes.iter().filter(told).count()
+        let reported = |envelope: &&Value| envelope.pointer(pointer).is_some_and(|at| at == value);
+        envelopes.iter().filter(reported).count()
     };
     assert!(
         says("/summary/protocol_version", "1.0") > 0,
@@ -101,7 +101,7 @@ async fn an_interrupted_demo_ends_at_once_and_cleans_up() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_demo_that_nobody_reads_ends() {
+async fn a_demo_that_no_client_reads_ends() {
     let mut child = command(&["demo"]).spawn().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(

@@ -54,8 +54,8 @@ async fn the_filter_has_such_agents_too() {
 }
 
 #[tokio::test]
-async fn what_such_a_gateway_cannot_do_is_told_with_what_can() {
-    for (args, told) in [
+async fn what_such_a_gateway_cannot_do_is_reported_with_what_can() {
+    for (args, reported) in [
         (
             &["status", "--gateway", "embedded", "--task", "t"][..],
             "start `remote-agent gateway`",
@@ -87,7 +87,7 @@ async fn what_such_a_gateway_cannot_do_is_told_with_what_can() {
     ] {
         let ended = run(args).await;
         exits(&ended, 2);
-        has(&ended.stderr, &[told]);
+        has(&ended.stderr, &[reported]);
     }
     let ended = run(&with(&["send"], &[], &["--target", "alpha", "hi"])).await;
     exits(&ended, 3);

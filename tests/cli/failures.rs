@@ -18,7 +18,7 @@ async fn what_the_peer_says_against_it_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_wrong_command_line_is_told_with_what_is_wrong() {
+async fn a_wrong_command_line_is_reported_with_what_is_wrong() {
     let directory = scratch("usage");
     let file = |name: &str, text: &str| {
         let file = directory.join(name);
@@ -53,7 +53,7 @@ async fn a_wrong_command_line_is_told_with_what_is_wrong() {
         "from_file.json",
         r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example","default":true,"auth":{"type":"bearer","token":{"source":"file","id":"/x"}}}]}"#,
     );
-    for (args, told) in [
+    for (args, reported) in [
         (
             &["send", "--config", two, "hi"][..],
             "`--target ALIAS` (`desk`, `shop`)",
@@ -128,7 +128,7 @@ async fn a_wrong_command_line_is_told_with_what_is_wrong() {
     ] {
         let ended = run(args).await;
         exits(&ended, 2);
-        has(&ended.stderr, &[told]);
+        has(&ended.stderr, &[reported]);
         let advice = ended.stderr.matches("remote-agent send --save").count();
         assert!(advice <= 1, "{args:?} {ended:?}");
         assert_eq!(ended.stdout, "", "{args:?}");
@@ -204,7 +204,7 @@ async fn a_peer_that_says_nothing_runs_out_of_time() {
 }
 
 #[tokio::test]
-async fn what_was_heard_before_the_time_ran_out_is_told_once() {
+async fn what_was_received_before_the_time_ran_out_is_reported_once() {
     let events = results([status("working", "Reading the log.")]);
     let peers = desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
     let ended = ask(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
@@ -270,7 +270,7 @@ async fn a_list_without_a_single_card_fails_by_the_reason() {
 }
 
 #[tokio::test]
-async fn a_page_instead_of_a_card_is_told_with_its_kind_and_size() {
+async fn a_page_instead_of_a_card_is_reported_with_its_kind_and_size() {
     let page = json!({"status": 200, "headers": {"content-type": "text/html"}, "body": "<html>"});
     let peers = peer(json!({"routes": {"GET /.well-known/agent-card.json": page}})).await;
     let ended = ask(&peers, "send", &["hi"]).await;

@@ -68,7 +68,7 @@ impl Drop for Running {
 async fn a_newcomer_sees_a_triad_decide() {
     let folder = scratch("gateway-triad");
     let (_gateway, url) = Running::gateway(&folder, &[]);
-    // In this order, or two who approve would at times decide before the third is heard.
+    // In this order: two approvals could decide before the third vote arrives.
     let vote =
         |name, vote, after| Running::agent(&url, name, &["--vote", vote, "--delay-ms", after]);
     let mut triad = [
@@ -112,13 +112,13 @@ async fn an_agent_answers_and_comes_back_when_it_is_restarted() {
     coder.until("connected");
     let ended = run(&send).await;
     assert_eq!(ended.stdout, "I read: hello\n");
-    let ended = run(&["gateway", "agents", "restart", "nobody", "--url", &url]).await;
+    let ended = run(&["gateway", "agents", "restart", "unknown", "--url", &url]).await;
     exits(&ended, 1);
     has(&ended.stderr, &["3001 AGENT_NOT_FOUND"]);
 }
 
 #[tokio::test]
-async fn who_is_there_is_told_by_the_gateway_and_without_one_by_the_configuration() {
+async fn who_is_there_is_reported_by_the_gateway_and_without_one_by_the_configuration() {
     let folder = scratch("gateway-agents");
     let (gateway, url) = Running::gateway(&folder, &[]);
     let _alpha = Running::agent(&url, "alpha", &[]);
@@ -129,13 +129,13 @@ async fn who_is_there_is_told_by_the_gateway_and_without_one_by_the_configuratio
     exits(&away, 1);
     let deep = run(&["gateway", "status", "--deep", "--json", "--url", &url]).await;
     exits(&deep, 0);
-    let told = &lines(&deep)[0];
+    let reported = &lines(&deep)[0];
     assert_eq!(
-        (&told["dialect"], &told["protocolVersion"]),
+        (&reported["dialect"], &reported["protocolVersion"]),
         (&"a2a-v1".into(), &"1.0.0".into())
     );
-    assert_eq!(told["agents"].as_array().unwrap().len(), 12);
-    assert!(told["roundTripMs"].as_f64().is_some());
+    assert_eq!(reported["agents"].as_array().unwrap().len(), 12);
+    assert!(reported["roundTripMs"].as_f64().is_some());
     drop(gateway);
     let listed = run(&["gateway", "agents", "list", "--url", &url, "--json"]).await;
     exits(&listed, 0);
@@ -158,8 +158,8 @@ async fn an_agent_that_is_created_is_in_the_configuration_and_known_from_the_nex
     exits(&twice, 2);
     has(&twice.stderr, &["exists already"]);
     let config = ["gateway", "agents", "config", "reviewer", "get", "--json"];
-    let told = run(&[&config[..], &files].concat()).await;
-    assert_eq!(lines(&told)[0]["role"], "Reviewer");
+    let reported = run(&[&config[..], &files].concat()).await;
+    assert_eq!(lines(&reported)[0]["role"], "Reviewer");
     assert!(folder.join("agents/reviewer").is_dir());
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
@@ -243,8 +243,8 @@ async fn gateway_with_other_state_directory_changes_nothing() {
 }
 
 #[tokio::test]
-async fn other_gateways_are_told_by_their_names() {
-    for (profile, told) in [
+async fn other_gateways_are_reported_by_their_names() {
+    for (profile, reported) in [
         ("openclaw", "OpenClaw's own gateway"),
         ("heretek-js", "JavaScript gateway"),
     ] {
@@ -256,12 +256,12 @@ async fn other_gateways_are_told_by_their_names() {
         }
         let ended = run(&["gateway", "status", "--url", &url]).await;
         exits(&ended, 3);
-        has(&ended.stderr, &[told]);
+        has(&ended.stderr, &[reported]);
     }
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_told_with_who_has_it() {
+async fn a_port_that_is_taken_is_reported_with_who_has_it() {
     let folder = scratch("gateway-port");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let port = url.rsplit_once(':').unwrap().1;
@@ -280,7 +280,7 @@ async fn a_port_that_is_taken_is_told_with_who_has_it() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_gateway_that_is_interrupted_takes_leave() {
+async fn a_gateway_that_is_interrupted_disconnects() {
     let folder = scratch("gateway-leave");
     let (mut gateway, url) = Running::gateway(&folder, &[]);
     let mut alpha = Running::agent(&url, "alpha", &[]);
@@ -321,7 +321,7 @@ async fn a_configuration_and_envelopes_are_checked_with_their_places() {
 }
 
 #[tokio::test]
-async fn lines_are_translated_one_by_one_and_what_cannot_be_is_told_with_its_line() {
+async fn lines_are_translated_one_by_one_and_what_cannot_be_is_reported_with_its_line() {
     use std::io::Write as _;
     let mut child = command(&["translate", "--from", "fipa", "--to", "a2a-v1"]);
     let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
@@ -339,13 +339,13 @@ async fn lines_are_translated_one_by_one_and_what_cannot_be_is_told_with_its_lin
         .unwrap();
     let ended = end(child).await;
     exits(&ended, 1);
-    let told = lines(&ended);
-    let kinds: Vec<_> = told
+    let reported = lines(&ended);
+    let kinds: Vec<_> = reported
         .iter()
         .map(|line| line["type"].as_str().unwrap())
         .collect();
     assert_eq!(kinds, ["proposal", "vote"]);
-    assert_eq!(told[1]["content"]["vote"], "approve");
+    assert_eq!(reported[1]["content"]["vote"], "approve");
     has(
         &ended.stderr,
         &["line 2: 2001 INVALID_JSON", "1 line was not translated"],

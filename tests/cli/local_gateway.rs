@@ -179,7 +179,7 @@ async fn an_agent_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_away_is_told_once_whoever_is_behind_it() {
+async fn unreachable_gateway_is_reported_once() {
     let config = scratch("gateway-away").join("config.json");
     let settings = json!({"gateway": {"enabled": true, "url": "ws://127.0.0.1:1", "agents": ["alpha", "beta"]}});
     fs::write(&config, settings.to_string()).unwrap();
@@ -203,8 +203,8 @@ async fn a_gateway_that_is_away_is_told_once_whoever_is_behind_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_address_or_no_agent_is_told_with_what_is_right() {
-    for (args, told) in [
+async fn a_wrong_address_or_no_agent_is_reported_with_what_is_right() {
+    for (args, reported) in [
         (
             &["targets", "--gateway", "http://127.0.0.1:18789"][..],
             "try `ws://127.0.0.1:18789`",
@@ -234,6 +234,6 @@ async fn a_wrong_address_or_no_agent_is_told_with_what_is_right() {
     ] {
         let ended = run(args).await;
         exits(&ended, 2);
-        has(&ended.stderr, &[told]);
+        has(&ended.stderr, &[reported]);
     }
 }

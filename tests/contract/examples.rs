@@ -1,4 +1,4 @@
-//! The contract's examples: what a request looks like, what the agent hears of it, and what comes back.
+//! The examples of the contract: the request, the request on the wire, and the result.
 //!
 //! `examples.json` holds the long ones. In it `https://desk.example` stands for the agent, `{{handle}}` for the task's handle and `CONTINUATION`
 //! for the continuation that an earlier result gave.
@@ -67,7 +67,7 @@ impl Desk {
     }
 
     /// The parameters of the last JSON-RPC request that the agent received.
-    fn heard(&self) -> Value {
+    fn received(&self) -> Value {
         let log = self.peers.log("desk");
         let last = log.iter().rev().find_map(|request| request.body.clone());
         last.unwrap()["params"].take()
@@ -143,7 +143,7 @@ fn sse(events: &[Value]) -> Value {
     json!({"sse": items})
 }
 
-/// Sends an example's request to an agent that answers as the example says, and compares what it heard and what came back.
+/// Sends the request of an example to a scripted agent, and compares the request on the wire and the result.
 async fn plays(name: &str) -> Desk {
     let example = example(name);
     let answer = match &example["streams"] {
@@ -156,7 +156,7 @@ async fn plays(name: &str) -> Desk {
     let expected = with(&example["result"], "{{handle}}", handle.unwrap_or("none"));
     shows(&result, &desk.here(&expected));
     if example["sent"].is_object() {
-        shows(&desk.heard(), &example["sent"]);
+        shows(&desk.received(), &example["sent"]);
     }
     desk
 }
@@ -229,7 +229,7 @@ async fn a_message_in_place_of_a_required_task_is_an_error_that_shows_it() {
 #[tokio::test]
 async fn related_work_refers_to_tasks_without_continuing_them() {
     let desk = plays("related_work").await;
-    assert_eq!(desk.heard()["message"].get("taskId"), None);
+    assert_eq!(desk.received()["message"].get("taskId"), None);
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn the_default_target_is_followed_to_the_end() {
 #[tokio::test]
 async fn a_conversation_goes_on_without_a_task() {
     let desk = plays("new_task_in_a_conversation").await;
-    assert_eq!(desk.heard()["message"].get("taskId"), None);
+    assert_eq!(desk.received()["message"].get("taskId"), None);
 }
 
 /// A desk where a task waits for input, and the continuation that its caller keeps.
@@ -266,7 +266,7 @@ async fn answers(desk: &Desk, continuation: &Value) {
     let went_on = desk.continuation(&request).await;
     assert_eq!(went_on["task"]["status"], "completed", "{went_on}");
     let ids = json!({"message": {"taskId": "task-7", "contextId": "ctx-7"}});
-    shows(&desk.heard(), &ids);
+    shows(&desk.received(), &ids);
 }
 
 #[tokio::test]
@@ -300,7 +300,7 @@ async fn a_task_is_looked_at_by_its_continuation() {
     let handle = continuation["task"]["task_handle"].as_str().unwrap();
     let expected = with(&example["result"], "{{handle}}", handle);
     shows(&result, &desk.here(&expected));
-    shows(&desk.heard(), &example["sent"]);
+    shows(&desk.received(), &example["sent"]);
 }
 
 #[tokio::test]
@@ -341,8 +341,8 @@ async fn a_conversation_alone_cannot_be_watched_looked_at_or_cancelled() {
 }
 
 #[tokio::test]
-async fn a_request_for_nobody_is_refused_with_the_rule_it_breaks() {
-    let example = example("nobody_to_send_to");
+async fn a_request_for_no_client_is_refused_with_the_rule_it_breaks() {
+    let example = example("no_target");
     let plugin = InProcess::started(&json!({"enabled": true})).await;
     let result = plugin.call(&example["request"]).await;
     shows(&result, &example["result"]);
@@ -382,7 +382,7 @@ async fn an_expired_handle_in_a_continuation_falls_back_to_its_task() {
     let request = json!({"action": "status", "continuation": continuation});
     let went_on = desk.continuation(&request).await;
     assert_eq!(went_on["task"]["task_id"], "task-7");
-    assert_eq!(desk.heard()["id"], "task-7");
+    assert_eq!(desk.received()["id"], "task-7");
 }
 
 #[tokio::test]

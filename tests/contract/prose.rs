@@ -1,6 +1,6 @@
 //! The words of pages, help, errors, comments and names: plain technical English.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{fs, path::Path};
 
 use serde_json::Value;
 
@@ -22,29 +22,11 @@ const BANNED: [&str; 9] = [
     "takes leave",
 ];
 
-/// Directories that still have some. A directory without leaves the list.
-const NOT_YET: &[&str] = &[
-    "benches",
-    "crates/a2a",
-    "crates/a2a-client",
-    "crates/collective",
-    "crates/common",
-    "crates/egress",
-    "crates/gateway",
-    "crates/gateway-bridge",
-    "crates/interface",
-    "crates/openclaw-server",
-    "crates/peer",
-    "crates/testkit",
-    "fixtures",
-    "tests",
-];
-
 /// The list itself, and what is generated from sources that are checked.
 const EXEMPT: [&str; 2] = ["tests/contract/prose.rs", "docs/demo.svg"];
 
-/// Every file with words for people, with its directory in [`NOT_YET`] or the file itself.
-fn files() -> Vec<(String, String)> {
+/// Every file with words for people.
+fn files() -> Vec<String> {
     let mut all = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
@@ -64,18 +46,14 @@ fn files() -> Vec<(String, String)> {
                 .any(|kind| name.ends_with(&format!(".{kind}")))
                 && !EXEMPT.contains(&path.as_str())
             {
-                let owner = NOT_YET
-                    .iter()
-                    .find(|folder| path == **folder || path.starts_with(&format!("{folder}/")));
-                let owner = owner.map_or_else(|| path.clone(), |folder| (*folder).to_owned());
-                all.push((owner, path));
+                all.push(path);
             }
         }
     }
     all
 }
 
-/// The banned words of a text, with the number of their line. Names count: `is_told` has one.
+/// Returns the banned words of a text with their line numbers, also those in names such as `is_told`.
 fn banned(text: &str) -> Vec<(usize, &'static str)> {
     let mut found = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -103,26 +81,13 @@ fn banned_words_are_found() {
 
 #[test]
 fn text_has_no_banned_words() {
-    let mut unclean = BTreeSet::new();
     let mut wrong = Vec::new();
-    for (owner, path) in files() {
+    for path in files() {
         for (line, word) in banned(&text(&path)) {
-            if NOT_YET.contains(&owner.as_str()) {
-                unclean.insert(owner.clone());
-            } else {
-                wrong.push(format!("{path}:{line}: `{word}`"));
-            }
+            wrong.push(format!("{path}:{line}: `{word}`"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let clean: Vec<_> = NOT_YET
-        .iter()
-        .filter(|folder| !unclean.contains(**folder))
-        .collect();
-    assert!(
-        clean.is_empty(),
-        "clean now, so they leave `NOT_YET`: {clean:?}"
-    );
 }
 
 #[test]
@@ -169,7 +134,7 @@ fn descriptions_in_schemas_are_sentences() {
 #[test]
 fn citations_are_in_the_references() {
     let references = text("docs/references.md");
-    for (_, path) in files() {
+    for path in files() {
         let text = text(&path);
         for rest in text.split("RFC ").skip(1) {
             let number: String = rest.chars().take_while(char::is_ascii_digit).collect();

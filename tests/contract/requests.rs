@@ -195,11 +195,11 @@ fn verdict(envelope: &Value, action: &str, field: &str) -> String {
         return error.to_string();
     };
     let refused = json!({"property": field, "action": action});
-    let told = (
+    let reported = (
         one["keyword"].as_str().unwrap_or_default(),
         one["instancePath"].as_str().unwrap_or_default(),
     );
-    match told {
+    match reported {
         _ if error["code"] != "VALIDATION_ERROR" => error.to_string(),
         ("not", "") if one["params"] == refused => NO.to_owned(),
         ("not", place) if place == format!("/{field}") && one["params"] == refused => AT.to_owned(),
@@ -320,7 +320,7 @@ async fn a_handle_with_another_url_is_a_contradiction() {
 }
 
 /// The message, the hint and the text for models of a request that is refused.
-async fn told(request: &str) -> (String, String, String) {
+async fn reported(request: &str) -> (String, String, String) {
     let config =
         json!({"targets": [{"alias": "desk", "baseUrl": "https://desk.example", "default": true}]});
     let log = std::sync::Arc::new(common::log::Silent);
@@ -342,7 +342,7 @@ async fn told(request: &str) -> (String, String, String) {
     )
 }
 
-/// Requests with one fault, and the fault as it is told.
+/// Requests with one fault, and the expected error.
 const FAULTY: [(&str, &str); 6] = [
     ("{", "the request is not JSON"),
     ("[]", "the request must be object"),
@@ -361,7 +361,7 @@ const FAULTY: [(&str, &str); 6] = [
 #[tokio::test]
 async fn the_message_of_an_invalid_request_is_constant() {
     for (request, _) in FAULTY {
-        let (message, _, _) = told(request).await;
+        let (message, _, _) = reported(request).await;
         assert_eq!(message, "remote_agent input validation failed", "{request}");
     }
 }
@@ -369,7 +369,7 @@ async fn the_message_of_an_invalid_request_is_constant() {
 #[tokio::test]
 async fn the_hint_names_the_first_fault() {
     for (request, fault) in FAULTY {
-        let (_, hint, _) = told(request).await;
+        let (_, hint, _) = reported(request).await;
         assert!(hint.contains(fault), "{request}: {hint}");
     }
 }
@@ -377,7 +377,7 @@ async fn the_hint_names_the_first_fault() {
 #[tokio::test]
 async fn the_text_for_models_names_the_first_fault() {
     for (request, fault) in FAULTY {
-        let (_, _, text) = told(request).await;
+        let (_, _, text) = reported(request).await;
         assert!(text.contains(fault), "{request}: {text}");
     }
 }

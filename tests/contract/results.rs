@@ -108,7 +108,7 @@ fn what_is_no_result_does_not_fit() {
         for field in envelope.as_object().unwrap().keys() {
             let mut spoilt = envelope.clone();
             spoilt.as_object_mut().unwrap().remove(field);
-            // Without its phase an update is told apart by `raw` alone, which belongs to the peer.
+            // Without its phase, only `raw` distinguishes an update, and the peer controls `raw`.
             let still = field == "phase" && envelope["action"] != "watch";
             assert_eq!(
                 schema.is_valid(&spoilt),

@@ -156,7 +156,7 @@ fn the_table_of_refusals_is_the_codes() {
 
 /// Everything that a server counts stands in the table of metrics, under the name it has on the page of metrics.
 #[test]
-fn the_metrics_are_told() {
+fn the_metrics_are_reported() {
     let page = text("docs/reference/serve.md");
     let metrics = Metrics::new();
     // What has not been counted yet is not shown.

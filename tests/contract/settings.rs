@@ -1,4 +1,4 @@
-//! The settings: what `schema/config.schema.json` says, and where else it is told.
+//! The settings of `schema/config.schema.json` and their documents.
 
 use std::collections::BTreeSet;
 

@@ -110,8 +110,11 @@ fn check_audit_line(line: &Value, place: &str) {
         let types = types.map(|(name, value)| (name.clone(), std::mem::discriminant(value)));
         types.collect::<BTreeMap<_, _>>()
     };
-    let (told, written) = (fields(line), fields(&written));
-    assert!(told == written, "{place}: {told:?} instead of {written:?}");
+    let (reported, written) = (fields(line), fields(&written));
+    assert!(
+        reported == written,
+        "{place}: {reported:?} instead of {written:?}"
+    );
 }
 
 /// What examples name as files: certificates, their key, and the keys of cards.

@@ -20,7 +20,7 @@ pub(crate) struct Authority {
 
 /// Whom a server wants to know.
 pub(crate) enum Clients {
-    /// Nobody.
+    /// None.
     Any,
     /// Those with a certificate; others may come as well.
     Asked,

@@ -1,4 +1,4 @@
-//! Credentials and certificates against servers that check them, and that none of them shows in anything that is told.
+//! Credentials and certificates against servers that check them, and that no result shows them.
 
 #[cfg(feature = "real")]
 mod authorization_server;
@@ -10,5 +10,5 @@ mod oauth2;
 mod pieces;
 mod places;
 pub(crate) use crate::faults::rig;
+mod reported;
 mod tls;
-mod told;

@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::credentials::authorization_server::{SECRET, Server, server};
 use crate::credentials::echo::Echo;
+use crate::credentials::reported::{Watched, requests};
 use crate::credentials::rig::{Rig, card, message, peers, reason, result, send, soon};
-use crate::credentials::told::{Watched, requests};
 
 fn auth(server: &Server, client: &str) -> Value {
     json!({"type": "oauth2", "tokenUrl": server.token_url(), "clientId": client, "clientSecret": SECRET,
@@ -39,7 +39,7 @@ fn tokens(peers: &Peers, method: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn one_token_goes_with_every_request_and_is_not_told() {
+async fn one_token_goes_with_every_request_and_is_not_reported() {
     let Some(server) = server() else { return };
     let peer = Echo::start().await;
     let mut watched =
@@ -180,7 +180,7 @@ async fn a_slow_authorization_server_does_not_outlast_the_call_and_serves_the_ne
 }
 
 #[tokio::test]
-async fn a_refused_client_is_told_in_the_servers_words_and_the_peer_is_not_called() {
+async fn a_refused_client_is_reported_in_the_servers_words_and_the_peer_is_not_called() {
     let Some(server) = server() else { return };
     let peers = pong().await;
     let mut main = target(server, "steady", &peers);

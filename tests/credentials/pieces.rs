@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::credentials::reported::Watched;
 use crate::credentials::rig::{card, message, result, send, status, stream};
-use crate::credentials::told::Watched;
 
 const TOKEN: &str = "sesame-7f3a-opens";
 
@@ -148,7 +148,7 @@ async fn hides_token_that_is_a_number() {
 #[tokio::test]
 async fn hides_token_in_every_form_a_peer_may_write() {
     const KEY: &str = "open+sesame/7f3a==";
-    let told = [
+    let reported = [
         "https://a.example/?k=open%2Bsesame%2F7f3a%3D%3D",
         "https://a.example/?k=open%2bsesame%2f7f3a%3d%3d",
         "https://a.example/open%2Bsesame/7f3a%3D%3D",
@@ -160,7 +160,7 @@ async fn hides_token_in_every_form_a_peer_may_write() {
         "eHk6b3BlbitzZXNhbWUvN2YzYT09Cg==",
     ];
     let mut said = message("see the files");
-    for (at, text) in told.iter().enumerate() {
+    for (at, text) in reported.iter().enumerate() {
         let file = json!({"uri": text, "name": format!("{at} {text}.txt"), "bytes": text});
         let part = json!({"kind": "file", "file": file, "metadata": {*text: text}});
         said["parts"].as_array_mut().unwrap().push(part);
@@ -168,7 +168,7 @@ async fn hides_token_in_every_form_a_peer_may_write() {
     let (watched, envelope) = answered(KEY, said).await;
     watched.holds_no(&[KEY, "sesame", "7f3a", "NhbWU", "Nlc2Ft", "zZXNhb"]);
     let parts = envelope["raw"]["parts"].as_array().unwrap();
-    assert_eq!(parts.len(), told.len() + 1, "{envelope}");
+    assert_eq!(parts.len(), reported.len() + 1, "{envelope}");
 }
 
 #[tokio::test]

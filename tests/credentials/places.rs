@@ -1,13 +1,13 @@
-//! Where credentials go, and that nobody is told of them by a peer that repeats all it was sent.
+//! Where credentials are sent, and that a peer that repeats its requests does not reveal them.
 
 use serde_json::{Value, json};
 
 use crate::credentials::echo::{Echo, Seen};
-use crate::credentials::told::{Watched, requests};
+use crate::credentials::reported::{Watched, requests};
 
 const KEY: &str = "sesame/7f3a+opens==";
 
-/// Calls a peer with these settings of a target in every way, and returns what it was sent. None of `secrets` is told.
+/// Calls a peer with all actions and returns the requests. No result contains one of `secrets`.
 async fn called(settings: Value, secrets: &[&str]) -> Vec<Seen> {
     let peer = Echo::start().await;
     let mut target = settings;
@@ -111,7 +111,7 @@ async fn a_request_names_one_version_whatever_header_the_operator_set() {
 }
 
 #[tokio::test]
-async fn the_query_of_a_cards_place_is_not_told_with_a_failure() {
+async fn the_query_of_a_cards_place_is_not_reported_with_a_failure() {
     let peers = crate::credentials::rig::peers(json!({"main": {}})).await;
     let mut watched = Watched::with_target(
         &json!({"baseUrl": peers.origin("main"), "cardPath": "/card?key=sesame-7f3a"}),
@@ -147,9 +147,12 @@ async fn no_kind_of_credential_goes_to_another_origin() {
         let there = other.seen();
         assert!(there.len() >= 6, "{} requests", there.len());
         for request in there {
-            let told = format!("{request:?}");
+            let reported = format!("{request:?}");
             let any = ["sesame", "ZGVzazpz", "authorization", "cookie", "key="];
-            assert!(!any.iter().any(|piece| told.contains(piece)), "{told}");
+            assert!(
+                !any.iter().any(|piece| reported.contains(piece)),
+                "{reported}"
+            );
         }
     }
 }
@@ -185,7 +188,7 @@ async fn a_request_cannot_set_the_header_of_any_credential_of_its_target() {
 }
 
 #[tokio::test]
-async fn a_reference_that_nobody_resolved_stops_every_kind_before_anything_is_connected() {
+async fn a_reference_that_no_client_resolved_stops_every_kind_before_anything_is_connected() {
     let reference = json!({"source": "env", "id": "DESK_SECRET"});
     for auth in [
         json!({"type": "bearer", "token": reference}),
@@ -207,7 +210,7 @@ async fn a_reference_that_nobody_resolved_stops_every_kind_before_anything_is_co
 }
 
 #[tokio::test]
-async fn what_a_peer_asks_for_is_told_by_scheme_and_realm() {
+async fn what_a_peer_asks_for_is_reported_by_scheme_and_realm() {
     let peer = Echo::start().await;
     let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin}));
     let mut request = crate::credentials::rig::send();
@@ -221,7 +224,7 @@ async fn what_a_peer_asks_for_is_told_by_scheme_and_realm() {
     assert_eq!(envelope["error"]["details"]["http_status"], 401);
     let message = envelope["error"]["message"].as_str().unwrap();
     assert!(
-        message.contains("it asks for Bearer (realm `POST /rpc"),
+        message.contains("it requires Bearer (realm `POST /rpc"),
         "{message}"
     );
 }

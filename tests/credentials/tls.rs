@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::credentials::certificates::{Authority, Clients, Pair};
 use crate::credentials::echo::Echo;
+use crate::credentials::reported::{Watched, requests};
 use crate::credentials::rig::{Rig, reason, send};
-use crate::credentials::told::{Watched, requests};
 
 fn mtls(pair: &Pair) -> Value {
     json!({"type": "mtls", "certFile": pair.cert_file, "keyFile": pair.key_file})
@@ -33,7 +33,7 @@ async fn a_server_of_a_private_authority_is_reached_by_those_who_trust_it_alone(
 }
 
 #[tokio::test]
-async fn a_certificate_opens_a_server_that_wants_one_and_its_key_is_not_told() {
+async fn a_certificate_opens_a_server_that_wants_one_and_its_key_is_not_reported() {
     let authority = Authority::new("certified");
     let pair = authority.client("certified_desk");
     let peer = Echo::over(Some(authority.server(&Clients::Certified)), None).await;
@@ -47,9 +47,9 @@ async fn a_certificate_opens_a_server_that_wants_one_and_its_key_is_not_told() {
     assert!(peer.seen().iter().all(|request| request.certificate));
     watched.holds_no(&[&pair.key_line]);
 
-    let nobody = Rig::with_target(json!({"baseUrl": peer.origin, "tls": tls}));
+    let untrusting = Rig::with_target(json!({"baseUrl": peer.origin, "tls": tls}));
     let before = peer.seen().len();
-    assert_eq!(reason(&nobody.call(&send()).await), "tls");
+    assert_eq!(reason(&untrusting.call(&send()).await), "tls");
     assert_eq!(peer.seen().len(), before);
 }
 

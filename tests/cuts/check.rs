@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cuts::{
     cut::{Cut, How, Then, What},
-    reader::{Reader, Told, artifacts},
+    reader::{Artifact, Reader, artifacts},
     recording::Recording,
     stage::Came,
 };
@@ -18,7 +18,7 @@ const STORM: usize = 60;
 /// What the peer says when nothing is cut.
 pub(crate) struct Truth {
     /// The artifacts after each event; the first entry is before any.
-    after: Vec<Vec<Told>>,
+    after: Vec<Vec<Artifact>>,
     text: String,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn violations(
         wrong.push(format!("the message was sent {} times", case.sends));
     }
     if let Some(odd) = &case.odd {
-        wrong.push(format!("nobody should ask: {odd}"));
+        wrong.push(format!("unexpected request: {odd}"));
     }
     if case.requests.len() > STORM {
         wrong.push(format!("{} requests for one call", case.requests.len()));
@@ -95,9 +95,9 @@ pub(crate) fn violations(
         What::Reply => at.reply(case.requests.len()),
         What::Stream | What::Unframed | What::Watched => at.stream(came.updates.len()),
     });
-    // What is told of a peer that repeats itself is what it said.
+    // Repeated events of a peer stay repeated.
     if cut.then != Then::Doubled {
-        wrong.extend(told(truth, envelope, &came.updates));
+        wrong.extend(reported(truth, envelope, &came.updates));
     }
     wrong
 }
@@ -110,7 +110,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// A cut reply: nobody knows whether the message arrived, and nobody tries again.
+    /// A cut reply: it is unknown whether the message arrived, so it is not sent again.
     fn reply(&self, requests: usize) -> Vec<String> {
         let mut wrong = self.error();
         if requests != 1 {
@@ -120,11 +120,11 @@ impl At<'_> {
         wrong
     }
 
-    fn stream(&self, told: usize) -> Vec<String> {
+    fn stream(&self, reported: usize) -> Vec<String> {
         let stream = self.recording.answer(self.cut.what).unwrap();
         let arrived = match (self.cut.how, self.cut.then) {
             // The time may be up before all that was sent is read.
-            (How::Stall, Then::Gone) => stream.arrived(self.cut.offset).min(told),
+            (How::Stall, Then::Gone) => stream.arrived(self.cut.offset).min(reported),
             _ => stream.arrived(self.cut.offset),
         };
         let begun = stream.begun(self.cut.offset);
@@ -151,13 +151,13 @@ impl At<'_> {
                 let mut wrong = self.partly(&self.envelope["summary"], arrived, begun);
                 let shown = &self.envelope["summary"];
                 // A body that ends where its framing allows it looks like a clean end; a silent one runs out of time.
-                let told = match self.cut.how {
+                let reported = match self.cut.how {
                     How::Stall => shown["wait_expired"] == true,
                     How::Fin => self.cut.what == What::Unframed && shown["incomplete"] == true,
                     How::Rst => false,
                 };
-                if !told {
-                    wrong.push("a task that was lost is told as well".to_owned());
+                if !reported {
+                    wrong.push("a lost task is reported as well".to_owned());
                 }
                 wrong
             }
@@ -197,13 +197,13 @@ impl At<'_> {
         wrong
     }
 
-    /// What is told is what had arrived: the whole events, and at most the one that was cut.
+    /// The result contains what had arrived: the complete events, and at most the cut one.
     fn partly(&self, summary: &Value, arrived: usize, begun: usize) -> Vec<String> {
         let mut wrong = self.named(summary);
         let shown = artifacts(&summary["artifacts"]);
         if !(arrived..=begun).any(|events| shown == self.truth.after[events]) {
             wrong.push(format!(
-                "{arrived} events had arrived, and other artifacts are told"
+                "{arrived} events had arrived, and other artifacts are reported"
             ));
         }
         wrong
@@ -233,19 +233,19 @@ impl At<'_> {
         if error["details"]["delivered"] == "unknown" && error["retryable"] == false {
             return Vec::new();
         }
-        vec!["nobody knows whether the message arrived, and the error says otherwise".to_owned()]
+        vec!["it is unknown whether the message arrived, and the error says otherwise".to_owned()]
     }
 }
 
-/// What was told on the way: no piece twice, and in the end the same as the result.
-fn told(truth: &Truth, envelope: &Value, updates: &[Value]) -> Vec<String> {
+/// Checks the updates: no part twice, and together the same as the result.
+fn reported(truth: &Truth, envelope: &Value, updates: &[Value]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut pieces = HashSet::new();
     let mut reader = Reader::default();
     for update in updates {
         let event = &update["raw"];
         if event["kind"] == "artifact-update" && !pieces.insert(event["artifact"].to_string()) {
-            wrong.push(format!("a piece is told twice: {event}"));
+            wrong.push(format!("a part is reported twice: {event}"));
         }
         reader.read(event);
         let doubled = reader
@@ -253,10 +253,7 @@ fn told(truth: &Truth, envelope: &Value, updates: &[Value]) -> Vec<String> {
             .iter()
             .any(|artifact| artifact.text.len() > longest(truth, &artifact.id));
         if doubled {
-            wrong.push(format!(
-                "what is told so far holds a piece twice: {:?}",
-                reader.0
-            ));
+            wrong.push(format!("the updates contain a part twice: {:?}", reader.0));
         }
     }
     let summary = match envelope["ok"] == true {

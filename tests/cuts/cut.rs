@@ -114,7 +114,7 @@ pub(crate) fn every_cut(recordings: &[Arc<Recording>], stride: usize, ways: Ways
 fn how(offset: usize, then: Then) -> How {
     let turn = offset / EVERY_THEN.len();
     match (turn + turn / EVERY_THEN.len()) % 16 {
-        // Nobody can tell what was stored twice of what was told to a listener that had given up.
+        // The test cannot know what a closed stream had received.
         15 if then != Then::Doubled => How::Stall,
         even if even % 2 == 0 => How::Fin,
         _ => How::Rst,

@@ -48,11 +48,11 @@ fn a_cut_at_any_byte_loses_nothing_repeats_nothing_and_gives_one_envelope() {
         wrong.len(),
         began.elapsed().as_secs_f64()
     );
-    assert!(wrong.is_empty(), "{}", told(&recordings, &wrong));
+    assert!(wrong.is_empty(), "{}", reported(&recordings, &wrong));
 }
 
-/// What is wrong, with the bytes around each cut. What came of the first of them is told in full.
-fn told(recordings: &[Arc<Recording>], wrong: &[Wrong]) -> String {
+/// The violations, with the bytes around each cut, and the whole outcome of the first.
+fn reported(recordings: &[Arc<Recording>], wrong: &[Wrong]) -> String {
     let lines = wrong.iter().map(|one| {
         let around = recordings[one.cut.recording].around(&one.cut);
         let why = one.why.join("; ");

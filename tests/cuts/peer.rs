@@ -38,7 +38,7 @@ pub(crate) struct Case {
     doubled: Option<usize>,
     /// Every request, in words.
     pub(crate) requests: Vec<String>,
-    /// A request that nobody should make.
+    /// An unexpected request.
     pub(crate) odd: Option<String>,
 }
 
@@ -118,9 +118,9 @@ impl Peer {
         let case = request.cut.and_then(|number| cases.get_mut(&number));
         let Some(case) = case else {
             // A client that went on after it had given its answer, or one that does not say what it is about.
-            return plain("410 Gone", &json!({"message": "nobody waits for this"}));
+            return plain("410 Gone", &json!({"message": "unexpected"}));
         };
-        case.requests.push(request.told.clone());
+        case.requests.push(request.reported.clone());
         case.answer(request, &self.recording)
     }
 
@@ -181,7 +181,7 @@ impl Case {
                 self.subscribed(recording, all)
             }
             Wanted::Card | Wanted::Else => {
-                self.odd = Some(request.told.clone());
+                self.odd = Some(request.reported.clone());
                 unknown(recording)
             }
         }

@@ -1,18 +1,18 @@
-//! What a caller puts together from what it is told, by the protocol's own rules.
+//! Builds artifacts from events by the rules of the protocol.
 
 use serde_json::Value;
 
 /// An artifact: its id, its text, and what of it is no text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct Artifact {
     pub(crate) id: String,
     pub(crate) text: String,
     others: Vec<Value>,
 }
 
-impl Told {
+impl Artifact {
     fn of(artifact: &Value) -> Self {
-        let mut told = Self {
+        let mut reported = Self {
             id: artifact["artifactId"]
                 .as_str()
                 .unwrap_or_default()
@@ -20,8 +20,8 @@ impl Told {
             text: String::new(),
             others: Vec::new(),
         };
-        told.take(artifact);
-        told
+        reported.take(artifact);
+        reported
     }
 
     fn take(&mut self, artifact: &Value) {
@@ -35,8 +35,8 @@ impl Told {
 }
 
 /// The artifacts of a list.
-pub(crate) fn artifacts(list_of_them: &Value) -> Vec<Told> {
-    list(list_of_them).iter().map(Told::of).collect()
+pub(crate) fn artifacts(list_of_them: &Value) -> Vec<Artifact> {
+    list(list_of_them).iter().map(Artifact::of).collect()
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -45,7 +45,7 @@ fn list(value: &Value) -> &[Value] {
 
 /// The artifacts of a task after the events it has read.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Reader(pub(crate) Vec<Told>);
+pub(crate) struct Reader(pub(crate) Vec<Artifact>);
 
 impl Reader {
     /// Takes in one event, in the names of A2A 0.3.
@@ -59,7 +59,7 @@ impl Reader {
                 }
             }
             Some("artifact-update") => {
-                let piece = Told::of(&event["artifact"]);
+                let piece = Artifact::of(&event["artifact"]);
                 let append = event["append"] == true;
                 match self.0.iter_mut().find(|known| known.id == piece.id) {
                     Some(known) if append => known.take(&event["artifact"]),

@@ -31,7 +31,7 @@ pub(crate) struct Request {
     /// Which cut it is about.
     pub(crate) cut: Option<usize>,
     /// Its first line and its JSON-RPC method, for a report.
-    pub(crate) told: String,
+    pub(crate) reported: String,
 }
 
 /// Reads the next request; `None` when the client has closed the connection.
@@ -62,7 +62,7 @@ pub(crate) async fn next(
     Ok(Some(Request {
         wanted: wanted(line, rpc),
         cut: header(&text, CUT).map(|cut| cut.parse().unwrap()),
-        told: format!("{line} {rpc}"),
+        reported: format!("{line} {rpc}"),
     }))
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Wrong {
     pub(crate) cut: Cut,
     /// What is wrong.
     pub(crate) why: Vec<String>,
-    /// What came of it, for whoever looks into it.
+    /// The outcome, for debugging.
     pub(crate) came: String,
 }
 
@@ -59,7 +59,7 @@ async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Wrong> {
             (!why.is_empty()).then(|| Wrong {
                 cut,
                 why,
-                came: came.told(),
+                came: came.reported(),
             })
         });
         async move { task.await.unwrap() }

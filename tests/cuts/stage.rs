@@ -32,7 +32,7 @@ fn pace(silence: Duration) -> Pace {
 /// How long a peer that stalls is listened to before it is asked.
 const SILENCE: Duration = Duration::from_millis(250);
 
-/// Far longer than a call takes on a busy machine. One that takes so long was given up by nobody else.
+/// Far longer than a call takes on a busy machine.
 const LONG_MS: u64 = 60_000;
 
 /// How long a call waits for a peer that will never say more.
@@ -45,7 +45,7 @@ const HANGS: Duration = Duration::from_millis(LONG_MS + 10_000);
 pub(crate) struct Came {
     /// The envelope; `None` when none came.
     pub(crate) envelope: Option<Value>,
-    /// What was told on the way.
+    /// The updates.
     pub(crate) updates: Vec<Value>,
     /// What the peer saw.
     pub(crate) case: Case,
@@ -53,7 +53,7 @@ pub(crate) struct Came {
 
 impl Came {
     /// All of it in words.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn reported(&self) -> String {
         let envelope = self.envelope.as_ref().map(Value::to_string);
         let events = self.updates.iter().map(|update| update["raw"].to_string());
         let lines = self

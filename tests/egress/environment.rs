@@ -35,8 +35,8 @@ async fn call(use_system_proxy: bool) -> (Value, usize) {
         json!({"id": 1, "op": "init", "config": config}),
         json!({"id": 2, "op": "execute", "request": request}),
     ];
-    let told = talk(output, &lines).await;
-    (told, trap.connections())
+    let reported = talk(output, &lines).await;
+    (reported, trap.connections())
 }
 
 async fn talk(mut child: tokio::process::Child, lines: &[Value]) -> Value {

@@ -35,7 +35,7 @@ async fn no_way_leads_inside_but_the_operators_own() {
         table.add_row([
             way.group.to_owned(),
             way.address.clone(),
-            came.told,
+            came.reported,
             came.connections.to_string(),
         ]);
     }

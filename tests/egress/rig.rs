@@ -53,13 +53,13 @@ pub(crate) enum Outcome {
 impl Outcome {
     /// What is otherwise than it must be.
     pub(crate) fn differs(self, came: &Came) -> Option<String> {
-        let (told, connections) = match self {
+        let (reported, connections) = match self {
             Self::Refused(code, reason) => (format!("{code}: {reason}"), Some(0)),
             Self::Ignored => ("ok".to_owned(), Some(0)),
             Self::Allowed => ("ok".to_owned(), None),
         };
-        if came.told != told {
-            return Some(format!("`{}` and not `{told}`", came.told));
+        if came.reported != reported {
+            return Some(format!("`{}` and not `{reported}`", came.reported));
         }
         if connections.is_some_and(|allowed| allowed != came.connections) {
             return Some(format!("{} connections", came.connections));
@@ -71,13 +71,13 @@ impl Outcome {
 /// What came of a way.
 pub(crate) struct Came {
     /// `ok`, or the error's code and reason.
-    pub(crate) told: String,
+    pub(crate) reported: String,
     /// How many connections the trap was given.
     pub(crate) connections: usize,
     pub(crate) envelope: Value,
 }
 
-/// A listener on every address of this machine that nobody may reach.
+/// A listener on every forbidden address of this machine.
 pub(crate) struct Trap(TcpListener);
 
 impl Trap {
@@ -168,14 +168,14 @@ pub(crate) async fn try_way(way: &Way) -> Came {
         envelope = serde_json::from_str(&tool.execute(call).await).unwrap();
     }
     let error = &envelope["error"];
-    let told = match envelope["ok"].as_bool() {
+    let reported = match envelope["ok"].as_bool() {
         Some(true) => "ok".to_owned(),
         _ => [&error["code"], &error["reason"]]
             .map(|text| text.as_str().unwrap_or("none"))
             .join(": "),
     };
     Came {
-        told,
+        reported,
         connections: trap.connections(),
         envelope,
     }

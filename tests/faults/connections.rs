@@ -87,7 +87,7 @@ async fn dropping_a_call_closes_its_connection_before_the_answer() {
 #[tokio::test]
 async fn dropping_a_call_closes_its_stream() {
     let interface = Interface::new().await;
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (tell, mut reported) = tokio::sync::mpsc::unbounded_channel();
     let take = move |update| drop(tell.send(update));
     let call = tokio::spawn(
         interface
@@ -97,7 +97,7 @@ async fn dropping_a_call_closes_its_stream() {
     let mut socket = interface.asked().await;
     say(&mut socket, STREAM).await;
     say(&mut socket, &event(task("working"))).await;
-    soon(told.recv()).await.unwrap();
+    soon(reported.recv()).await.unwrap();
     call.abort();
     closed(&mut socket).await;
 }

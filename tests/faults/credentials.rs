@@ -1,4 +1,4 @@
-//! Where a credential must not go: into anything that is told, or to another origin.
+//! Credentials appear in no result and reach no other origin.
 
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
@@ -37,28 +37,31 @@ fn requests() -> Vec<Value> {
     ]
 }
 
-/// Calls every peer with every request, and holds everything that is told against the token.
-async fn never_told(script: Value) {
+/// Calls every peer with every request, and checks that no result contains the token.
+async fn never_reported(script: Value) {
     let peers = peers(script).await;
     let rig = rig(&peers);
-    let mut told = vec![rig.plugin.definition()];
+    let mut reported = vec![rig.plugin.definition()];
     for name in peers.origins().keys() {
         for mut request in requests() {
             if request["action"] != "list_targets" {
                 request["target_alias"] = json!(name);
             }
             let (envelope, updates) = rig.follow(&request).await;
-            told.push(envelope.to_string());
-            told.extend(updates.iter().map(Value::to_string));
+            reported.push(envelope.to_string());
+            reported.extend(updates.iter().map(Value::to_string));
         }
         let knows = |request: &testkit::conformance::peers::Recorded| {
             request.headers.get("authorization") == Some(&format!("Bearer {TOKEN}"))
         };
-        assert!(peers.log(name).iter().any(knows), "`{name}` was never told");
+        assert!(
+            peers.log(name).iter().any(knows),
+            "`{name}` never received the token"
+        );
     }
-    told.extend(rig.log.lines().into_iter().map(|(_, line)| line));
+    reported.extend(rig.log.lines().into_iter().map(|(_, line)| line));
     // A piece is as good as a hint; JSON writes a slash in two ways.
-    for text in &told {
+    for text in &reported {
         for piece in [TOKEN, "sesame/7f", "sesame\\/7f"] {
             assert!(!text.contains(piece), "{text}");
         }
@@ -83,7 +86,7 @@ fn all_calls(card: Value, response: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_credential_that_errors_repeat_is_not_told() {
+async fn a_credential_that_errors_repeat_is_not_reported() {
     let repeated = format!("we do not like Bearer {TOKEN} at all");
     let late = format!("{}{TOKEN}", "x".repeat(290));
     let data = json!({"seen": [{"authorization": repeated, TOKEN: TOKEN}]});
@@ -107,11 +110,11 @@ async fn a_credential_that_errors_repeat_is_not_told() {
         .iter()
         .map(|(name, response)| (name.clone(), all_calls(card(), response)))
         .collect();
-    never_told(Value::Object(peers)).await;
+    never_reported(Value::Object(peers)).await;
 }
 
 #[tokio::test]
-async fn a_credential_that_cards_repeat_is_not_told() {
+async fn a_credential_that_cards_repeat_is_not_reported() {
     let repeated = format!("we do not like Bearer {TOKEN} at all");
     let at_card =
         |response: Value| json!({"routes": {"GET /.well-known/agent-card.json": response}});
@@ -121,7 +124,7 @@ async fn a_credential_that_cards_repeat_is_not_told() {
     named["skills"] = json!([{"id": TOKEN, "name": TOKEN, "description": TOKEN, "tags": [TOKEN]}]);
     let mut leads_away = card();
     leads_away["url"] = json!(format!("ftp://{TOKEN}"));
-    never_told(json!({
+    never_reported(json!({
         "text": at_card(json!({"status": 500, "body": repeated})),
         "refused": at_card(json!({"status": 401, "body": repeated})),
         "missing": at_card(json!({"status": 404, "body": format!("{}{TOKEN}", "x".repeat(290))})),
@@ -132,7 +135,7 @@ async fn a_credential_that_cards_repeat_is_not_told() {
 }
 
 #[tokio::test]
-async fn a_credential_that_answers_repeat_is_not_told() {
+async fn a_credential_that_answers_repeat_is_not_reported() {
     let mut said = task("working");
     said["status"]["message"] = message(TOKEN);
     said["metadata"] = json!({TOKEN: {"headers": {"authorization": format!("Bearer {TOKEN}")}}});
@@ -142,7 +145,7 @@ async fn a_credential_that_answers_repeat_is_not_told() {
         json!({"sse": [result(said.clone()), result(piece), result(status("completed", true))]});
     let mut done = said;
     done["status"]["state"] = json!("completed");
-    never_told(json!({
+    never_reported(json!({
         "message": all_calls(card(), &result(message(TOKEN))),
         "task": all_calls(card(), &result(done)),
         "stream": all_calls(card(), &events),
@@ -151,7 +154,7 @@ async fn a_credential_that_answers_repeat_is_not_told() {
 }
 
 #[tokio::test]
-async fn a_credential_that_http_json_repeats_is_not_told() {
+async fn a_credential_that_http_json_repeats_is_not_reported() {
     let repeated = format!("we do not like Bearer {TOKEN} at all");
     let mut rest = card();
     rest["preferredTransport"] = json!("HTTP+JSON");
@@ -172,7 +175,7 @@ async fn a_credential_that_http_json_repeats_is_not_told() {
     };
     let said =
         json!({"message": {"messageId": "m", "role": "ROLE_AGENT", "content": [{"text": TOKEN}]}});
-    never_told(json!({
+    never_reported(json!({
         "detail": routes(json!({"status": 422, "json": {"detail": repeated}})),
         "error": routes(json!({"json": {"code": 13, "message": repeated}})),
         "message": routes(json!({"json": said})),

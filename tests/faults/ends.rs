@@ -148,10 +148,10 @@ async fn an_abort_ends_a_stream_with_what_it_had_said() {
     let peers = peers(json!({"main": {"card": card(), "rpc": {"message/stream": events}}})).await;
     let rig = Rig::at(&peers);
     let cancel = CancellationToken::new();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut reported) = mpsc::unbounded_channel();
     let take = move |update| drop(tell.send(update));
     let call = tokio::spawn(rig.begin(&stream(), &cancel, take));
-    soon(told.recv()).await.unwrap();
+    soon(reported.recv()).await.unwrap();
     cancel.cancel();
     let envelope = soon(call).await.unwrap();
     assert_eq!(reason(&envelope), "aborted", "{envelope}");

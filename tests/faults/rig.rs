@@ -78,14 +78,15 @@ impl Rig {
 
     /// Runs a call to its end, and returns its updates as well.
     pub(crate) async fn follow(&self, request: &Value) -> (Value, Vec<Value>) {
-        let told = Arc::<Mutex<Vec<Value>>>::default();
+        let reported = Arc::<Mutex<Vec<Value>>>::default();
         let take = {
-            let told = Arc::clone(&told);
-            move |update| told.lock().unwrap().push(update)
+            let reported = Arc::clone(&reported);
+            move |update| reported.lock().unwrap().push(update)
         };
         let envelope = soon(self.begin(request, &CancellationToken::new(), take)).await;
-        let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
-        (envelope, told)
+        let reported =
+            std::mem::take(&mut *reported.lock().unwrap_or_else(PoisonError::into_inner));
+        (envelope, reported)
     }
 }
 

@@ -30,7 +30,7 @@ fn pieces(count: u32) -> Value {
 async fn updates_come_in_order_and_before_the_result() {
     let peers = peers(pieces(500)).await;
     let rig = Rig::at(&peers);
-    let (tell, heard) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     let job = Job {
         request: stream().to_string(),
         updates: Some({
@@ -40,13 +40,13 @@ async fn updates_come_in_order_and_before_the_result() {
         ..Job::default()
     };
     let done = CancellationToken::new();
-    let told = done.clone();
+    let reported = done.clone();
     rig.plugin.start_with(job, move |envelope| {
         tell.send(envelope).unwrap();
-        told.cancel();
+        reported.cancel();
     });
     soon(done.cancelled()).await;
-    let all: Vec<Value> = heard.try_iter().map(|text| parse(&text)).collect();
+    let all: Vec<Value> = received.try_iter().map(|text| parse(&text)).collect();
     assert_eq!(all.len(), 503);
     let (envelope, updates) = all.split_last().unwrap();
     assert!(envelope.get("phase").is_none(), "{envelope}");
@@ -60,7 +60,7 @@ async fn updates_come_in_order_and_before_the_result() {
 }
 
 #[tokio::test]
-async fn a_consumer_that_panics_is_told_of_the_next_update_all_the_same() {
+async fn a_consumer_that_panics_is_reported_the_next_update_all_the_same() {
     let peers = peers(pieces(20)).await;
     let rig = Rig::at(&peers);
     let asked = Arc::new(AtomicUsize::new(0));
@@ -77,7 +77,7 @@ async fn a_consumer_that_panics_is_told_of_the_next_update_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_slow_consumer_holds_up_nobody_elses_call() {
+async fn a_slow_consumer_holds_up_no_client_elses_call() {
     let peers = peers(pieces(3)).await;
     let rig = Rig::at(&peers);
     let (release, wait) = mpsc::channel::<()>();

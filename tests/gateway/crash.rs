@@ -48,12 +48,12 @@ impl Gateway {
         let mut line = String::new();
         let out = process.stdout.as_mut().unwrap();
         BufReader::new(out).read_line(&mut line).unwrap();
-        let told: Value = serde_json::from_str(&line).unwrap();
-        let url = told["url"].as_str().unwrap().to_owned();
+        let reported: Value = serde_json::from_str(&line).unwrap();
+        let url = reported["url"].as_str().unwrap().to_owned();
         Self { process, url }
     }
 
-    /// SIGKILL: the process does nothing more, and takes leave of nobody.
+    /// Kills the process with SIGKILL.
     fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -104,7 +104,7 @@ async fn agent(mut opened: Opened, name: &'static str, acknowledged: Acknowledge
         let id = asked["id"].as_str().unwrap().to_owned();
         let answer = json!({
             "type": "message", "id": format!("re-{id}"), "agent": asked["from"], "sessionId": asked["sessionId"],
-            "content": {"role": "agent", "content": format!("heard {id}")},
+            "content": {"role": "agent", "content": format!("received {id}")},
             "metadata": {"correlationId": asked["metadata"]["correlationId"], "parentId": id},
         });
         acknowledged
@@ -124,8 +124,8 @@ async fn serve(url: &str, name: &'static str, acknowledged: &Acknowledged) {
     let advertise = json!({"type": "handshake", "content": {"action": "advertise",
         "capabilities": {"supportedMessageTypes": ["message"], "supportedAgents": [name], "version": "1.0.0"}}});
     opened.sender.text(advertise.to_string()).await.unwrap();
-    let told = soon(next(&mut opened)).await.unwrap();
-    assert_eq!(told["content"]["action"], "acknowledge", "{told}");
+    let reported = soon(next(&mut opened)).await.unwrap();
+    assert_eq!(reported["content"]["action"], "acknowledge", "{reported}");
     tokio::spawn(agent(opened, name, Arc::clone(acknowledged)));
 }
 

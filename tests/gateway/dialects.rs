@@ -40,7 +40,7 @@ async fn the_reference_of_11_2_acknowledges_and_lists_its_agents() {
 async fn h_23_an_error_of_11_2_has_no_correlation_and_is_about_the_one_request() {
     let gateway = named("reference-11.2").await;
     let envelope = at(&gateway.url(), json!({}))
-        .call(&to("nobody", "Hello?"))
+        .call(&to("unknown", "Hello?"))
         .await;
     assert_eq!(reason(&envelope), "agent_not_found", "{envelope}");
     assert_eq!(

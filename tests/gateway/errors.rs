@@ -45,7 +45,7 @@ fn gateway(answers: &Value) -> Value {
 }
 
 /// What the tool makes of this answer.
-async fn told(answer: Value) -> Value {
+async fn reported(answer: Value) -> Value {
     let gateway = scripted(&gateway(&answer)).await;
     // A message that lives for a second is not tried again where the agent is busy.
     let request = and(
@@ -75,10 +75,10 @@ fn is(envelope: &Value, (number, name, code): (u16, &str, &str)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_error_of_the_registry_is_told_by_its_name_and_number() {
+async fn each_error_of_the_registry_is_reported_by_its_name_and_number() {
     for row in REGISTRY {
         let answer = error(json!({"error": row.1, "message": "it is so", "code": row.0}));
-        let envelope = told(answer).await;
+        let envelope = reported(answer).await;
         is(&envelope, row);
         let message = envelope["error"]["message"].as_str().unwrap();
         assert!(message.contains("it is so"), "{envelope}");
@@ -90,11 +90,11 @@ async fn each_error_of_the_registry_is_told_by_its_name_and_number() {
 async fn h_25_the_name_alone_and_the_number_alone_will_do() {
     for row in REGISTRY {
         is(
-            &told(error(json!({"error": row.1, "message": "it is so"}))).await,
+            &reported(error(json!({"error": row.1, "message": "it is so"}))).await,
             row,
         );
         is(
-            &told(error(json!({"code": row.0, "message": "it is so"}))).await,
+            &reported(error(json!({"code": row.0, "message": "it is so"}))).await,
             row,
         );
     }
@@ -105,7 +105,7 @@ async fn h_25_an_error_beside_the_content_is_read() {
     let answer = json!({
         "type": "error", "error": "AGENT_ERROR", "details": "the model is away", "correlationId": "{{/metadata/correlationId}}",
     });
-    let envelope = told(answer).await;
+    let envelope = reported(answer).await;
     is(&envelope, (3004, "AGENT_ERROR", "A2A_SDK_ERROR"));
     assert!(
         envelope.to_string().contains("the model is away"),
@@ -116,7 +116,7 @@ async fn h_25_an_error_beside_the_content_is_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_27_only_a_busy_agent_is_worth_another_try() {
     for (number, name, _) in REGISTRY {
-        let envelope = told(error(
+        let envelope = reported(error(
             json!({"error": name, "message": "it is so", "code": number}),
         ))
         .await;

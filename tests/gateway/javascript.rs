@@ -1,4 +1,4 @@
-//! Somebody else's stack: the client of 000 §11.1 and the voter of §11.3 on Node.js with `ws`, against the reference gateway.
+//! An independent stack: the client of Heretek A2A §11.1 and the voter of §11.3 on Node.js with `ws`, against the reference gateway.
 
 use serde_json::json;
 
@@ -32,15 +32,15 @@ async fn a_javascript_client_asks_a_javascript_agent() {
     let order =
         json!({"play": "ask", "agent": "steward", "text": "What is the state of the collective?"});
     let mut client = ready(&gateway.url, order).await;
-    let heard = agent.tells("heard").await;
+    let received = agent.tells("received").await;
     assert_eq!(
-        heard["content"]["content"],
+        received["content"]["content"],
         "What is the state of the collective?"
     );
     let answer = client.tells("answer").await;
     assert_eq!(
         answer["content"]["content"],
-        "steward heard: What is the state of the collective?"
+        "steward received: What is the state of the collective?"
     );
     assert_eq!(answer["from"], "steward", "{answer}");
     assert_eq!(
@@ -59,11 +59,11 @@ async fn the_bridge_asks_a_javascript_agent() {
         .await;
     assert_eq!(
         text(&envelope),
-        "steward heard: Hello from afar",
+        "steward received: Hello from afar",
         "{envelope}"
     );
-    let heard = agent.tells("heard").await;
-    assert_eq!(heard["metadata"]["requiresResponse"], true, "{heard}");
+    let received = agent.tells("received").await;
+    assert_eq!(received["metadata"]["requiresResponse"], true, "{received}");
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn a_javascript_triad_decides_for_a_javascript_client() {
     let order = json!({"play": "propose", "proposal": "Ship it", "reasoning": "It is done."});
     let mut client = ready(&gateway.url, order).await;
     for _ in 0..3 {
-        let vote = client.tells("heard").await;
+        let vote = client.tells("received").await;
         assert!(vote["content"]["confidence"].is_number(), "{vote}");
     }
     let decided = client.tells("answer").await;
@@ -119,17 +119,17 @@ async fn h_36_a_javascript_triad_that_votes_by_the_id_decides_for_the_bridge() {
 }
 
 #[tokio::test]
-async fn an_error_is_told_in_the_form_that_a_javascript_client_reads() {
+async fn an_error_is_reported_in_the_form_that_a_javascript_client_reads() {
     let gateway = Reference::start(json!({})).await;
-    let message = json!({"type": "message", "agent": "nobody", "content": {"role": "user", "content": "x"}, "metadata": {"correlationId": "c-1"}});
+    let message = json!({"type": "message", "agent": "unknown", "content": {"role": "user", "content": "x"}, "metadata": {"correlationId": "c-1"}});
     let order = json!({"play": "say", "types": ["error"], "messages": [message, {"type": "frobnicate", "content": {}}]});
     let mut client = ready(&gateway.url, order).await;
-    let error = client.tells("heard").await;
+    let error = client.tells("received").await;
     assert_eq!(error["content"]["error"], "AGENT_NOT_FOUND", "{error}");
     assert_eq!(error["content"]["code"], 3001, "{error}");
     assert_eq!(error["metadata"]["correlationId"], "c-1", "{error}");
     assert_eq!(
-        client.tells("heard").await["content"]["error"],
+        client.tells("received").await["content"]["error"],
         "UNKNOWN_TYPE"
     );
 }

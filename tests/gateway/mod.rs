@@ -8,8 +8,8 @@ mod dialects;
 mod errors;
 pub(crate) use crate::support::filter;
 pub(crate) use testkit::folder;
-mod heard;
 mod hostile;
+mod received;
 pub(crate) use crate::support::in_process;
 #[cfg(feature = "real")]
 mod javascript;

@@ -14,8 +14,8 @@ const parts = {
   async serve({ name }) {
     const client = new Client(WebSocket, url, [name]);
     client.on("message", (message) => {
-      tell({ heard: message });
-      const content = { role: "agent", content: `${name} heard: ${message.content.content}` };
+      tell({ received: message });
+      const content = { role: "agent", content: `${name} received: ${message.content.content}` };
       const metadata = { correlationId: message.metadata.correlationId, parentId: message.id };
       client.send({ type: "message", agent: message.from, sessionId: message.sessionId, content, metadata });
     });
@@ -27,7 +27,7 @@ const parts = {
     const client = new Client(WebSocket, url, [name]);
     const voter = new Voter(name, confidence);
     client.on("proposal", async (proposal) => {
-      tell({ heard: proposal });
+      tell({ received: proposal });
       client.send(await voter.vote(proposal));
     });
     tell({ ready: await client.connect() });
@@ -46,7 +46,7 @@ const parts = {
   async propose({ proposal, reasoning }) {
     const client = new Client(WebSocket, url);
     tell({ ready: await client.connect() });
-    for (const type of ["vote", "error"]) client.on(type, (message) => tell({ heard: message }));
+    for (const type of ["vote", "error"]) client.on(type, (message) => tell({ received: message }));
     const decided = client.next("decision");
     const id = `prop-${Date.now()}`;
     const metadata = { requiresResponse: true, correlationId: id };
@@ -58,7 +58,7 @@ const parts = {
   async say({ messages, types }) {
     const client = new Client(WebSocket, url);
     tell({ ready: await client.connect() });
-    for (const type of types) client.on(type, (message) => tell({ heard: message }));
+    for (const type of types) client.on(type, (message) => tell({ received: message }));
     for (const message of messages) client.send(message);
   },
 };

@@ -28,7 +28,7 @@ async fn h_08_the_bridge_always_advertises_before_it_says_anything_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_09_the_version_told_is_the_protocols() {
+async fn h_09_the_version_reported_is_the_protocols() {
     let advertised = said("handshake", json!({}), &to("alpha", "Hello?")).await;
     let capabilities = &advertised["content"]["capabilities"];
     assert_eq!(capabilities["version"], "1.0.0", "{advertised}");
@@ -84,7 +84,7 @@ async fn h_11_an_acknowledgement_will_do_where_no_answer_to_the_credential_comes
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_11_a_credential_that_has_expired_is_told_as_that() {
+async fn h_11_a_credential_that_has_expired_is_reported_as_that() {
     let failed = json!({"type": "auth-response", "content": {"status": "failed", "error": "TOKEN_EXPIRED", "code": 5003}});
     let gateway = plain(
         json!([{"when": {"/type": "auth"}, "do": [{"send": failed}, {"close": {"code": 1008}}]}]),
@@ -205,7 +205,7 @@ async fn at_once(rig: &Rig) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_29_one_discovery_is_under_way_at_a_time_and_each_has_an_id() {
     let agents = json!([{"name": "steward", "role": "orchestrator", "status": "online"}]);
-    // Without a correlation id, as in the text: two at once could not be told apart.
+    // Without a correlation id, as in the specification, so only one at a time.
     let slow = json!({"when": {"/type": "discovery"}, "do": [
         {"remember": {"most": "{{/metadata/correlationId}}"}}, {"delay_ms": 30}, {"send": {"type": "discovery", "content": {"agents": agents, "was": "{{most}}"}}},
     ]});
@@ -262,8 +262,8 @@ async fn h_41_a_deadline_is_a_time_in_milliseconds() {
     );
     at(&gateway.url(), json!({})).call(&request).await;
     let proposal = gateway.log().frame(1, &json!({"/type": "proposal"})).await;
-    let told = proposal["content"]["deadline"].as_u64().unwrap();
-    assert!(told.abs_diff(deadline) < 100, "{proposal}");
+    let reported = proposal["content"]["deadline"].as_u64().unwrap();
+    assert!(reported.abs_diff(deadline) < 100, "{proposal}");
     assert_eq!(
         proposal["content"]["reasoning"], "It is done.",
         "{proposal}"

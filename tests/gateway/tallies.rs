@@ -81,7 +81,7 @@ fn accounted(decided: &Value, votes: [&str; 3]) {
     assert_eq!(counted.len() + missing.len(), 3, "{decided}");
     for (name, vote) in NAMES.iter().zip(votes) {
         match counted.get(*name) {
-            Some(told) => assert_eq!(told, vote, "{decided}"),
+            Some(reported) => assert_eq!(reported, vote, "{decided}"),
             None => assert!(missing.contains(&json!(name)), "{decided}"),
         }
     }

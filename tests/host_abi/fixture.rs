@@ -132,7 +132,7 @@ const threads = () => fs.readdirSync("/proc/self/task").filter((id) => {
   try { return fs.readFileSync(`/proc/self/task/${id}/comm`, "utf8").startsWith("remote-agent"); } catch { return false; }
 }).length;
 const noThreads = async () => { while (threads() > 0) await new Promise(setImmediate); };
-const told = () => new Promise((resolve) => process.stdin.once("data", () => { process.stdin.destroy(); resolve(); }));
+const reported = () => new Promise((resolve) => process.stdin.once("data", () => { process.stdin.destroy(); resolve(); }));
 const done = (value) => fs.writeSync(1, JSON.stringify(value));
 process.on("uncaughtException", (error) => { done({ uncaught: String(error) }); process.exitCode = 1; });
 "#;
@@ -161,7 +161,7 @@ pub(crate) fn node(library: &Path, script: &str, args: &[&str]) -> Option<Node> 
 }
 
 impl Node {
-    /// Lets the script go on from `await told()`.
+    /// Lets the script go on from `await received()`.
     pub(crate) fn tell(&mut self) {
         self.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     }

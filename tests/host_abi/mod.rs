@@ -45,7 +45,7 @@ async fn the_same_file_serves_a_rust_host_and_node() {
     assert_eq!(from_rust["definition"]["name"], "remote_agent");
 }
 
-/// A row of delegations is told with each call, or found by session in the host's state directory: at both doors alike.
+/// Each call names its chain of delegations, or the instance finds it by session in the host's state directory: at both doors alike.
 #[tokio::test]
 async fn both_doors_take_the_hosts_word_about_delegations() {
     let peers = fixture::peers().await;
@@ -80,9 +80,9 @@ async fn both_doors_take_the_hosts_word_about_delegations() {
     };
     let refused = "delegation_too_deep";
     assert_eq!(json!(from_rust), json!([null, refused, refused, null]));
-    let told = sent("streams");
-    assert_eq!(told[0], json!({"hop": 4, "chain": "row-1"}));
-    assert_eq!((told.len(), &told[1]["hop"]), (2, &json!(1)));
+    let reported = sent("streams");
+    assert_eq!(reported[0], json!({"hop": 4, "chain": "row-1"}));
+    assert_eq!((reported.len(), &reported[1]["hop"]), (2, &json!(1)));
 
     let script = r#"
         const agent = new RemoteAgent(args[0]);
@@ -100,7 +100,7 @@ async fn both_doors_take_the_hosts_word_about_delegations() {
     ];
     if let Some(node) = fixture::node(&library, script, &args.map(String::as_str)) {
         assert_eq!(node.finish().await, json!(from_rust));
-        assert_eq!(sent("streams")[2], told[0]);
+        assert_eq!(sent("streams")[2], reported[0]);
     }
     std::fs::remove_dir_all(state).unwrap();
 }

@@ -18,7 +18,7 @@ async fn run_with(peers: &Peers, alias: &str, script: &str) -> Option<Value> {
     Some(node.finish().await)
 }
 
-/// Like [`run_with`] for the silent peer. The script goes on from `await told()` once the peer has the message.
+/// Like [`run_with`] for the silent peer. The script goes on from `await received()` once the peer has the message.
 async fn run_in_flight(peers: &Peers, script: &str) -> Option<Value> {
     let mut node = node(&library(), script, &[&config(peers), &request("silent")])?;
     in_flight(peers).await;
@@ -82,7 +82,7 @@ async fn a_token_cancels_the_running_call() {
         const agent = new RemoteAgent(args[0]);
         const token = new CancelToken();
         const running = agent.execute(args[1], null, token, null);
-        await told();
+        await reported();
         token.cancel();
         token.cancel();
         done(JSON.parse(await running).error.reason);
@@ -114,7 +114,7 @@ async fn closing_settles_running_calls_and_leaves_no_thread() {
     let script = r#"
         const agent = new RemoteAgent(args[0]);
         const running = agent.execute(args[1], null, new CancelToken(), () => {});
-        await told();
+        await reported();
         agent.close();
         agent.close();
         const settled = JSON.parse(await running).ok;
@@ -173,7 +173,7 @@ async fn a_worker_that_is_terminated_in_a_call_takes_nothing_with_it() {
             new RemoteAgent(workerData.args[0], () => {}).execute(workerData.args[1], null, new CancelToken(), () => {});
         `;
         const worker = new Worker(code, { eval: true, workerData: { library, args } });
-        await told();
+        await reported();
         await worker.terminate();
         await noThreads();
         done(new RemoteAgent("{}").definition().length > 2);

@@ -121,7 +121,7 @@ impl Drop for Behind {
 pub struct Tool(Arc<Plugin>);
 
 impl Tool {
-    /// An instance that knows nobody but the gateway.
+    /// An instance without targets besides the gateway.
     pub fn new(url: &str, gateway: Value) -> Self {
         // An agent's first turn may take half a minute on a busy machine.
         let limits = json!({"waitMs": 115_000});
@@ -153,11 +153,11 @@ impl Tool {
     /// Begins a call.
     pub fn begin(&self, request: Value) -> Running {
         let updates = Journal::new();
-        let told = updates.clone();
+        let reported = updates.clone();
         let call = self.0.start(Job {
             request: request.to_string(),
             updates: Some(Arc::new(move |update: &str| {
-                told.push(serde_json::from_str(update).unwrap())
+                reported.push(serde_json::from_str(update).unwrap())
             })),
             ..Job::default()
         });

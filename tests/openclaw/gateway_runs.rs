@@ -24,10 +24,10 @@ pub const TESTS: &[Test] = tests![
     a_second_instance_reads_the_status_of_a_run_of_the_first
     a_run_is_canceled_on_its_way_by_who_began_it_and_by_another_instance
     an_image_reaches_the_agent_and_other_files_are_named
-    an_agent_that_is_not_there_is_told_with_those_that_are
-    a_run_that_nobody_knows_is_forgotten
-    a_wrong_token_is_told_as_such
-    a_page_of_the_control_ui_is_told_as_such
+    an_agent_that_is_not_there_is_reported_with_those_that_are
+    a_run_that_no_client_knows_is_forgotten
+    a_wrong_token_is_reported_as_such
+    a_page_of_the_control_ui_is_reported_as_such
 ];
 
 /// What changes the gateway comes last.
@@ -225,7 +225,7 @@ fn an_image_reaches_the_agent_and_other_files_are_named(behind: &Behind) {
     }
 }
 
-fn an_agent_that_is_not_there_is_told_with_those_that_are(behind: &Behind) {
+fn an_agent_that_is_not_there_is_reported_with_those_that_are(behind: &Behind) {
     let envelope = behind.tool.call(send("ghost", "hello"));
     assert_eq!(
         envelope["error"]["code"], "TARGET_RESOLUTION_ERROR",
@@ -240,9 +240,8 @@ fn an_agent_that_is_not_there_is_told_with_those_that_are(behind: &Behind) {
     );
 }
 
-fn a_run_that_nobody_knows_is_forgotten(behind: &Behind) {
-    let call =
-        json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "nobody-knows"});
+fn a_run_that_no_client_knows_is_forgotten(behind: &Behind) {
+    let call = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "unknown"});
     let envelope = behind.tool.call(call);
     assert_eq!(
         envelope["error"]["reason"], "task_forgotten",
@@ -250,7 +249,7 @@ fn a_run_that_nobody_knows_is_forgotten(behind: &Behind) {
     );
 }
 
-fn a_wrong_token_is_told_as_such(behind: &Behind) {
+fn a_wrong_token_is_reported_as_such(behind: &Behind) {
     let tool = behind.another(json!({"token": "not-the-token-of-this-gateway"}));
     let envelope = tool.call(send("alpha", "hello"));
     assert_eq!(envelope["error"]["reason"], "auth_failed", "{envelope:#}");
@@ -261,7 +260,7 @@ fn a_wrong_token_is_told_as_such(behind: &Behind) {
     );
 }
 
-fn a_page_of_the_control_ui_is_told_as_such(behind: &Behind) {
+fn a_page_of_the_control_ui_is_reported_as_such(behind: &Behind) {
     // What stands in front of a gateway may answer with its page instead of an upgrade.
     let page = page_of(&behind.http());
     let server = crate::http::serve(move |_, stream| {
@@ -330,7 +329,7 @@ fn restart(behind: &Behind) -> &Restart {
 
 fn a_gateway_that_dies_under_a_run_ends_it_honestly(behind: &Behind) {
     let Restart { cut, cut_later, .. } = restart(behind);
-    // Who is back in time hears that the run has failed; who is not says that it does not know.
+    // The plugin reports a failed run if it reconnects in time, else an unknown one.
     assert!(
         cut["ok"] == false || matches!(state(cut), "failed" | "working"),
         "{cut:#}"

@@ -56,13 +56,13 @@ fn three_agents_vote_and_the_decision_is_the_artifact(behind: &Behind) {
             &json!([])
         )
     );
-    let told = |text: &str| {
+    let reported = |text: &str| {
         !updates
             .all(|update| update.to_string().contains(text))
             .is_empty()
     };
     assert!(
-        told("beta votes reject (confidence 0.8): My script says reject."),
+        reported("beta votes reject (confidence 0.8): My script says reject."),
         "{:#?}",
         updates.all(|_| true)
     );

@@ -106,7 +106,7 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>) {
 
 fn card(host: &str) -> Value {
     json!({
-        "protocolVersion": "0.3.0", "name": "Scripted agent", "description": "Does what it is told.", "version": "1.0.0",
+        "protocolVersion": "0.3.0", "name": "Scripted agent", "description": "Follows its script.", "version": "1.0.0",
         "url": format!("http://{host}/a2a"), "preferredTransport": "JSONRPC",
         "capabilities": {"streaming": true}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
         "skills": [{"id": "echo", "name": "Echo", "description": "Repeats.", "tags": ["test"]}]

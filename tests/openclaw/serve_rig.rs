@@ -184,11 +184,11 @@ pub fn job(text: &str) -> Job {
 
 /// One turn: how it ended, and what it reported before.
 pub async fn turn(executor: &dyn Executor, job: Job) -> (Outcome, Vec<Report>) {
-    let (reports, mut heard) = mpsc::channel(16);
+    let (reports, mut received) = mpsc::channel(16);
     let run = executor.run(job, reports, CancellationToken::new());
     let listen = async {
         let mut all = Vec::new();
-        while let Some(report) = heard.recv().await {
+        while let Some(report) = received.recv().await {
             all.push(report);
         }
         all
@@ -211,7 +211,7 @@ fn before(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
     Server::start(&flags.concat(), &variables)
 }
 
-/// Addresses have to be known before servers start; nobody else takes them between here and there.
+/// Addresses that servers need before they start.
 fn free_addresses() -> [SocketAddr; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap())

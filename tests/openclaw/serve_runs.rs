@@ -28,7 +28,7 @@ pub const TESTS: &[Test] = tests![
     with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command
     text_of_a_client_is_no_option_of_the_command
     image_paths_in_texts_of_clients_attach_nothing
-    agents_are_told_without_the_triad
+    agents_are_reported_without_the_triad
     an_answer_streams_back_through_the_delegation
     a_row_of_delegations_ends_at_its_limit
     what_looks_like_a_command_leaves_the_conversation_as_it_is
@@ -151,7 +151,7 @@ fn image_paths_in_texts_of_clients_attach_nothing(_: &World, pair: &Pair) {
 
 // ---- the gateway ------------------------------------------------------------------------------------------------------
 
-fn agents_are_told_without_the_triad(_: &World, pair: &Pair) {
+fn agents_are_reported_without_the_triad(_: &World, pair: &Pair) {
     let agents = pair.runtime.block_on(pair.executor.agents()).unwrap();
     let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!(names, ["main"]);
@@ -160,9 +160,9 @@ fn agents_are_told_without_the_triad(_: &World, pair: &Pair) {
 
 fn what_looks_like_a_command_leaves_the_conversation_as_it_is(_: &World, pair: &Pair) {
     pair.ask("fruit:1", "the fruit is a fig");
-    let told = answer(&pair.ask("fruit:1", "\u{feff}/reset which fruit was it"));
-    println!("what the model was given for a slash: {told}");
-    assert!(told.contains("/reset which fruit was it"), "{told}");
+    let reported = answer(&pair.ask("fruit:1", "\u{feff}/reset which fruit was it"));
+    println!("what the model was given for a slash: {reported}");
+    assert!(reported.contains("/reset which fruit was it"), "{reported}");
     pair.model
         .requests
         .wait("the model to see both messages", |body| {
@@ -204,14 +204,14 @@ fn a_canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
 
 fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
     pair.runtime.block_on(async {
-        let (reports, mut heard) = mpsc::channel(16);
+        let (reports, mut received) = mpsc::channel(16);
         let cancel = CancellationToken::new();
         let begun = tokio::spawn(pair.executor.run(job("SLOW 20"), reports, cancel.clone()));
-        let Some(Report::Run(name)) = heard.recv().await else {
+        let Some(Report::Run(name)) = received.recv().await else {
             panic!("a run without a name")
         };
         loop {
-            let report = heard.recv().await.expect("the agent to speak");
+            let report = received.recv().await.expect("the agent to speak");
             if matches!(report, Report::Artifact { .. }) {
                 break;
             }
@@ -220,7 +220,7 @@ fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
         let found = pair
             .executor
             .reattach(job(""), name, reports, CancellationToken::new());
-        let drain = async { while heard.recv().await.is_some() {} };
+        let drain = async { while received.recv().await.is_some() {} };
         let (outcome, (), first) = tokio::join!(found.unwrap(), drain, begun);
         assert_eq!(outcome, Outcome::Completed(None));
         assert_eq!(first.unwrap(), Outcome::Completed(None));
@@ -266,7 +266,7 @@ fn an_answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
     let request = world.model.request_with_result("SLOW 15");
     let result = tool_result(&request).unwrap();
     println!("A's model calls the tool: {message}");
-    println!("A is told meanwhile: {pieces:?}");
+    println!("updates of A: {pieces:?}");
     println!("A's model reads: {result}");
     assert!(fenced(&result).contains(&words.join(" ")), "{result}");
     assert!(result.starts_with("send: task completed"), "{result}");

@@ -91,7 +91,7 @@ const ROWS: &[Row] = &[
         "a_finished_task_is_not_cancelled",
         Refused("-32002", "task cannot be canceled"),
     ),
-    // A task that nobody knows.
+    // An unknown task.
     (
         "py03 HTTP+JSON",
         "an_unknown_task_is_refused",
@@ -211,11 +211,7 @@ const ROWS: &[Row] = &[
         "a_second_instance_watches",
         But("asked again and again"),
     ),
-    (
-        "openclaw",
-        "a_watcher_keeps_what_it_heard_before_a_cancel",
-        ONLY_TWO,
-    ),
+    ("openclaw", "watcher_keeps_events_before_a_cancel", ONLY_TWO),
     (
         "openclaw",
         "binary_file_and_data_reach_the_agent",

@@ -118,7 +118,7 @@ const behaviours = {
   },
 };
 
-/** Their tasks are `working` from the first event on: who sends without waiting is told of that. */
+/** Their tasks are `working` from the first event on: a client that does not wait receives this state. */
 const waiting = new Set(["watched", "held", "begun", "slow"]);
 
 const messages = {

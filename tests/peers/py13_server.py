@@ -102,7 +102,7 @@ class Agent(AgentExecutor):
         await TaskUpdater(events, context.task_id, context.context_id).cancel()
 
     async def _work(self, behaviour, context, rest, events):
-        # A task that waits for others is `working` from its first event on: who sends without waiting is told of that.
+        # A task that waits for others is `working` from its first event on: a client that does not wait receives this state.
         waits = behaviour in self.WAITING
         task = Task(id=context.task_id, context_id=context.context_id, history=[context.message])
         task.status.state = (

@@ -63,14 +63,14 @@ impl Driver for InProcess {
         abort: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
-        let (take, heard) = driver::consumer(step);
+        let (take, received) = driver::consumer(step);
         let envelope = self.plugin()?.start(Job {
             request: request.to_string(),
             updates: Some(Arc::new(take)),
             cancel: abort,
             ..Job::default()
         });
-        driver::followed(envelope, heard, on_update).await
+        driver::followed(envelope, received, on_update).await
     }
 
     fn log(&self) -> Option<Vec<(String, String)>> {

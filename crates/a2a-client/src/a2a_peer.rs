@@ -7,9 +7,9 @@ use a2a::{Card, ErrorReason, Reply, SendRequest, Task, Transport, Version};
 use common::redact::Secrets;
 use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
-use super::error_body::{bears_out, is};
-use super::http_json::nobody_there;
-use super::memory::Learned;
+use super::error_body::{confirms_version, has_reason};
+use super::http_json::is_unknown_path;
+use super::interface_cache::InterfaceState;
 
 /// The peer of one call: its interface, in the version that it speaks, and a fallback for one that cannot be reached.
 pub(super) struct A2aPeer {
@@ -22,9 +22,9 @@ pub(super) struct VersionedInterface {
     binding: Box<dyn Peer>,
     /// The same interface in 0.3, where the card says 1.0 and no answer has confirmed it.
     older: Option<Box<dyn Peer>>,
-    /// The interface speaks the older version.
+    /// Whether the interface speaks 0.3.
     speaks_older: AtomicBool,
-    learned: Arc<Learned>,
+    state: Arc<InterfaceState>,
 }
 
 /// The interface that is called where the first one cannot be reached.
@@ -39,13 +39,13 @@ impl VersionedInterface {
     pub(super) fn new(
         binding: Box<dyn Peer>,
         older: Option<Box<dyn Peer>>,
-        learned: Arc<Learned>,
+        state: Arc<InterfaceState>,
     ) -> Self {
         Self {
             binding,
             older,
             speaks_older: AtomicBool::new(false),
-            learned,
+            state,
         }
     }
 
@@ -58,7 +58,7 @@ impl VersionedInterface {
 
     /// Returns the binding in 0.3, unless an answer has confirmed a version.
     fn unconfirmed(&self) -> Option<&dyn Peer> {
-        let confirmed = self.learned.version() == Some(Version::V1_0)
+        let confirmed = self.state.version() == Some(Version::V1_0)
             || self.speaks_older.load(Ordering::Relaxed);
         self.older.as_deref().filter(|_| !confirmed)
     }
@@ -99,7 +99,7 @@ impl A2aPeer {
         let interface = self.interface();
         let error = match Self::call_in_version(interface, &operation).await {
             Err(error) if is_unreachable(&error) => error,
-            done => return done,
+            result => return result,
         };
         let is_first = std::ptr::eq(interface, &self.first);
         let Some(fallback) = self.fallback.as_ref().filter(|_| is_first) else {
@@ -125,52 +125,52 @@ impl A2aPeer {
         }
     }
 
-    /// Calls `interface` in the version that it is thought to speak, and once more in 0.3 where it refuses that version. A
-    /// peer refuses a version before it does anything, so no message is sent twice.
+    /// Calls `interface` in its presumed version, and again in 0.3 if it rejects that version. A peer rejects a version before
+    /// it executes anything, so no message is executed twice.
     async fn call_in_version<'a, T>(
         interface: &'a VersionedInterface,
         operation: &impl Operation<'a, T>,
     ) -> Result<T, PeerError> {
         let binding = interface.binding();
-        let learned = &interface.learned;
+        let state = &interface.state;
         let protocol = binding.protocol();
         let answer = operation.call(binding).await;
         let refused = answer
             .as_ref()
-            .is_err_and(|error| refuses_version(error, protocol.transport));
+            .is_err_and(|error| rejects_version(error, protocol.transport));
         if !refused {
-            if interface.older.is_some() && bears_out(&answer) {
-                learned.set_version(Version::declared(protocol.version).ok().flatten());
+            if interface.older.is_some() && confirms_version(&answer) {
+                state.set_version(Version::declared(protocol.version).ok().flatten());
             }
             return answer;
         }
         let Some(older) = interface.unconfirmed() else {
-            // The version that was learned may not hold any more; the next call finds out again.
-            learned.set_version(None);
+            // The cached version may be outdated; the next call tries both again.
+            state.set_version(None);
             return answer;
         };
         let second = operation.call(older).await;
-        if bears_out(&second) {
+        if confirms_version(&second) {
             interface.speaks_older.store(true, Ordering::Relaxed);
-            learned.set_version(Some(Version::V0_3));
+            state.set_version(Some(Version::V0_3));
         }
         match second {
-            // The peer knows neither version, so the first refusal says more.
-            Err(error) if refuses_version(&error, protocol.transport) => answer,
+            // The peer rejects both versions, and the first error says more.
+            Err(error) if rejects_version(&error, protocol.transport) => answer,
             second => second,
         }
     }
 }
 
-/// The peer does not know the operation by this version's name, or says that it does not speak the version. Over HTTP+JSON
-/// the names are paths.
-fn refuses_version(error: &PeerError, transport: Transport) -> bool {
-    is(error, ErrorReason::MethodNotFound)
-        || is(error, ErrorReason::VersionNotSupported)
-        || (transport == Transport::HttpJson && nobody_there(error))
+/// Returns whether the peer rejects the version: by its error, or because it does not know the name of the operation in this
+/// version, which is a path in HTTP+JSON.
+fn rejects_version(error: &PeerError, transport: Transport) -> bool {
+    has_reason(error, ErrorReason::MethodNotFound)
+        || has_reason(error, ErrorReason::VersionNotSupported)
+        || (transport == Transport::HttpJson && is_unknown_path(error))
 }
 
-/// No connection was made, so that no byte of the request can have left.
+/// Returns whether no connection was opened, so that no byte was sent.
 fn is_unreachable(error: &PeerError) -> bool {
     matches!(error.kind, PeerErrorKind::Dns | PeerErrorKind::Unreachable)
         && error.delivered == Delivered::No

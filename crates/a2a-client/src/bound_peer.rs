@@ -1,4 +1,4 @@
-//! One interface of a peer in one version: what is asked of it, over either binding, and what its answers say.
+//! One interface of a peer in one version, over either binding.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use a2a::{Card, Dialect, Reply, SendRequest, Task, Transport, Version};
 use common::redact;
 use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
-use super::decoder::{Decoder, misshapen};
-use super::events::Answered;
+use super::decoder::{Decoder, from_shape};
+use super::events::SingleEvent;
+use super::http_binding::{HttpBinding, StreamResponse};
 use super::http_json::HttpJson;
+use super::interface_cache::InterfaceState;
 use super::jsonrpc::JsonRpc;
-use super::line::{Heard, HttpBinding};
-use super::memory::Learned;
 use super::request::Request;
 
 enum Binding {
@@ -24,21 +24,21 @@ enum Binding {
 
 /// An interface in one version.
 pub(super) struct BoundPeer {
-    line: HttpBinding,
+    http: HttpBinding,
     version: Version,
     tenant: Option<String>,
     binding: Binding,
 }
 
 impl BoundPeer {
-    /// The interface at `url`. Only 1.0 knows tenants.
+    /// Creates the peer for the interface at `url`. Only 1.0 has tenants.
     pub(super) fn new(
-        line: HttpBinding,
+        http: HttpBinding,
         transport: Transport,
         url: Url,
         version: Version,
         tenant: Option<String>,
-        learned: &Arc<Learned>,
+        state: &Arc<InterfaceState>,
     ) -> Self {
         let tenant = tenant.filter(|_| version == Version::V1_0);
         let binding = match transport {
@@ -46,14 +46,14 @@ impl BoundPeer {
                 base: url,
                 tenant: tenant.clone(),
                 version,
-                learned: Arc::clone(learned),
+                state: Arc::clone(state),
             }),
             Transport::JsonRpc | Transport::Grpc | Transport::Gateway => {
                 Binding::JsonRpc(JsonRpc { url })
             }
         };
         Self {
-            line,
+            http,
             version,
             tenant,
             binding,
@@ -73,39 +73,39 @@ impl BoundPeer {
 
     async fn call(&self, request: Request<'_>) -> Result<Value, PeerError> {
         let tenant = self.tenant.as_deref();
-        let answer = match &self.binding {
+        let response = match &self.binding {
             Binding::JsonRpc(rpc) => {
                 let dialect = self.decoder().dialect;
-                rpc.call(&self.line, &request, tenant, dialect).await
+                rpc.call(&self.http, &request, tenant, dialect).await
             }
-            Binding::HttpJson(rest) => rest.call(&self.line, &request).await,
+            Binding::HttpJson(rest) => rest.call(&self.http, &request).await,
         }?;
         self.decoder()
-            .result(self.line.json(&answer)?, true, self.line.secrets())
+            .result(self.http.json(&response)?, true, self.http.secrets())
     }
 
     async fn task(&self, request: Request<'_>) -> Result<Task, PeerError> {
         let task = self.call(request).await?;
-        self.decoder().dialect.read_task(task).map_err(misshapen)
+        self.decoder().dialect.read_task(task).map_err(from_shape)
     }
 
-    async fn listen(&self, request: Request<'_>) -> Result<Box<dyn EventStream>, PeerError> {
+    async fn subscribe(&self, request: Request<'_>) -> Result<Box<dyn EventStream>, PeerError> {
         let tenant = self.tenant.as_deref();
         let decoder = self.decoder();
-        let heard = match &self.binding {
+        let response = match &self.binding {
             Binding::JsonRpc(rpc) => {
-                rpc.listen(&self.line, &request, tenant, decoder.dialect)
+                rpc.stream(&self.http, &request, tenant, decoder.dialect)
                     .await
             }
-            Binding::HttpJson(rest) => rest.listen(&self.line, &request).await,
+            Binding::HttpJson(rest) => rest.stream(&self.http, &request).await,
         }?;
-        Ok(match heard {
-            Heard::Events(reader) => Box::new(self.line.events(reader, decoder)),
-            Heard::Answer(answer) => {
-                let secrets = self.line.secrets();
-                let result = decoder.result(self.line.json(&answer)?, true, secrets)?;
+        Ok(match response {
+            StreamResponse::Events(reader) => Box::new(self.http.events(reader, decoder)),
+            StreamResponse::Plain(response) => {
+                let secrets = self.http.secrets();
+                let result = decoder.result(self.http.json(&response)?, true, secrets)?;
                 let reply = decoder.reply(result, secrets)?;
-                Box::new(Answered(Some((reply, answer.body.len()))))
+                Box::new(SingleEvent(Some((reply, response.body.len()))))
             }
         })
     }
@@ -120,13 +120,13 @@ impl Peer for BoundPeer {
     }
 
     fn secrets(&self) -> Arc<redact::Secrets> {
-        self.line.secrets().current()
+        self.http.secrets().current()
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
         Box::pin(async {
             let json = self.call(Request::Card).await?;
-            let json = self.line.verified(json).await?;
+            let json = self.http.verify_card(json).await?;
             Card::read(&json).map_err(|why| PeerError::new(PeerErrorKind::CardUnavailable, why))
         })
     }
@@ -134,7 +134,7 @@ impl Peer for BoundPeer {
     fn send<'a>(&'a self, request: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
             let result = self.call(Request::Send(request)).await?;
-            self.decoder().reply(result, self.line.secrets())
+            self.decoder().reply(result, self.http.secrets())
         })
     }
 
@@ -142,7 +142,7 @@ impl Peer for BoundPeer {
         &'a self,
         request: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.listen(Request::Stream(request)))
+        Box::pin(self.subscribe(Request::Stream(request)))
     }
 
     fn get_task<'a>(
@@ -161,6 +161,6 @@ impl Peer for BoundPeer {
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.listen(Request::Subscribe(task_id)))
+        Box::pin(self.subscribe(Request::Subscribe(task_id)))
     }
 }

@@ -1,4 +1,4 @@
-//! What a peer wants from whom it does not know: `WWW-Authenticate` (RFC 9110 §11.6.1).
+//! Authentication schemes that a peer requires: `WWW-Authenticate` (RFC 9110 §11.6.1).
 
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
@@ -8,19 +8,19 @@ use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::secrets::Secrets;
 
-/// So many ways are told at most.
-const TOLD: usize = 8;
+/// The maximum number of schemes in an error.
+const MAX_SCHEMES: usize = 8;
 
-/// One way of proving who calls.
+/// A challenge of the header.
 #[derive(Debug, PartialEq, Eq)]
 struct Challenge {
     scheme: String,
     realm: Option<String>,
 }
 
-/// Makes an error of a status 401 or 403 one that says what the peer asks for: by its challenges, else by what its card
-/// declares. Other errors stay as they are.
-pub(super) fn note(
+/// Adds the schemes that the peer requires to an error of status 401 or 403: those of its challenges, else those of its
+/// card. Does not change other errors.
+pub(super) fn annotate(
     error: &mut PeerError,
     headers: &HeaderMap,
     declared: &Security,
@@ -30,14 +30,14 @@ pub(super) fn note(
         return;
     }
     error.kind = PeerErrorKind::AuthRequired;
-    let mut told = Vec::new();
+    let mut schemes = Vec::new();
     for value in headers.get_all(WWW_AUTHENTICATE) {
         for challenge in challenges(&String::from_utf8_lossy(value.as_bytes())) {
             let scheme = excerpt(&secrets.scrub(challenge.scheme));
-            if told.len() == TOLD || scheme.is_empty() {
+            if schemes.len() == MAX_SCHEMES || scheme.is_empty() {
                 break;
             }
-            told.push(match challenge.realm {
+            schemes.push(match challenge.realm {
                 Some(realm) => format!("{scheme} (realm `{}`)", excerpt(&secrets.scrub(realm))),
                 None => scheme.clone(),
             });
@@ -46,21 +46,21 @@ pub(super) fn note(
             }
         }
     }
-    if told.is_empty() {
+    if schemes.is_empty() {
         let names = declared.schemes.iter().filter_map(|one| name(&one.scheme));
-        for name in names.take(TOLD) {
+        for name in names.take(MAX_SCHEMES) {
             if !error.auth_schemes.contains(&name) {
                 error.auth_schemes.push(name);
             }
         }
-        told.extend(declared.asks_for().map(|ways| excerpt(&ways)));
+        schemes.extend(declared.requirements_text().map(|ways| excerpt(&ways)));
     }
-    if !told.is_empty() {
-        error.message = format!("{}; it asks for {}", error.message, told.join(" or "));
+    if !schemes.is_empty() {
+        error.message = format!("{}; it requires {}", error.message, schemes.join(" or "));
     }
 }
 
-/// What a card calls a scheme: the scheme of HTTP where it is one, else the kind.
+/// Returns the name of a scheme of a card: the HTTP scheme, or else the kind.
 fn name(scheme: &Scheme) -> Option<String> {
     Some(match scheme {
         Scheme::Http(name) => excerpt(name),
@@ -73,8 +73,8 @@ fn name(scheme: &Scheme) -> Option<String> {
     .filter(|name| !name.is_empty())
 }
 
-/// The challenges in one header. Both they and their parameters are parted by commas: what has a `=` behind its first word
-/// is a parameter of the challenge before it.
+/// Returns the challenges of one header. Commas separate challenges as well as parameters: a part with `=` after its first
+/// word is a parameter of the preceding challenge.
 fn challenges(header: &str) -> Vec<Challenge> {
     let mut found: Vec<Challenge> = Vec::new();
     for part in parts(header) {
@@ -101,7 +101,7 @@ fn challenges(header: &str) -> Vec<Challenge> {
     found
 }
 
-/// What stands between commas that are not inside a quoted text.
+/// Splits at commas outside of quoted strings.
 fn parts(header: &str) -> impl Iterator<Item = &str> {
     let (mut inside, mut escaped) = (false, false);
     header
@@ -115,7 +115,7 @@ fn parts(header: &str) -> impl Iterator<Item = &str> {
         .filter(|part| !part.is_empty())
 }
 
-/// A quoted text without its quotes and escapes, or a word as it is.
+/// Removes the quotes and escapes of a quoted string; returns a token unchanged.
 fn unquoted(value: &str) -> String {
     let Some(inner) = value.strip_prefix('"') else {
         return value.to_owned();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn several_challenges_in_one_header_are_told_apart() {
+    fn one_header_may_have_several_challenges() {
         assert_eq!(
             read(r#"Basic realm="a, \"b\"", charset="UTF-8", Bearer, DPoP algs="ES256""#),
             [
@@ -172,17 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_asks_at_length_is_told_in_short() {
+    fn long_requirements_of_card_are_shortened() {
         let url = url::Url::parse("https://a.example/").unwrap();
-        let secrets = Secrets::of(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        let secrets = Secrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
         let declared = Security {
             schemes: Vec::new(),
             requirements: vec![vec!["key ".repeat(100_000)]],
         };
-        let mut error = PeerError::new(PeerErrorKind::HttpStatus, "the peer answered 401");
+        let mut error = PeerError::new(PeerErrorKind::HttpStatus, "the peer responded 401");
         error.http_status = Some(401);
-        note(&mut error, &HeaderMap::new(), &declared, &secrets);
-        assert!(error.message.contains("it asks for `key key"), "{error}");
+        annotate(&mut error, &HeaderMap::new(), &declared, &secrets);
+        assert!(error.message.contains("it requires `key key"), "{error}");
         assert!(error.message.len() < 1000, "{}", error.message.len());
     }
 

@@ -1,17 +1,17 @@
-//! Reads what comes over either binding: results out of answers, events out of streams, and errors out of both.
+//! Decodes responses and events of both bindings.
 
 use serde_json::Value;
 
 use a2a::{Dialect, Event, Reply, ShapeError, Transport};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::error_body::{KEPT_DATA, explained, kind_of, reason_in};
+use super::error_body::{MAX_ERROR_DATA, kind_of, parse, reason_in};
 use super::secrets::Secrets;
 
-/// Each exchange has a connection of its own, so one id tells every answer from noise, and an answer without one is its own.
+/// The JSON-RPC id of every request. Each HTTP exchange carries one request, so one id suffices.
 pub(super) const ID: u32 = 1;
 
-/// Reads what comes over a binding in a version.
+/// Decodes the responses of a binding in a version.
 #[derive(Clone, Copy)]
 pub(super) struct Decoder {
     pub(super) transport: Transport,
@@ -19,7 +19,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// What an answer holds. JSON-RPC wraps it.
+    /// Returns the result of a response. JSON-RPC wraps it.
     pub(super) fn result(
         self,
         answer: Value,
@@ -28,14 +28,14 @@ impl Decoder {
     ) -> Result<Value, PeerError> {
         match self.transport {
             Transport::HttpJson => Ok(answer),
-            _ => unwrapped(answer, check_id, secrets),
+            _ => unwrap(answer, check_id, secrets),
         }
     }
 
-    /// HTTP+JSON says in an answer's body alone that it is an error, whatever its status.
+    /// Returns the error in a body of HTTP+JSON, whatever its status. In JSON-RPC, [`result`](Self::result) finds it.
     fn error(self, answer: &Value, secrets: &Secrets) -> Option<PeerError> {
         match self.transport {
-            Transport::HttpJson => explained(answer, secrets),
+            Transport::HttpJson => parse(answer, secrets),
             _ => None,
         }
     }
@@ -43,11 +43,11 @@ impl Decoder {
     pub(super) fn reply(self, result: Value, secrets: &Secrets) -> Result<Reply, PeerError> {
         match self.error(&result, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_reply(result).map_err(misshapen),
+            None => self.dialect.read_reply(result).map_err(from_shape),
         }
     }
 
-    /// Reads the data of one server-sent event.
+    /// Decodes the data of a server-sent event.
     pub(super) fn event(self, data: &str, secrets: &Secrets) -> Result<Event, PeerError> {
         let mut json: Value = serde_json::from_str(data).map_err(|e| {
             let message = format!("an event of the stream is not JSON: {e}");
@@ -57,32 +57,32 @@ impl Decoder {
         let event = self.result(json, false, secrets)?;
         match self.error(&event, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_event(event).map_err(misshapen),
+            None => self.dialect.read_event(event).map_err(from_shape),
         }
     }
 }
 
-/// What is inside a JSON-RPC answer (JSON-RPC 2.0 §5). In a stream the id is not held against an event: its connection
-/// tells what it belongs to.
-fn unwrapped(answer: Value, check_id: bool, secrets: &Secrets) -> Result<Value, PeerError> {
+/// Unwraps a JSON-RPC response (JSON-RPC 2.0 §5). Does not check the id of an event, which belongs to the request of its
+/// connection.
+fn unwrap(answer: Value, check_id: bool, secrets: &Secrets) -> Result<Value, PeerError> {
     let Value::Object(mut answer) = answer else {
-        return Err(misshapen(ShapeError::here(
-            "a JSON-RPC answer",
+        return Err(from_shape(ShapeError::here(
+            "a JSON-RPC response",
             Some(&answer),
         )));
     };
     if let Some(error) = answer.remove("error").filter(|error| !error.is_null()) {
         return Err(rpc_error(error, secrets));
     }
-    if check_id && is_another(answer.get("id")) {
-        let message = "the answer's JSON-RPC id is not the request's, so it answers something else";
+    if check_id && is_foreign_id(answer.get("id")) {
+        let message = "the JSON-RPC id of the response differs from that of the request";
         return Err(PeerError::new(PeerErrorKind::InvalidResponse, message));
     }
     Ok(answer.remove("result").unwrap_or_default())
 }
 
-/// The id of an answer is that of another request. Some peers leave it out or write it as a string.
-fn is_another(id: Option<&Value>) -> bool {
+/// Returns whether a response has the id of another request. Some peers omit the id or send it as a string.
+fn is_foreign_id(id: Option<&Value>) -> bool {
     match id {
         None | Some(Value::Null) => false,
         Some(Value::String(id)) => *id != ID.to_string(),
@@ -90,8 +90,8 @@ fn is_another(id: Option<&Value>) -> bool {
     }
 }
 
-/// The error in a body that came with an error status.
-pub(super) fn explain(mut body: Value, secrets: &Secrets) -> Option<PeerError> {
+/// Returns the error in the body of an error status.
+pub(super) fn parse_error(mut body: Value, secrets: &Secrets) -> Option<PeerError> {
     let error = body.get_mut("error").filter(|error| error.is_object())?;
     Some(rpc_error(error.take(), secrets))
 }
@@ -99,7 +99,7 @@ pub(super) fn explain(mut body: Value, secrets: &Secrets) -> Option<PeerError> {
 fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
     secrets.scrub_failure(&mut error);
     let code = error.get("code").and_then(Value::as_i64);
-    let said = error
+    let text = error
         .get("message")
         .or(Some(&error))
         .and_then(Value::as_str)
@@ -109,19 +109,19 @@ fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
         || "an error".into(),
         |code| format!("JSON-RPC error {code}"),
     );
-    let mut told = PeerError::new(
+    let mut peer_error = PeerError::new(
         PeerErrorKind::Rpc,
-        format!("the peer answered with {code_text}: {said}"),
+        format!("the peer responded with {code_text}: {text}"),
     );
-    told.kind = kind_of(error.get("data").and_then(reason_in));
-    told.rpc_code = code;
-    told.rpc_data = error
+    peer_error.kind = kind_of(error.get("data").and_then(reason_in));
+    peer_error.rpc_code = code;
+    peer_error.rpc_data = error
         .get("data")
-        .filter(|data| !data.is_null() && data.to_string().len() <= KEPT_DATA)
+        .filter(|data| !data.is_null() && data.to_string().len() <= MAX_ERROR_DATA)
         .cloned();
-    told
+    peer_error
 }
 
-pub(super) fn misshapen(wrong: ShapeError) -> PeerError {
+pub(super) fn from_shape(wrong: ShapeError) -> PeerError {
     PeerError::new(PeerErrorKind::InvalidResponse, wrong.to_string())
 }

@@ -1,4 +1,4 @@
-//! Finding a peer's agent card (A2A 0.3 §5.3).
+//! Fetches the agent card of a peer (A2A 0.3 §5.3).
 
 use std::time::Duration;
 
@@ -12,103 +12,109 @@ use egress::redirect::get_following;
 use egress::{Net, Request, body};
 use peer::{CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind, Validator};
 
-use super::{challenge, line, secrets::Secrets, signature, weight};
+use super::{challenge, error, outgoing, secrets::Secrets, signature, weight};
 
 const DEFAULT_PATH: &str = a2a::http::CARD_PATH;
 
 /// Where cards were before A2A 0.3.
 const OLD_PATH: &str = a2a::http::OLD_CARD_PATH;
 
-/// The largest card that is read, in bytes: cards are kept, and of many peers.
-const LARGEST: usize = 4 << 20;
+/// The maximum size of a card, in bytes.
+const MAX_CARD_BYTES: usize = 4 << 20;
 
-/// A card may move this often on its origin.
-const HOPS: usize = 5;
+/// The maximum number of redirects, on one origin.
+const MAX_REDIRECTS: usize = 5;
 
-/// Looks for the card wherever it may be, in order. The error names each try.
+/// Tries the possible locations of the card in order. The error lists every attempt.
 pub(super) async fn discover(
     net: &dyn Net,
-    reach: &PeerConfig,
+    config: &PeerConfig,
     known: Option<&Validator>,
     max_bytes: usize,
 ) -> Result<Discovered, PeerError> {
-    let max_bytes = max_bytes.min(LARGEST);
-    let mut places = places(reach)?;
+    let max_bytes = max_bytes.min(MAX_CARD_BYTES);
+    let mut locations = locations(config)?;
     if let Some(known) = known {
-        places.retain(|place| *place != known.url);
-        places.insert(0, known.url.clone());
+        locations.retain(|location| *location != known.url);
+        locations.insert(0, known.url.clone());
     }
-    let mut tries: Vec<String> = Vec::new();
-    let mut asked_for: Option<PeerError> = None;
-    for place in places {
-        let known = known.filter(|known| known.url == place);
-        match fetch(net, reach, &place, known, max_bytes).await {
+    let mut attempts: Vec<String> = Vec::new();
+    let mut auth_error: Option<PeerError> = None;
+    for location in locations {
+        let known = known.filter(|known| known.url == location);
+        match fetch(net, config, &location, known, max_bytes).await {
             Ok(found) => return Ok(found),
-            Err(Miss::Elsewhere(error)) => {
-                tries.push(format!("`{}`: {}", shown(&place), error.message));
+            Err(FetchError::Elsewhere(error)) => {
+                attempts.push(format!("`{}`: {}", redacted(&location), error.message));
                 if error.kind == PeerErrorKind::AuthRequired {
-                    asked_for.get_or_insert(error);
+                    auth_error.get_or_insert(error);
                 }
             }
-            Err(Miss::Final(error))
-                if tries.is_empty() || error.kind == PeerErrorKind::CardSignature =>
+            Err(FetchError::Final(error))
+                if attempts.is_empty() || error.kind == PeerErrorKind::CardSignature =>
             {
-                return Err(error.during(format_args!("the agent card at `{}`", shown(&place))));
+                return Err(
+                    error.during(format_args!("the agent card at `{}`", redacted(&location)))
+                );
             }
-            Err(Miss::Final(error)) => {
-                tries.push(format!("`{}`: {}", shown(&place), error.message));
+            Err(FetchError::Final(error)) => {
+                attempts.push(format!("`{}`: {}", redacted(&location), error.message));
                 break;
             }
         }
     }
-    let message = format!("no agent card was found; tried {}", tries.join("; "));
-    Err(match asked_for {
+    let message = format!("no agent card was found; tried {}", attempts.join("; "));
+    Err(match auth_error {
         Some(error) => PeerError { message, ..error },
         None => PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered(),
     })
 }
 
-/// A place as errors name it. A query may hold a key.
-fn shown(place: &Url) -> String {
-    format!("{}{}", place.origin().ascii_serialization(), place.path())
+/// Formats a URL for errors, without its query, which may contain a key.
+fn redacted(location: &Url) -> String {
+    format!(
+        "{}{}",
+        location.origin().ascii_serialization(),
+        location.path()
+    )
 }
 
-/// Why a place gave no card.
-enum Miss {
-    /// It may still be elsewhere.
+/// Why a location has no card.
+enum FetchError {
+    /// Another location may have it.
     Elsewhere(PeerError),
-    /// Looking elsewhere would not help.
+    /// Other locations do not help.
     Final(PeerError),
 }
 
 async fn fetch(
     net: &dyn Net,
-    reach: &PeerConfig,
-    place: &Url,
+    config: &PeerConfig,
+    location: &Url,
     known: Option<&Validator>,
     max_bytes: usize,
-) -> Result<Discovered, Miss> {
-    let access = line::access_to(reach, place).map_err(Miss::Final)?;
-    let mut headers = line::own_headers(reach, place);
+) -> Result<Discovered, FetchError> {
+    let access = outgoing::access_to(config, location).map_err(FetchError::Final)?;
+    let mut headers = outgoing::configured_headers(config, location);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    // Some servers show another card to a caller that does not say so (A2A 1.0 §3.6).
-    line::name_version(&mut headers, reach.version);
+    // Some servers return another card to a client without a version (A2A 1.0 §3.6).
+    outgoing::set_version(&mut headers, config.version);
     if let Some(known) = known {
         headers.insert(IF_NONE_MATCH, known.etag.clone());
     }
     let request = Request {
         method: Method::GET,
-        url: place.clone(),
+        url: location.clone(),
         headers,
         body: None,
         access,
-        trust: reach.trust_for(place).cloned(),
+        trust: config.trust_for(location).cloned(),
         repeatable: true,
-        authorization: line::authorization(reach, place),
+        authorization: outgoing::authorization(config, location),
     };
-    let fetched = get_following(net, request, HOPS)
+    let fetched = get_following(net, request, MAX_REDIRECTS)
         .await
-        .map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
+        .map_err(|e| FetchError::Final(error::from_net(e).undelivered()))?;
     let mut response = fetched.response;
     let max_age = max_age(&response.headers);
     if response.status == StatusCode::NOT_MODIFIED && known.is_some() {
@@ -116,11 +122,11 @@ async fn fetch(
     }
     if !response.status.is_success() {
         let text = body::read_error(response.body).await;
-        let secrets = Secrets::of(reach);
+        let secrets = Secrets::new(config);
         let mut error =
-            line::by_status(response.status, &response.headers, &text, &secrets).undelivered();
+            error::from_status(response.status, &response.headers, &text, &secrets).undelivered();
         error.http_status = Some(response.status.as_u16());
-        challenge::note(
+        challenge::annotate(
             &mut error,
             &response.headers,
             &Security::default(),
@@ -128,46 +134,46 @@ async fn fetch(
         );
         let elsewhere = response.status.is_client_error();
         return Err(if elsewhere {
-            Miss::Elsewhere(error)
+            FetchError::Elsewhere(error)
         } else {
-            Miss::Final(error)
+            FetchError::Final(error)
         });
     }
     let body = body::read_response(&mut response, max_bytes).await;
-    let body = body.map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
-    weight::check(&body, max_bytes).map_err(|e| Miss::Final(e.undelivered()))?;
-    let unreadable = |why: String| {
-        Miss::Elsewhere(PeerError::new(PeerErrorKind::CardUnavailable, why).undelivered())
+    let body = body.map_err(|e| FetchError::Final(error::from_net(e).undelivered()))?;
+    weight::check(&body, max_bytes).map_err(|e| FetchError::Final(e.undelivered()))?;
+    let invalid = |why: String| {
+        FetchError::Elsewhere(PeerError::new(PeerErrorKind::CardUnavailable, why).undelivered())
     };
-    let secrets = Secrets::of(reach);
+    let secrets = Secrets::new(config);
     let mut json = serde_json::from_slice(&body).map_err(|e| {
-        let kind = line::content_type(&response.headers, &secrets);
-        unreadable(format!("not JSON ({kind}, {} bytes): {e}", body.len()))
+        let kind = error::content_type(&response.headers, &secrets);
+        invalid(format!("not JSON ({kind}, {} bytes): {e}", body.len()))
     })?;
-    json = signature::verified(net, reach, json)
+    json = signature::verify(net, config, json)
         .await
-        .map_err(Miss::Final)?;
+        .map_err(FetchError::Final)?;
     secrets.scrub_answer(&mut json);
-    let card = Card::read(&json).map_err(unreadable)?;
+    let card = Card::read(&json).map_err(invalid)?;
     let etag = response.headers.get(ETAG).cloned();
     Ok(Discovered::Card {
         card: Box::new(card),
         validator: etag.map(|etag| Validator {
-            url: place.clone(),
+            url: location.clone(),
             etag,
         }),
         max_age,
     })
 }
 
-/// Where the card may be: below the base URL, then at its origin, last at the place it had before 0.3.
-fn places(reach: &PeerConfig) -> Result<Vec<Url>, PeerError> {
-    let path = match &reach.card {
+/// Returns the possible locations of the card: below the base URL, at its origin, and at the path before 0.3.
+fn locations(config: &PeerConfig) -> Result<Vec<Url>, PeerError> {
+    let path = match &config.card {
         CardLocation::Url(url) => return Ok(vec![url.clone()]),
         CardLocation::Path(path) => path,
     };
-    let base = &reach.base_url;
-    let mut places: Vec<Url> = Vec::new();
+    let base = &config.base_url;
+    let mut locations: Vec<Url> = Vec::new();
     if path.starts_with('/') {
         let below = format!("{}{path}", base.path().trim_end_matches('/'));
         let old = (path == DEFAULT_PATH).then_some(OLD_PATH);
@@ -175,34 +181,34 @@ fn places(reach: &PeerConfig) -> Result<Vec<Url>, PeerError> {
             .into_iter()
             .flatten()
         {
-            let mut place = base.clone();
-            // A path may carry a query of its own.
+            let mut location = base.clone();
+            // The path may contain a query.
             let (path, query) = path
                 .split_once('?')
                 .map_or((path, None), |(path, query)| (path, Some(query)));
-            place.set_path(path);
-            place.set_query(query);
-            if !places.contains(&place) {
-                places.push(place);
+            location.set_path(path);
+            location.set_query(query);
+            if !locations.contains(&location) {
+                locations.push(location);
             }
         }
-    } else if let Ok(place) = base.join(path)
-        && place.origin() == base.origin()
+    } else if let Ok(location) = base.join(path)
+        && location.origin() == base.origin()
     {
-        places.push(place);
+        locations.push(location);
     }
-    if places.is_empty() {
+    if locations.is_empty() {
         let message = format!(
-            "the card path `{}` does not lead to a place on `{}`",
+            "the card path `{}` leads to another origin than `{}`",
             path.split('?').next().unwrap_or_default().escape_debug(),
-            shown(base)
+            redacted(base)
         );
         return Err(PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered());
     }
-    Ok(places)
+    Ok(locations)
 }
 
-/// How long an answer may be used without asking again (RFC 9111 §5.2.2).
+/// Returns how long a response may be used without revalidation (RFC 9111 §5.2.2).
 fn max_age(headers: &HeaderMap) -> Option<Duration> {
     let directives = headers
         .get(CACHE_CONTROL)?
@@ -232,11 +238,11 @@ mod tests {
     use super::*;
 
     fn paths(base: &str, card: &str) -> Vec<String> {
-        let reach = PeerConfig {
+        let config = PeerConfig {
             configured: true,
             ..PeerConfig::new(Url::parse(base).unwrap(), CardLocation::Path(card.into()))
         };
-        places(&reach).map_or_else(
+        locations(&config).map_or_else(
             |_| Vec::new(),
             |all| all.iter().map(|url| url.path().to_owned()).collect(),
         )

@@ -1,7 +1,7 @@
-//! Errors in the bodies of HTTP+JSON, in every form that servers give them (A2A 1.0 §11.6).
+//! Errors in the bodies of HTTP+JSON, in all forms that servers use (A2A 1.0 §11.6).
 //!
 //! `google.rpc.Status` below `error` with an `ErrorInfo` among its details, a problem document (RFC 9457), `{code, message}`
-//! bare or below `error`, and `{detail}`. What A2A has a number for gets it, so that an error is the same over both bindings.
+//! bare or below `error`, and `{detail}`. Errors of A2A get their JSON-RPC code, so that an error is the same over both bindings.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,12 @@ use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::secrets::Secrets;
 
-/// The most of a peer's error data that is kept, in bytes of JSON.
-pub(super) const KEPT_DATA: usize = 4096;
+/// The maximum size of a peer's error data in a [`PeerError`], in bytes of JSON.
+pub(super) const MAX_ERROR_DATA: usize = 4096;
 
-/// Errors that do not tell whether the question was understood: some servers answer what they do not know with one of the
-/// general ones (JSON-RPC 2.0 §5.1: parse error, invalid request, internal error).
-const TELLING_NOTHING: [ErrorReason; 5] = [
+/// Errors that do not confirm the version of a request: some servers respond to unknown methods with a general error
+/// (JSON-RPC 2.0 §5.1: parse error, invalid request, internal error).
+const UNSPECIFIC: [ErrorReason; 5] = [
     ErrorReason::MethodNotFound,
     ErrorReason::VersionNotSupported,
     ErrorReason::ParseError,
@@ -25,36 +25,36 @@ const TELLING_NOTHING: [ErrorReason; 5] = [
     ErrorReason::InternalError,
 ];
 
-/// Whether `error` is the one that `reason` names, by its code.
-pub(super) fn is(error: &PeerError, reason: ErrorReason) -> bool {
+/// Returns whether `error` has the code of `reason`.
+pub(super) fn has_reason(error: &PeerError, reason: ErrorReason) -> bool {
     error.rpc_code == Some(reason.code().into())
 }
 
-/// The answer is one that only a peer gives that understood the question.
-pub(super) fn bears_out<T>(answer: &Result<T, PeerError>) -> bool {
+/// Returns whether only a peer that speaks the version of the request responds like this.
+pub(super) fn confirms_version<T>(answer: &Result<T, PeerError>) -> bool {
     match answer {
         Ok(_) => true,
         Err(error) => {
-            error.rpc_code.is_some() && !TELLING_NOTHING.iter().any(|reason| is(error, *reason))
+            error.rpc_code.is_some() && !UNSPECIFIC.iter().any(|reason| has_reason(error, *reason))
         }
     }
 }
 
-/// What web frameworks and gateways say of an address that nothing answers at. It is no error of the protocol.
-const NOBODY_THERE: [&str; 2] = ["Not Found", "Method Not Allowed"];
+/// Texts of web frameworks for an unknown path, which are not errors of the protocol.
+const UNKNOWN_PATH: [&str; 2] = ["Not Found", "Method Not Allowed"];
 
-/// The error in a body, if there is one in it.
-pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
+/// Returns the error in a body, if there is one.
+pub(super) fn parse(body: &Value, secrets: &Secrets) -> Option<PeerError> {
     let inner = body.get("error").filter(|e| e.is_object()).unwrap_or(body);
     let text = |key: &str| inner.get(key).and_then(Value::as_str);
     let code = inner.get("code").and_then(Value::as_i64);
     let reason = reason(inner);
     let reason = reason.as_deref();
-    let is_told = text("title").is_some() || reason.is_some() || code.is_some();
-    let by_a_peer = |said: &&str| is_told || !NOBODY_THERE.contains(said);
-    let said = text("message").or(text("detail")).filter(by_a_peer);
-    let said = said.or(reason);
-    if code.is_none() && said.is_none() {
+    let is_specific = text("title").is_some() || reason.is_some() || code.is_some();
+    let of_peer = |text: &&str| is_specific || !UNKNOWN_PATH.contains(text);
+    let message = text("message").or(text("detail")).filter(of_peer);
+    let message = message.or(reason);
+    if code.is_none() && message.is_none() {
         return None;
     }
     let rpc_code = code
@@ -64,16 +64,16 @@ pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
         .or(code)
         .map(|code| format!(" {code}"))
         .unwrap_or_default();
-    let said = said.map_or_else(String::new, |said| excerpt(&secrets.scrub(said)));
+    let message = message.map_or_else(String::new, |text| excerpt(&secrets.scrub(text)));
     let mut error = PeerError::new(
         PeerErrorKind::Rpc,
-        format!("the peer answered with error{number}: {said}"),
+        format!("the peer responded with error{number}: {message}"),
     );
     error.kind = kind_of(reason);
     error.rpc_code = rpc_code;
     error.rpc_data = inner
         .get("details")
-        .filter(|details| details.is_array() && details.to_string().len() <= KEPT_DATA)
+        .filter(|details| details.is_array() && details.to_string().len() <= MAX_ERROR_DATA)
         .cloned()
         .map(|mut details| {
             secrets.scrub_failure(&mut details);
@@ -82,10 +82,10 @@ pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
     Some(error)
 }
 
-/// The word that tells A2A's errors apart: in the details, else in the type of a problem document.
+/// Returns the reason of an A2A error: from its details, or else from the type of a problem document.
 fn reason(error: &Value) -> Option<Cow<'_, str>> {
-    let told = error.get("details").and_then(reason_in);
-    told.map(Cow::Borrowed).or_else(|| {
+    let reason = error.get("details").and_then(reason_in);
+    reason.map(Cow::Borrowed).or_else(|| {
         let kind = error.get("type").and_then(Value::as_str)?;
         let slug = kind.trim_end_matches('/').rsplit('/').next()?;
         let name = slug.to_ascii_uppercase().replace('-', "_");
@@ -94,13 +94,13 @@ fn reason(error: &Value) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The reason of the `ErrorInfo` among the details of an error (A2A 1.0 §9.5, §11.6).
+/// Returns the reason of the `ErrorInfo` among the details of an error (A2A 1.0 §9.5, §11.6).
 pub(super) fn reason_in(details: &Value) -> Option<&str> {
     let mut details = details.as_array()?.iter();
     details.find_map(|detail| detail.get("reason").and_then(Value::as_str))
 }
 
-/// The kind of an error that a peer gave `reason` for. A peer may say in an answer or in a stream that it wants a credential.
+/// Returns the kind of an error with this reason. A peer may require a credential in a response or in a stream.
 pub(super) fn kind_of(reason: Option<&str>) -> PeerErrorKind {
     match reason.and_then(ErrorReason::from_name) {
         Some(ErrorReason::Unauthenticated) => PeerErrorKind::AuthRequired,
@@ -120,10 +120,10 @@ mod tests {
     use peer::{CardLocation, PeerConfig};
     use serde_json::json;
 
-    fn told(body: Value) -> Option<(Option<i64>, String)> {
+    fn parsed(body: Value) -> Option<(Option<i64>, String)> {
         let url = url::Url::parse("http://a.example/").unwrap();
-        let secrets = Secrets::of(&PeerConfig::new(url, CardLocation::Path("/card".into())));
-        explained(&body, &secrets).map(|error| (error.rpc_code, error.message))
+        let secrets = Secrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        parse(&body, &secrets).map(|error| (error.rpc_code, error.message))
     }
 
     #[test]
@@ -137,32 +137,35 @@ mod tests {
         });
         let bare = json!({"code": -32001, "message": "no such task"});
         for body in [status, problem, bare] {
-            let (code, message) = told(body.clone()).unwrap();
+            let (code, message) = parsed(body.clone()).unwrap();
             assert_eq!(code, Some(-32001), "{body}");
-            assert_eq!(message, "the peer answered with error -32001: no such task");
+            assert_eq!(
+                message,
+                "the peer responded with error -32001: no such task"
+            );
         }
     }
 
     #[test]
     fn other_errors_keep_what_they_say() {
         assert_eq!(
-            told(json!({"error": {"code": 400, "message": "odd"}})),
-            Some((None, "the peer answered with error 400: odd".into()))
+            parsed(json!({"error": {"code": 400, "message": "odd"}})),
+            Some((None, "the peer responded with error 400: odd".into()))
         );
         assert_eq!(
-            told(json!({"detail": "the task is gone"})),
+            parsed(json!({"detail": "the task is gone"})),
             Some((
                 None,
-                "the peer answered with error: the task is gone".into()
+                "the peer responded with error: the task is gone".into()
             ))
         );
     }
 
     #[test]
     fn a_frameworks_word_for_an_unknown_address_is_no_error_of_the_protocol() {
-        assert_eq!(told(json!({"detail": "Not Found"})), None);
-        assert_eq!(told(json!({"message": "Not Found"})), None);
-        assert_eq!(told(json!({"error": "Not found"})), None);
-        assert_eq!(told(json!({})), None);
+        assert_eq!(parsed(json!({"detail": "Not Found"})), None);
+        assert_eq!(parsed(json!({"message": "Not Found"})), None);
+        assert_eq!(parsed(json!({"error": "Not found"})), None);
+        assert_eq!(parsed(json!({})), None);
     }
 }

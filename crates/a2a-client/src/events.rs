@@ -1,4 +1,4 @@
-//! Streams of events, decoded one by one.
+//! Decodes streams of events.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use egress::sse::{EventReader, SseItem};
 use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
 use super::decoder::Decoder;
-use super::line::from_net;
+use super::error::from_net;
 use super::{secrets::Secrets, weight};
 
 /// The events of one connection.
@@ -16,7 +16,7 @@ pub(super) struct Events {
     decoder: Decoder,
     secrets: Arc<Secrets>,
     answer_bytes: usize,
-    over: bool,
+    ended: bool,
 }
 
 impl Events {
@@ -31,7 +31,7 @@ impl Events {
             decoder,
             secrets,
             answer_bytes,
-            over: false,
+            ended: false,
         }
     }
 
@@ -41,7 +41,7 @@ impl Events {
     }
 
     async fn step(&mut self) -> NextEvent {
-        if self.over {
+        if self.ended {
             return None;
         }
         let event = loop {
@@ -54,7 +54,7 @@ impl Events {
                 None => break None,
             }
         };
-        self.over = !matches!(event, Some(Ok(_)));
+        self.ended = !matches!(event, Some(Ok(_)));
         event
     }
 }
@@ -66,9 +66,9 @@ impl EventStream for Events {
 }
 
 /// A plain response in place of a stream: one event.
-pub(super) struct Answered(pub(super) Option<(Reply, usize)>);
+pub(super) struct SingleEvent(pub(super) Option<(Reply, usize)>);
 
-impl EventStream for Answered {
+impl EventStream for SingleEvent {
     fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         let event = self.0.take();
         let event = event.map(|(reply, bytes)| Ok((reply.into(), bytes)));

@@ -10,23 +10,23 @@ use url::Url;
 use a2a::{Dialect, Resource, SendParams, SendRequest, Transport, Version, path_segment};
 use peer::{BoxFuture, PeerError, PeerErrorKind};
 
-use super::error_body::{bears_out, explained};
-use super::jsonrpc::unwritable;
-use super::line::{Answer, Heard, HttpBinding};
-use super::memory::Learned;
+use super::error_body::{confirms_version, parse};
+use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
+use super::interface_cache::InterfaceState;
+use super::jsonrpc::unserializable;
 use super::request::Request;
 use super::secrets::Secrets;
 
-/// Where a peer speaks HTTP+JSON.
+/// The HTTP+JSON binding of an interface.
 pub(super) struct HttpJson {
     pub(super) base: Url,
     pub(super) tenant: Option<String>,
     pub(super) version: Version,
-    pub(super) learned: Arc<Learned>,
+    pub(super) state: Arc<InterfaceState>,
 }
 
-/// A request as HTTP sends it.
-struct Written {
+/// The parts of an HTTP request.
+struct HttpRequest {
     method: Method,
     path: String,
     history_length: Option<String>,
@@ -34,7 +34,7 @@ struct Written {
 }
 
 impl HttpJson {
-    /// An address below the interface's, with the tenant in front of the path where `tenanted`.
+    /// Returns the URL of a path, below the tenant if `tenanted`.
     fn url(&self, path: &str, tenanted: bool) -> Url {
         let mut url = self.base.clone();
         let base = self.base.path();
@@ -49,16 +49,16 @@ impl HttpJson {
         url
     }
 
-    /// Asks at `path`. Servers differ in whether the tenant is a part of it (1.0 §11.2), so where nothing answers at the
-    /// address with the tenant, and nothing has been done therefore, the one without it is tried.
+    /// Calls `path` with the tenant in it, and without it if the server has no such path (404 or 405): servers differ
+    /// (A2A 1.0 §11.2). Nothing was executed at an unknown path, so no message is sent twice.
     async fn tenanted<'a, T>(
         &'a self,
         method: &Method,
         path: &str,
         query: Option<&str>,
-        ask: impl Fn(Url) -> BoxFuture<'a, Result<T, PeerError>> + Send,
+        call: impl Fn(Url) -> BoxFuture<'a, Result<T, PeerError>> + Send,
     ) -> Result<T, PeerError> {
-        let place = |tenanted| {
+        let url_of = |tenanted| {
             let mut url = self.url(path, tenanted);
             let tenant = self.tenant.iter().filter(|_| !tenanted);
             let tenant = tenant.filter(|_| *method == Method::GET);
@@ -71,22 +71,22 @@ impl HttpJson {
             }
             url
         };
-        let without = &self.learned.takes_no_tenant_path;
-        let tenanted = self.tenant.is_some() && !without.is_set();
-        let first = match ask(place(tenanted)).await {
-            Err(error) if nobody_there(&error) => error,
-            done => return done,
+        let no_tenant_path = &self.state.no_tenant_path;
+        let tenanted = self.tenant.is_some() && !no_tenant_path.is_set();
+        let first = match call(url_of(tenanted)).await {
+            Err(error) if is_unknown_path(&error) => error,
+            result => return result,
         };
         if !tenanted {
-            // What was learned may not hold any more; the next call finds out anew.
-            without.set(false);
+            // The cached fact may be outdated; the next call tries both again.
+            no_tenant_path.set(false);
             return Err(first);
         }
-        match ask(place(false)).await {
-            Err(second) if nobody_there(&second) => Err(first),
+        match call(url_of(false)).await {
+            Err(second) if is_unknown_path(&second) => Err(first),
             second => {
-                if bears_out(&second) {
-                    without.set(true);
+                if confirms_version(&second) {
+                    no_tenant_path.set(true);
                 }
                 second
             }
@@ -95,58 +95,58 @@ impl HttpJson {
 
     pub(super) async fn call(
         &self,
-        line: &HttpBinding,
+        http: &HttpBinding,
         request: &Request<'_>,
-    ) -> Result<Answer, PeerError> {
-        let written = self.written(request, false)?;
-        let often = request.repeats();
-        let (method, body) = (&written.method, &written.body);
+    ) -> Result<PlainResponse, PeerError> {
+        let parts = self.http_request(request, false)?;
+        let idempotency = request.idempotency();
+        let (method, body) = (&parts.method, &parts.body);
         self.tenanted(
             method,
-            &written.path,
-            written.history_length.as_deref(),
-            |url| Box::pin(line.ask(often, method.clone(), url, body.clone(), explain)),
+            &parts.path,
+            parts.history_length.as_deref(),
+            |url| Box::pin(http.call(idempotency, method.clone(), url, body.clone(), parse_error)),
         )
         .await
     }
 
-    /// Of a subscription the protocol's text says POST, its definition GET, and servers follow one or the other. What worked
-    /// comes first.
-    pub(super) async fn listen(
+    /// Opens a stream. For a subscription the text of the protocol says POST and its definition GET, and servers follow one
+    /// or the other; the method that worked last comes first.
+    pub(super) async fn stream(
         &self,
-        line: &HttpBinding,
+        http: &HttpBinding,
         request: &Request<'_>,
-    ) -> Result<Heard, PeerError> {
-        let listen = async |by_get: bool| {
-            let written = self.written(request, by_get)?;
-            let often = request.repeats();
-            let (method, body) = (&written.method, &written.body);
-            self.tenanted(method, &written.path, None, |url| {
-                Box::pin(line.listen(often, method.clone(), url, body.clone(), explain))
+    ) -> Result<StreamResponse, PeerError> {
+        let open = async |by_get: bool| {
+            let parts = self.http_request(request, by_get)?;
+            let idempotency = request.idempotency();
+            let (method, body) = (&parts.method, &parts.body);
+            self.tenanted(method, &parts.path, None, |url| {
+                Box::pin(http.stream(idempotency, method.clone(), url, body.clone(), parse_error))
             })
             .await
         };
         let Request::Subscribe(_) = request else {
-            return listen(false).await;
+            return open(false).await;
         };
-        let by_get = self.learned.subscribes_by_get.is_set();
-        let first = match listen(by_get).await {
+        let by_get = self.state.subscribes_by_get.is_set();
+        let first = match open(by_get).await {
             Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => error,
-            done => return done,
+            result => return result,
         };
-        match listen(!by_get).await {
-            // The first refusal tells more than the second, where both refuse.
+        match open(!by_get).await {
+            // If both fail, the first error says more.
             Err(second) if second.kind == PeerErrorKind::HttpStatus => Err(first),
-            done => {
-                if done.is_ok() {
-                    self.learned.subscribes_by_get.set(!by_get);
+            result => {
+                if result.is_ok() {
+                    self.state.subscribes_by_get.set(!by_get);
                 }
-                done
+                result
             }
         }
     }
 
-    fn written(&self, request: &Request<'_>, by_get: bool) -> Result<Written, PeerError> {
+    fn http_request(&self, request: &Request<'_>, by_get: bool) -> Result<HttpRequest, PeerError> {
         let resource = match *request {
             Request::Card => Resource::ExtendedCard,
             Request::Send(_) => Resource::Send,
@@ -158,17 +158,17 @@ impl HttpJson {
         let Some(path) = resource.path(self.version) else {
             let task_id = request.task_id().unwrap_or_default();
             let message = format!(
-                "the task id `{task_id}` cannot be part of a path, so HTTP+JSON cannot ask for it"
+                "the task id `{task_id}` cannot be part of a path, so HTTP+JSON cannot address the task"
             );
             return Err(PeerError::new(PeerErrorKind::Unaddressable, message).undelivered());
         };
         let body = match *request {
             Request::Send(message) | Request::Stream(message) => Some(self.message(message)?),
-            Request::Cancel(_) => Some(self.nothing()),
-            Request::Subscribe(_) if !by_get => Some(self.nothing()),
+            Request::Cancel(_) => Some(self.empty_body()),
+            Request::Subscribe(_) if !by_get => Some(self.empty_body()),
             Request::Card | Request::Get(..) | Request::Subscribe(_) => None,
         };
-        Ok(Written {
+        Ok(HttpRequest {
             method: match body {
                 Some(_) => Method::POST,
                 None => Method::GET,
@@ -190,11 +190,11 @@ impl HttpJson {
         let dialect = Dialect::new(self.version, Transport::HttpJson);
         let params = SendParams::new(message, dialect, self.tenant.as_deref());
         let body = serde_json::to_vec(&params);
-        body.map(Bytes::from).map_err(unwritable)
+        body.map(Bytes::from).map_err(unserializable)
     }
 
-    /// The body of a request that says all there is to say in its path.
-    fn nothing(&self) -> Bytes {
+    /// Returns the body of a request whose path says everything.
+    fn empty_body(&self) -> Bytes {
         let body = match &self.tenant {
             Some(tenant) => json!({ "tenant": tenant }),
             None => json!({}),
@@ -203,11 +203,11 @@ impl HttpJson {
     }
 }
 
-/// Nothing answers at the address, by the word of the web server rather than of an agent: nothing has been done.
-pub(super) fn nobody_there(error: &PeerError) -> bool {
+/// Returns whether the web server, not the agent, rejected the path (404 or 405). Nothing was executed.
+pub(super) fn is_unknown_path(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::HttpStatus && matches!(error.http_status, Some(404 | 405))
 }
 
-fn explain(body: Value, secrets: &Secrets) -> Option<PeerError> {
-    explained(&body, secrets)
+fn parse_error(body: Value, secrets: &Secrets) -> Option<PeerError> {
+    parse(&body, secrets)
 }

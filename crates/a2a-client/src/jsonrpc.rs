@@ -1,4 +1,4 @@
-//! A2A over JSON-RPC 2.0 (A2A 0.3 §3.2.1, 1.0 §9): one address, one POST a call.
+//! A2A over JSON-RPC 2.0 (A2A 0.3 §3.2.1, 1.0 §9): one URL, one POST per call.
 
 use bytes::Bytes;
 use http::Method;
@@ -8,14 +8,14 @@ use url::Url;
 use a2a::{Dialect, SendParams, Version};
 use peer::{PeerError, PeerErrorKind};
 
-use super::decoder::{ID, explain};
-use super::line::{Answer, Heard, HttpBinding};
+use super::decoder::{ID, parse_error};
+use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
 use super::request::Request;
 
-/// What most calls fit into, in bytes.
-const USUAL: usize = 1024;
+/// The initial capacity of a request body, in bytes.
+const BODY_CAPACITY: usize = 1024;
 
-/// Where a peer speaks JSON-RPC.
+/// The JSON-RPC binding of an interface.
 pub(super) struct JsonRpc {
     pub(super) url: Url,
 }
@@ -23,32 +23,44 @@ pub(super) struct JsonRpc {
 impl JsonRpc {
     pub(super) async fn call(
         &self,
-        line: &HttpBinding,
+        http: &HttpBinding,
         request: &Request<'_>,
         tenant: Option<&str>,
         dialect: Dialect,
-    ) -> Result<Answer, PeerError> {
-        let body = written(request, tenant, dialect)?;
+    ) -> Result<PlainResponse, PeerError> {
+        let body = serialize(request, tenant, dialect)?;
         let url = self.url.clone();
-        line.ask(request.repeats(), Method::POST, url, Some(body), explain)
-            .await
+        http.call(
+            request.idempotency(),
+            Method::POST,
+            url,
+            Some(body),
+            parse_error,
+        )
+        .await
     }
 
-    pub(super) async fn listen(
+    pub(super) async fn stream(
         &self,
-        line: &HttpBinding,
+        http: &HttpBinding,
         request: &Request<'_>,
         tenant: Option<&str>,
         dialect: Dialect,
-    ) -> Result<Heard, PeerError> {
-        let body = written(request, tenant, dialect)?;
+    ) -> Result<StreamResponse, PeerError> {
+        let body = serialize(request, tenant, dialect)?;
         let url = self.url.clone();
-        line.listen(request.repeats(), Method::POST, url, Some(body), explain)
-            .await
+        http.stream(
+            request.idempotency(),
+            Method::POST,
+            url,
+            Some(body),
+            parse_error,
+        )
+        .await
     }
 }
 
-fn written(
+fn serialize(
     request: &Request<'_>,
     tenant: Option<&str>,
     dialect: Dialect,
@@ -57,7 +69,7 @@ fn written(
         Dialect::V1_0 => Version::V1_0,
         Dialect::V0_3(_) => Version::V0_3,
     };
-    let about = |id, history_length| {
+    let task = |id, history_length| {
         Params::Task(TaskParams {
             tenant,
             id,
@@ -68,9 +80,9 @@ fn written(
         Request::Send(message) | Request::Stream(message) => {
             Params::Send(SendParams::new(message, dialect, tenant))
         }
-        Request::Get(task_id, history_length) => about(Some(task_id), history_length),
-        Request::Cancel(task_id) | Request::Subscribe(task_id) => about(Some(task_id), None),
-        Request::Card => about(None, None),
+        Request::Get(task_id, history_length) => task(Some(task_id), history_length),
+        Request::Cancel(task_id) | Request::Subscribe(task_id) => task(Some(task_id), None),
+        Request::Card => task(None, None),
     };
     body(request.operation().method(version), &params)
 }
@@ -83,7 +95,7 @@ enum Params<'a> {
     Task(TaskParams<'a>),
 }
 
-/// What is asked about a task (0.3 §7.3, §7.4; 1.0 §3.1), and without an id for the card.
+/// The parameters of a call about a task (A2A 0.3 §7.3, §7.4; 1.0 §3.1), or about the card, without an id.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskParams<'a> {
@@ -109,12 +121,12 @@ fn body(method: &str, params: &Params<'_>) -> Result<Bytes, PeerError> {
         method,
         params,
     };
-    let mut json = Vec::with_capacity(USUAL);
-    serde_json::to_writer(&mut json, &call).map_err(unwritable)?;
+    let mut json = Vec::with_capacity(BODY_CAPACITY);
+    serde_json::to_writer(&mut json, &call).map_err(unserializable)?;
     Ok(json.into())
 }
 
-pub(super) fn unwritable(error: serde_json::Error) -> PeerError {
-    let message = format!("the request cannot be written as JSON: {error}");
+pub(super) fn unserializable(error: serde_json::Error) -> PeerError {
+    let message = format!("cannot serialize the request: {error}");
     PeerError::new(PeerErrorKind::Unaddressable, message).undelivered()
 }

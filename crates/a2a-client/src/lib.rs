@@ -1,12 +1,27 @@
-//! Peers that speak A2A.
+//! A client of A2A 1.0 and 0.3.
 //!
-//! `discover.rs` finds a card; `negotiate.rs` picks the interface and the version to call it in, and `a2a_peer.rs` takes another
-//! where that turns out wrong, which `memory.rs` keeps. `bound_peer.rs` is a peer at one interface in one version: either binding
-//! (`jsonrpc.rs`, `http_json.rs`) carries its requests over `line.rs`. How a version writes them, and what its answers say, the
-//! crate `a2a` knows. `signature/` checks who signed a card. Nothing here decides who may be called.
+//! [`A2a`] implements [`peer::Directory`]: it fetches agent cards and opens peers.
 //!
-//! gRPC would be a file beside the two bindings, with a dialect in protobuf and a place in [`a2a::Transport::SUPPORTED`]. It is
-//! not spoken today.
+//! - `discover.rs` fetches a card, and `signature/` verifies it.
+//! - `negotiate.rs` chooses interface and version. `a2a_peer.rs` falls back to another one, and `interface_cache.rs` keeps the
+//!   result.
+//! - `bound_peer.rs` calls one interface in one version. Its binding (`jsonrpc.rs` or `http_json.rs`) sends requests by
+//!   `http_binding.rs`. The crate `a2a` serializes requests and reads responses.
+//!
+//! The caller decides which addresses are allowed. gRPC is not supported; it would be a third binding.
+//!
+//! ```no_run
+//! # async fn example(net: std::sync::Arc<dyn egress::Net>, config: peer::PeerConfig) -> Result<(), peer::PeerError> {
+//! use openclaw_remote_agent_a2a_client::A2a;
+//! use peer::{Directory as _, Discovered};
+//!
+//! let limits = egress::sse::SseLimits { event_bytes: 1 << 20, answer_bytes: 8 << 20 };
+//! if let Discovered::Card { card, .. } = A2a::new(net, limits).discover(&config, None).await? {
+//!     println!("{} interfaces", card.interfaces.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -15,13 +30,15 @@ mod bound_peer;
 mod challenge;
 mod decoder;
 mod discover;
+mod error;
 mod error_body;
 mod events;
+mod http_binding;
 mod http_json;
+mod interface_cache;
 mod jsonrpc;
-mod line;
-mod memory;
 mod negotiate;
+mod outgoing;
 mod request;
 mod secrets;
 mod signature;
@@ -35,92 +52,92 @@ use peer::{BoxFuture, CallOptions, Directory, Discovered, Peer, PeerConfig, Peer
 
 use a2a_peer::{A2aPeer, Fallback, VersionedInterface};
 use bound_peer::BoundPeer;
-use line::HttpBinding;
-use memory::{Key, Learned, Memory};
+use http_binding::HttpBinding;
+use interface_cache::{InterfaceCache, InterfaceKey, InterfaceState};
 use negotiate::Route;
 
-/// The A2A peers of the world.
+/// Opens A2A peers.
 pub struct A2a {
     net: Arc<dyn Net>,
     limits: SseLimits,
-    memory: Memory,
+    interfaces: InterfaceCache,
 }
 
 impl A2a {
-    /// Peers behind `net`, whose answers may not be larger than `limits`.
+    /// Creates a client that sends requests by `net`. `limits` bound each response, in bytes.
     pub fn new(net: Arc<dyn Net>, limits: SseLimits) -> Self {
         Self {
             net,
             limits,
-            memory: Memory::new(),
+            interfaces: InterfaceCache::new(),
         }
     }
 
-    /// One interface, in the version that its card names and it has not refused so far.
+    /// Returns an interface in the version of its card, unless an earlier call found another.
     fn interface(
         &self,
-        reach: &PeerConfig,
+        config: &PeerConfig,
         card: &Card,
         route: Route,
         parameters: &[(String, String)],
     ) -> Result<VersionedInterface, PeerError> {
-        let line = HttpBinding::new(
+        let http = HttpBinding::new(
             Arc::clone(&self.net),
-            reach,
+            config,
             &route.url,
             parameters,
             self.limits,
         )?
-        .declaring(&card.security);
-        let learned = self.memory.of(Key {
-            configured: reach.configured,
+        .with_security(&card.security);
+        let state = self.interfaces.get_or_insert(InterfaceKey {
+            configured: config.configured,
             transport: route.transport,
             url: route.url.clone(),
             tenant: route.tenant.clone(),
         });
-        // 0.3 cannot name a tenant, and what is meant for one must not reach another.
+        // 0.3 has no tenants, and a request for one tenant must not config another.
         let in_doubt = route.version == Version::V1_0 && !route.pinned && route.tenant.is_none();
-        let (version, older) = match learned.version().filter(|_| in_doubt) {
+        let (version, older) = match state.version().filter(|_| in_doubt) {
             Some(version) => (version, None),
             None if in_doubt => {
-                let older = bound(line.clone(), &route, Version::V0_3, &learned);
+                let older = bind(http.clone(), &route, Version::V0_3, &state);
                 (route.version, Some(older))
             }
             None => (route.version, None),
         };
-        let peer = bound(line, &route, version, &learned);
-        Ok(VersionedInterface::new(peer, older, learned))
+        let peer = bind(http, &route, version, &state);
+        Ok(VersionedInterface::new(peer, older, state))
     }
 }
 
-/// An interface in one version.
-fn bound(
-    line: HttpBinding,
+/// Binds a route to a version.
+fn bind(
+    http: HttpBinding,
     route: &Route,
     version: Version,
-    learned: &Arc<Learned>,
+    state: &Arc<InterfaceState>,
 ) -> Box<dyn Peer> {
-    let line = line.speaking(version);
+    let http = http.with_version(version);
     let (url, tenant) = (route.url.clone(), route.tenant.clone());
     Box::new(BoundPeer::new(
-        line,
+        http,
         route.transport,
         url,
         version,
         tenant,
-        learned,
+        state,
     ))
 }
 
 impl Directory for A2a {
     fn discover<'a>(
         &'a self,
-        reach: &'a PeerConfig,
+        config: &'a PeerConfig,
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(discover::discover(
             &*self.net,
-            reach,
+            config,
             known,
             self.limits.answer_bytes,
         ))
@@ -128,17 +145,17 @@ impl Directory for A2a {
 
     fn open(
         &self,
-        reach: &PeerConfig,
+        config: &PeerConfig,
         card: &Card,
-        opening: &CallOptions<'_>,
+        options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        let parameters = opening.parameters;
-        let (first, other) = negotiate::choose(reach, card)?;
+        let parameters = options.parameters;
+        let (first, other) = negotiate::choose(config, card)?;
         let other = other.map(|other| {
             let names = [&first, &other].map(Route::to_string);
-            Fallback::new(names, self.interface(reach, card, other, parameters))
+            Fallback::new(names, self.interface(config, card, other, parameters))
         });
-        let first = self.interface(reach, card, first, parameters)?;
+        let first = self.interface(config, card, first, parameters)?;
         Ok(Box::new(A2aPeer::new(first, other)))
     }
 }

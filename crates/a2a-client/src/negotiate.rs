@@ -1,4 +1,4 @@
-//! Which interface of a peer to call, and in which version (A2A 0.3 §5.6, 1.0 §8.3.2 and §3.6).
+//! Chooses the interface of a peer and its version (A2A 0.3 §5.6, 1.0 §8.3.2 and §3.6).
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -8,21 +8,21 @@ use url::Url;
 use a2a::{Card, Interface, Transport, Version};
 use peer::{PeerConfig, PeerError, PeerErrorKind, Transports, excerpt};
 
-/// So many of the transports or versions that a peer offers are named when none can be spoken.
-const NAMED: usize = 10;
+/// The maximum number of transports or versions in an error.
+const MAX_NAMED: usize = 10;
 
 /// One way to call a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Route {
-    /// Over what.
+    /// The transport.
     pub(super) transport: Transport,
-    /// Where.
+    /// The URL.
     pub(super) url: Url,
-    /// In which version, as far as the card or the operator says so; where neither does, 1.0 is tried first.
+    /// The version of the operator or of the card; 1.0 if neither names one.
     pub(super) version: Version,
-    /// The operator pinned the version, so no other one is tried.
+    /// Whether the operator pinned the version.
     pub(super) pinned: bool,
-    /// The tenant to name in every request of 1.0.
+    /// The tenant of every request of 1.0.
     pub(super) tenant: Option<String>,
 }
 
@@ -37,26 +37,26 @@ impl fmt::Display for Route {
     }
 }
 
-/// An interface that can be spoken.
-struct Offer<'a> {
+/// An interface with a supported transport and version.
+struct Candidate<'a> {
     interface: &'a Interface,
     transport: Transport,
-    /// As declared; `None` where nothing is said.
+    /// The declared version, if any.
     declared: Option<Version>,
 }
 
-impl Offer<'_> {
-    /// It is said to be in another version than the pinned one, or in one that cannot name the operator's tenant.
-    fn contradicts(&self, reach: &PeerConfig) -> bool {
+impl Candidate<'_> {
+    /// Returns whether it declares another version than the pinned one, or one without tenants although the operator set one.
+    fn contradicts(&self, config: &PeerConfig) -> bool {
         self.declared.is_some_and(|declared| {
-            reach.version.is_some_and(|pinned| declared != pinned) || leaves_out(reach, declared)
+            config.version.is_some_and(|pinned| declared != pinned)
+                || loses_tenant(config, declared)
         })
     }
 
-    /// How much its version is liked: one that is said to be the pinned one or, where none is, 1.0; then what is not said;
-    /// then 0.3.
-    fn rank(&self, reach: &PeerConfig) -> u8 {
-        let wanted = reach.version.unwrap_or(Version::V1_0);
+    /// Ranks the version: best the declared one that is pinned or, without a pin, 1.0; then an undeclared one; then 0.3.
+    fn rank(&self, config: &PeerConfig) -> u8 {
+        let wanted = config.version.unwrap_or(Version::V1_0);
         match self.declared {
             Some(declared) if declared == wanted => 2,
             None => 1,
@@ -65,118 +65,127 @@ impl Offer<'_> {
     }
 }
 
-/// The ways to call a peer: the one to take, and perhaps another in case its host cannot be reached at all.
+/// Returns the route to a peer, and a fallback for the case that its host is unreachable.
 ///
-/// A pinned version decides, then the target's order of transports, then the version: 1.0 before 0.3. Where the target has no say, what is 1.0
-/// comes first, in the card's order; 0.3 and interfaces of a tenant are better called over JSON-RPC, since servers differ
-/// in how they read the paths and bodies of HTTP+JSON there. `Transport::Grpc` is never chosen.
-pub(super) fn choose(reach: &PeerConfig, card: &Card) -> Result<(Route, Option<Route>), PeerError> {
+/// A pinned version decides first, then the target's order of transports, then the version: 1.0 before 0.3. Without an order
+/// of the target, interfaces of 1.0 come first, in the order of the card. For 0.3 and for tenants, JSON-RPC comes first,
+/// because servers differ in the paths and bodies of HTTP+JSON. `Transport::Grpc` is never chosen.
+pub(super) fn choose(
+    config: &PeerConfig,
+    card: &Card,
+) -> Result<(Route, Option<Route>), PeerError> {
     if !card.required_extensions.is_empty() {
         return Err(extension_required(card));
     }
-    let mut offers = offers(card)?;
-    offers.sort_by_key(|offer| {
-        let wanted = reach.preferred.iter().position(|t| *t == offer.transport);
-        let old_or_tenanted = offer.declared == Some(Version::V0_3)
-            || tenant(reach, offer.interface).is_some_and(|_| reach.endpoint.is_none());
+    let mut candidates = candidates(card)?;
+    candidates.sort_by_key(|candidate| {
+        let wanted = config
+            .preferred
+            .iter()
+            .position(|t| *t == candidate.transport);
+        let prefers_json_rpc = candidate.declared == Some(Version::V0_3)
+            || tenant(config, candidate.interface).is_some_and(|_| config.endpoint.is_none());
         (
-            offer.contradicts(reach),
+            candidate.contradicts(config),
             wanted.unwrap_or(usize::MAX),
-            Reverse(offer.rank(reach)),
-            old_or_tenanted && offer.transport == Transport::HttpJson,
+            Reverse(candidate.rank(config)),
+            prefers_json_rpc && candidate.transport == Transport::HttpJson,
         )
     });
-    let (first, others) = offers
+    let (first, others) = candidates
         .split_first()
         .ok_or_else(|| unsupported_transport(card))?;
-    let first = route(reach, first)?;
-    if leaves_out(reach, first.version) {
+    let first = route(config, first)?;
+    if loses_tenant(config, first.version) {
         let message = "the peer speaks A2A 0.3, which cannot name the tenant that is configured for the target";
         return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message));
     }
-    // An operator's endpoint replaces every address, so there is no other one.
+    // The operator's endpoint replaces every URL, so there is no fallback.
     let other = others
         .iter()
-        .filter(|_| reach.endpoint.is_none())
-        .filter_map(|offer| route(reach, offer).ok())
-        .find(|other| may_stand_in(&first.url, &other.url) && !leaves_out(reach, other.version));
+        .filter(|_| config.endpoint.is_none())
+        .filter_map(|candidate| route(config, candidate).ok())
+        .find(|other| may_replace(&first.url, &other.url) && !loses_tenant(config, other.version));
     Ok((first, other))
 }
 
-/// Another address is worth a try where the first one's host cannot be reached: on another origin, and not in the clear
-/// where the first was not.
-fn may_stand_in(first: &Url, other: &Url) -> bool {
+/// Returns whether another URL may replace an unreachable one: on another origin, and never without TLS where the first
+/// uses TLS.
+fn may_replace(first: &Url, other: &Url) -> bool {
     first.origin() != other.origin() && (first.scheme() != "https" || other.scheme() == "https")
 }
 
-/// What the card offers, as far as it can be spoken.
-fn offers(card: &Card) -> Result<Vec<Offer<'_>>, PeerError> {
+/// Returns the interfaces of the card with a supported transport and version.
+fn candidates(card: &Card) -> Result<Vec<Candidate<'_>>, PeerError> {
     let mut unknown_versions: Vec<String> = Vec::new();
-    let mut offers = Vec::new();
+    let mut candidates = Vec::new();
     for interface in &card.interfaces {
         let transport = interface.transport.parse().ok();
         let Some(transport) = transport.filter(|t| Transport::SUPPORTED.contains(t)) else {
             continue;
         };
-        let said = interface.version.as_deref();
-        let declared = match said.and_then(|said| Version::declared(said).ok()) {
+        let version = interface.version.as_deref();
+        let declared = match version.and_then(|version| Version::declared(version).ok()) {
             None => None,
             Some(Some(version)) => Some(version),
             Some(None) => {
-                unknown_versions.extend(said.map(excerpt));
+                unknown_versions.extend(version.map(excerpt));
                 continue;
             }
         };
-        offers.push(Offer {
+        candidates.push(Candidate {
             interface,
             transport,
             declared,
         });
     }
-    if offers.is_empty() && !unknown_versions.is_empty() {
-        unknown_versions.truncate(NAMED);
+    if candidates.is_empty() && !unknown_versions.is_empty() {
+        unknown_versions.truncate(MAX_NAMED);
         let message = format!(
-            "the peer speaks A2A {}, and only 1.0 and 0.3 are spoken",
+            "the peer speaks A2A {}; only 1.0 and 0.3 are supported",
             unknown_versions.join(", ")
         );
         return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message));
     }
-    Ok(offers)
+    Ok(candidates)
 }
 
-fn route(reach: &PeerConfig, offer: &Offer<'_>) -> Result<Route, PeerError> {
-    let transport = offer.transport;
-    let url = match &reach.endpoint {
+fn route(config: &PeerConfig, candidate: &Candidate<'_>) -> Result<Route, PeerError> {
+    let transport = candidate.transport;
+    let url = match &config.endpoint {
         Some(endpoint) => endpoint.clone(),
-        None => address(reach, transport, offer.interface)?,
+        None => address(config, transport, candidate.interface)?,
     };
     Ok(Route {
         transport,
         url,
-        version: reach.version.or(offer.declared).unwrap_or(Version::V1_0),
-        pinned: reach.version.is_some(),
-        tenant: tenant(reach, offer.interface).map(str::to_owned),
+        version: config
+            .version
+            .or(candidate.declared)
+            .unwrap_or(Version::V1_0),
+        pinned: config.version.is_some(),
+        tenant: tenant(config, candidate.interface).map(str::to_owned),
     })
 }
 
-/// What the operator means for one tenant must not reach another: 0.3 knows none.
-fn leaves_out(reach: &PeerConfig, version: Version) -> bool {
-    reach.tenant.is_some() && version == Version::V0_3
+/// Returns whether requests in `version` would lose the tenant of the operator: 0.3 has none.
+fn loses_tenant(config: &PeerConfig, version: Version) -> bool {
+    config.tenant.is_some() && version == Version::V0_3
 }
 
-fn tenant<'a>(reach: &'a PeerConfig, interface: &'a Interface) -> Option<&'a str> {
-    reach.tenant.as_deref().or(interface.tenant.as_deref())
+fn tenant<'a>(config: &'a PeerConfig, interface: &'a Interface) -> Option<&'a str> {
+    config.tenant.as_deref().or(interface.tenant.as_deref())
 }
 
-/// An interface's address, which is used as the card gives it: a slash more or less is another place to some servers.
+/// Returns the URL of an interface exactly as the card contains it: some servers distinguish a trailing slash.
 fn address(
-    reach: &PeerConfig,
+    config: &PeerConfig,
     transport: Transport,
     interface: &Interface,
 ) -> Result<Url, PeerError> {
     let read = match &interface.address {
         Some(url) => Ok(url.clone()),
-        None => reach.base_url.join(&interface.url),
+        None => config.base_url.join(&interface.url),
     };
     let url = read.map_err(|e| {
         let message = format!(
@@ -189,7 +198,7 @@ fn address(
         return Ok(url);
     }
     let message = format!(
-        "the agent card's address for {transport} begins with `{}:`; only http and https can be called",
+        "the agent card's address for {transport} begins with `{}:`; only http and https are supported",
         excerpt(url.scheme())
     );
     Err(PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered())
@@ -199,11 +208,11 @@ fn extension_required(card: &Card) -> PeerError {
     let named: Vec<String> = card
         .required_extensions
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(|uri| format!("`{}`", excerpt(uri)))
         .collect();
     let message = format!(
-        "the peer takes only requests that use the extension {}, which is not known here",
+        "the peer requires the extension {}, which is not supported",
         named.join(" and ")
     );
     PeerError::new(PeerErrorKind::ExtensionRequired, message)
@@ -213,7 +222,7 @@ fn unsupported_transport(card: &Card) -> PeerError {
     let offered: Vec<String> = card
         .interfaces
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(|i| excerpt(&i.transport))
         .collect();
     let protocol: Vec<String> = Transport::SUPPORTED
@@ -221,7 +230,7 @@ fn unsupported_transport(card: &Card) -> PeerError {
         .map(ToString::to_string)
         .collect();
     let message = format!(
-        "the peer offers {}, and only {} are spoken",
+        "the peer candidates {}; only {} are supported",
         offered.join(", "),
         protocol.join(" and ")
     );

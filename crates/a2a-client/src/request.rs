@@ -1,15 +1,15 @@
-//! What is asked of a peer, whatever the binding.
+//! Requests to a peer, for either binding.
 
 use a2a::{Operation, SendRequest};
 
-use super::line::Idempotency;
+use super::http_binding::Idempotency;
 
-/// An operation, with what it is asked with.
+/// An operation with its arguments.
 pub(super) enum Request<'a> {
     Card,
     Send(&'a SendRequest),
     Stream(&'a SendRequest),
-    /// A task, with at most so many of the newest messages.
+    /// The id of a task, and the maximum number of its newest messages.
     Get(&'a str, Option<u64>),
     Cancel(&'a str),
     Subscribe(&'a str),
@@ -34,8 +34,8 @@ impl Request<'_> {
         }
     }
 
-    /// A message is sent once: sending it again would have its effect again.
-    pub(super) fn repeats(&self) -> Idempotency {
+    /// Returns whether the request may be repeated. A repeated message would have its effect again.
+    pub(super) fn idempotency(&self) -> Idempotency {
         match self {
             Self::Send(_) | Self::Stream(_) => Idempotency::Once,
             _ => Idempotency::Repeatable,

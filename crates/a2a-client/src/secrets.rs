@@ -1,4 +1,4 @@
-//! A peer's credentials, kept out of everything that is told about it.
+//! Removes the credentials of a peer from its responses and errors.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,46 +12,48 @@ use common::redact;
 use egress::credential::Credential;
 use peer::PeerConfig;
 
-/// Shorter values ("1", "en") are no secrets, and would tear holes into every text.
-const SHORTEST: usize = 6;
+/// The minimum length of a secret. Shorter values, such as `1` and `en`, occur in every text.
+const MIN_LENGTH: usize = 6;
 
-/// Words in the name of a header whose value is a credential whatever it looks like.
-const TELLING: [&str; 7] = [
+/// Words in the names of headers whose values are credentials.
+const CREDENTIAL_WORDS: [&str; 7] = [
     "auth", "cookie", "key", "token", "secret", "password", "session",
 ];
 
-/// A header's value of this length is taken for a credential whatever its name.
-const LONG: usize = 20;
+/// The length from which the value of any header counts as a credential.
+const LONG_VALUE: usize = 20;
 
-/// The credentials of one peer. Its answers pass through here before they are read, since a peer may repeat what it was sent.
+/// The credentials of one peer. Removes them from responses before these are read, since a peer may repeat its request.
 pub(super) struct Secrets {
-    /// What is a credential beyond doubt: what `auth` holds, and headers that look like one.
+    /// Certain credentials: those of `auth`, and headers that look like one.
     sure: Arc<redact::Secrets>,
-    /// Where access tokens come from. They change while the peer answers.
+    /// The source of access tokens, which change during a call.
     issuing: Option<Arc<Credential>>,
-    /// The tokens that were known last, and `sure` with them.
+    /// The latest tokens, and `sure` together with them.
     issued: Mutex<(Arc<[SecretString]>, Arc<redact::Secrets>)>,
-    /// Other values of the operator's headers. One may be an ordinary word, such as the name of a tenant, which answers
-    /// must be able to hold.
+    /// Other values of the operator's headers. One may be an ordinary word, such as the name of a tenant, which responses
+    /// must be able to contain.
     maybe: redact::Secrets,
 }
 
 impl Secrets {
-    pub(super) fn of(reach: &PeerConfig) -> Self {
+    pub(super) fn new(config: &PeerConfig) -> Self {
         let (mut sure, mut maybe, mut issuing) = (Vec::new(), Vec::new(), None);
-        if let Some(credential) = &reach.credential {
+        if let Some(credential) = &config.credential {
             sure.extend(credential.secrets());
             issuing = credential.issued().map(|_| Arc::clone(credential));
         }
-        for (name, value) in &reach.headers {
+        for (name, value) in &config.headers {
             let Ok(value) = value.to_str() else { continue };
-            let telling = TELLING.iter().any(|word| name.as_str().contains(word));
-            let list = if telling || value.len() >= LONG {
+            let is_credential = CREDENTIAL_WORDS
+                .iter()
+                .any(|word| name.as_str().contains(word));
+            let list = if is_credential || value.len() >= LONG_VALUE {
                 &mut sure
             } else {
                 &mut maybe
             };
-            // `Bearer x` is as good as `x` to whoever reads it.
+            // `Bearer x` contains the credential `x`.
             list.extend(
                 value
                     .split_once(' ')
@@ -72,7 +74,7 @@ impl Secrets {
         }
     }
 
-    /// What is a credential beyond doubt, by now.
+    /// Returns the certain credentials, with the latest tokens.
     pub(super) fn current(&self) -> Arc<redact::Secrets> {
         let Some(issued) = self.issuing.as_ref().and_then(|from| from.issued()) else {
             return Arc::clone(&self.sure);
@@ -85,7 +87,7 @@ impl Secrets {
         Arc::clone(&known.1)
     }
 
-    /// What a peer says about a failure, without any credential.
+    /// Removes every credential from the text of an error.
     pub(super) fn scrub<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
         let mut text = text.into();
         for secrets in [&*self.current(), &self.maybe] {
@@ -98,19 +100,19 @@ impl Secrets {
         text
     }
 
-    /// The same in every text of a JSON value.
+    /// Removes every credential from the texts of an error in JSON.
     pub(super) fn scrub_failure(&self, value: &mut Value) {
         self.scrub_answer(value);
         scrub(&self.maybe, value);
     }
 
-    /// An answer without what is a credential beyond doubt. Everything else must arrive as it was given.
+    /// Removes the certain credentials from a response, and changes nothing else.
     pub(super) fn scrub_answer(&self, value: &mut Value) {
         scrub(&self.current(), value);
     }
 }
 
-/// A value without secrets, also where its parts hold pieces of one.
+/// Removes secrets from a value, also those split over several texts.
 fn scrub(secrets: &redact::Secrets, value: &mut Value) {
     if !secrets.is_empty() {
         secrets.redact_value(value);
@@ -123,7 +125,7 @@ fn scrub(secrets: &redact::Secrets, value: &mut Value) {
 
 fn long_enough(secrets: impl IntoIterator<Item = SecretString>) -> redact::Secrets {
     let secrets = secrets.into_iter();
-    let long = secrets.filter(|secret| secret.expose_secret().len() >= SHORTEST);
+    let long = secrets.filter(|secret| secret.expose_secret().len() >= MIN_LENGTH);
     redact::Secrets::in_all_forms(long)
 }
 
@@ -186,7 +188,7 @@ mod tests {
             "acme-corp",
             "cookie-two"
         ]);
-        Secrets::of(&reach).scrub_answer(&mut answer);
+        Secrets::new(&reach).scrub_answer(&mut answer);
         let clean = json!([
             "[redacted]",
             "[redacted]",
@@ -208,9 +210,9 @@ mod tests {
                 CardLocation::Path("/card".into()),
             )
         };
-        let said = r#"{"got": "open\/sesame\/7f3a", "was": "open/sesame/7f3a"}"#;
+        let text = r#"{"got": "open\/sesame\/7f3a", "was": "open/sesame/7f3a"}"#;
         let clean = r#"{"got": "[redacted]", "was": "[redacted]"}"#;
-        assert_eq!(Secrets::of(&reach).scrub(said), clean);
+        assert_eq!(Secrets::new(&reach).scrub(text), clean);
     }
 
     #[test]

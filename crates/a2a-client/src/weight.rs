@@ -1,38 +1,37 @@
-//! What JSON takes in memory. A few bytes of text can become a hundred times as many: an object of one field is stored in
-//! a node that has room for eleven.
+//! Estimates the memory of JSON. Text may grow a hundredfold: an object with one field takes a node with room for eleven.
 
 use memchr::memchr2;
 
 use peer::{PeerError, PeerErrorKind};
 
-/// An answer may take this many times the largest answer's bytes.
-const TIMES: usize = 8;
+/// The memory that a response may take, as a multiple of the maximum response size.
+const MAX_RATIO: usize = 8;
 
-/// So much memory is always allowed: small limits are there to bound what is shown.
-const FLOOR: usize = 16 << 20;
+/// The memory that is always allowed, in bytes.
+const MIN_MEMORY: usize = 16 << 20;
 
 const VALUE: usize = 48;
 const KEY: usize = 48;
 const ARRAY: usize = 128;
 const OBJECT: usize = 640;
 
-/// Refuses JSON that would take far more memory than answers of `answer_bytes` are meant to, before it is read.
+/// Rejects JSON that would take too much memory for a maximum response size of `answer_bytes`, before it is parsed.
 pub(super) fn check(json: &[u8], answer_bytes: usize) -> Result<(), PeerError> {
-    let most = answer_bytes.saturating_mul(TIMES).max(FLOOR);
-    // Nothing weighs more than an object for each byte, so a short answer need not be looked at.
+    let most = answer_bytes.saturating_mul(MAX_RATIO).max(MIN_MEMORY);
+    // No text takes more than an object per byte, so short ones need no scan.
     if json.len() < most / OBJECT || weight(json) <= most {
         return Ok(());
     }
-    let message = format!("the answer holds more values than fit into {most} bytes of memory");
+    let message = format!("the response contains more values than fit into {most} bytes of memory");
     Err(PeerError::new(PeerErrorKind::TooLarge, message))
 }
 
-/// What JSON counts against a limit in bytes of text: its length, unless it is made of little but structure.
+/// Returns the bytes that JSON counts against a limit: its length, or more if it consists of many small values.
 pub(super) fn bytes(json: &str) -> usize {
-    json.len().max(weight(json.as_bytes()) / TIMES)
+    json.len().max(weight(json.as_bytes()) / MAX_RATIO)
 }
 
-/// Roughly the memory of the values in a JSON text, their strings aside.
+/// Estimates the memory of the values in a JSON text, without their strings.
 fn weight(json: &[u8]) -> usize {
     let mut all: usize = VALUE;
     let mut at = 0;
@@ -50,7 +49,7 @@ fn weight(json: &[u8]) -> usize {
     all
 }
 
-/// The place behind the quotation mark that ends the string around `at`.
+/// Returns the offset after the string that contains `at`.
 fn after_string(json: &[u8], mut at: usize) -> usize {
     while let Some(found) = json.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         at += found + 1;
@@ -96,8 +95,8 @@ mod tests {
 
     #[test]
     fn what_is_too_short_to_be_looked_at_fits_whatever_it_is() {
-        let short = FLOOR / OBJECT - 1;
-        assert!(weight("{".repeat(short).as_bytes()) <= FLOOR);
+        let short = MIN_MEMORY / OBJECT - 1;
+        assert!(weight("{".repeat(short).as_bytes()) <= MIN_MEMORY);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Reader {
         Err(Value::Object(answer))
     }
 
-    /// The same; what comes without a wrapper is told by its shape.
+    /// The same. Without a wrapper, the fields decide.
     pub(super) fn reply(&self, answer: Value) -> Result<Value, Value> {
         self.unwrapped(answer).or_else(|bare| {
             let has = |key: &str| bare.get(key).is_some();

@@ -176,7 +176,7 @@ impl A2aError {
 
     /// There is no such task for this caller. Says the same of a task that never was and of another client's.
     pub fn task_not_found(id: &str) -> Self {
-        // Whoever asks may have written anything there.
+        // The client chose this text.
         let id: String = id.chars().take(64).collect();
         Self::new(
             ErrorReason::TaskNotFound,

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_kind_is_told_by_shape() {
+    fn missing_kind_follows_from_the_fields() {
         assert!(matches!(
             Reply::read(json!({"id":"t","status":{"state":"working"}})).unwrap(),
             Reply::Task(_)

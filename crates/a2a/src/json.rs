@@ -1,4 +1,4 @@
-//! Reading JSON that somebody else wrote.
+//! Reads JSON of peers.
 
 use std::fmt;
 

@@ -50,8 +50,8 @@ pub enum Scheme {
 const NAMED: usize = 5;
 
 impl Security {
-    /// What the card asks for, in words that follow `it asks for`; `None` where it asks for nothing that it describes.
-    pub fn asks_for(&self) -> Option<String> {
+    /// Returns the required schemes as text; `None` if the card requires none.
+    pub fn requirements_text(&self) -> Option<String> {
         let mut ways: Vec<String> = Vec::new();
         let mut add = |way: String| {
             if !way.is_empty() && !ways.contains(&way) {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_required_is_told_as_alternatives_of_things_together() {
+    fn requirements_are_alternatives_of_combined_schemes() {
         let security = Security {
             schemes: vec![
                 scheme("main", Scheme::Http("bearer".into())),
@@ -135,15 +135,15 @@ mod tests {
             requirements: vec![vec!["main".into()], vec!["key".into(), "cert".into()]],
         };
         let expected = "a bearer token, or an API key in the header `X-API-Key` together with a client certificate";
-        assert_eq!(security.asks_for().as_deref(), Some(expected));
+        assert_eq!(security.requirements_text().as_deref(), Some(expected));
     }
 
     #[test]
-    fn without_requirements_every_scheme_is_told() {
+    fn without_requirements_every_scheme_is_listed() {
         let mut security = Security::default();
-        assert_eq!(security.asks_for(), None);
+        assert_eq!(security.requirements_text(), None);
         security.schemes = vec![scheme("key", key()), scheme("oidc", Scheme::OpenIdConnect)];
         let expected = "an API key in the header `X-API-Key`, or an OpenID Connect token";
-        assert_eq!(security.asks_for().as_deref(), Some(expected));
+        assert_eq!(security.requirements_text().as_deref(), Some(expected));
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Envelope, ErrorCode, Kind, Malformed};
 
-/// Who a gateway is in its own messages (000 §10.5, 001 "Error Message Format").
+/// Who a gateway is in its own messages (Heretek A2A §10.5, 001 "Error Message Format").
 pub const GATEWAY: &str = "gateway";
 
 impl Envelope {
@@ -62,7 +62,7 @@ mod tests {
     fn h_25_an_error_has_name_number_and_sentence_and_what_it_answers() {
         let error = Envelope::error(
             ErrorCode::AgentNotFound,
-            "Nobody is called so",
+            "There is no such agent",
             Some(&request()),
         );
         assert_eq!(
@@ -70,7 +70,7 @@ mod tests {
             json!({
                 "type": "error",
                 "from": "gateway",
-                "content": {"error": "AGENT_NOT_FOUND", "message": "Nobody is called so", "code": 3001},
+                "content": {"error": "AGENT_NOT_FOUND", "message": "There is no such agent", "code": 3001},
                 "metadata": {"correlationId": "corr-1", "parentId": "msg-1"},
             })
         );

@@ -1,4 +1,4 @@
-//! The envelope that every message is in (000 §4).
+//! The envelope that every message is in (Heretek A2A §4).
 
 use serde_json::{Map, Value, json};
 
@@ -33,10 +33,10 @@ impl Envelope {
         Self { kind, fields }
     }
 
-    /// Reads a frame: an object whose `type` is known. What its type requires is not looked at.
+    /// Parses a frame: an object with a known `type`. Does not check the fields of the type.
     ///
     /// # Errors
-    /// What is wrong: 2001 no JSON, 2003 no object, 2002 no type, 2004 a type that is not known.
+    /// 2001 for invalid JSON, 2003 for other values than objects, 2002 without a type, 2004 for an unknown type.
     pub fn parse(frame: &str) -> Result<Self, Malformed> {
         let value: Value = serde_json::from_str(frame).map_err(|e| Malformed {
             code: ErrorCode::InvalidJson,
@@ -47,10 +47,10 @@ impl Envelope {
         Self::of(value)
     }
 
-    /// As [`read`](Self::read), from JSON that was parsed before.
+    /// Same as [`parse`](Self::parse), from parsed JSON.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Same as [`parse`](Self::parse).
     pub fn of(value: Value) -> Result<Self, Malformed> {
         let Value::Object(fields) = value else {
             return Err(Malformed {
@@ -145,7 +145,7 @@ impl Envelope {
         self.field("timestamp").and_then(time::millis)
     }
 
-    /// Its `ttl` is over at `now`, in milliseconds since 1970 (000 §4.3 counts it in seconds). Without both fields it never is.
+    /// Its `ttl` is over at `now`, in milliseconds since 1970 (Heretek A2A §4.3 counts it in seconds). Without both fields it never is.
     pub fn is_expired(&self, now: u64) -> bool {
         let ttl = self.metadata("ttl").and_then(Value::as_f64);
         match (self.timestamp(), ttl) {

@@ -1,4 +1,4 @@
-//! The types of messages (000 §9 and appendix A, 001 "Message Types").
+//! The types of messages (Heretek A2A §9 and appendix A, 001 "Message Types").
 
 macro_rules! kinds {
     ($($(#[doc = $meaning:literal])+ $kind:ident = $word:literal, $code:expr, [$($required:literal),*];)+) => {
@@ -43,9 +43,9 @@ kinds! {
     Handshake = "handshake", Some(0x10), ["content.action"];
     /// Who is there.
     Discovery = "discovery", Some(0x11), ["content.action"];
-    /// Asks to be told of a channel.
+    /// Subscribes to a channel.
     Subscribe = "subscribe", Some(0x12), ["content.channel"];
-    /// Asks to be told no longer.
+    /// Ends a subscription.
     Unsubscribe = "unsubscribe", Some(0x13), ["content.channel"];
     /// Are you there?
     Ping = "ping", Some(0x14), [];
@@ -69,7 +69,7 @@ kinds! {
     Response = "response", Some(0x34), ["content.result"];
     /// A message to all.
     Broadcast = "broadcast", Some(0x35), ["content.message"];
-    /// Which workspaces there are (000 §6.3); in no registry.
+    /// Which workspaces there are (Heretek A2A §6.3); in no registry.
     Workspace = "workspace", None, ["content.action"];
 }
 

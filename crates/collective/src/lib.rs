@@ -23,10 +23,10 @@ pub use kind::Kind;
 pub use triad::{Decision, NotCounted, Quorum, Tally, Vote};
 pub use validate::validate;
 
-/// The subprotocol that clients offer, and the name of the dialect (000 §3.4).
+/// The subprotocol that clients offer, and the name of the dialect (Heretek A2A §3.4).
 pub const SUBPROTOCOL: &str = "a2a-v1";
 
-/// The version that both sides tell each other (000 §5.2, §5.3).
+/// The version that both sides tell each other (Heretek A2A §5.2, §5.3).
 pub const PROTOCOL_VERSION: &str = "1.0.0";
 
 /// Returns whether both sides can speak: `version`, which the other side named, has the major version of [`PROTOCOL_VERSION`].

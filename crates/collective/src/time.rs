@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
 
-/// Milliseconds since 1970 of a `timestamp`: a number of them (000 §4.1), or a text of ISO 8601 as some gateways write. `None` for anything else.
+/// Milliseconds since 1970 of a `timestamp`: a number of them (Heretek A2A §4.1), or a text of ISO 8601 as some gateways write. `None` for anything else.
 pub(super) fn millis(timestamp: &Value) -> Option<u64> {
     match timestamp {
         // A number of 64 bits as it is; one with a fraction without it.

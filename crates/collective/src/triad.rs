@@ -1,11 +1,11 @@
-//! How the votes of a triad are counted (000 §10.6): two of the three members decide, whatever the third does.
+//! How the votes of a triad are counted (Heretek A2A §10.6): two of the three members decide, whatever the third does.
 
 use serde_json::{Map, Value, json};
 
 /// How many votes decide: two of three.
 const MAJORITY: usize = 2;
 
-/// What a member of the triad says to a proposal (000 §10.4).
+/// What a member of the triad says to a proposal (Heretek A2A §10.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vote {
     /// Do it.
@@ -68,7 +68,7 @@ pub struct Tally {
     decision: Option<Decision>,
 }
 
-/// What the triad has decided (000 §10.5).
+/// What the triad has decided (Heretek A2A §10.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The proposal is approved. Without it, it is rejected.
@@ -82,7 +82,7 @@ pub struct Decision {
 }
 
 impl Tally {
-    /// Nobody has voted yet.
+    /// No vote has arrived.
     pub fn new(members: impl IntoIterator<Item = String>, quorum: Quorum) -> Self {
         Self {
             members: members.into_iter().map(|name| (name, None)).collect(),

@@ -1,5 +1,5 @@
-//! Whether an envelope keeps to the rules: what its type requires (000 §9.1, 001 "Message Types"), and that what is known has its type
-//! (000 §4). What is not known is nobody's business and stays.
+//! Whether an envelope keeps to the rules: what its type requires (Heretek A2A §9.1, 001 "Message Types"), and that what is known has its type
+//! (Heretek A2A §4). Unknown fields stay.
 
 use serde_json::Value;
 
@@ -109,7 +109,7 @@ fn of_kind(kind: Kind) -> &'static [(&'static str, Shape)] {
     }
 }
 
-/// What a type requires beyond its row in the tables: a message is somebody's words (000 §4.2).
+/// Checks what a type requires beyond its row in the tables: a message has content (Heretek A2A §4.2).
 fn beyond_the_tables(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Message => &["content.role", "content.content"],

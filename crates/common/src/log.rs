@@ -14,7 +14,7 @@ pub trait Log: Send + Sync + 'static {
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// For whoever debugs the plugin.
+    /// For debugging the plugin.
     Debug,
     /// A call that failed, in one line.
     Info,

@@ -102,7 +102,7 @@ mod tests {
     fn a_formatted_text_is_not_repeated() {
         let secret = String::from("hunter2");
         let outcome = catch(|| panic!("cannot use {secret}"));
-        let told = outcome.err().map(|panicked| panicked.to_string());
-        assert_eq!(told.as_deref(), Some("at an unknown place"));
+        let message = outcome.err().map(|panicked| panicked.to_string());
+        assert_eq!(message.as_deref(), Some("at an unknown place"));
     }
 }

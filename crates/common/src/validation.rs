@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Number, Value, json};
 
-/// More complaints than this are counted, not listed: nobody reads the thousandth.
+/// The maximum number of listed errors; further ones are counted.
 pub const LISTED_ERRORS: usize = 20;
 
 /// Compiles a draft-07 schema. `format` is checked, and regular expressions run in linear time.
@@ -193,7 +193,7 @@ fn missing_in_all<'a>(
 }
 
 /// The branches of a `oneOf` worth telling about: those whose discriminator (an `enum` or `const`) the value meets.
-/// Where it meets none, or all, every branch is told.
+/// If it matches none, or all, the errors of every branch are listed.
 fn meant<'a>(
     branches: &'a [Vec<ValidationError<'static>>],
 ) -> impl Iterator<Item = &'a Vec<ValidationError<'static>>> {
@@ -277,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    fn told(schema: Value, value: &Value) -> Vec<(String, String)> {
+    fn errors(schema: Value, value: &Value) -> Vec<(String, String)> {
         let (complaints, _) = complaints(&compile_value(&schema).unwrap(), value);
         let field = |complaint: &Value, name: &str| complaint[name].as_str().unwrap().to_owned();
         complaints
@@ -289,23 +289,23 @@ mod tests {
     #[test]
     fn an_unknown_key_is_named() {
         let schema = json!({"properties": {"a": {}}, "additionalProperties": false});
-        let told = told(schema, &json!({"te\"xt": 1}));
+        let found = errors(schema, &json!({"te\"xt": 1}));
         assert_eq!(
-            told[0].1,
+            found[0].1,
             r#"must NOT have additional properties: "te\"xt""#
         );
     }
 
     #[test]
-    fn a_value_without_its_discriminator_is_told_only_that() {
+    fn missing_discriminator_is_the_only_error() {
         let branch = |kind: &str| {
             json!({"type": "object", "additionalProperties": false, "required": ["kind", kind],
                 "properties": {"kind": {"enum": [kind]}, kind: {"type": "string"}}})
         };
         let schema = json!({"oneOf": [branch("text"), branch("data")]});
-        let told = told(schema, &json!({"type": "text", "more": 1}));
+        let found = errors(schema, &json!({"type": "text", "more": 1}));
         assert_eq!(
-            told,
+            found,
             [
                 (
                     "required".to_owned(),

@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// The most bytes an event or comment line of `text` takes, and whether one is left over, told without chunks.
+    /// Returns the most bytes that an event or comment line of `text` takes, and whether the last one is incomplete.
     fn plainly(text: &str) -> (usize, bool) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let (mut most, mut event) = (0, 0);

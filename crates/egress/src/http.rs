@@ -43,7 +43,7 @@ const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VE
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An idle connection is given up before the usual server does it (Node.js and uvicorn close after 5 seconds): a request
-/// written to a connection that is being closed fails, and nobody can tell whether it arrived.
+/// written to a connection that is being closed fails, and the client cannot know whether it arrived.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_IDLE_PER_HOST: usize = 64;
 

@@ -1,4 +1,4 @@
-//! Errors of the HTTP client, told apart.
+//! Errors of the HTTP client.
 
 use std::error::Error as StdError;
 use std::io;
@@ -97,7 +97,7 @@ pub(super) fn before_response(
     }
 }
 
-/// A name that was not looked up in time. Nobody has been connected.
+/// The name was not resolved in time, and no connection was opened.
 pub(super) fn unresolved(url: &Url) -> NetError {
     let message = format!(
         "cannot connect to `{}`: its name is not resolved in time",

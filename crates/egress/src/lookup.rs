@@ -11,7 +11,7 @@ pub trait Lookup: Send + Sync + 'static {
     /// The addresses of `name`.
     ///
     /// # Errors
-    /// Why none can be told.
+    /// Why there is none.
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 

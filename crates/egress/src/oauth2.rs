@@ -51,7 +51,7 @@ pub struct TokenEndpoint {
     pub trust: Option<Arc<Trust>>,
 }
 
-/// The token to use now: the one at hand, or else a new one, for which one request is under way at a time. Whoever waits
+/// The token to use now: the one at hand, or else a new one, for which one request is under way at a time. A caller that waits
 /// for it takes what comes of it, so that a server that is in trouble is not asked once for each of them.
 ///
 /// # Errors
@@ -67,7 +67,7 @@ pub(super) async fn token(
     }
     let before = tokens.ended.load(Ordering::Acquire);
     let mut failed = tokens.asking.lock().await;
-    // Somebody else may have got one while we waited, or have tried in vain.
+    // Another call may have fetched one meanwhile, or failed to.
     if let Some(token) = tokens.current(Instant::now()) {
         return Ok(token);
     }
@@ -127,7 +127,7 @@ struct Given {
 
 async fn ask(net: &dyn Net, client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Given, NetError> {
     let request = request(client, endpoint)?;
-    let told = |error: NetError| match error.fault() {
+    let to_error = |error: NetError| match error.fault() {
         NetFault::AddressRefused => NetError::new(
             NetFault::AddressRefused,
             Sent::No,
@@ -135,10 +135,10 @@ async fn ask(net: &dyn Net, client: &OAuth2, endpoint: &TokenEndpoint) -> Result
         ),
         _ => unavailable(client, error),
     };
-    let mut response = net.exchange(request).await.map_err(told)?;
+    let mut response = net.exchange(request).await.map_err(to_error)?;
     let body = body::read_response(&mut response, ANSWER_BYTES)
         .await
-        .map_err(told)?;
+        .map_err(to_error)?;
     read(client, &response, &body)
 }
 
@@ -244,7 +244,7 @@ fn unavailable(client: &OAuth2, why: impl std::fmt::Display) -> NetError {
     )
 }
 
-/// The server's words: short, and without the secrets it was told.
+/// Returns an excerpt of the server's text, without the secrets of the request.
 fn said(client: &OAuth2, text: &str) -> String {
     let secrets = Secrets::in_all_forms(client.secrets());
     let clean = secrets.redact(text);

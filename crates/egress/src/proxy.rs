@@ -1,7 +1,7 @@
 //! Proxies that requests go through, where an operator wants that.
 //!
 //! What a proxy changes: the address that is connected is the proxy's, and the proxy resolves the peer's name once more.
-//! What can be checked here still is, before the proxy hears of the request: an address in a URL, and a name as this
+//! The policy still checks what is known here before the proxy gets the request: an address in a URL, and a name as this
 //! system resolves it. A name that this system does not know is the proxy's to judge.
 
 use std::fmt;

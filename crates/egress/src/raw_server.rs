@@ -1,4 +1,4 @@
-//! A server for tests that writes exactly the bytes it is told to, and counts what reaches it.
+//! A server for tests that writes scripted bytes and counts connections and requests.
 #![allow(missing_docs, reason = "part of tests alone")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -11,7 +11,7 @@ use rustls_platform_verifier::Verifier;
 
 use crate::credential::Trust;
 
-/// A TLS configuration, and why it trusts nobody if that is so.
+/// A TLS configuration, and the reason if it trusts no certificate.
 pub(super) struct Tls {
     pub(super) config: ClientConfig,
     /// Set when the system's certificates could not be loaded: `https` then fails, `http` works.
@@ -27,8 +27,8 @@ pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error>
         None => match Verifier::new(provider.clone()) {
             Ok(verifier) => (Whom::System(Arc::new(verifier)), None),
             Err(error) => {
-                let nobody = Whom::Roots(Arc::new(RootCertStore::empty()));
-                (nobody, Some(error.to_string().into()))
+                let no_roots = Whom::Roots(Arc::new(RootCertStore::empty()));
+                (no_roots, Some(error.to_string().into()))
             }
         },
     };

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn h_41_a_deadline_that_has_passed_is_refused_before_anybody_is_asked() {
+    fn h_41_past_deadline_is_rejected_before_any_request() {
         for deadline in [0, 999, 1_000] {
             let error =
                 read(&[data(json!({"proposal": "Move.", "deadline": deadline}))]).unwrap_err();

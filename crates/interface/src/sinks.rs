@@ -54,7 +54,7 @@ struct Closure<F>(F);
 
 impl<F: Fn(&str) + Send + Sync + 'static> Updates for Closure<F> {
     fn update(&self, json: RStr<'_>) {
-        // The host's panic hook has already told of it; there is nobody here to tell again.
+        // The panic hook of the host has already reported it.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(json.as_str())));
     }
 }

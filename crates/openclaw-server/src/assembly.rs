@@ -37,7 +37,7 @@ use watch::Watch;
 
 pub use error::StartError;
 
-/// A server that listens. Nobody is served before [`run`](Self::run).
+/// A server that listens. It accepts requests once [`run`](Self::run) is called.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
@@ -128,7 +128,7 @@ impl Server {
         &self.url
     }
 
-    /// Whether everybody has to show a token.
+    /// Whether every request needs a token.
     pub fn requires_token(&self) -> bool {
         self.clients.requires_token()
     }
@@ -151,7 +151,7 @@ impl Server {
         self.service.ready().await
     }
 
-    /// Serves whoever connects until `shutdown` is cancelled. Then runs are stopped and marked, streams and answers end,
+    /// Serves clients until `shutdown` is cancelled. Then runs are stopped and marked, streams and responses end,
     /// and notifications go out, within the time that the configuration gives them.
     pub async fn run(self, shutdown: CancellationToken) {
         let watching = self.clients.requires_token().then(|| {
@@ -184,7 +184,7 @@ fn settings(config: &ServeConfig, asks: bool) -> Settings {
         async_mode: config.async_mode,
         session_id: config.session_id.clone(),
         agent_id: config.agent_id.clone(),
-        // Whoever is the only one today may not be tomorrow, and his sessions stay his.
+        // A single client keeps its sessions when others are added.
         several_clients: asks,
         retention: config.retention(),
         unanswered: Duration::from_secs(config.retention.unanswered),
@@ -280,7 +280,7 @@ fn own_url(config: &ServeConfig, address: SocketAddr) -> String {
     }
 }
 
-/// Where whoever is on this machine finds it, whatever others call it.
+/// The URL for programs on this machine, whatever the public one is.
 fn own_page(config: &ServeConfig, address: SocketAddr) -> String {
     let scheme = if config.tls.is_some() {
         "https"

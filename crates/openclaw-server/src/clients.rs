@@ -17,7 +17,7 @@ use super::config::ClientConfig;
 /// The file's name in the state directory.
 const FILE: &str = "clients.json";
 
-/// What tokens begin with, so that whoever finds one knows what it is.
+/// The prefix of tokens, which makes a leaked one recognizable.
 const PREFIX: &str = "rat_";
 
 /// The clients of a state directory.
@@ -73,7 +73,7 @@ impl ClientFile {
         Ok(written.clients)
     }
 
-    /// Adds a client, and returns its token. Nobody can find it out afterwards.
+    /// Adds a client and returns its token, of which the file keeps only the digest.
     ///
     /// # Errors
     /// There is one of that name, the name is none, or the file cannot be written.
@@ -147,11 +147,11 @@ impl ClientFile {
         let fresh = self.path.with_extension("json.new");
         let mut options = private_options();
         options.write(true).create_new(true);
-        // The new file is also the lock: whoever has it may change the old one.
+        // The new file is also the lock: the process that created it may replace the old one.
         let mut file = match options.open(&fresh) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(ClientFileError(format!(
-                    "somebody else changes the clients just now; try again, and delete `{}` if nobody does",
+                    "another process is changing the clients; try again, and delete `{}` if none is running",
                     fresh.display()
                 )));
             }

@@ -80,7 +80,7 @@ pub struct PeerConfig {
 }
 
 impl PeerConfig {
-    /// A peer at `base_url`, its card at `card`, with nothing more known of it and nobody's word for it.
+    /// Creates the configuration of a peer at `base_url` with its card at `card`, and defaults for the rest.
     pub fn new(base_url: Url, card: CardLocation) -> Self {
         Self {
             configured: false,

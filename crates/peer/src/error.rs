@@ -79,7 +79,7 @@ impl PeerErrorKind {
 pub enum Delivered {
     /// Certainly not: no byte of it left.
     No,
-    /// Nobody can tell.
+    /// Unknown.
     Unknown,
     /// It has: it answered.
     Yes,

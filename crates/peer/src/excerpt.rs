@@ -1,9 +1,9 @@
-//! What somebody else wrote, inside a message of ours.
+//! Excerpts of the text of a peer, for error messages.
 
 /// The most of it that is repeated.
 const MAX_EXCERPT_CHARS: usize = 300;
 
-/// The beginning of what somebody else wrote, on one line.
+/// Returns the beginning of a text of a peer, on one line.
 pub fn excerpt(text: &str) -> String {
     let clean = text
         .trim()

@@ -11,13 +11,13 @@ pub trait LocalGateway: Send + Sync {
     /// Who is behind it now, the triad last where it has one. Connects where no connection is open.
     ///
     /// # Errors
-    /// Why nobody can be told.
+    /// Why the agents are unknown.
     fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
 
     /// How the connection is.
     fn connection(&self) -> Connection;
 
-    /// Takes leave of the gateway and closes the connection, within a second.
+    /// Disconnects from the gateway, within a second.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -36,7 +36,7 @@ pub struct Member {
     pub card: Card,
 }
 
-/// How an agent is (000 §8.2).
+/// How an agent is (Heretek A2A §8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemberStatus {
     /// It takes messages.
@@ -79,7 +79,7 @@ impl MemberStatus {
     }
 }
 
-/// The connection to the gateway, and the parameters it is made with (000 §3.2, §3.3).
+/// The connection to the gateway, and the parameters it is made with (Heretek A2A §3.2, §3.3).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Connection {
     /// The gateway's URL, without user info and query.
@@ -98,7 +98,7 @@ pub struct Connection {
     pub last_error: Option<String>,
 }
 
-/// Where a connection is in its life (000 §3.3).
+/// Where a connection is in its life (Heretek A2A §3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionState {
     /// It is being made.
@@ -112,7 +112,7 @@ pub enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// The name of 000 §3.3.
+    /// The name of Heretek A2A §3.3.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connecting => "CONNECTING",
@@ -122,7 +122,7 @@ impl ConnectionState {
         }
     }
 
-    /// The number of 000 §3.3.
+    /// The number of Heretek A2A §3.3.
     pub fn code(self) -> u8 {
         self as u8
     }

@@ -1,4 +1,4 @@
-//! What a call is about, for whoever opens a peer for it.
+//! Options of a call, for the code that opens a peer.
 
 use std::path::PathBuf;
 

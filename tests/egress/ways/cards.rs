@@ -154,7 +154,7 @@ pub(super) fn extended_cards() -> Vec<Way> {
     ]
 }
 
-/// Addresses that a card or an answer names, and that nobody may call.
+/// Forbidden addresses in a card or a response.
 pub(super) fn named_and_not_called() -> Vec<Way> {
     let url = "http://127.0.0.1:PORT/x";
     let flows = json!({"clientCredentials": {"tokenUrl": url, "scopes": {}}});

@@ -14,7 +14,7 @@ use crate::gateway::{
 /// The deadline of a call that should be over long before.
 const FAR: u64 = 15_000;
 
-/// The deadline of a call that nobody answers.
+/// The deadline of a call without a reply.
 const NEAR: u64 = 700;
 
 /// What comes of asking an agent.
@@ -44,8 +44,8 @@ async fn ask(agent: &str, comes: Comes) {
         }
         Error(expected, delivered) => {
             assert_eq!(reason(&envelope), expected, "{envelope}");
-            let told = &envelope["error"]["details"]["delivered"];
-            assert_eq!(told, delivered, "{envelope}");
+            let reported = &envelope["error"]["details"]["delivered"];
+            assert_eq!(reported, delivered, "{envelope}");
             clear(&envelope);
         }
         Nothing => assert_eq!(state(&envelope), "working", "{envelope}"),
@@ -121,8 +121,8 @@ asked! {
     every_field_of_another_type: "wrong-types" => Nothing;
     an_answer_without_content_is_empty: "no-content" => Answer("no text");
     an_answer_of_null_is_empty: "null-content" => Answer("no text");
-    h_24_an_answer_of_somebody_else_is_not_the_answer: "forged-from" => Answer("the genuine answer");
-    h_24_an_answer_of_somebody_else_alone_is_none: "forged-only" => Nothing;
+    h_24_forged_reply_is_ignored: "forged-from" => Answer("the genuine answer");
+    h_24_forged_reply_alone_times_out: "forged-only" => Nothing;
     h_23_an_answer_to_another_request_is_not_the_answer: "other-correlation" => Answer("the genuine answer");
     h_23_a_message_without_correlation_is_not_the_answer: "no-correlation" => Nothing;
     the_first_of_two_answers_counts: "twice" => Answer("the first answer");

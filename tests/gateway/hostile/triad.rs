@@ -98,7 +98,7 @@ async fn a_decision_of_other_types_is_an_error_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_35_a_decision_that_lists_other_votes_than_were_told_is_warned_of() {
+async fn h_35_a_decision_that_lists_other_votes_than_were_reported_is_warned_of() {
     let (envelope, _, rig) = put("other votes").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     assert!(warned(&rig, "other votes"), "{:?}", rig.log.lines());
@@ -116,15 +116,15 @@ async fn a_decision_that_is_not_the_gateways_is_no_decision() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_46_a_cut_leaves_open_whether_it_was_decided() {
     let (envelope, _, _) = put_for("cut", 2000).await;
-    let told = envelope.to_string();
+    let reported = envelope.to_string();
     assert!(
-        told.contains("unknown") || told.contains("working"),
+        reported.contains("unknown") || reported.contains("working"),
         "{envelope}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_38_a_triad_that_is_not_there_is_told_at_once() {
+async fn h_38_a_triad_that_is_not_there_is_reported_at_once() {
     let (envelope, _, _) = put("refuse").await;
     assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
 }

@@ -37,7 +37,7 @@ async fn h_02_the_subprotocol_is_selected_where_it_is_offered_and_not_asked_for(
 }
 
 #[tokio::test]
-async fn h_04_what_is_no_envelope_is_told_and_the_connection_stays() {
+async fn h_04_what_is_no_envelope_is_reported_and_the_connection_stays() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     for (act, expected) in [
@@ -52,8 +52,8 @@ async fn h_04_what_is_no_envelope_is_told_and_the_connection_stays() {
     ] {
         let before = client.log().matching(&json!({"/type": "error"})).len();
         client.act(&act).await.unwrap();
-        let told = soon(client.log().frame(before + 1, &json!({"/type": "error"}))).await;
-        assert_eq!(number(&told), expected, "{act}");
+        let reported = soon(client.log().frame(before + 1, &json!({"/type": "error"}))).await;
+        assert_eq!(number(&reported), expected, "{act}");
     }
     alive(&client).await;
 }
@@ -98,7 +98,7 @@ async fn h_08_each_advertisement_is_acknowledged_and_none_is_needed() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     assert_eq!(
-        error(&client, message("nobody", json!({}))).await,
+        error(&client, message("unknown", json!({}))).await,
         3001,
         "served without a handshake"
     );
@@ -113,9 +113,9 @@ async fn h_08_each_advertisement_is_acknowledged_and_none_is_needed() {
 async fn h_14_the_acknowledgement_names_the_agents_that_are_there() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
-    let told = say(&client(&gateway).await, advertise(), ACKNOWLEDGED()).await;
-    let agents = told["content"]["availableAgents"].as_array().unwrap();
-    assert!(agents.contains(&json!("alpha")), "{told}");
+    let reported = say(&client(&gateway).await, advertise(), ACKNOWLEDGED()).await;
+    let agents = reported["content"]["availableAgents"].as_array().unwrap();
+    assert!(agents.contains(&json!("alpha")), "{reported}");
 }
 
 fn locked() -> Value {
@@ -145,14 +145,14 @@ async fn h_11_a_credential_is_answered_in_words_and_a_wrong_one_is_the_end() {
     let auth = |token: &str| json!({"type": "auth", "content": {"token": token}});
     let answered = || json!({"/type": "auth-response"});
     let right = client(&gateway).await;
-    let told = say(&right, auth("open sesame"), answered()).await;
-    assert_eq!(told["content"]["status"], "ok", "{told}");
+    let reported = say(&right, auth("open sesame"), answered()).await;
+    assert_eq!(reported["content"]["status"], "ok", "{reported}");
     say(&right, advertise(), ACKNOWLEDGED()).await;
     let wrong = client(&gateway).await;
-    let told = say(&wrong, auth("open barley"), answered()).await;
+    let reported = say(&wrong, auth("open barley"), answered()).await;
     let expected = json!({"status": "failed", "error": "AUTH_FAILED", "code": 5002});
     for (name, value) in expected.as_object().unwrap() {
-        assert_eq!(&told["content"][name], value, "{told}");
+        assert_eq!(&reported["content"][name], value, "{reported}");
     }
     assert_eq!(closed(&wrong).await, Some(1008));
 }
@@ -172,7 +172,7 @@ async fn h_13_the_agents_of_an_advertisement_are_those_that_the_client_serves() 
 }
 
 #[tokio::test]
-async fn h_47_who_takes_leave_gets_a_close_and_nothing_else() {
+async fn h_47_disconnect_is_answered_with_a_close() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     client

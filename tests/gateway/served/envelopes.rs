@@ -55,8 +55,8 @@ async fn h_16_parts_are_passed_on_as_they_are() {
         json!({"/type": "message"}),
     )
     .await;
-    let heard = &coder.log().matching(&json!({"/type": "message"}))[0];
-    assert_eq!(heard["content"], content, "{heard}");
+    let received = &coder.log().matching(&json!({"/type": "message"}))[0];
+    assert_eq!(received["content"], content, "{received}");
 }
 
 #[tokio::test]
@@ -105,8 +105,8 @@ async fn h_19_the_gateway_says_who_a_message_is_from() {
         json!({"/type": "message"}),
     )
     .await;
-    let heard = &coder.log().matching(&json!({"/type": "message"}))[0];
-    assert_eq!(heard["from"], "steward", "{heard}");
+    let received = &coder.log().matching(&json!({"/type": "message"}))[0];
+    assert_eq!(received["from"], "steward", "{received}");
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn h_19_a_strict_gateway_refuses_a_forged_sender() {
 }
 
 #[tokio::test]
-async fn h_20_unknown_fields_pass_and_unknown_types_are_told() {
+async fn h_20_unknown_fields_pass_and_unknown_types_are_reported() {
     let (gateway, coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
     let reply = say(
@@ -147,21 +147,21 @@ async fn h_21_a_message_that_wants_an_answer_gets_one() {
     )
     .await;
     assert_eq!(reply["from"], "coder", "{reply}");
-    // One more, which nobody is there to answer.
+    // One more, without an agent to reply.
     drop(coder);
     let more = message("coder", json!({"metadata": {"correlationId": "c-2"}}));
-    let told = say(&client, more, json!({"/metadata/correlationId": "c-2"})).await;
-    // Whether it had left for the agent when that went away is told apart.
-    let number = number(&told);
-    assert!([3002, 3004].contains(&number), "{told}");
+    let reported = say(&client, more, json!({"/metadata/correlationId": "c-2"})).await;
+    // The error says whether the agent had received it before it disconnected.
+    let number = number(&reported);
+    assert!([3002, 3004].contains(&number), "{reported}");
 }
 
 #[tokio::test]
 async fn h_22_a_session_is_made_when_it_is_first_named() {
     let (gateway, _coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
-    let told = message("coder", json!({"sessionId": "new-one"}));
-    let reply = say(&client, told, json!({"/type": "message"})).await;
+    let reported = message("coder", json!({"sessionId": "new-one"}));
+    let reply = say(&client, reported, json!({"/type": "message"})).await;
     assert_eq!(reply["sessionId"], "new-one", "{reply}");
     let kept = std::fs::read_to_string(gateway.sessions("coder").join("new-one.jsonl")).unwrap();
     assert!(kept.lines().any(|line| line.contains("new-one")), "{kept}");
@@ -171,34 +171,37 @@ async fn h_22_a_session_is_made_when_it_is_first_named() {
 async fn h_22_a_strict_gateway_knows_no_session_that_was_not_made() {
     let (gateway, _coder) = with_coder(json!({"strict": true})).await;
     let client = client(&gateway).await;
-    let told = message("coder", json!({"sessionId": "new-one"}));
-    assert_eq!(error(&client, told).await, 4001);
+    let reported = message("coder", json!({"sessionId": "new-one"}));
+    assert_eq!(error(&client, reported).await, 4001);
 }
 
 #[tokio::test]
 async fn h_25_an_error_goes_by_the_request_it_is_about() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
-    let told = say(
+    let reported = say(
         &client,
-        message("nobody", json!({})),
+        message("unknown", json!({})),
         json!({"/type": "error"}),
     )
     .await;
-    assert_eq!(number(&told), 3001);
-    assert_eq!(told["content"]["error"], "AGENT_NOT_FOUND", "{told}");
+    assert_eq!(number(&reported), 3001);
     assert_eq!(
-        told["metadata"],
+        reported["content"]["error"], "AGENT_NOT_FOUND",
+        "{reported}"
+    );
+    assert_eq!(
+        reported["metadata"],
         json!({"correlationId": "c-1", "parentId": "m-1"}),
-        "{told}"
+        "{reported}"
     );
 }
 
 #[tokio::test]
-async fn h_27_an_unknown_agent_and_one_that_is_away_are_told_apart() {
+async fn h_27_an_unknown_agent_and_one_that_is_away_are_reported_apart() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
-    assert_eq!(error(&client, message("nobody", json!({}))).await, 3001);
+    assert_eq!(error(&client, message("unknown", json!({}))).await, 3001);
     assert_eq!(error(&client, message("historian", json!({}))).await, 3002);
 }
 
@@ -219,10 +222,10 @@ async fn h_24_an_answer_comes_from_whom_it_came() {
     super::alive(&mallory).await;
     super::alive(&client).await;
     assert_eq!(reply["from"], "coder", "{reply}");
-    let told = client
+    let reported = client
         .log()
         .matching(&json!({"/content/content": "believe me", "/from": "coder"}));
-    assert_eq!(told, [json!(null); 0]);
+    assert_eq!(reported, [json!(null); 0]);
 }
 
 #[tokio::test]
@@ -250,9 +253,9 @@ async fn h_50_the_audit_log_tells_who_wrote_to_whom_and_never_what() {
     .await;
     let line = lines.lines().find(|line| line.contains("m-1")).unwrap();
     let line: Value = serde_json::from_str(line).unwrap();
-    let told = line.to_string();
+    let reported = line.to_string();
     for part in ["message", "steward", "coder"] {
-        assert!(told.contains(part), "{line}");
+        assert!(reported.contains(part), "{line}");
     }
     assert!(!lines.contains("between us"), "{lines}");
 }

@@ -40,8 +40,8 @@ async fn say(client: &Member, frame: Value, when: Value) -> Value {
 
 /// Says this and waits for the error that comes of it; gives its number.
 async fn error(client: &Member, frame: Value) -> u64 {
-    let told = say(client, frame, json!({"/type": "error"})).await;
-    number(&told)
+    let reported = say(client, frame, json!({"/type": "error"})).await;
+    number(&reported)
 }
 
 /// The number of an error, once its form was looked at (001 "Error Message Format").

@@ -66,18 +66,18 @@ async fn h_30_every_status_is_one_of_five_words() {
 }
 
 #[tokio::test]
-async fn h_32_a_subscription_is_acknowledged_and_told_the_present_state_once() {
+async fn h_32_a_subscription_is_acknowledged_and_reported_the_present_state_once() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
     let client = client(&gateway).await;
-    let told = say(
+    let reported = say(
         &client,
         subscribe(json!(["alpha", "beta"])),
         json!({"/type": "subscribe"}),
     )
     .await;
-    assert_eq!(told["content"]["channel"], "agent:status", "{told}");
-    assert_eq!(told["content"]["status"], "subscribed", "{told}");
+    assert_eq!(reported["content"]["channel"], "agent:status", "{reported}");
+    assert_eq!(reported["content"]["status"], "subscribed", "{reported}");
     let alpha = soon(
         client
             .log()
@@ -97,7 +97,7 @@ async fn h_32_a_subscription_is_acknowledged_and_told_the_present_state_once() {
 }
 
 #[tokio::test]
-async fn h_32_changes_are_told_until_it_is_over() {
+async fn h_32_changes_are_reported_until_it_is_over() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     say(
@@ -112,19 +112,19 @@ async fn h_32_changes_are_told_until_it_is_over() {
     let came = soon(client.log().frame(2, &of_alpha)).await;
     assert_eq!(came["content"]["previous"], "offline", "{came}");
     let leave = json!({"type": "unsubscribe", "content": {"channel": "agent:status"}});
-    let told = say(&client, leave, json!({"/content/status": "unsubscribed"})).await;
-    assert_eq!(told["content"]["channel"], "agent:status", "{told}");
+    let reported = say(&client, leave, json!({"/content/status": "unsubscribed"})).await;
+    assert_eq!(reported["content"]["channel"], "agent:status", "{reported}");
     drop(alpha);
     // Until the gateway has seen alpha go, which a message to it tells.
     let gone = soon(async {
         loop {
-            let told = say(
+            let reported = say(
                 &client,
                 message("alpha", json!({})),
                 json!({"/type": "error"}),
             )
             .await;
-            if told["content"]["code"] == 3002 {
+            if reported["content"]["code"] == 3002 {
                 return;
             }
         }
@@ -171,20 +171,20 @@ async fn h_34_a_broadcast_reaches_all_but_its_sender() {
     let beta = listener(&gateway, "beta").await;
     let steward = listener(&gateway, "steward").await;
     let broadcast = json!({"type": "broadcast", "id": "b-1", "content": {"message": "hear, hear"}, "metadata": {"correlationId": "bc-1"}});
-    let told = say(&steward, broadcast, json!({"/type": "response"})).await;
-    let mut delivered: Vec<Value> = told["content"]["result"]["delivered"]
+    let reported = say(&steward, broadcast, json!({"/type": "response"})).await;
+    let mut delivered: Vec<Value> = reported["content"]["result"]["delivered"]
         .as_array()
         .unwrap()
         .clone();
     delivered.sort_by_key(Value::to_string);
-    assert_eq!(delivered, [json!("alpha"), json!("beta")], "{told}");
-    assert_eq!(told["metadata"]["correlationId"], "bc-1", "{told}");
+    assert_eq!(delivered, [json!("alpha"), json!("beta")], "{reported}");
+    assert_eq!(reported["metadata"]["correlationId"], "bc-1", "{reported}");
     for agent in [&alpha, &beta] {
-        let heard = soon(agent.log().frame(1, &json!({"/type": "broadcast"}))).await;
+        let received = soon(agent.log().frame(1, &json!({"/type": "broadcast"}))).await;
         assert_eq!(
-            (&heard["content"]["message"], &heard["from"]),
+            (&received["content"]["message"], &received["from"]),
             (&json!("hear, hear"), &json!("steward")),
-            "{heard}"
+            "{received}"
         );
     }
     assert_eq!(
@@ -201,7 +201,7 @@ async fn h_34_a_service_that_is_not_registered_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_decision_is_told_to_subscribers_as_an_event() {
+async fn a_decision_is_reported_to_subscribers_as_an_event() {
     let gateway = gateway(json!({})).await;
     let _triad = voters::triad(&gateway.url).await;
     let watcher = client(&gateway).await;

@@ -54,10 +54,10 @@ async fn answer_to(executor: &GatewayExecutor, delegation: Option<Value>) -> Str
         message: Message::new(Role::User, vec![Part::text("who are you")]),
         delegation,
     };
-    let (reports, mut heard) = mpsc::channel(64);
+    let (reports, mut received) = mpsc::channel(64);
     let outcome = soon(executor.run(job, reports, CancellationToken::new())).await;
     let mut said = String::new();
-    while let Some(report) = heard.recv().await {
+    while let Some(report) = received.recv().await {
         if let Report::Artifact { artifact, .. } = report {
             said.extend(artifact.parts.iter().filter_map(Part::as_text));
         }

@@ -1,4 +1,4 @@
-//! The triad: who may vote, when, how often, and who hears of it.
+//! Votes of the triad: permission, time, repetition and subscribers.
 
 use serde_json::{Value, json};
 use testkit::conformance::gateways::Member;
@@ -6,7 +6,7 @@ use testkit::conformance::gateways::Member;
 use super::{client, error, gateway, listener, number, proposal, say, vote};
 use crate::gateway::{rig::soon, support::reference::Reference};
 
-/// A gateway, its three members, who vote when they are told to, and who proposes.
+/// A gateway with a proposer and three members, which vote on command.
 struct Triad {
     _gateway: Reference,
     alpha: Member,
@@ -86,9 +86,9 @@ async fn h_38_without_two_members_nothing_can_be_approved() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
     let client = client(&gateway).await;
-    let told = say(&client, proposal(json!({})), json!({"/type": "error"})).await;
-    assert_eq!(number(&told), 3002);
-    assert_eq!(told["metadata"]["correlationId"], "p-1", "{told}");
+    let reported = say(&client, proposal(json!({})), json!({"/type": "error"})).await;
+    assert_eq!(number(&reported), 3002);
+    assert_eq!(reported["metadata"]["correlationId"], "p-1", "{reported}");
 }
 
 #[tokio::test]
@@ -167,10 +167,13 @@ async fn h_43_votes_are_passed_on_to_who_asked_unless_that_is_switched_off() {
         triad.alpha.say(&sure).await.unwrap();
         triad.beta.say(&vote("p-1", "approve")).await.unwrap();
         triad.decision().await;
-        let told = triad.steward.log().matching(&json!({"/type": "vote"}));
-        assert_eq!(told.len(), if visible { 2 } else { 0 }, "{told:?}");
+        let reported = triad.steward.log().matching(&json!({"/type": "vote"}));
+        assert_eq!(reported.len(), if visible { 2 } else { 0 }, "{reported:?}");
         if visible {
-            let of_alpha = told.iter().find(|vote| vote["from"] == "alpha").unwrap();
+            let of_alpha = reported
+                .iter()
+                .find(|vote| vote["from"] == "alpha")
+                .unwrap();
             assert_eq!(of_alpha["content"]["confidence"], 0.7, "{of_alpha}");
         }
     }
@@ -193,14 +196,14 @@ async fn h_45_the_same_proposal_has_the_same_outcome_and_another_may_not_take_it
             .matching(&json!({"/type": "proposal"}))
             .len(),
         1,
-        "nobody is asked again"
+        "no second request for votes"
     );
     let other = proposal(json!({"content": {"proposal": "Something else?"}}));
     assert_eq!(error(&triad.steward, other).await, 2005);
 }
 
 #[tokio::test]
-async fn h_35_the_gateway_tallies_and_nobody_else_decides() {
+async fn h_35_the_gateway_tallies_and_no_client_else_decides() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
     let forged = json!({"type": "decision", "agent": "steward", "from": "gateway", "content": {"proposalId": "p-1", "result": "approved", "votes": {}, "consensus": true}, "metadata": {"correlationId": "p-1"}});

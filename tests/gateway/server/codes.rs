@@ -31,10 +31,10 @@ async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
             .map_or_else(|| frame.to_string(), str::to_owned);
         client.raw(Message::Text(text.into())).await;
         let answer = client.hear().await;
-        let told = &answer["content"];
-        assert_eq!(told["code"], code.number(), "{answer}");
-        assert_eq!(told["error"], code.name(), "{answer}");
-        println!("{code}: {}", told["message"].as_str().unwrap());
+        let reported = &answer["content"];
+        assert_eq!(reported["code"], code.number(), "{answer}");
+        assert_eq!(reported["error"], code.name(), "{answer}");
+        println!("{code}: {}", reported["message"].as_str().unwrap());
     }
     gateway.shutdown.cancel();
     gateway.running.take().unwrap().await.unwrap();
@@ -68,7 +68,7 @@ async fn what_is_wrong_with_a_message_and_whom_it_is_for() {
             InvalidContent,
             json!({"type": "discovery", "content": {"action": SECRET}}),
         ),
-        (AgentNotFound, said("nobody")),
+        (AgentNotFound, said("unknown")),
         (AgentOffline, said("alpha")),
         (SessionNotFound, json!({"type": "request", "content": get})),
         (
@@ -86,7 +86,7 @@ async fn what_is_wrong_with_a_message_and_whom_it_is_for() {
 }
 
 #[tokio::test]
-async fn who_somebody_is() {
+async fn codes_of_authentication() {
     let auth = |token: &str| json!({"type": "auth", "content": {"token": token}});
     let late =
         json!({"name": "late", "sha256": digest(SECRET), "expiresAt": "2020-01-01T00:00:00Z"});
@@ -104,7 +104,7 @@ async fn who_somebody_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_client_finds_out_by_itself() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = format!("ws://{}/", free.local_addr().unwrap());
+    let closed_port = format!("ws://{}/", free.local_addr().unwrap());
     drop(free);
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let deaf = format!("ws://{}/", silent.local_addr().unwrap());
@@ -114,7 +114,7 @@ async fn what_a_client_finds_out_by_itself() {
     ]}))
     .await;
     for (code, url) in [
-        (ErrorCode::ConnectionRefused, nobody),
+        (ErrorCode::ConnectionRefused, closed_port),
         (ErrorCode::ConnectionTimeout, deaf),
         (ErrorCode::ProtocolError, newer.url()),
     ] {

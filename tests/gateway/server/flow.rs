@@ -4,7 +4,7 @@ use super::*;
 use gateway_server::Occupant;
 
 #[tokio::test]
-async fn h_47_a_client_that_takes_leave_is_gone_at_once_and_its_close_is_answered() {
+async fn h_47_disconnected_client_is_gone_at_once() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.ask(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
@@ -20,7 +20,7 @@ async fn h_47_a_client_that_takes_leave_is_gone_at_once_and_its_close_is_answere
 }
 
 #[tokio::test]
-async fn h_47_who_takes_leave_and_does_not_close_is_closed_with_1000() {
+async fn h_47_gateway_closes_after_disconnect() {
     let timeouts = Timeouts {
         close: Duration::from_millis(50),
         ..Timeouts::default()
@@ -34,7 +34,7 @@ async fn h_47_who_takes_leave_and_does_not_close_is_closed_with_1000() {
 }
 
 #[tokio::test]
-async fn h_47_a_gateway_that_shuts_down_tells_everybody_and_answers_what_is_open() {
+async fn h_47_shutdown_notifies_clients_and_fails_open_requests() {
     let mut gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.say(message("alpha", "c-1")).await;
@@ -159,7 +159,7 @@ async fn a_taken_port_says_that_it_is_a_web_server_or_says_nothing() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so_in_http() {
+async fn one_connection_too_many_is_reported_so_in_http() {
     let gateway = Gateway::start(json!({"limits": {"connections": 1}})).await;
     let _first = gateway.client().await;
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();

@@ -279,7 +279,7 @@ async fn an_error_is_never_answered_with_an_error() {
         .say(json!({"type": "error", "content": {"error": "AGENT_ERROR", "code": 3004}}))
         .await;
     client.say(json!({"type": "error", "content": {}})).await;
-    client.hears_nothing().await;
+    client.receives_nothing().await;
 }
 
 #[tokio::test]

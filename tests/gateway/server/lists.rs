@@ -1,4 +1,4 @@
-//! What there is, and who hears of it.
+//! Discovery, workspaces and subscriptions.
 
 use super::*;
 
@@ -78,7 +78,7 @@ async fn h_29_discovery_lists_agents_with_their_status_and_services() {
 }
 
 #[tokio::test]
-async fn h_32_a_subscriber_hears_how_agents_are_and_every_change() {
+async fn h_32_a_subscriber_receives_how_agents_are_and_every_change() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let subscribe =
@@ -105,7 +105,7 @@ async fn h_32_a_subscriber_hears_how_agents_are_and_every_change() {
         .await;
     assert_eq!(said["content"]["status"], "unsubscribed");
     let _alpha = gateway.serving(&["alpha"]).await;
-    client.hears_nothing().await;
+    client.receives_nothing().await;
 }
 
 #[tokio::test]
@@ -151,13 +151,13 @@ async fn h_33_workspaces_are_listed() {
     let path = gateway.folder.join("agents").join("alpha");
     assert_eq!(workspaces[2]["path"], path.display().to_string());
     client
-        .say(json!({"type": "workspace", "content": {"action": "get", "agent": "nobody"}}))
+        .say(json!({"type": "workspace", "content": {"action": "get", "agent": "unknown"}}))
         .await;
     assert_eq!(client.refused().await, 3001);
 }
 
 #[tokio::test]
-async fn h_34_a_broadcast_reaches_everybody_else_and_says_whom() {
+async fn h_34_broadcast_reaches_other_agents_and_lists_them() {
     let gateway = Gateway::start(
         json!({"agents": [{"name": "alpha", "role": "r"}, {"name": "away", "role": "r"}]}),
     )
@@ -171,12 +171,12 @@ async fn h_34_a_broadcast_reaches_everybody_else_and_says_whom() {
         said["content"]["result"],
         json!({"delivered": ["alpha"], "failed": ["away"]})
     );
-    let heard = alpha.hear().await;
+    let received = alpha.hear().await;
     assert_eq!(
-        (&heard["type"], &heard["content"]["message"]),
+        (&received["type"], &received["content"]["message"]),
         (&json!("broadcast"), &json!("all hands"))
     );
-    client.hears_nothing().await;
+    client.receives_nothing().await;
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn h_34_a_service_is_asked_over_http_and_its_answer_is_the_result() {
 }
 
 #[tokio::test]
-async fn h_34_services_that_are_unknown_away_or_fail_are_told_apart() {
+async fn h_34_services_that_are_unknown_away_or_fail_are_reported_apart() {
     let (address, _requests) = service(500, "broken").await;
     let gateway = Gateway::start(with_service(address)).await;
     let mut client = gateway.client().await;
@@ -212,9 +212,9 @@ async fn h_34_services_that_are_unknown_away_or_fail_are_told_apart() {
     client.say(weather()).await;
     assert_eq!(client.refused().await, 3004);
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = free.local_addr().unwrap();
+    let closed_port = free.local_addr().unwrap();
     drop(free);
-    let gateway = Gateway::start(with_service(nobody)).await;
+    let gateway = Gateway::start(with_service(closed_port)).await;
     let mut client = gateway.client().await;
     client.say(weather()).await;
     assert_eq!(client.refused().await, 3002);

@@ -60,10 +60,10 @@ async fn a_reader_that_never_reads_costs_its_queue_and_no_more() {
         client.say(json!({"type": "ping"})).await;
         taken += 1;
         loop {
-            let heard = client.hear().await;
-            match heard["content"]["code"].as_u64() {
+            let received = client.hear().await;
+            match received["content"]["code"].as_u64() {
                 None => break,
-                Some(3003) => assert!(heard["content"]["retryAfterMs"].is_u64()),
+                Some(3003) => assert!(received["content"]["retryAfterMs"].is_u64()),
                 _ => {
                     assert_eq!(client.hear().await["type"], "pong");
                     break 'sending;
@@ -83,7 +83,7 @@ async fn a_reader_that_never_reads_costs_its_queue_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_holds_up_nobody_else() {
+async fn a_slow_reader_holds_up_no_client_else() {
     let limits = json!({"queueBytes": 2_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
     let _deaf = gateway.serving(&["alpha"]).await;
@@ -108,24 +108,24 @@ async fn a_message_that_waits_beyond_its_ttl_is_not_delivered() {
         client.say(big("alpha", sent)).await;
         sent += 1;
         client.say(json!({"type": "ping"})).await;
-        let heard = client.hear().await;
-        if heard["type"] == "error" {
+        let received = client.hear().await;
+        if received["type"] == "error" {
             client.hear().await;
             break sent;
         }
         assert!(sent < 2_000, "the queue never fills");
     };
-    // There is no room for another large one, and some for a small one. Nobody reads while it grows old.
+    // A small message still fits, a large one does not. The recipient does not read until it expires.
     let mut short = message("alpha", "short");
     short["metadata"]["ttl"] = json!(0.05);
     client.say(short).await;
     assert_eq!(client.ask(json!({"type": "ping"})).await["type"], "pong");
     tokio::time::sleep(SHORT).await;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for _ in 1..full {
-        heard.push(alpha.hear().await["id"].clone());
+        received.push(alpha.hear().await["id"].clone());
     }
-    assert!(!heard.contains(&json!("msg-short")));
+    assert!(!received.contains(&json!("msg-short")));
     let error = client.hear().await;
     assert_eq!(
         (

@@ -37,12 +37,12 @@ async fn h_23_a_response_or_an_error_or_a_message_without_an_address_answers_too
         // By the id of the message alone.
         said["metadata"] = json!({"parentId": alpha.hear().await["id"]});
         alpha.say(said.clone()).await;
-        let heard = client.hear().await;
+        let received = client.hear().await;
         assert_eq!(
-            (&heard["type"], &heard["content"]),
+            (&received["type"], &received["content"]),
             (&said["type"], &said["content"])
         );
-        assert_eq!(heard["metadata"]["correlationId"], format!("c-{n}"));
+        assert_eq!(received["metadata"]["correlationId"], format!("c-{n}"));
     }
 }
 
@@ -62,9 +62,9 @@ async fn two_clients_with_one_correlation_id_hear_each_its_own_answer() {
     alpha.say(answer(&second, "for two")).await;
     alpha.say(answer(&first, "for one")).await;
     for (client, text) in [(&mut one, "for one"), (&mut two, "for two")] {
-        let heard = client.hear().await;
-        assert_eq!(heard["content"]["content"], text);
-        assert_eq!(heard["metadata"]["correlationId"], "same");
+        let received = client.hear().await;
+        assert_eq!(received["content"]["content"], text);
+        assert_eq!(received["metadata"]["correlationId"], "same");
     }
 }
 
@@ -105,7 +105,7 @@ async fn h_19_a_forged_from_is_refused_where_the_gateway_is_strict() {
 }
 
 #[tokio::test]
-async fn h_20_fields_that_nobody_knows_are_passed_on() {
+async fn h_20_fields_that_no_client_knows_are_passed_on() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     let mut odd = message("alpha", "c-1");
@@ -113,16 +113,16 @@ async fn h_20_fields_that_nobody_knows_are_passed_on() {
     odd["metadata"]["priority"] = "high".into();
     odd["metadata"]["threadId"] = "t".into();
     client.say(odd).await;
-    let heard = alpha.hear().await;
-    assert_eq!(heard["mood"]["is"], "good");
-    assert_eq!(heard["metadata"]["threadId"], "t");
+    let received = alpha.hear().await;
+    assert_eq!(received["mood"]["is"], "good");
+    assert_eq!(received["metadata"]["threadId"], "t");
 }
 
 #[tokio::test]
-async fn h_27_unknown_away_failed_and_busy_are_told_apart() {
+async fn h_27_unknown_away_failed_and_busy_are_reported_apart() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
-    for (agent, code) in [("nobody", 3001), ("alpha", 3002)] {
+    for (agent, code) in [("unknown", 3001), ("alpha", 3002)] {
         client.say(message(agent, "c")).await;
         let error = client.hear().await;
         assert_eq!(error["content"]["code"], code);
@@ -131,8 +131,8 @@ async fn h_27_unknown_away_failed_and_busy_are_told_apart() {
     }
     let mut alpha = gateway.serving(&["alpha"]).await;
     for (status, code) in [("busy", 3003), ("error", 3002)] {
-        let told = json!({"type": "status", "content": {"status": status}, "metadata": {"requiresResponse": true}});
-        assert_eq!(alpha.ask(told).await["content"]["result"], "ok");
+        let reported = json!({"type": "status", "content": {"status": status}, "metadata": {"requiresResponse": true}});
+        assert_eq!(alpha.ask(reported).await["content"]["result"], "ok");
         client.say(message("alpha", "c")).await;
         assert_eq!(client.refused().await, code, "{status}");
     }
@@ -177,7 +177,7 @@ async fn a_message_older_than_its_ttl_is_not_delivered() {
     old["metadata"]["ttl"] = 60.into();
     client.say(old.clone()).await;
     assert_eq!(client.refused().await, 2005);
-    alpha.hears_nothing().await;
+    alpha.receives_nothing().await;
     old["timestamp"] = Value::Null;
     client.say(old).await;
     assert_eq!(alpha.hear().await["metadata"]["ttl"], 60);
@@ -200,7 +200,7 @@ async fn progress_goes_to_who_asked_and_the_question_stays_open() {
 }
 
 #[tokio::test]
-async fn h_22_a_session_that_nobody_made_begins_and_is_written() {
+async fn h_22_a_session_that_no_client_made_begins_and_is_written() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     let mut asked = message("alpha", "c-1");

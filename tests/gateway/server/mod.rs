@@ -202,7 +202,7 @@ impl Client {
         error["content"]["code"].as_u64().unwrap()
     }
 
-    async fn hears_nothing(&mut self) {
+    async fn receives_nothing(&mut self) {
         let frame = timeout(SHORT, self.0.next()).await;
         assert!(frame.is_err(), "{frame:?}");
     }

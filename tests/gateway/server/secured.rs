@@ -67,12 +67,12 @@ async fn a_certificate_over_tls_says_who_a_client_is() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_listed_is_nobodys() {
+async fn unlisted_certificate_is_refused() {
     let authority = Authority::new();
     let gateway = start(&authority, &authority.signed("beta").0).await;
     let other = Some(authority.signed("gamma"));
-    let told = shown(&authority, &gateway, other, "beta").await.unwrap();
-    assert_eq!(told["content"]["code"], 5001, "{told}");
+    let reported = shown(&authority, &gateway, other, "beta").await.unwrap();
+    assert_eq!(reported["content"]["code"], 5001, "{reported}");
 }
 
 #[tokio::test]
@@ -82,8 +82,8 @@ async fn who_shows_no_certificate_of_the_authority_has_no_connection() {
     let none = shown(&authority, &gateway, None, "beta").await;
     assert!(none.is_err(), "{none:?}");
     let stranger = Some(Authority::new().signed("beta"));
-    let told = shown(&authority, &gateway, stranger, "beta").await;
-    assert!(told.is_err(), "{told:?}");
+    let reported = shown(&authority, &gateway, stranger, "beta").await;
+    assert!(reported.is_err(), "{reported:?}");
 }
 
 /// A gateway whose key ends so long after now.

@@ -31,14 +31,14 @@ fn soon(millis: u64) -> u64 {
     u64::try_from(now.as_millis()).unwrap() + millis
 }
 
-/// Hears the proposer's news until the decision; gives the votes it heard of and the decision.
+/// Reads the frames of the proposer until the decision. Returns the votes and the decision.
 async fn decided(client: &mut Client) -> (Vec<Value>, Value) {
     let mut votes = Vec::new();
     loop {
-        let heard = client.hear().await;
-        match heard["type"].as_str() {
-            Some("vote") => votes.push(heard),
-            Some("decision") => return (votes, heard),
+        let received = client.hear().await;
+        match received["type"].as_str() {
+            Some("vote") => votes.push(received),
+            Some("decision") => return (votes, received),
             other => panic!("{other:?}"),
         }
     }
@@ -102,13 +102,13 @@ async fn h_36_the_correlation_id_names_the_proposal_where_the_id_says_something_
 }
 
 #[tokio::test]
-async fn h_38_with_fewer_than_two_members_nothing_is_put_to_anybody() {
+async fn h_38_proposal_needs_two_members() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let mut client = gateway.client().await;
     client.say(plain("p-1")).await;
     assert_eq!(client.refused().await, 3002);
-    alpha.hears_nothing().await;
+    alpha.receives_nothing().await;
 }
 
 #[tokio::test]
@@ -227,11 +227,11 @@ async fn h_45_the_same_proposal_again_has_the_same_outcome_and_another_is_refuse
         .say(proposal("p-1", json!({"proposal": "Something else"})))
         .await;
     assert_eq!(client.refused().await, 2005);
-    members[0].hears_nothing().await;
+    members[0].receives_nothing().await;
 }
 
 #[tokio::test]
-async fn h_46_who_comes_back_under_its_name_hears_the_decision() {
+async fn h_46_who_comes_back_under_its_name_receives_the_decision() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut steward = gateway.serving(&["steward"]).await;
@@ -261,7 +261,7 @@ async fn a_member_that_comes_late_is_asked_too() {
     let mut charlie = gateway.serving(&["charlie"]).await;
     assert_eq!(charlie.hear().await["id"], "p-1");
     charlie.advertise(&["charlie"]).await;
-    charlie.hears_nothing().await;
+    charlie.receives_nothing().await;
 }
 
 #[tokio::test]

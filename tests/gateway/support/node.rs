@@ -27,7 +27,7 @@ fn installed() -> &'static Installed {
 /// A client that plays a part of `play.mjs`. It ends with the value.
 pub(crate) struct Played {
     child: Child,
-    told: Lines<BufReader<ChildStdout>>,
+    reported: Lines<BufReader<ChildStdout>>,
 }
 
 impl Played {
@@ -47,17 +47,17 @@ impl Played {
         let out = ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
         Self {
             child,
-            told: BufReader::new(out).lines(),
+            reported: BufReader::new(out).lines(),
         }
     }
 
     /// The next thing it tells, which goes by this name.
     pub(crate) async fn tells(&mut self, name: &str) -> Value {
-        let line = soon(self.told.next_line()).await.unwrap();
+        let line = soon(self.reported.next_line()).await.unwrap();
         let line = line.expect("it is still there");
-        let mut told: Value = serde_json::from_str(&line).unwrap();
-        assert!(told.get(name).is_some(), "{name} was to come: {line}");
-        told[name].take()
+        let mut reported: Value = serde_json::from_str(&line).unwrap();
+        assert!(reported.get(name).is_some(), "{name} was to come: {line}");
+        reported[name].take()
     }
 }
 

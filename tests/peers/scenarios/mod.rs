@@ -82,7 +82,7 @@ scenarios! {
         lifecycle::an_unknown_task_is_refused;
     "watch from elsewhere":
         watching::a_second_instance_watches,
-        watching::a_watcher_keeps_what_it_heard_before_a_cancel,
+        watching::a_watcher_keeps_what_it_received_before_a_cancel,
         watching::a_finished_task_can_be_watched;
     "files and data":
         parts::binary_file_and_data_reach_the_agent,

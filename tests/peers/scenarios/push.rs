@@ -10,7 +10,7 @@ use crate::servers::Vendor;
 
 pub fn a_callback_is_set_and_called(mut peer: Peer) -> Run {
     let hook = Hook::start();
-    let token = "told-by-the-peer-5e1f";
+    let token = "token-of-the-peer-5e1f";
     peer.allow_callbacks(&hook.url());
     let config = json!({"push_notification_config": {"url": hook.url(), "token": token}});
     let (answer, _) = peer.send("task: gamma", config);
@@ -22,10 +22,10 @@ pub fn a_callback_is_set_and_called(mut peer: Peer) -> Run {
         assert_eq!(hook.calls(), 0);
         return Ok(Outcome::But("no callback: the wish is ignored"));
     }
-    let told = hook.wait(task["task_id"].as_str().unwrap());
+    let reported = hook.wait(task["task_id"].as_str().unwrap());
     // `x-a2a-notification-token`, or without the `x-` from rs05.
-    let head = told.head.to_ascii_lowercase();
+    let head = reported.head.to_ascii_lowercase();
     let header = format!("a2a-notification-token: {token}");
-    assert!(head.contains(&header), "{}", told.head);
+    assert!(head.contains(&header), "{}", reported.head);
     Ok(Outcome::Green)
 }

@@ -41,7 +41,7 @@ pub fn a_second_instance_watches(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_watcher_keeps_what_it_heard_before_a_cancel(mut peer: Peer) -> Run {
+pub fn a_watcher_keeps_what_it_received_before_a_cancel(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("held: begun", json!({"blocking": false}));
     assert_eq!(task(&sent)?["status"], "working", "{sent:#}");
     let mut second = peer.second_plugin();

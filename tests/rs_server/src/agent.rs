@@ -48,7 +48,7 @@ impl AgentExecutor for Agent {
         } else if word == "crash" {
             work.crash(&rest);
         } else {
-            // A task that waits for others is `working` from its first event on: who sends without waiting is told of that.
+            // A task that waits for others is `working` from its first event on: a client that does not wait receives this state.
             if ["watched", "held", "begun", "slow"].contains(&word.as_str()) {
                 work.start(TaskState::Working, &message);
             } else {

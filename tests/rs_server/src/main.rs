@@ -27,7 +27,7 @@ async fn main() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let watchers = Watchers::default();
-    // Callbacks of tests are on loopback, which the sender does not call unless told to.
+    // Callbacks of tests are on loopback, which the sender refuses by default.
     let sender = HttpPushSender::new(Some(HttpPushSenderConfig {
         validate_urls: false,
         ..HttpPushSenderConfig::default()

@@ -31,7 +31,7 @@ impl Work {
     }
 
     pub fn publish(&self, event: StreamResponse) {
-        // Nobody listens any more once the task has been cancelled.
+        // The channel has no receiver once the task has been canceled.
         let _ = self.events.unbounded_send(Ok(event));
     }
 

@@ -85,7 +85,7 @@ fn alone(interface: VersionedInterface) -> A2aPeer {
 }
 
 #[tokio::test]
-async fn the_interface_that_stood_in_is_asked_first_from_then_on() {
+async fn fallback_in_use_comes_first() {
     let away = PeerError::new(PeerErrorKind::Unreachable, "refused").undelivered();
     let (first, asked_first) = peer(Version::V1_0, &[away]);
     let (second, asked_second) = peer(Version::V0_3, &[]);
@@ -103,7 +103,7 @@ async fn the_interface_that_stood_in_is_asked_first_from_then_on() {
 }
 
 #[tokio::test]
-async fn an_interface_that_may_have_been_asked_is_not_replaced() {
+async fn contacted_interface_is_not_replaced() {
     let cut = PeerError::new(PeerErrorKind::Unreachable, "cut");
     let (first, _) = peer(Version::V1_0, &[cut]);
     let (second, asked) = peer(Version::V1_0, &[]);
@@ -118,7 +118,7 @@ async fn an_interface_that_may_have_been_asked_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn an_interface_that_may_not_be_called_is_named_with_the_one_out_of_reach() {
+async fn error_names_refused_and_unreachable_interface() {
     let away = PeerError::new(PeerErrorKind::Dns, "no such name").undelivered();
     let (first, _) = peer(Version::V1_0, &[away]);
     let refused = PeerError::new(PeerErrorKind::AddressRefused, "not public").undelivered();
@@ -134,67 +134,67 @@ async fn an_interface_that_may_not_be_called_is_named_with_the_one_out_of_reach(
 }
 
 #[tokio::test]
-async fn a_version_that_an_answer_bears_out_is_remembered() {
+async fn confirmed_version_is_cached() {
     for (answers, known) in [
         (vec![], Some(Version::V1_0)),
         (vec![rpc(-32001)], Some(Version::V1_0)),
         (vec![rpc(-32600)], None),
         (vec![PeerError::new(PeerErrorKind::Cut, "cut")], None),
     ] {
-        let learned = Arc::<Learned>::default();
+        let state = Arc::<InterfaceState>::default();
         let (newer, _) = peer(Version::V1_0, &answers);
         let (older, asked) = peer(Version::V0_3, &[]);
-        let interface = VersionedInterface::new(newer, Some(older), Arc::clone(&learned));
+        let interface = VersionedInterface::new(newer, Some(older), Arc::clone(&state));
         let _ = alone(interface).get_task("t", None).await;
-        assert_eq!((learned.version(), count(&asked)), (known, 0));
+        assert_eq!((state.version(), count(&asked)), (known, 0));
     }
 }
 
 #[tokio::test]
-async fn a_version_that_is_refused_leads_to_the_older_one_for_good() {
+async fn rejected_version_falls_back_to_0_3() {
     for code in [
         ErrorReason::MethodNotFound,
         ErrorReason::VersionNotSupported,
     ]
     .map(|reason| i64::from(reason.code()))
     {
-        let learned = Arc::<Learned>::default();
+        let state = Arc::<InterfaceState>::default();
         let (newer, asked_newer) = peer(Version::V1_0, &[rpc(code)]);
         let (older, asked_older) = peer(Version::V0_3, &[]);
         let peer = alone(VersionedInterface::new(
             newer,
             Some(older),
-            Arc::clone(&learned),
+            Arc::clone(&state),
         ));
         for _ in 0..2 {
             peer.get_task("t", None).await.unwrap();
         }
         assert_eq!((count(&asked_newer), count(&asked_older)), (1, 2));
-        assert_eq!(learned.version(), Some(Version::V0_3));
+        assert_eq!(state.version(), Some(Version::V0_3));
         assert_eq!(peer.protocol().version, "0.3");
     }
 }
 
 #[tokio::test]
-async fn a_known_version_that_is_refused_later_is_open_again() {
-    let learned = Arc::<Learned>::default();
-    learned.set_version(Some(Version::V0_3));
+async fn rejected_cached_version_is_reset() {
+    let state = Arc::<InterfaceState>::default();
+    state.set_version(Some(Version::V0_3));
     let (only, asked) = peer(
         Version::V0_3,
         &[rpc(ErrorReason::MethodNotFound.code().into())],
     );
-    let peer = alone(VersionedInterface::new(only, None, Arc::clone(&learned)));
+    let peer = alone(VersionedInterface::new(only, None, Arc::clone(&state)));
     assert!(peer.get_task("t", None).await.is_err());
-    assert_eq!((learned.version(), count(&asked)), (None, 1));
+    assert_eq!((state.version(), count(&asked)), (None, 1));
 }
 
 #[test]
-fn an_address_that_nobody_answers_at_refuses_the_version_over_http_json_alone() {
+fn unknown_path_rejects_version_over_http_json_only() {
     let mut missing = PeerError::new(PeerErrorKind::HttpStatus, "404");
     missing.http_status = Some(404);
-    assert!(refuses_version(&missing, Transport::HttpJson));
-    assert!(!refuses_version(&missing, Transport::JsonRpc));
-    let mut told = rpc(-32001);
-    told.http_status = Some(404);
-    assert!(!refuses_version(&told, Transport::HttpJson));
+    assert!(rejects_version(&missing, Transport::HttpJson));
+    assert!(!rejects_version(&missing, Transport::JsonRpc));
+    let mut error = rpc(-32001);
+    error.http_status = Some(404);
+    assert!(!rejects_version(&error, Transport::HttpJson));
 }

@@ -41,7 +41,7 @@ fn chosen(reach: &PeerConfig, interfaces: &[(&str, &str, &str)]) -> (String, Ver
 }
 
 #[test]
-fn the_targets_preference_wins_over_the_cards() {
+fn preference_of_target_wins_over_card() {
     let card = [
         ("JSONRPC", "http://a.example/rpc", "0.3"),
         ("http+json", "http://a.example/rest", "0.3"),
@@ -51,7 +51,7 @@ fn the_targets_preference_wins_over_the_cards() {
 }
 
 #[test]
-fn the_targets_preference_wins_over_the_newer_version() {
+fn preference_of_target_wins_over_version() {
     let card = [
         ("HTTP+JSON", "http://a.example/rest", "1.0"),
         ("JSONRPC", "http://a.example/rpc", "0.3"),
@@ -60,7 +60,7 @@ fn the_targets_preference_wins_over_the_newer_version() {
 }
 
 #[test]
-fn of_one_transport_the_newer_version_is_taken_wherever_it_stands() {
+fn newer_version_of_a_transport_wins() {
     let card = [
         ("JSONRPC", "http://a.example/old", "0.3"),
         ("JSONRPC", "http://a.example/open", ""),
@@ -74,7 +74,7 @@ fn of_one_transport_the_newer_version_is_taken_wherever_it_stands() {
 }
 
 #[test]
-fn a_pinned_version_is_spoken_whatever_the_card_says() {
+fn pinned_version_overrides_card() {
     let interfaces = [
         ("JSONRPC", "http://a.example/new", "1.0"),
         ("JSONRPC", "http://a.example/old", "0.3"),
@@ -90,7 +90,7 @@ fn a_pinned_version_is_spoken_whatever_the_card_says() {
 }
 
 #[test]
-fn a_pinned_version_wins_over_the_preferred_transport() {
+fn pinned_version_wins_over_preferred_transport() {
     let interfaces = [
         ("JSONRPC", "http://a.example/old", "0.3"),
         ("HTTP+JSON", "http://a.example/new", "1.0"),
@@ -101,7 +101,7 @@ fn a_pinned_version_wins_over_the_preferred_transport() {
 }
 
 #[test]
-fn a_version_that_is_not_known_is_passed_over() {
+fn unknown_version_is_skipped() {
     let interfaces = [
         ("JSONRPC", "http://a.example/next", "2.0"),
         ("JSONRPC", "http://a.example/old", "0.3"),
@@ -113,7 +113,7 @@ fn a_version_that_is_not_known_is_passed_over() {
 }
 
 #[test]
-fn what_the_card_offers_is_used_when_no_preference_is_met() {
+fn card_order_applies_without_matching_preference() {
     let card = [
         ("GRPC", "a.example:1", "0.3"),
         ("HTTP+JSON", "http://a.example/rest", "0.3"),
@@ -136,7 +136,7 @@ fn without_a_preference_0_3_is_called_over_json_rpc() {
 }
 
 #[test]
-fn without_a_preference_a_tenant_is_named_over_json_rpc() {
+fn tenant_prefers_json_rpc() {
     let card = [
         ("HTTP+JSON", "http://a.example/rest", "1.0"),
         ("JSONRPC", "http://a.example/rpc", "1.0"),
@@ -147,7 +147,7 @@ fn without_a_preference_a_tenant_is_named_over_json_rpc() {
 }
 
 #[test]
-fn the_operators_tenant_wins_over_the_cards() {
+fn tenant_of_operator_wins_over_card() {
     let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
     card.interfaces[0].tenant = Some("theirs".into());
     let tenant = |reach: &PeerConfig| choose(reach, &card).unwrap().0.tenant;
@@ -171,14 +171,14 @@ fn the_operators_tenant_is_never_left_out_for_0_3() {
 }
 
 #[test]
-fn a_peer_that_speaks_nothing_we_do_is_refused_with_what_there_is() {
+fn unsupported_transports_are_listed() {
     let error = choose(&reach(&[]), &card(&[("GRPC", "a.example:1", "1.0")])).unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::UnsupportedTransport);
     assert_eq!(error.transports.unwrap().unsupported, ["GRPC"]);
 }
 
 #[test]
-fn a_required_extension_is_named_and_nothing_is_chosen() {
+fn required_extension_is_an_error() {
     let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
     card.required_extensions = vec!["https://x/ext".into()];
     let error = choose(&reach(&[]), &card).unwrap_err();
@@ -187,7 +187,7 @@ fn a_required_extension_is_named_and_nothing_is_chosen() {
 }
 
 #[test]
-fn a_configured_endpoint_replaces_the_cards_address() {
+fn configured_endpoint_replaces_url_of_card() {
     let mut reach = reach(&BOTH);
     reach.endpoint = Some(Url::parse("https://real.example/rpc").unwrap());
     let card = card(&[
@@ -200,7 +200,7 @@ fn a_configured_endpoint_replaces_the_cards_address() {
 }
 
 #[test]
-fn an_address_is_used_as_the_card_gives_it() {
+fn url_of_card_is_unchanged() {
     for url in [
         "http://a.example/rpc",
         "http://a.example/rpc/",
@@ -220,7 +220,7 @@ fn other(first: &str, others: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn another_interface_stands_in_only_from_another_place() {
+fn fallback_is_on_another_origin() {
     let first = "http://a.example/rpc";
     assert_eq!(other(first, &["http://a.example/rest"]), None);
     assert_eq!(
@@ -230,7 +230,7 @@ fn another_interface_stands_in_only_from_another_place() {
 }
 
 #[test]
-fn what_was_to_be_encrypted_is_never_sent_in_the_clear_instead() {
+fn fallback_keeps_tls() {
     let first = "https://a.example/rpc";
     assert_eq!(other(first, &["http://b.example/rest"]), None);
     assert_eq!(

@@ -1,9 +1,8 @@
-//! The fields of an agent card of A2A 1.0 (`AgentCard` in the protocol's own definition, `lf.a2a.v1`), `signatures` aside:
-//! what a signature of it covers.
+//! The fields that the signature of an agent card covers: those of `AgentCard` in `lf.a2a.v1`, without `signatures`.
 
 use serde_json::{Map, Value};
 
-/// Whether a field that holds its type's default (empty, false) is part of the signed content (A2A 1.0 §8.4.1).
+/// Whether a field with the default of its type (empty, false) is part of the signed content (A2A 1.0 §8.4.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
     /// Always.
@@ -14,45 +13,45 @@ enum Presence {
     Implicit,
 }
 
-/// What a field holds.
-enum Holds {
-    /// A text, a number, a flag, a list or map of texts, or JSON of the signer's own.
+/// The type of a field.
+enum FieldType {
+    /// A scalar, a list or map of texts, or any JSON.
     Plain,
     /// An object with these fields.
     Message(&'static [Field]),
     /// A list of such objects.
     Messages(&'static [Field]),
-    /// Such objects by name.
+    /// A map of such objects.
     Named(&'static [Field]),
 }
 
 struct Field {
     name: &'static str,
     presence: Presence,
-    holds: Holds,
+    field_type: FieldType,
 }
 
 const fn required(name: &'static str) -> Field {
-    field(name, Presence::Required, Holds::Plain)
+    field(name, Presence::Required, FieldType::Plain)
 }
 
 const fn explicit(name: &'static str) -> Field {
-    field(name, Presence::Explicit, Holds::Plain)
+    field(name, Presence::Explicit, FieldType::Plain)
 }
 
 const fn implicit(name: &'static str) -> Field {
-    field(name, Presence::Implicit, Holds::Plain)
+    field(name, Presence::Implicit, FieldType::Plain)
 }
 
 const fn message(name: &'static str, fields: &'static [Field]) -> Field {
-    field(name, Presence::Explicit, Holds::Message(fields))
+    field(name, Presence::Explicit, FieldType::Message(fields))
 }
 
-const fn field(name: &'static str, presence: Presence, holds: Holds) -> Field {
+const fn field(name: &'static str, presence: Presence, field_type: FieldType) -> Field {
     Field {
         name,
         presence,
-        holds,
+        field_type,
     }
 }
 
@@ -62,7 +61,7 @@ static CARD: [Field; 13] = [
     field(
         "supportedInterfaces",
         Presence::Required,
-        Holds::Messages(&INTERFACE),
+        FieldType::Messages(&INTERFACE),
     ),
     message("provider", &PROVIDER),
     required("version"),
@@ -70,20 +69,24 @@ static CARD: [Field; 13] = [
     field(
         "capabilities",
         Presence::Required,
-        Holds::Message(&CAPABILITIES),
+        FieldType::Message(&CAPABILITIES),
     ),
-    field("securitySchemes", Presence::Implicit, Holds::Named(&SCHEME)),
+    field(
+        "securitySchemes",
+        Presence::Implicit,
+        FieldType::Named(&SCHEME),
+    ),
     REQUIREMENTS,
     required("defaultInputModes"),
     required("defaultOutputModes"),
-    field("skills", Presence::Required, Holds::Messages(&SKILL)),
+    field("skills", Presence::Required, FieldType::Messages(&SKILL)),
     explicit("iconUrl"),
 ];
 
 const REQUIREMENTS: Field = field(
     "securityRequirements",
     Presence::Implicit,
-    Holds::Messages(&REQUIREMENT),
+    FieldType::Messages(&REQUIREMENT),
 );
 
 static INTERFACE: [Field; 4] = [
@@ -101,7 +104,7 @@ static CAPABILITIES: [Field; 4] = [
     field(
         "extensions",
         Presence::Implicit,
-        Holds::Messages(&EXTENSION),
+        FieldType::Messages(&EXTENSION),
     ),
     explicit("extendedAgentCard"),
 ];
@@ -127,7 +130,7 @@ static SKILL: [Field; 8] = [
 static REQUIREMENT: [Field; 1] = [field(
     "schemes",
     Presence::Implicit,
-    Holds::Named(&STRING_LIST),
+    FieldType::Named(&STRING_LIST),
 )];
 
 static STRING_LIST: [Field; 1] = [implicit("list")];
@@ -154,7 +157,7 @@ static HTTP_AUTH: [Field; 3] = [
 
 static OAUTH2: [Field; 3] = [
     implicit("description"),
-    field("flows", Presence::Required, Holds::Message(&FLOWS)),
+    field("flows", Presence::Required, FieldType::Message(&FLOWS)),
     implicit("oauth2MetadataUrl"),
 ];
 
@@ -216,7 +219,7 @@ fn only(value: &Value, fields: &[Field]) -> Value {
     let mut kept = Map::new();
     for field in fields {
         let value = object.get(field.name).filter(|value| !value.is_null());
-        let Some(value) = value.map(|value| field.holds.only(value)) else {
+        let Some(value) = value.map(|value| field.field_type.only(value)) else {
             continue;
         };
         if field.presence != Presence::Implicit || !is_default(&value) {
@@ -226,7 +229,7 @@ fn only(value: &Value, fields: &[Field]) -> Value {
     Value::Object(kept)
 }
 
-impl Holds {
+impl FieldType {
     fn only(&self, value: &Value) -> Value {
         match (self, value) {
             (Self::Message(fields), value) => only(value, fields),

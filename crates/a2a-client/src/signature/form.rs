@@ -1,20 +1,20 @@
-//! What signers sign: the canonical forms of a card.
+//! The canonical forms of a card.
 
 use serde_json::{Map, Value};
 
 use super::fields;
 
-/// A card as it may have been signed.
+/// A form of a card that may be signed.
 pub(super) struct Form {
-    /// What the signature covers, which is all of the card that may be used.
+    /// The fields that the signature covers.
     pub(super) card: Value,
-    /// Its bytes (RFC 8785).
+    /// The canonical bytes (RFC 8785).
     pub(super) bytes: Vec<u8>,
 }
 
-/// The forms that signers use: that of A2A 1.0 §8.4.1; the same without anything empty, as the official Python SDK
-/// writes it; that without the security schemes, which the official JavaScript SDK (1.3.0) loses on its way to the
-/// signature; and the card as it stands, for cards of A2A 0.3.
+/// Returns the forms that signers use: that of A2A 1.0 §8.4.1; the same without empty values, as the official Python SDK
+/// writes it; that without the security schemes, which the official JavaScript SDK (1.3.0) omits from the signature; and
+/// the unchanged card, for cards of A2A 0.3.
 ///
 /// # Errors
 /// The card has no canonical form.
@@ -42,7 +42,7 @@ fn without(card: &Value, field: &str) -> Value {
     card
 }
 
-/// The value without texts, lists and objects that are empty, or become so.
+/// Removes texts, lists and objects that are empty, or become so.
 fn clean(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,

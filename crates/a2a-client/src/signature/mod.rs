@@ -1,7 +1,7 @@
-//! Agent cards that count only when they are signed (A2A 1.0 §8.4).
+//! Verifies signed agent cards (A2A 1.0 §8.4).
 //!
-//! Of a signed card nothing counts but what its signature covers: whatever else stands in it, a newer field or an address
-//! in the manner of A2A 0.3, may have been added by anyone.
+//! The client uses only the fields that the signature covers: anyone may have added others, such as a URL in the form of
+//! A2A 0.3.
 
 mod fields;
 mod form;
@@ -17,61 +17,66 @@ use common::jws::{KeySet, Signature};
 use egress::{Net, Request, body};
 use peer::{CardKeys, PeerConfig, PeerError, PeerErrorKind, excerpt};
 
-use super::line;
+use super::outgoing;
 use form::Form;
 
-/// So many signatures of a card are looked at.
-const LOOKED_AT: usize = 8;
+/// The maximum number of signatures that are verified.
+const MAX_SIGNATURES: usize = 8;
 
-/// So many key sets are fetched for one card.
-const FETCHED: usize = 2;
+/// The maximum number of key sets that are fetched for one card.
+const MAX_KEY_SETS: usize = 2;
 
-/// The largest key set that is read, in bytes.
-const LARGEST_KEY_SET: usize = 256 << 10;
+/// The maximum size of a key set, in bytes.
+const MAX_KEY_SET_BYTES: usize = 256 << 10;
 
-/// The part of `card` that may be used: all of it where the peer's card need not be signed, else what the first signature
-/// that holds covers.
+/// Returns the usable part of `card`: all of it if it need not be signed, or else what the first valid signature covers.
 ///
 /// # Errors
-/// [`PeerErrorKind::CardSignature`], with what is wrong with each signature.
-pub(super) async fn verified(
+/// [`PeerErrorKind::CardSignature`], with the fault of each signature.
+pub(super) async fn verify(
     net: &dyn Net,
-    reach: &PeerConfig,
+    config: &PeerConfig,
     card: Value,
 ) -> Result<Value, PeerError> {
-    let Some(trusted) = &reach.card_keys else {
+    let Some(trusted) = &config.card_keys else {
         return Ok(card);
     };
     let signatures = card.get("signatures").and_then(Value::as_array);
     let Some(signatures) = signatures.filter(|list| !list.is_empty()) else {
-        return Err(refused("the agent card must be signed, and it is not"));
+        return Err(refused(
+            "the agent card is not signed, and the target requires a signature",
+        ));
     };
     let forms = form::forms(&card).map_err(refused)?;
     let mut keys = Keys {
         net,
-        reach,
+        config,
         trusted,
         fetched: Vec::new(),
     };
     let mut wrong = Vec::new();
-    for (number, signature) in (1..).zip(signatures.iter().take(LOOKED_AT)) {
-        match holds(signature, &mut keys, &forms).await {
+    for (number, signature) in (1..).zip(signatures.iter().take(MAX_SIGNATURES)) {
+        match verify_one(signature, &mut keys, &forms).await {
             Ok(form) => return Ok(forms.into_iter().nth(form).map_or(card, |form| form.card)),
             Err(why) => wrong.push(format!("signature {number}: {why}")),
         }
     }
-    let more = signatures.len().saturating_sub(LOOKED_AT);
+    let more = signatures.len().saturating_sub(MAX_SIGNATURES);
     if more > 0 {
-        wrong.push(format!("{more} more were not looked at"));
+        wrong.push(format!("{more} more were not verified"));
     }
     Err(refused(format!(
-        "the agent card must be signed, and no signature of it holds ({})",
+        "no signature of the agent card is valid ({})",
         wrong.join("; ")
     )))
 }
 
-/// Which of the forms the signature is one of.
-async fn holds(signature: &Value, keys: &mut Keys<'_>, forms: &[Form]) -> Result<usize, String> {
+/// Returns the index of the form that the signature covers.
+async fn verify_one(
+    signature: &Value,
+    keys: &mut Keys<'_>,
+    forms: &[Form],
+) -> Result<usize, String> {
     let signature = Signature::read(signature)?;
     let id = excerpt(signature.key_id());
     let of_key = |why| format!("key `{id}`: {why}");
@@ -86,35 +91,35 @@ async fn holds(signature: &Value, keys: &mut Keys<'_>, forms: &[Form]) -> Result
     Err(of_key(why))
 }
 
-/// The keys that signatures are checked with.
+/// The keys for the verification.
 struct Keys<'a> {
     net: &'a dyn Net,
-    reach: &'a PeerConfig,
+    config: &'a PeerConfig,
     trusted: &'a CardKeys,
     fetched: Vec<(Url, Result<KeySet, String>)>,
 }
 
 impl Keys<'_> {
-    /// The keys that `signature` may have been made with: the operator's, or those it points to on the peer's own origin.
+    /// Returns the candidate keys of a signature: those of the operator, or those that it refers to on the origin of the peer.
     async fn of(&mut self, signature: &Signature) -> Result<&KeySet, String> {
         let url = match self.trusted {
             CardKeys::Given(keys) => return Ok(keys),
             CardKeys::OfOwnOrigin => signature
                 .keys_url()
-                .ok_or("it does not say where its key is (`jku`), and no jwksFile is configured")?,
+                .ok_or("it has no `jku`, and no jwksFile is configured")?,
         };
         let url = Url::parse(url).map_err(|_| "its `jku` is not a URL")?;
-        if url.scheme() != "https" || !self.reach.is_own_origin(&url) {
+        if url.scheme() != "https" || !self.config.is_own_origin(&url) {
             return Err(format!(
-                "its `jku` leads to `{}`, and keys are taken from the target's own origin over https only",
+                "its `jku` is on `{}`; keys must be on the origin of the target, over https",
                 excerpt(&url.origin().ascii_serialization())
             ));
         }
         let known = self.fetched.iter().position(|(known, _)| *known == url);
         let at = match known {
             Some(at) => at,
-            None if self.fetched.len() == FETCHED => {
-                return Err(format!("no more than {FETCHED} key sets are fetched"));
+            None if self.fetched.len() == MAX_KEY_SETS => {
+                return Err(format!("no more than {MAX_KEY_SETS} key sets are fetched"));
             }
             None => {
                 let keys = self.fetch(&url).await;
@@ -125,10 +130,10 @@ impl Keys<'_> {
         self.fetched[at].1.as_ref().map_err(Clone::clone)
     }
 
-    /// Keys are no secret, so no credential goes along.
+    /// Fetches a key set. Keys are public, so the request has no credential.
     async fn fetch(&self, url: &Url) -> Result<KeySet, String> {
         let failed = |why: &dyn std::fmt::Display| format!("its `jku` cannot be read: {why}");
-        let access = line::access_to(self.reach, url).map_err(|e| failed(&e))?;
+        let access = outgoing::access_to(self.config, url).map_err(|e| failed(&e))?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = Request {
@@ -137,7 +142,7 @@ impl Keys<'_> {
             headers,
             body: None,
             access,
-            trust: self.reach.trust_for(url).cloned(),
+            trust: self.config.trust_for(url).cloned(),
             repeatable: true,
             authorization: None,
         };
@@ -145,7 +150,7 @@ impl Keys<'_> {
         if !response.status.is_success() {
             return Err(failed(&response.status));
         }
-        let bytes = body::read_response(&mut response, LARGEST_KEY_SET)
+        let bytes = body::read_response(&mut response, MAX_KEY_SET_BYTES)
             .await
             .map_err(|e| failed(&e))?;
         KeySet::parse(&bytes).map_err(|e| failed(&e))

@@ -57,7 +57,7 @@ impl Net for Answers {
     }
 }
 
-fn reach(card_keys: CardKeys) -> PeerConfig {
+fn config(card_keys: CardKeys) -> PeerConfig {
     PeerConfig {
         configured: true,
         card_keys: Some(card_keys),
@@ -70,7 +70,7 @@ fn reach(card_keys: CardKeys) -> PeerConfig {
 
 fn given(jwks: &Value) -> PeerConfig {
     let keys = KeySet::parse(jwks.to_string().as_bytes()).unwrap();
-    reach(CardKeys::Given(Arc::new(keys)))
+    config(CardKeys::Given(Arc::new(keys)))
 }
 
 /// A key of our own, and what it signs.
@@ -118,7 +118,7 @@ fn card() -> Value {
 }
 
 async fn check(reach: &PeerConfig, card: &Value) -> Result<Value, PeerError> {
-    verified(&Answers::nothing(), reach, card.clone()).await
+    verify(&Answers::nothing(), reach, card.clone()).await
 }
 
 async fn refusal(reach: &PeerConfig, card: &Value) -> String {
@@ -131,23 +131,23 @@ async fn refusal(reach: &PeerConfig, card: &Value) -> String {
 async fn cards_of_the_official_sdks_verify_with_every_algorithm() {
     for recorded in [PYTHON, JAVASCRIPT] {
         let recorded: Value = serde_json::from_str(recorded).unwrap();
-        let reach = given(&recorded["jwks"]);
+        let config = given(&recorded["jwks"]);
         for (algorithm, card) in recorded["cards"].as_object().unwrap() {
-            let used = check(&reach, card).await;
+            let used = check(&config, card).await;
             assert_eq!(used.expect(algorithm)["name"], "Übersetzer", "{algorithm}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_the_signature_does_not_cover_is_not_used() {
+async fn uncovered_fields_are_dropped() {
     let recorded: Value = serde_json::from_str(PYTHON).unwrap();
-    let reach = given(&recorded["jwks"]);
+    let config = given(&recorded["jwks"]);
     let mut card = recorded["cards"]["ES256"].clone();
     assert!(card["url"].is_string(), "the card speaks 0.3 too");
     card["url"] = json!("https://evil.example/");
     card["capabilities"]["newer"] = json!(true);
-    let used = check(&reach, &card).await.unwrap();
+    let used = check(&config, &card).await.unwrap();
     assert_eq!(
         (&used["url"], &used["capabilities"]["newer"]),
         (&Value::Null, &Value::Null)
@@ -159,19 +159,19 @@ async fn what_the_signature_does_not_cover_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_card_that_was_changed_is_refused() {
+async fn changed_card_is_rejected() {
     let recorded: Value = serde_json::from_str(PYTHON).unwrap();
-    let reach = given(&recorded["jwks"]);
+    let config = given(&recorded["jwks"]);
     for algorithm in ["ES256", "RS256", "EdDSA"] {
         let mut card = recorded["cards"][algorithm].clone();
         card["supportedInterfaces"][0]["url"] = json!("https://evil.example/");
-        let why = refusal(&reach, &card).await;
+        let why = refusal(&config, &card).await;
         assert!(why.contains("does not belong to this content"), "{why}");
     }
 }
 
 #[tokio::test]
-async fn the_form_of_the_specification_verifies() {
+async fn form_of_the_specification_verifies() {
     let signer = Signer::new();
     let signed = signer.signed(card(), &header(), PAYLOAD);
     let used = check(&given(&signer.jwks()), &signed).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_card_of_0_3_is_signed_as_it_stands() {
 }
 
 #[tokio::test]
-async fn one_signature_that_holds_is_enough() {
+async fn one_valid_signature_suffices() {
     let (signer, other) = (Signer::new(), Signer::new());
     let mut signed = signer.signed(card(), &header(), PAYLOAD);
     let good = signed["signatures"][0].take();
@@ -197,27 +197,27 @@ async fn one_signature_that_holds_is_enough() {
 }
 
 #[tokio::test]
-async fn an_unsigned_card_is_refused() {
-    let reach = given(&Signer::new().jwks());
+async fn unsigned_card_is_rejected() {
+    let config = given(&Signer::new().jwks());
     for signatures in [json!(null), json!([]), json!("x")] {
         let mut card = card();
         card["signatures"] = signatures;
-        let why = refusal(&reach, &card).await;
-        assert!(why.contains("it is not"), "{why}");
+        let why = refusal(&config, &card).await;
+        assert!(why.contains("is not signed"), "{why}");
     }
 }
 
 #[tokio::test]
-async fn a_target_that_asks_for_no_signature_takes_the_card_as_it_is() {
-    let mut reach = given(&Signer::new().jwks());
-    reach.card_keys = None;
-    assert_eq!(check(&reach, &card()).await.unwrap(), card());
+async fn card_needs_no_signature_by_default() {
+    let mut config = given(&Signer::new().jwks());
+    config.card_keys = None;
+    assert_eq!(check(&config, &card()).await.unwrap(), card());
 }
 
 #[tokio::test]
-async fn every_signature_that_does_not_hold_is_told_with_its_reason() {
+async fn invalid_signatures_are_listed_with_reasons() {
     let signer = Signer::new();
-    let reach = given(&signer.jwks());
+    let config = given(&signer.jwks());
     let with = |key: &str, value: Value| {
         let mut header = header();
         header[key] = value;
@@ -246,22 +246,25 @@ async fn every_signature_that_does_not_hold_is_told_with_its_reason() {
     ] {
         let mut card = card();
         card["signatures"] = json!([signature]);
-        let told = refusal(&reach, &card).await;
-        assert!(told.contains(why) && told.contains("signature 1"), "{told}");
-        assert!(!told.contains('\u{7}'), "{told}");
+        let message = refusal(&config, &card).await;
+        assert!(
+            message.contains(why) && message.contains("signature 1"),
+            "{message}"
+        );
+        assert!(!message.contains('\u{7}'), "{message}");
     }
 }
 
 #[tokio::test]
-async fn a_key_is_taken_from_the_targets_own_origin_without_a_credential() {
+async fn key_is_fetched_without_credential() {
     let signer = Signer::new();
     let mut header = header();
     header["jku"] = json!("https://agent.example/jwks.json");
     let signed = signer.signed(card(), &header, PAYLOAD);
     let net = Answers::new(StatusCode::OK, signer.jwks());
-    let mut reach = reach(CardKeys::OfOwnOrigin);
-    reach.headers = vec![("x-key".parse().unwrap(), "s3cret".parse().unwrap())];
-    verified(&net, &reach, signed).await.unwrap();
+    let mut config = config(CardKeys::OfOwnOrigin);
+    config.headers = vec![("x-key".parse().unwrap(), "s3cret".parse().unwrap())];
+    verify(&net, &config, signed).await.unwrap();
     assert_eq!(net.asked(), ["https://agent.example/jwks.json"]);
     let asked = net.asked.lock().unwrap();
     assert_eq!(asked[0].access, Access::Public);
@@ -269,7 +272,7 @@ async fn a_key_is_taken_from_the_targets_own_origin_without_a_credential() {
 }
 
 #[tokio::test]
-async fn a_key_elsewhere_is_neither_fetched_nor_trusted() {
+async fn key_on_other_origin_is_not_fetched() {
     let signer = Signer::new();
     for url in [
         "http://agent.example/jwks.json",
@@ -284,7 +287,7 @@ async fn a_key_elsewhere_is_neither_fetched_nor_trusted() {
         header["jku"] = json!(url);
         let signed = signer.signed(card(), &header, PAYLOAD);
         let net = Answers::new(StatusCode::OK, signer.jwks());
-        let error = verified(&net, &reach(CardKeys::OfOwnOrigin), signed).await;
+        let error = verify(&net, &config(CardKeys::OfOwnOrigin), signed).await;
         assert_eq!(
             error.unwrap_err().kind,
             PeerErrorKind::CardSignature,
@@ -295,19 +298,19 @@ async fn a_key_elsewhere_is_neither_fetched_nor_trusted() {
 }
 
 #[tokio::test]
-async fn keys_that_the_operator_gave_are_the_only_ones() {
+async fn keys_of_operator_exclude_others() {
     let (signer, other) = (Signer::new(), Signer::new());
     let mut header = header();
     header["jku"] = json!("https://agent.example/jwks.json");
     let signed = signer.signed(card(), &header, PAYLOAD);
     let net = Answers::new(StatusCode::OK, signer.jwks());
-    let error = verified(&net, &given(&other.jwks()), signed).await;
+    let error = verify(&net, &given(&other.jwks()), signed).await;
     assert_eq!(error.unwrap_err().kind, PeerErrorKind::CardSignature);
     assert!(net.asked().is_empty());
 }
 
 #[tokio::test]
-async fn a_card_makes_us_fetch_few_key_sets() {
+async fn fetched_key_sets_are_bounded() {
     let signer = Signer::new();
     let mut card = card();
     let signatures = (0..20).map(|i| {
@@ -317,8 +320,8 @@ async fn a_card_makes_us_fetch_few_key_sets() {
     });
     card["signatures"] = signatures.collect();
     let net = Answers::nothing();
-    let error = verified(&net, &reach(CardKeys::OfOwnOrigin), card).await;
+    let error = verify(&net, &config(CardKeys::OfOwnOrigin), card).await;
     let message = error.unwrap_err().message;
-    assert!(message.contains("12 more were not looked at"), "{message}");
-    assert_eq!(net.asked().len(), FETCHED);
+    assert!(message.contains("12 more were not verified"), "{message}");
+    assert_eq!(net.asked().len(), MAX_KEY_SETS);
 }

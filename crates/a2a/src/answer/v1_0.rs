@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_without_a_wrapper_is_told_by_its_shape() {
+    fn answer_without_wrapper_follows_from_its_fields() {
         let kind = |bare: Value| READER.reply(bare).unwrap_or_default()["kind"].clone();
         assert_eq!(kind(json!({"id": "t", "status": {}})), "task");
         assert_eq!(kind(json!({"taskId": "t", "status": {}})), "status-update");

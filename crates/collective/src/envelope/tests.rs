@@ -44,7 +44,7 @@ fn h_20_fields_that_are_not_known_stay() {
 }
 
 #[test]
-fn h_04_what_is_no_object_is_told_apart_from_what_is_no_json() {
+fn non_object_and_non_json_have_different_codes() {
     for frame in ["", "{", "hello", "{'type': 'ping'}", "\u{1}"] {
         assert_eq!(refused(frame).code, ErrorCode::InvalidJson, "{frame}");
     }

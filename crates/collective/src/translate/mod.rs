@@ -1,4 +1,4 @@
-//! Translations between the envelopes of `a2a-v1` and the words of other protocols (000 §12), as pure functions.
+//! Translations between the envelopes of `a2a-v1` and the words of other protocols (Heretek A2A §12), as pure functions.
 //!
 //! What is written for others and read back is the envelope it was; what has no place on the other side travels in a pocket that others may
 //! ignore. Whatever is read ends as an envelope that [`validate`](super::validate) takes.
@@ -22,7 +22,7 @@ fn refused<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Malforme
     })
 }
 
-/// A credential is for the gateway it was meant for, and for nobody a translation is handed to.
+/// A translation must not contain a credential: only the gateway may receive it.
 fn without_credential(envelope: &Envelope) -> Result<(), Malformed> {
     match envelope.kind() {
         Kind::Auth => refused(

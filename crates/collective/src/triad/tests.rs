@@ -33,7 +33,7 @@ fn votes(approve: usize, reject: usize, abstain: usize) -> Vec<Vote> {
 /// How many approve, reject, abstain; the result, and whether it is a consensus.
 type Row = (usize, usize, usize, &'static str, bool);
 
-/// All ten ways in which three can vote. 000 §10.6 has the first, second, third, sixth, seventh and ninth.
+/// All ten ways in which three can vote. Heretek A2A §10.6 has the first, second, third, sixth, seventh and ninth.
 const TALLIES: [Row; 10] = [
     (3, 0, 0, "approved", true),
     (2, 1, 0, "approved", true),
@@ -66,8 +66,8 @@ fn h_39_all_ten_tallies_with_a_quorum_of_all() {
     for (approve, reject, abstain, result, consensus) in TALLIES {
         let tally = after(&votes(approve, reject, abstain), Quorum::All);
         let decision = tally.decision().unwrap();
-        let told = (decision.result(), decision.consensus);
-        assert_eq!(told, (result, consensus), "{approve}-{reject}-{abstain}");
+        let outcome = (decision.result(), decision.consensus);
+        assert_eq!(outcome, (result, consensus), "{approve}-{reject}-{abstain}");
         assert_eq!(decision.votes.len(), 3);
         assert!(decision.missing.is_empty());
     }
@@ -78,8 +78,8 @@ fn h_39_all_ten_tallies_with_a_quorum_of_the_majority() {
     for (approve, reject, abstain, result, consensus) in TALLIES {
         let tally = after(&votes(approve, reject, abstain), Quorum::Majority);
         let decision = tally.decision().unwrap();
-        let told = (decision.result(), decision.consensus);
-        assert_eq!(told, (result, consensus), "{approve}-{reject}-{abstain}");
+        let outcome = (decision.result(), decision.consensus);
+        assert_eq!(outcome, (result, consensus), "{approve}-{reject}-{abstain}");
     }
 }
 
@@ -197,7 +197,7 @@ fn a_decision_stands_when_the_deadline_passes_afterwards() {
 }
 
 #[test]
-fn a_decision_is_told_with_who_voted_how_and_who_did_not() {
+fn decision_lists_votes_and_missing_voters() {
     let mut tally = after(&[Vote::Approve, Vote::Abstain], Quorum::All);
     assert_eq!(
         tally.close().json("prop-001"),
@@ -258,10 +258,10 @@ proptest! {
     }
 
     #[test]
-    fn closing_early_approves_only_what_the_full_tally_would(cast in any_cast(), heard in 0usize..=3) {
+    fn closing_early_approves_only_what_the_full_tally_would(cast in any_cast(), received in 0usize..=3) {
         let (mut cut, mut full) = (tally(Quorum::All), tally(Quorum::All));
         for (at, (member, vote)) in cast.into_iter().enumerate() {
-            if at < heard {
+            if at < received {
                 cut.cast(member, vote).unwrap();
             }
             full.cast(member, vote).unwrap();

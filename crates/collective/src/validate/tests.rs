@@ -108,7 +108,7 @@ fn h_16_words_of_a_message_are_a_text_or_an_object() {
 #[test]
 fn h_25_error_and_event_may_stand_beside_the_content() {
     assert_eq!(
-        check(json!({"type": "error", "error": "Agent nobody", "content": {}})),
+        check(json!({"type": "error", "error": "Agent unknown", "content": {}})),
         Ok(())
     );
     assert_eq!(
@@ -236,7 +236,7 @@ fn h_20_what_is_not_known_is_not_looked_at() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_the_ids_that_its_answer_goes_by() {
+fn error_keeps_the_ids_of_the_message() {
     let frame =
         json!({"type": "message", "id": "m", "content": {}, "metadata": {"correlationId": "c"}});
     let malformed = validate(&Envelope::of(frame).unwrap()).unwrap_err();

@@ -76,7 +76,7 @@ impl LogFile {
     /// Puts the file aside and opens a new one, unless another process is doing that or has done it already.
     fn put_aside(&mut self, open: &mut Open) -> io::Result<()> {
         match open.file.try_lock() {
-            // Where there are no locks, nobody else is assumed.
+            // A file system without locks: assume that no other process writes.
             Ok(()) => {}
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::WouldBlock) => return Ok(()),

@@ -1,4 +1,4 @@
-//! Lines that are written off the path of whoever has them to say.
+//! Lines that a background thread writes.
 //!
 //! They are handed over here and written by a thread of the runtime's own for work that blocks, so no call waits for a
 //! disk. A file that cannot be written costs lines and never a call.
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::file::LogFile;
 use crate::log::{Level, Log};
 
-/// So many lines may wait. Whoever brings one more writes them, which slows calls down to the pace of the disk instead of
+/// The maximum number of queued lines. The caller that adds one more writes them, which slows calls down to the pace of the disk instead of
 /// losing lines or taking memory.
 const WAITING: usize = 4096;
 
@@ -26,9 +26,9 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     lines: VecDeque<String>,
-    /// Somebody is about to write, or writing.
+    /// Whether a thread writes, or is about to.
     claimed: bool,
-    /// Nobody will come any more to write.
+    /// Whether the background thread has ended.
     closed: bool,
 }
 
@@ -36,13 +36,13 @@ struct Writer {
     file: LogFile,
     /// How many lines have been lost since a line was written last.
     lost: u64,
-    /// That the file cannot be put aside has been told.
+    /// Whether the failed rotation of the file has been logged.
     stuck: bool,
 }
 
 impl Lines {
     /// The file at `path`, which is put aside under the same name with `.1` behind before it outgrows
-    /// `max_bytes`. Nothing is opened before the first line. That lines are lost is told to `log`, once until one is
+    /// `max_bytes`. Nothing is opened before the first line. Lost lines are logged to `log`, once until one is
     /// written again.
     pub fn new(path: PathBuf, max_bytes: u64, log: Arc<dyn Log>) -> Self {
         Self(Arc::new(Shared {
@@ -75,7 +75,7 @@ impl Lines {
         self.0.drain();
     }
 
-    /// Returns when every line that was taken is written. Later ones are written at once, by whoever brings them.
+    /// Waits until every queued line is written. Callers write later lines themselves.
     pub fn close(&self) {
         lock(&self.0.queue).closed = true;
         self.0.drain();
@@ -145,8 +145,8 @@ impl Writer {
     }
 
     fn moved(&mut self, put_aside: Result<(), std::io::Error>, log: &dyn Log) {
-        let told = std::mem::replace(&mut self.stuck, put_aside.is_err());
-        if let (Err(error), false) = (put_aside, told) {
+        let logged = std::mem::replace(&mut self.stuck, put_aside.is_err());
+        if let (Err(error), false) = (put_aside, logged) {
             let path = self.file.path().display();
             let message =
                 format!("the audit log `{path}` cannot be put aside and grows on: {error}");

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where `part` of the command keeps its state unless it is told: `openclaw-remote-agent/PART` in `$XDG_STATE_HOME`, else in
+/// Returns the default state directory of `part` of the command: `openclaw-remote-agent/PART` in `$XDG_STATE_HOME`, else in
 /// `~/.local/state`. `variable` looks up the environment.
 pub fn default_state_dir(part: &str, variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     let absolute = |name| {
@@ -17,7 +17,7 @@ pub fn default_state_dir(part: &str, variable: impl Fn(&str) -> Option<OsString>
     base.join("openclaw-remote-agent").join(part)
 }
 
-/// A path of a file in `folder`: `~/` is the home of whoever runs the command, and a relative path begins at the folder.
+/// Resolves the path of a file: `~/` is the home directory of the user, and a relative path begins at `folder`.
 pub fn resolved(path: &Path, folder: &Path) -> PathBuf {
     match (path.strip_prefix("~"), std::env::home_dir()) {
         (Ok(below), Some(home)) => home.join(below),

@@ -58,7 +58,7 @@ impl Signature {
         &self.key_id
     }
 
-    /// Where it says its key can be found (`jku`), which is nobody's word but the signer's.
+    /// The URL of its key set (`jku`), which the signer chose and nothing confirms.
     #[must_use]
     pub fn keys_url(&self) -> Option<&str> {
         self.keys_url.as_deref()

@@ -70,7 +70,7 @@ impl Hash for OAuth2 {
 pub struct Tokens {
     current: Mutex<Option<Token>>,
     issued: Mutex<Arc<[SecretString]>>,
-    /// Held by whoever asks for a new one, so that one request at a time is under way. In it is why the last try came to
+    /// Held by the call that fetches a new one, so that one request at a time is under way. In it is why the last try came to
     /// nothing, where it did.
     pub asking: tokio::sync::Mutex<Option<TokenError>>,
     /// How many tries have come to an end.

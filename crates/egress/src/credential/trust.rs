@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_what_is_there() {
+    fn error_omits_the_content_of_the_file() {
         let (cert, key) = made();
         let (_, other) = made();
         let own = |chain: &str, key: &str| {
@@ -150,8 +150,8 @@ mod tests {
         assert!(matches!(own(&key, &key), TrustError::Chain(_)));
         assert!(matches!(own(&cert, &cert), TrustError::Key(_)));
         let wrong = own(&cert, &other);
-        let told = "holds a key that is not the certificate's";
-        assert_eq!(wrong, TrustError::Key(told));
+        let expected = "holds a key that is not the certificate's";
+        assert_eq!(wrong, TrustError::Key(expected));
         let none = Trust::read(Some(b"no PEM"), None).unwrap_err();
         assert!(matches!(none, TrustError::Authorities(_)));
     }

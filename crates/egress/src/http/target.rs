@@ -43,7 +43,7 @@ fn check_literal(url: &Url, access: Access) -> Result<(), NetError> {
     })
 }
 
-/// The URL as the client takes it. User info would be told to a proxy.
+/// Returns the URL for the client, without user info, which a proxy would receive.
 pub(super) fn over_http(url: &Url) -> Url {
     let mut url = url.clone();
     upgrade::over_http(&mut url);

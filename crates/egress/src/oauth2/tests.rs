@@ -87,7 +87,7 @@ async fn two_calls_at_once_ask_for_one_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_that_of_all_who_waited_and_of_nobody_after_them() {
+async fn failure_reaches_waiting_calls_only() {
     for next in [Next::status(503), Next::Silence] {
         let (client, net) = (client(), Scripted::new([next, given("one", json!({}))]));
         let endpoint = endpoint();
@@ -144,13 +144,13 @@ async fn a_server_that_does_not_answer_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_in_the_servers_words_without_the_secret() {
+async fn refusal_quotes_the_server_without_the_secret() {
     let said = format!("no client {SECRET} or {}", client().basic().expose_secret());
     let body = json!({"error": "invalid_client", "error_description": said});
     let error = ask_once(Next::json(401, &body)).await.err().unwrap();
-    let told = "the authorization server `https://as.example` gave no access token: it answered 401 Unauthorized: \
+    let message = "the authorization server `https://as.example` gave no access token: it answered 401 Unauthorized: \
 invalid_client (no client [redacted] or [redacted])";
-    assert_eq!(error.to_string(), told);
+    assert_eq!(error.to_string(), message);
     assert_eq!(error.sent(), Sent::No);
 }
 
@@ -158,8 +158,11 @@ invalid_client (no client [redacted] or [redacted])";
 async fn a_refusal_does_not_tell_the_secret_as_it_was_sent_either() {
     let body = json!({"error": "invalid_client", "error_description": "desk:client+secret, client%20secret"});
     let error = ask_once(Next::json(401, &body)).await.err().unwrap();
-    let told = error.to_string();
-    assert!(told.ends_with("(desk:[redacted], [redacted])"), "{told}");
+    let message = error.to_string();
+    assert!(
+        message.ends_with("(desk:[redacted], [redacted])"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -177,13 +180,16 @@ async fn an_answer_without_a_usable_token_is_none() {
     ] {
         let error = ask_once(next).await.err().unwrap();
         assert_eq!(error.fault(), NetFault::TokenUnavailable, "{error}");
-        let told = error.to_string();
-        assert!(told.contains(why) && !told.contains("s3cret"), "{told}");
+        let message = error.to_string();
+        assert!(
+            message.contains(why) && !message.contains("s3cret"),
+            "{message}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_token_endpoint_that_may_not_be_connected_is_told_as_such() {
+async fn forbidden_token_endpoint_is_reported() {
     let error = ask_once(Next::Fails(NetFault::AddressRefused)).await;
     assert_eq!(error.err().unwrap().fault(), NetFault::AddressRefused);
 }

@@ -93,7 +93,7 @@ async fn a_secure_request_asks_the_proxy_for_a_tunnel_and_a_refusal_of_it_sent_n
     );
 }
 
-/// As [`all`], by somebody with a name.
+/// As [`all`], with a user name.
 fn as_me(proxy: &RawServer) -> ProxySettings {
     ProxySettings {
         all: Some(format!("http://me:s3cret@{}", proxy.address)),
@@ -137,11 +137,11 @@ async fn who_asks_is_not_shown_where_no_proxy_is() {
         let url = server.url("/").to_string();
         ask(&http, &url, access).await.unwrap();
     }
-    let told = server.requests().concat();
-    assert!(!told.contains("proxy-authorization"), "{told}");
+    let sent = server.requests().concat();
+    assert!(!sent.contains("proxy-authorization"), "{sent}");
 }
 
-/// Leads whoever asks for a tunnel to itself, who is `agent.example` there, and gives what it was asked in the tunnel.
+/// A proxy that ends the tunnel itself as `agent.example`, and returns the request from the tunnel.
 async fn tunnel() -> (ProxySettings, Arc<Trust>, tokio::task::JoinHandle<String>) {
     let certified = rcgen::generate_simple_self_signed(["agent.example".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
@@ -195,7 +195,7 @@ async fn the_peer_at_the_end_of_a_tunnel_is_secured_as_it_must_be_and_asked_for_
 }
 
 #[tokio::test]
-async fn a_peer_at_the_end_of_a_tunnel_whom_nobody_trusts_is_a_tls_fault() {
+async fn untrusted_peer_behind_tunnel_is_a_tls_fault() {
     let (settings, _, _asked) = tunnel().await;
     let http = through(&settings, &Names::new(&[]));
     let error = ask(&http, "https://agent.example/", Access::Public).await;
@@ -240,7 +240,7 @@ async fn a_targets_own_ca_or_certificate_meets_no_https_proxy() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_public_is_refused_before_the_proxy_hears_of_it() {
+async fn private_address_is_refused_before_the_proxy() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("inside.example", "10.0.0.1")]);
     let http = through(&all(&proxy), &names);
@@ -367,7 +367,7 @@ fn what_is_no_proxy_is_named_without_its_value() {
     }
 }
 
-/// Answers a question with silence, or with an error and another answer for whoever asks again.
+/// A name server that does not answer, or answers with an error first and with an address on the next query.
 struct Fickle(Mutex<Vec<&'static str>>);
 
 impl Lookup for Fickle {

@@ -112,7 +112,7 @@ async fn a_pause_beyond_all_time_leaves_the_answer_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_nobody_understands_counts_as_none() {
+async fn invalid_retry_after_is_ignored() {
     let (_, times) = tried([later(503, "soon"), Next::status(200)], true, 0.0).await;
     assert_eq!(times, [0, 300]);
 }

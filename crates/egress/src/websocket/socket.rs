@@ -179,7 +179,7 @@ impl Receiver {
             },
             other => return cut(Sent::Unknown, other),
         };
-        // Best effort: whoever holds the sending half is stuck, or the system takes no more bytes, and then nobody listens.
+        // Best effort: a sender may hold the lock, or the socket may accept no more bytes.
         let _ = self.sender.close(code, "").now_or_never();
         NetError::new(fault, Sent::Unknown, message)
     }

@@ -200,7 +200,7 @@ async fn a_ping_is_answered_with_what_it_carries() {
 }
 
 #[tokio::test]
-async fn our_ping_goes_out_and_the_pong_is_told() {
+async fn ping_is_sent_and_pong_is_reported() {
     let (mut opened, mut socket) = opened(Vec::new()).await;
     opened.sender.ping().await.unwrap();
     assert_eq!(read_frame(&mut socket).await.0, 0x89);
@@ -209,7 +209,7 @@ async fn our_ping_goes_out_and_the_pong_is_told() {
 }
 
 #[tokio::test]
-async fn a_close_is_told_with_its_code_and_answered() {
+async fn close_is_reported_with_its_code_and_answered() {
     let mut payload = 4001u16.to_be_bytes().to_vec();
     payload.extend_from_slice(b"Unauthorized");
     let (mut opened, mut socket) = opened(frame(0x88, &payload)).await;

@@ -157,7 +157,7 @@ fn a_key_that_is_too_long_is_refused_and_the_file_stays() {
 }
 
 #[test]
-fn garbage_is_told_of_and_begun_anew() {
+fn damaged_file_is_logged_and_replaced() {
     let folder = Folder::new();
     let file = file_in(&folder);
     fs::create_dir(file.path().parent().unwrap()).unwrap();
@@ -207,7 +207,7 @@ fn an_entry_that_cannot_be_understood_does_not_cost_the_others() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_but_the_owner_may_read_the_file() {
+fn only_the_owner_may_read_the_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new();
     let file = file_in(&folder);
@@ -264,7 +264,7 @@ async fn a_file_that_has_not_changed_is_not_read_again() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_told_of_once_and_says_nothing() {
+async fn unusable_file_is_logged_once_and_ignored() {
     let folder = Folder::new();
     let lines = Arc::new(Recorder::default());
     let log: Arc<dyn Log> = Arc::clone(&lines) as _;
@@ -275,11 +275,11 @@ async fn a_file_that_cannot_be_used_is_told_of_once_and_says_nothing() {
     for now in [SystemTime::now(), SystemTime::now(), later(), later()] {
         assert_eq!(lookup.find(folder.path(), "s", now, &log).await, None);
     }
-    let told = lines.0.lock().unwrap().clone();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = lines.0.lock().unwrap().clone();
+    assert_eq!(reported.len(), 1, "{reported:?}");
     assert!(
-        told[0].starts_with("warn: ") && told[0].contains("delegations.json"),
-        "{told:?}"
+        reported[0].starts_with("warn: ") && reported[0].contains("delegations.json"),
+        "{reported:?}"
     );
 }
 

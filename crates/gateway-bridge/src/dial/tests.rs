@@ -83,7 +83,7 @@ async fn a_gateway_that_is_named_is_waited_for_as_long_as_connecting_may_take() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_named_gateway_that_stays_silent_is_told_as_a_timeout() {
+async fn a_named_gateway_that_stays_silent_is_reported_as_a_timeout() {
     for dialect in [DialectChoice::OpenClaw, DialectChoice::HeretekJs] {
         let (net, _arrivals) = network();
         let (fault, message) = fails(&net, &settings(dialect)).await;
@@ -139,7 +139,7 @@ async fn a_first_message_of_a2a_v1_is_kept_for_the_greeting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_elses_websocket_is_no_gateway() {
+async fn foreign_websocket_is_not_a_gateway() {
     for word in [
         json!({"event": "hello", "seq": 0}),
         json!([1]),
@@ -166,7 +166,7 @@ async fn h_01_the_url_is_used_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_01_a_path_without_a_gateway_is_told_and_no_other_is_tried() {
+async fn h_01_a_path_without_a_gateway_is_reported_and_no_other_is_tried() {
     for status in [400, 404] {
         let (net, _arrivals) = network();
         net.refuse([DialAnswer::Status(status, None)]);
@@ -254,7 +254,7 @@ async fn a_web_page_is_the_control_ui() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_refusals_are_told_by_what_they_are() {
+async fn other_refusals_are_reported_by_what_they_are() {
     for (refusal, code) in [
         (DialAnswer::Status(503, None), ErrorCode::ConnectionRefused),
         (DialAnswer::Status(500, None), ErrorCode::ProtocolError),

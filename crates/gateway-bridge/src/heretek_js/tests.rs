@@ -1,4 +1,4 @@
-//! The frames that a real gateway of this kind was heard to say.
+//! Frames recorded from a real gateway of this kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -199,7 +199,7 @@ async fn members_are_those_who_are_connected_and_those_who_were_without_ourselve
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registration_that_is_refused_is_told() {
+async fn a_registration_that_is_refused_is_reported() {
     let mut rig = rig("");
     let server = async {
         let mut connection = rig.arrivals.next().await;
@@ -248,7 +248,7 @@ async fn h_12_the_token_is_in_the_url_only_where_that_is_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn the_path_is_the_urls_own() {
     let rig = rig("");
-    // Nobody answers, which is told when the time is up.
+    // No reply arrives, and the call times out.
     assert!(rig.gateway.members().await.is_err());
     assert_eq!(rig.net.requests()[0].url.path(), "/a2a");
 }

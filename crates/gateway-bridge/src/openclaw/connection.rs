@@ -23,7 +23,7 @@ use super::subscriber::{RunEventReceiver, Subscriber};
 /// So many requests may be without an answer at a time. A run counts until it is over.
 const MAX_PENDING_REQUESTS: usize = 1024;
 
-/// The connection, for everybody who uses it.
+/// The shared connection.
 pub(super) struct OpenClawConnection {
     timeout: Duration,
     largest: usize,

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn streamed_text_comes_in_pieces_and_is_not_told_again_at_the_end() {
+    fn streamed_text_comes_in_pieces_and_is_not_reported_again_at_the_end() {
         let mut mapper = RunEventMapper::new("r", "c");
         assert_eq!(mapped(&mut mapper, piece(true, "a")), ["false:a"]);
         assert_eq!(mapped(&mut mapper, piece(false, " b")), ["true: b"]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_streamed_otherwise_is_told_whole_at_the_end() {
+    fn an_answer_that_was_streamed_otherwise_is_reported_whole_at_the_end() {
         let mut mapper = RunEventMapper::new("r", "c");
         mapped(&mut mapper, piece(true, "draft"));
         assert_eq!(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_told_of_by_name_in_messages_of_a_working_task() {
+    fn tools_are_reported_by_name_in_messages_of_a_working_task() {
         let mut mapper = RunEventMapper::new("r", "c");
         let tool = |phase, status: Option<&str>, text: Option<&str>| {
             RunEvent::Tool(ToolUse {

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_of_by_name_and_role_and_without_its_places() {
+    fn an_agent_is_reported_by_name_and_role_and_without_its_places() {
         let member = member(&agent(), None).unwrap();
         assert_eq!(
             (member.name.as_str(), member.role.as_deref()),

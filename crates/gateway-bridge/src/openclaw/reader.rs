@@ -31,11 +31,11 @@ pub(super) async fn run(
     leave: CancellationToken,
     log: Arc<dyn Log>,
 ) {
-    let mut heard = Instant::now();
+    let mut received = Instant::now();
     let mut asked = false;
     let mut nonsense = 0;
     let why = loop {
-        let next = heard + if asked { period * 2 } else { period };
+        let next = received + if asked { period * 2 } else { period };
         tokio::select! {
             frame = receiver.next() => {
                 match frame {
@@ -58,7 +58,7 @@ pub(super) async fn run(
                     }
                     Frame::Broken(error) => break errors::cut(&error.to_string()),
                 }
-                (heard, asked) = (Instant::now(), false);
+                (received, asked) = (Instant::now(), false);
             }
             () = sleep_until(next) => {
                 if asked {

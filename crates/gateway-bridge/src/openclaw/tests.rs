@@ -133,13 +133,13 @@ fn number(error: &PeerError) -> u16 {
 }
 
 /// All events, each as its kind or state, until the end.
-async fn told(stream: &mut dyn EventStream) -> (Vec<Value>, Result<(), PeerError>) {
-    let mut told = Vec::new();
+async fn reported(stream: &mut dyn EventStream) -> (Vec<Value>, Result<(), PeerError>) {
+    let mut reported = Vec::new();
     loop {
         match stream.next().await {
-            Some(Ok((event, _))) => told.push(event.into_json()),
-            Some(Err(error)) => return (told, Err(error)),
-            None => return (told, Ok(())),
+            Some(Ok((event, _))) => reported.push(event.into_json()),
+            Some(Err(error)) => return (reported, Err(error)),
+            None => return (reported, Ok(())),
         }
     }
 }

@@ -53,9 +53,9 @@ fn late_answers_are_kept_up_to_eight_mebibytes_and_the_oldest_go() {
 fn messages_that_may_be_sent_again_and_steps_count_as_well() {
     let tasks = PendingTasks::new();
     tasks.insert(entry(0, &"x".repeat(3 << 20)));
-    let told = tasks.insert(entry(1, ""));
-    told.step(&"x".repeat(3 << 20), None);
-    drop(told);
+    let reported = tasks.insert(entry(1, ""));
+    reported.step(&"x".repeat(3 << 20), None);
+    drop(reported);
     tasks.evict();
     assert_eq!(kept(&tasks, 2), [0, 1]);
     tasks.insert(entry(2, &"x".repeat(3 << 20)));
@@ -63,7 +63,7 @@ fn messages_that_may_be_sent_again_and_steps_count_as_well() {
 }
 
 #[test]
-fn one_that_somebody_waits_for_stays_and_others_go_in_its_place() {
+fn awaited_task_is_not_evicted() {
     let tasks = PendingTasks::new();
     let awaited = tasks.insert(entry(0, "")).await_guard();
     for number in 1..12 {
@@ -77,13 +77,13 @@ fn one_that_somebody_waits_for_stays_and_others_go_in_its_place() {
 #[test]
 fn the_steps_of_one_task_take_no_more_than_half_of_it() {
     let tasks = PendingTasks::new();
-    let told = tasks.insert(entry(0, ""));
+    let reported = tasks.insert(entry(0, ""));
     for _ in 0..50 {
-        told.step(&"x".repeat(1 << 20), None);
+        reported.step(&"x".repeat(1 << 20), None);
     }
     assert!(tasks.bytes.load(Ordering::SeqCst) <= MAX_TOTAL_BYTES / 2);
-    let shown = told.task().unwrap().json().to_string();
-    assert!(shown.len() > 1 << 20, "the last step that had room is told");
+    let shown = reported.task().unwrap().json().to_string();
+    assert!(shown.len() > 1 << 20, "the last step that fits is reported");
 }
 
 #[test]

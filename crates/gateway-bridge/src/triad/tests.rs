@@ -28,13 +28,13 @@ enum Does {
     Sleeps,
 }
 
-/// A gateway whose agents do what they are told to.
+/// A gateway with scripted agents.
 struct Agents {
     script: Mutex<HashMap<String, Vec<Does>>>,
     asked: Mutex<Vec<(CallContext, SendRequest)>>,
     canceled: Mutex<Vec<String>>,
     stopped: tokio::sync::Notify,
-    /// Nobody answers before this many permits are there.
+    /// Agents reply once they have a permit.
     gate: Semaphore,
 }
 
@@ -89,7 +89,7 @@ impl Link for Agents {
             .map_or(Does::IsNotThere, |all| all.remove(0));
         Box::pin(async move {
             self.gate.acquire().await.unwrap().forget();
-            // Nobody answers in the moment it is asked.
+            // A reply takes time.
             tokio::task::yield_now().await;
             let id = outgoing.message_id.as_str();
             let status = |state: &str| json!({"kind": "status-update", "taskId": id, "status": {"state": state}, "final": true});

@@ -112,13 +112,13 @@ fn refused(keyring: &Keyring, credential: &str) -> (ErrorCode, String) {
 }
 
 #[test]
-fn an_open_gateway_asks_nobody_and_one_with_auth_everybody() {
+fn authentication_is_required_only_if_configured() {
     let open = load(&json!({}));
     assert!(!open.is_required());
-    let nobody = open.anonymous().unwrap();
-    open.authorize(&nobody, Some("alpha"), Operation::Send("beta"))
+    let anonymous = open.anonymous().unwrap();
+    open.authorize(&anonymous, Some("alpha"), Operation::Send("beta"))
         .unwrap();
-    open.authorize(&nobody, None, Operation::Serve("beta"))
+    open.authorize(&anonymous, None, Operation::Serve("beta"))
         .unwrap();
     let closed = load(&json!({"auth": {"keys": [{"name": "k", "sha256": sha256(b"x")}]}}));
     assert!(closed.is_required());
@@ -289,7 +289,7 @@ fn a_token_that_does_not_hold_is_5002_and_says_why() {
         &claims(),
         |signed| hmac::sign(&key, signed).as_ref().to_vec(),
     );
-    for (token, told) in [
+    for (token, expected) in [
         (unsigned("none"), "HS256"),
         (unsigned("None"), "HS256"),
         (unsigned("RS256"), "HS256"),
@@ -310,8 +310,8 @@ fn a_token_that_does_not_hold_is_5002_and_says_why() {
         (hs256(&but("sub", Value::Null)), "sub"),
     ] {
         let (code, message) = refused(&keyring, &token);
-        assert_eq!(code, ErrorCode::AuthFailed, "{told}: {message}");
-        assert!(message.contains(told), "{told}: {message}");
+        assert_eq!(code, ErrorCode::AuthFailed, "{expected}: {message}");
+        assert!(message.contains(expected), "{expected}: {message}");
         assert!(
             !message.contains(&token) && !message.contains("alice"),
             "{message}"

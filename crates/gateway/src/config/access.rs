@@ -1,4 +1,4 @@
-//! Who may connect, and what they may do.
+//! Credentials and permissions.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use common::validation;
 
-/// Who may connect. One of the three kinds of credential will do.
+/// The accepted credentials. A client needs one of them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthConfig {
@@ -15,62 +15,62 @@ pub struct AuthConfig {
     pub keys: Vec<KeyConfig>,
     /// JSON Web Tokens.
     pub jwt: Option<JwtConfig>,
-    /// Clients' certificates, where connections are TLS.
+    /// Client certificates; they need TLS.
     pub certificates: Vec<CertificateConfig>,
 }
 
-/// An API key. The configuration knows its digest alone.
+/// An API key. The configuration contains only its digest.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyConfig {
-    /// Whose it is.
+    /// The name of its holder.
     pub name: String,
     /// The SHA-256 of the key, in hexadecimal digits.
     pub sha256: String,
-    /// The roles of whoever has it.
+    /// The roles of its holder.
     #[serde(default)]
     pub roles: Vec<String>,
-    /// The agent that whoever has it is.
+    /// The agent that its holder acts as.
     pub agent: Option<String>,
-    /// When it is no longer good (RFC 3339, in UTC).
+    /// Its expiry time (RFC 3339, in UTC).
     pub expires_at: Option<String>,
 }
 
-/// The certificate of a client.
+/// A client certificate.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertificateConfig {
-    /// Whose it is.
+    /// The name of its holder.
     pub name: String,
-    /// The SHA-256 of the certificate in DER, in hexadecimal digits; colons do not count.
+    /// The SHA-256 of the certificate in DER, in hexadecimal digits; colons are ignored.
     pub sha256: String,
-    /// The roles of whoever shows it.
+    /// The roles of its holder.
     #[serde(default)]
     pub roles: Vec<String>,
-    /// The agent that whoever shows it is.
+    /// The agent that its holder acts as.
     pub agent: Option<String>,
 }
 
-/// JSON Web Tokens (RFC 7519): `sub` is the name, `roles` a list or words, `agent` the agent that its bearer is.
+/// JSON Web Tokens (RFC 7519): `sub` is the name, `roles` a list or words, `agent` the agent that the holder acts as.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtConfig {
-    /// How tokens are signed. What a token says of itself does not count.
+    /// The signature algorithm. The gateway ignores the one in the header of a token.
     pub alg: JwtAlgorithm,
-    /// The shared key of `HS256`, as the bytes of a file.
+    /// The file with the shared key of `HS256`.
     pub key_file: Option<PathBuf>,
-    /// The public keys of the other algorithms, as a JSON Web Key Set.
+    /// The file with the public keys of the other algorithms, a JSON Web Key Set.
     pub jwks_file: Option<PathBuf>,
-    /// Who must have issued a token (`iss`).
+    /// The required issuer (`iss`).
     pub issuer: Option<String>,
-    /// Whom a token must be for (`aud`).
+    /// The required audience (`aud`).
     pub audience: Option<String>,
-    /// How far clocks may differ, in milliseconds.
+    /// The tolerated clock difference, in milliseconds.
     #[serde(default, deserialize_with = "validation::whole")]
     pub leeway_ms: u64,
 }
 
-/// How tokens are signed.
+/// A signature algorithm of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum JwtAlgorithm {
     /// HMAC with SHA-256 and a shared key.
@@ -88,7 +88,7 @@ pub enum JwtAlgorithm {
 }
 
 impl JwtAlgorithm {
-    /// Its name in a token's header.
+    /// Returns its name in the header of a token.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hs256 => "HS256",
@@ -99,25 +99,25 @@ impl JwtAlgorithm {
     }
 }
 
-/// What is allowed. Lists name agents, services or workspaces; `*` is all of them.
+/// Permissions. Lists contain names of agents, services or workspaces; `*` means all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Permissions {
-    /// The agents that messages may go to.
+    /// The agents that may receive its messages.
     pub send: Vec<String>,
-    /// Asking the triad.
+    /// Proposals to the triad.
     pub propose: bool,
-    /// Voting. Only members of the triad can.
+    /// Votes, for members of the triad.
     pub vote: bool,
-    /// Hearing of what happens to others.
+    /// Subscriptions.
     pub subscribe: bool,
-    /// Messages to everybody.
+    /// Broadcasts.
     pub broadcast: bool,
-    /// The services that may be asked. The gateway's own, `gateway`, by which it is managed, only where it is named.
+    /// The services that accept its requests. `*` excludes `gateway`, the service that manages the gateway.
     pub request: Vec<String>,
-    /// The workspaces whose sessions may be seen. An agent may always see its own.
+    /// The workspaces whose sessions it may read. An agent may always read its own.
     pub workspaces: Vec<String>,
-    /// The agents that whoever has the role may speak as, beside the one its credential names.
+    /// The agents that a client may act as, besides the one of its credential.
     pub serve: Vec<String>,
 }
 

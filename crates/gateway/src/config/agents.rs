@@ -1,4 +1,4 @@
-//! Who is behind the gateway: agents, services, the triad.
+//! Agents, services and the triad.
 
 use std::fmt;
 
@@ -8,45 +8,45 @@ use super::Permissions;
 use collective::{DELIBERATION_MS, Quorum};
 use common::validation;
 
-/// An agent that is known before it connects.
+/// An agent that is listed before it connects.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfig {
-    /// Its name, which is also its workspace's.
+    /// Its name, which is also the name of its workspace.
     pub name: String,
-    /// What it is, such as `Triad member`.
+    /// Its role, such as `Triad member`.
     pub role: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
-    /// What whoever speaks as this agent may do, at most. Without it, what their own roles allow.
+    /// The upper bound of the permissions of clients that act as this agent; `None` adds no bound to their roles.
     pub permissions: Option<Permissions>,
 }
 
-/// A service that is not an agent (000 §6.4).
+/// A service that is not an agent (Heretek A2A §6.4).
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceConfig {
     /// Its name.
     pub service_id: String,
-    /// Where it takes requests, http or https.
+    /// The URL for requests, `http` or `https`.
     pub endpoint: String,
-    /// What it can do.
+    /// Its capabilities.
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// Where it says whether it works, http or https.
+    /// The URL of its health check, `http` or `https`.
     pub health_endpoint: Option<String>,
 }
 
-/// Who votes on proposals, and for how long.
+/// The voters and the deadline of proposals.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TriadConfig {
-    /// Its three members by name.
+    /// The names of its three members.
     pub members: Vec<String>,
-    /// How long a proposal waits for votes that says no deadline, in milliseconds.
+    /// The voting time of a proposal without a deadline, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub deadline_ms: u64,
-    /// When it is decided.
+    /// The quorum of a decision.
     #[serde(deserialize_with = "quorum")]
     pub quorum: Quorum,
 }
@@ -61,7 +61,7 @@ impl Default for TriadConfig {
     }
 }
 
-/// An endpoint's path and query may hold a key.
+/// Omits the URLs: path and query may contain a key.
 impl fmt::Debug for ServiceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceConfig")
@@ -84,9 +84,9 @@ fn quorum<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Quorum, D
     })
 }
 
-/// The twelve agents of the collective (000 §8.1).
+/// Returns the twelve agents of the collective (Heretek A2A §8.1).
 pub(super) fn collective() -> Vec<AgentConfig> {
-    let known = [
+    let agents = [
         ("main", "Default agent"),
         ("steward", "Orchestrator"),
         ("alpha", "Triad member"),
@@ -106,5 +106,5 @@ pub(super) fn collective() -> Vec<AgentConfig> {
         description: None,
         permissions: None,
     };
-    known.map(agent).to_vec()
+    agents.map(agent).to_vec()
 }

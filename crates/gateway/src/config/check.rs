@@ -1,4 +1,4 @@
-//! What the schema of the gateway's configuration cannot say.
+//! Checks of the configuration that its schema cannot express.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -11,14 +11,14 @@ use collective::GATEWAY;
 use common::config::{ConfigError, normal_url};
 use common::validation::escape;
 
-/// What has to be known before the configuration can be read: its errors would have no place otherwise.
-pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
+/// Checks values whose parse errors would have no JSON Pointer.
+pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
     let Some(listen) = value.get("listen").and_then(Value::as_str) else {
         return Ok(());
     };
     if listen.parse::<SocketAddr>().is_err() {
         let message = format!(
-            "`{}` is no address with a port; write it as `127.0.0.1:18789` or `[::1]:18789`",
+            "`{}` is not an address with a port; write it as `127.0.0.1:18789` or `[::1]:18789`",
             listen.escape_debug()
         );
         return Err(ConfigError::at("/listen", message));
@@ -30,7 +30,7 @@ pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
 pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
     if !config.listen.ip().is_loopback() && (config.tls.is_none() || config.auth.is_none()) {
         let message = format!(
-            "others can reach `{}`, which needs `tls` and `auth`; set both, or listen on 127.0.0.1",
+            "other machines can reach `{}`, so `tls` and `auth` are required; set both, or listen on 127.0.0.1",
             config.listen
         );
         return Err(ConfigError::at("/listen", message));
@@ -38,18 +38,18 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
     for (i, origin) in config.origins.iter().enumerate() {
         let exact = Url::parse(origin).map(|url| url.origin().ascii_serialization());
         if exact.as_ref() != Ok(origin) {
-            let message = "it is no origin; write scheme, host and port as a browser does, such as `https://console.example`";
+            let message = "not an origin; write scheme, host and port as a browser does, such as `https://console.example`";
             return Err(ConfigError::at(format!("/origins/{i}"), message));
         }
     }
     let agents = config.agents.iter().map(|agent| agent.name.as_str());
-    // Some file systems do not tell case apart, and a workspace is a folder.
+    // A workspace is a directory, and some file systems ignore case.
     unique(agents, "/agents", "name", str::to_ascii_lowercase)?;
     let services = config.services.iter().map(|one| one.service_id.as_str());
     unique(services, "/services", "serviceId", str::to_owned)?;
     for (i, service) in config.services.iter().enumerate() {
         if service.service_id == GATEWAY {
-            let message = "it is the name of the gateway's own service; choose another";
+            let message = "this is the name of the gateway's own service; choose another";
             return Err(ConfigError::at(format!("/services/{i}/serviceId"), message));
         }
         let urls = [
@@ -66,28 +66,28 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
     let members = config.triad.members.iter().map(String::as_str);
     unique(members, "/triad/members", "", str::to_owned)?;
     if let Some(auth) = &config.auth {
-        auth_section(auth, &config)?;
+        check_auth(auth, &config)?;
     }
     if let Some(i) = config
         .agents
         .iter()
         .position(|agent| agent.permissions.as_ref().is_some_and(serves_others))
     {
-        let message = "an agent speaks for itself; let a role of `roles` serve several";
+        let message = "an agent acts only as itself; grant `serve` to a role in `roles`";
         let place = format!("/agents/{i}/permissions/serve");
         return Err(ConfigError::at(place, message));
     }
     if config.limits.queue_bytes > config.limits.total_queue_bytes {
-        let message =
-            "one client's queue is larger than `totalQueueBytes`; lower it, or raise the total";
+        let message = "larger than `totalQueueBytes`; lower it, or raise the total";
         return Err(ConfigError::at("/limits/queueBytes", message));
     }
     if config.limits.queue_bytes < config.limits.frame_bytes {
-        let message = "a client's queue has no room for one frame of `frameBytes`; raise it";
+        let message = "smaller than one frame of `frameBytes`; raise it";
         return Err(ConfigError::at("/limits/queueBytes", message));
     }
     if config.limits.idle_ms <= config.heartbeat_ms {
-        let message = "clients would be closed before they are asked whether they are there; let it be longer than `heartbeatMs`";
+        let message =
+            "the gateway would close clients before their first ping; set it above `heartbeatMs`";
         return Err(ConfigError::at("/limits/idleMs", message));
     }
     Ok(config)
@@ -97,10 +97,10 @@ fn serves_others(permissions: &Permissions) -> bool {
     !permissions.serve.is_empty()
 }
 
-fn auth_section(auth: &AuthConfig, config: &ServerConfig) -> Result<(), ConfigError> {
+fn check_auth(auth: &AuthConfig, config: &ServerConfig) -> Result<(), ConfigError> {
     if auth.keys.is_empty() && auth.jwt.is_none() && auth.certificates.is_empty() {
         let message =
-            "nobody could connect; add `keys`, `jwt` or `certificates`, or take `auth` out";
+            "no client could connect; add `keys`, `jwt` or `certificates`, or remove `auth`";
         return Err(ConfigError::at("/auth", message));
     }
     let names = auth.keys.iter().map(|key| key.name.as_str());
@@ -108,12 +108,12 @@ fn auth_section(auth: &AuthConfig, config: &ServerConfig) -> Result<(), ConfigEr
     let digests = auth.keys.iter().map(|key| key.sha256.as_str());
     unique(digests, "/auth/keys", "sha256", str::to_ascii_lowercase)?;
     for (i, key) in auth.keys.iter().enumerate() {
-        known_roles(&key.roles, config, &format!("/auth/keys/{i}"))?;
+        check_roles(&key.roles, config, &format!("/auth/keys/{i}"))?;
         if let Some(time) = &key.expires_at
             && humantime::parse_rfc3339(time).is_err()
         {
             let place = format!("/auth/keys/{i}/expiresAt");
-            let message = "it is no time in UTC; write it as `2027-01-31T00:00:00Z`";
+            let message = "not a time in UTC; write it as `2027-01-31T00:00:00Z`";
             return Err(ConfigError::at(place, message));
         }
     }
@@ -122,14 +122,14 @@ fn auth_section(auth: &AuthConfig, config: &ServerConfig) -> Result<(), ConfigEr
         digest.replace(':', "").to_ascii_lowercase()
     })?;
     for (i, one) in auth.certificates.iter().enumerate() {
-        known_roles(&one.roles, config, &format!("/auth/certificates/{i}"))?;
+        check_roles(&one.roles, config, &format!("/auth/certificates/{i}"))?;
     }
     let asks = config
         .tls
         .as_ref()
         .is_some_and(|tls| tls.client_ca_file.is_some());
     if !auth.certificates.is_empty() && !asks {
-        let message = "clients are not asked for certificates; set `tls.clientCaFile`";
+        let message = "the gateway does not request client certificates; set `tls.clientCaFile`";
         return Err(ConfigError::at("/auth/certificates", message));
     }
     let Some(jwt) = &auth.jwt else {
@@ -156,7 +156,7 @@ fn auth_section(auth: &AuthConfig, config: &ServerConfig) -> Result<(), ConfigEr
     Ok(())
 }
 
-fn known_roles(roles: &[String], config: &ServerConfig, place: &str) -> Result<(), ConfigError> {
+fn check_roles(roles: &[String], config: &ServerConfig, place: &str) -> Result<(), ConfigError> {
     let unknown = |role: &&String| !config.roles.contains_key(*role);
     match roles.iter().find(unknown) {
         Some(role) => {
@@ -171,7 +171,7 @@ fn known_roles(roles: &[String], config: &ServerConfig, place: &str) -> Result<(
     }
 }
 
-/// Fails where two of `names` are one.
+/// Fails at the second of two equal names.
 fn unique<'a>(
     names: impl Iterator<Item = &'a str>,
     place: &str,
@@ -182,7 +182,7 @@ fn unique<'a>(
     for (i, name) in names.enumerate() {
         if !seen.insert(same(name)) {
             let slash = if key.is_empty() { "" } else { "/" };
-            let message = "it is there already; each is named once";
+            let message = "duplicate; use it once";
             return Err(ConfigError::at(format!("{place}/{i}{slash}{key}"), message));
         }
     }

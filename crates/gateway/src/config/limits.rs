@@ -1,33 +1,33 @@
-//! How much clients can make the gateway hold and do.
+//! Limits of clients.
 
 use serde::Deserialize;
 
 use collective::LARGEST_FRAME;
 use common::validation::{whole, whole_size};
 
-/// How much clients can make the gateway hold and do.
+/// Limits of clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
-    /// So many connections at a time.
+    /// The maximum number of connections.
     #[serde(deserialize_with = "whole_size")]
     pub connections: usize,
-    /// So many messages a second from one client, in the long run.
+    /// The sustained number of messages per second of one client.
     #[serde(deserialize_with = "whole")]
     pub messages_per_second: u64,
-    /// So many messages at once from a client that was silent before.
+    /// The number of messages that a client may send at once.
     #[serde(deserialize_with = "whole")]
     pub burst: u64,
-    /// What may wait for one client that is slow to read, in bytes.
+    /// The size of the outbox of one client, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub queue_bytes: usize,
-    /// What may wait for all clients together, in bytes.
+    /// The size of all outboxes, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub total_queue_bytes: usize,
-    /// The largest frame, in bytes.
+    /// The maximum size of a frame, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub frame_bytes: usize,
-    /// How long a client may be silent before its connection is closed, in milliseconds.
+    /// The time after which the gateway closes a silent connection, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub idle_ms: u64,
 }

@@ -1,6 +1,6 @@
-//! The gateway's configuration: its type, its schema, its defaults, and errors that name their place.
+//! The gateway's configuration.
 //!
-//! `schema/gateway.schema.json` is the one description; what it cannot say is in `check.rs`.
+//! `schema/gateway.schema.json` describes it. `check.rs` checks what a schema cannot express. Errors contain a JSON Pointer.
 
 mod access;
 mod agents;
@@ -31,50 +31,50 @@ pub const SCHEMA: &str = include_str!("../../../../schema/gateway.schema.json");
 /// The file of the audit log in the state directory.
 const AUDIT: &str = "audit.jsonl";
 
-/// The port of a gateway (000 §3.1).
+/// The default port of a gateway (Heretek A2A §3.1).
 pub const PORT: u16 = 18789;
 
-/// How a gateway is set up.
+/// The configuration of a gateway.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServerConfig {
-    /// Where it listens. Port 0 takes a free one.
+    /// The listen address. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Names that it answers to, beside loopback and the address it listens on.
+    /// Accepted values of the `Host` header, besides loopback and the listen address.
     pub hosts: Vec<String>,
-    /// Origins of web pages that may connect, beside its own.
+    /// Accepted origins of web pages, besides its own.
     pub origins: Vec<String>,
-    /// Where its state is kept: sessions, in `agents/<name>/`.
+    /// The state directory. Sessions are in `agents/<name>/`.
     pub state_dir: PathBuf,
-    /// When a session entry counts as kept.
+    /// When the gateway acknowledges a session entry.
     pub fsync: Fsync,
-    /// How long an entry may wait for the disk with `fsync: interval`, in milliseconds.
+    /// The longest time from a write to its sync with `fsync: interval`, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub fsync_interval_ms: u64,
-    /// How long after its last entry a session expires, in milliseconds. Without it, none does.
+    /// The time after its last entry at which a session expires, in milliseconds; `None` means never.
     #[serde(deserialize_with = "validation::optional_whole")]
     pub session_ttl_ms: Option<u64>,
-    /// The agents that are known before they connect.
+    /// The agents that are listed before they connect.
     pub agents: Vec<AgentConfig>,
-    /// The services that discovery lists and `request` reaches.
+    /// The services that discovery lists and that accept a `request`.
     pub services: Vec<ServiceConfig>,
-    /// Who votes.
+    /// The voters.
     pub triad: TriadConfig,
-    /// Sessions have to be made before they are used (else 4001), and a message that says it is from somebody else is
-    /// refused (5004) instead of corrected.
+    /// Whether clients must create a session before they use it (else 4001), and whether the gateway rejects a message with
+    /// the name of another sender (5004) instead of correcting it.
     pub strict: bool,
-    /// Each vote is passed on to who asked.
+    /// Whether the proposer receives each vote.
     pub vote_visibility: bool,
-    /// Who may connect. Without it, everybody who can reach the port.
+    /// The accepted credentials; `None` accepts every client that reaches the port.
     pub auth: Option<AuthConfig>,
-    /// What each role may do. Without any, whoever may connect may do everything.
+    /// The permissions of each role. Without roles, every client has all permissions.
     pub roles: BTreeMap<String, Permissions>,
-    /// How much clients can make the gateway hold and do.
+    /// The limits of clients.
     pub limits: Limits,
-    /// How often a silent client is asked whether it is there, in milliseconds (000 §3.2).
+    /// The interval of pings to a silent client, in milliseconds (Heretek A2A §3.2).
     #[serde(deserialize_with = "validation::whole")]
     pub heartbeat_ms: u64,
-    /// Connections are TLS (`wss`).
+    /// TLS (`wss`); `None` means plain text.
     pub tls: Option<TlsConfig>,
     /// The audit log.
     pub audit: AuditConfig,
@@ -93,27 +93,27 @@ pub enum Fsync {
     Never,
 }
 
-/// The files that secure connections, all PEM.
+/// The files for TLS, in PEM.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsConfig {
-    /// The gateway's certificate chain.
+    /// The certificate chain of the gateway.
     pub cert_file: PathBuf,
-    /// Its private key.
+    /// The private key.
     pub key_file: PathBuf,
-    /// The authorities of clients' certificates. With it, clients must show one.
+    /// The certificate authorities of clients. With it, a client needs a certificate.
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// The audit log: who sent what type of message to whom, and what came of it; never what was said.
+/// The audit log: sender, recipient, type and outcome of each message, without its content.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuditConfig {
-    /// Whether it is written.
+    /// Whether the gateway writes it.
     pub enabled: bool,
-    /// The file it is written to. Without it, one in the state directory.
+    /// The file; `None` means `audit.jsonl` in the state directory.
     pub path: Option<PathBuf>,
-    /// How large the file may grow before it is put aside and a new one begun, in bytes.
+    /// The size at which the file is rotated, in bytes.
     #[serde(deserialize_with = "validation::whole")]
     pub max_bytes: u64,
 }
@@ -154,13 +154,13 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// Reads the configuration in the file at `path`. Relative paths in it begin at its folder.
+    /// Reads a configuration file. Relative paths in it are relative to its directory.
     ///
     /// # Errors
-    /// The file cannot be read, or the first thing that is wrong in it, with its place.
+    /// The file cannot be read, or is invalid; the error contains the JSON Pointer of the first fault.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = fs::read_to_string(path).map_err(|e| {
-            let message = format!("the configuration `{}` cannot be read: {e}", path.display());
+            let message = format!("cannot read the configuration `{}`: {e}", path.display());
             ConfigError::at("", message)
         })?;
         let mut config = Self::parse(&text)?;
@@ -168,10 +168,10 @@ impl ServerConfig {
         Ok(config)
     }
 
-    /// Reads a configuration. What it leaves out is as in [`Default`]; the files it names are not looked at.
+    /// Parses a configuration. Missing settings are those of [`Default`]. Reads no files.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first fault, with its JSON Pointer.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
         let value: Value = serde_json::from_str(json)
             .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))?;
@@ -180,13 +180,13 @@ impl ServerConfig {
             let (place, message) = validation::sentence(&wrong);
             return Err(ConfigError::at(place, message));
         }
-        check::written(&value)?;
+        check::check_raw(&value)?;
         let config = serde_json::from_value(value)
-            .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
+            .map_err(|e| ConfigError::at("", format!("cannot read the configuration: {e}")))?;
         check::check(config)
     }
 
-    /// The file of the audit log.
+    /// Returns the path of the audit log.
     pub fn audit_path(&self) -> PathBuf {
         let own = || self.state_dir.join(AUDIT);
         self.audit.path.clone().unwrap_or_else(own)

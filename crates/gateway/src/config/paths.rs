@@ -1,4 +1,4 @@
-//! Where files are.
+//! Paths of files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::ServerConfig;
 use common::config;
 
-/// Where the gateway keeps its state unless it is told: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, else in
-/// `~/.local/state`. `variable` looks up the environment.
+/// Returns the default of the state directory: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, else in
+/// `~/.local/state`. `variable` looks up an environment variable.
 pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     config::default_state_dir("gateway", variable)
 }
 
-/// Makes relative paths begin at `folder`, and `~/` at the home of whoever runs the gateway.
+/// Resolves relative paths from `folder`, and `~/` from the home directory of the process.
 pub(super) fn resolve(config: &mut ServerConfig, folder: &Path) {
     let mut all = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {

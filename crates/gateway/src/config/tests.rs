@@ -209,10 +209,10 @@ fn every_key_has_a_description() {
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_place() {
+fn error_has_json_pointer_and_cause() {
     let jwt = |alg: &str, key: &str| json!({"alg": alg, key: "file"});
     let same = json!([{"name": "x", "role": "r"}, {"name": "X", "role": "r"}]);
-    for (json, place, told) in [
+    for (json, place, expected) in [
         (json!([]), "", "must be object"),
         (json!({"lisen": 1}), "/lisen", "no such key is known"),
         (
@@ -228,7 +228,7 @@ fn what_is_wrong_is_named_by_its_place() {
         (
             json!({"listen": "0.0.0.0:1"}),
             "/listen",
-            "needs `tls` and `auth`",
+            "`tls` and `auth` are required",
         ),
         (
             with("/fsync", json!("sometimes")),
@@ -245,7 +245,7 @@ fn what_is_wrong_is_named_by_its_place() {
             "/agents/0/name",
             "pattern",
         ),
-        (with("/agents", same), "/agents/1/name", "already"),
+        (with("/agents", same), "/agents/1/name", "duplicate"),
         (
             with("/agents/0/permissions", json!({"serve": ["*"]})),
             "/agents/0/permissions/serve",
@@ -269,9 +269,9 @@ fn what_is_wrong_is_named_by_its_place() {
         (
             with("/triad/members", json!(["a", "b", "a"])),
             "/triad/members/2",
-            "already",
+            "duplicate",
         ),
-        (with("/auth", json!({})), "/auth", "nobody could connect"),
+        (with("/auth", json!({})), "/auth", "no client could connect"),
         (
             with("/auth/keys/0/sha256", json!("00")),
             "/auth/keys/0/sha256",
@@ -335,13 +335,13 @@ fn what_is_wrong_is_named_by_its_place() {
         (
             with("/origins", json!(["https://console.example/"])),
             "/origins/0",
-            "no origin",
+            "not an origin",
         ),
         (with("/audit/path", json!("")), "/audit/path", "fewer"),
     ] {
         let (at, message) = wrong(json);
         assert_eq!(at, place, "{message}");
-        assert!(message.contains(told), "{place}: {message}");
+        assert!(message.contains(expected), "{place}: {message}");
     }
     assert!(
         ServerConfig::parse("{")

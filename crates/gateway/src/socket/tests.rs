@@ -70,7 +70,7 @@ async fn buffers_are_let_go_after_a_large_frame_and_not_after_small_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_hears_of_what_comes_after_buffers_were_let_go() {
+async fn reader_wakes_after_buffers_were_released() {
     let (socket, mut client) = pair().await;
     let large = "x".repeat(100_000);
     let server = async { (text(&socket).await.len(), text(&socket).await) };
@@ -82,8 +82,8 @@ async fn whoever_waits_hears_of_what_comes_after_buffers_were_let_go() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         client.write_all(&frame(0x81, b"later")).await.unwrap();
     };
-    let (heard, ()) = tokio::join!(timeout(Duration::from_secs(60), server), said);
-    assert_eq!(heard.unwrap(), (100_000, "later".to_owned()));
+    let (received, ()) = tokio::join!(timeout(Duration::from_secs(60), server), said);
+    assert_eq!(received.unwrap(), (100_000, "later".to_owned()));
     assert_eq!(renewed(&socket), 1);
 }
 
@@ -98,26 +98,26 @@ async fn no_byte_is_lost_wherever_what_is_read_stops() {
     all.extend(frame(0x81, b""));
     for cut in (0..all.len()).filter(|cut| *cut < 20 || *cut > 20_000) {
         let (socket, mut client) = pair().await;
-        let heard = async {
-            let mut heard = Vec::new();
-            while heard.len() < 4 {
-                heard.push((&socket).next().await.unwrap().unwrap());
+        let received = async {
+            let mut received = Vec::new();
+            while received.len() < 4 {
+                received.push((&socket).next().await.unwrap().unwrap());
             }
-            heard
+            received
         };
         let said = async {
             client.write_all(&all[..cut]).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
             client.write_all(&all[cut..]).await.unwrap();
         };
-        let (heard, ()) = tokio::join!(heard, said);
+        let (received, ()) = tokio::join!(received, said);
         let wanted = [
             Message::text(large.clone()),
             Message::Ping(bytes::Bytes::from_static(b"?")),
             Message::text("one and two"),
             Message::text(""),
         ];
-        assert_eq!(heard, wanted, "cut at {cut}");
+        assert_eq!(received, wanted, "cut at {cut}");
     }
 }
 

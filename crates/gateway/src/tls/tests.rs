@@ -26,7 +26,7 @@ async fn shaken(acceptor: TlsAcceptor, connector: TlsConnector) -> Result<Option
         // It ends with the gateway's side.
         stream.read(&mut [0]).await.map(drop)
     });
-    let heard = async {
+    let received = async {
         let mut stream = acceptor.accept(far).await?;
         let mut word = [0; 4];
         stream.read_exact(&mut word).await?;
@@ -35,9 +35,9 @@ async fn shaken(acceptor: TlsAcceptor, connector: TlsConnector) -> Result<Option
         stream.shutdown().await?;
         Ok::<_, std::io::Error>(shown)
     };
-    let heard = heard.await;
+    let received = received.await;
     let said = client.await.unwrap();
-    heard.map_err(|error| format!("{error}; the client: {said:?}"))
+    received.map_err(|error| format!("{error}; the client: {said:?}"))
 }
 
 #[tokio::test]
@@ -45,8 +45,8 @@ async fn connections_are_tls_with_the_certificate_in_the_files() {
     let authority = Authority::new();
     authority.signed("gateway.example");
     let acceptor = acceptor(&files(&authority, "gateway.example", false)).unwrap();
-    let heard = shaken(acceptor, authority.client(None)).await;
-    assert_eq!(heard, Ok(None));
+    let received = shaken(acceptor, authority.client(None)).await;
+    assert_eq!(received, Ok(None));
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ fn files_that_cannot_be_used_are_named_and_not_shown() {
         (error.path, error.message)
     };
     let other = files(&authority, "b", false);
-    for (change, place, told) in [
+    for (change, place, expected) in [
         (
             &(|files: &mut TlsConfig| files.cert_file = "/nowhere.pem".into())
                 as &dyn Fn(&mut TlsConfig),
@@ -119,6 +119,6 @@ fn files_that_cannot_be_used_are_named_and_not_shown() {
     ] {
         let (at, message) = with(change);
         assert_eq!(at, place, "{message}");
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
 }

@@ -186,7 +186,7 @@ fn gateway_beyond_loopback_answers_to_its_own_names_alone() {
 }
 
 #[tokio::test]
-async fn what_is_no_upgrade_is_told_to_upgrade() {
+async fn plain_request_gets_426() {
     let gateway = Gateway::start().await;
     let plain = request("GET / HTTP/1.1", &["host: localhost"]);
     let head = gateway.ask(&plain).await;

@@ -31,7 +31,7 @@ pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
         && listen.parse::<SocketAddr>().is_err()
     {
         let message = format!(
-            "`{}` is no address with a port; write it as `127.0.0.1:9000` or `[::1]:9000`",
+            "`{}` is not an address with a port; write it as `127.0.0.1:9000` or `[::1]:9000`",
             listen.escape_debug()
         );
         return Err(ConfigError::at("/listen", message));
@@ -87,7 +87,7 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
     store(config)
 }
 
-/// Who can reach the server has to say who he is, and says it where nobody else can listen.
+/// Checks that other machines reach the server only with authentication and TLS.
 fn reach(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
     const CLIENTS: &str = "add a client with `remote-agent serve clients add NAME`";
     if !config.listen.ip().to_canonical().is_loopback() {
@@ -128,7 +128,7 @@ fn names(clients: &[ClientConfig]) -> Result<(), ConfigError> {
     for (i, client) in clients.iter().enumerate() {
         if client.name == ANONYMOUS_CLIENT {
             let message = format!(
-                "`{ANONYMOUS_CLIENT}` is who asks where nobody has to say who he is; choose another name"
+                "`{ANONYMOUS_CLIENT}` is reserved for clients without authentication; choose another name"
             );
             return Err(ConfigError::at(format!("/clients/{i}/name"), message));
         }

@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::{ServeConfig, TaskStoreKind};
 use common::config::{self, ConfigError, Secret};
 
-/// Where a server keeps its state unless it is told: `openclaw-remote-agent/serve` in `$XDG_STATE_HOME`, else in
+/// Returns the default state directory: `openclaw-remote-agent/serve` in `$XDG_STATE_HOME`, else in
 /// `~/.local/state`. `variable` looks up the environment.
 pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     config::default_state_dir("serve", variable)
 }
 
-/// Makes relative paths begin at `folder`, and `~/` at the home of whoever runs the server. A command without a `/` is
+/// Resolves relative paths from `folder`, and `~/` from the home directory of the process. A command without a `/` is
 /// looked for in `PATH`.
 pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
     let mut all = vec![&mut config.state_dir];

@@ -93,7 +93,7 @@ struct TurnLimiter {
     local: AtomicBool,
     /// The model takes no level of thinking.
     plain: AtomicBool,
-    /// The agent that OpenClaw asks where nobody says whom, once that had to be known.
+    /// OpenClaw's default agent, once it was needed.
     default: OnceCell<String>,
 }
 
@@ -218,7 +218,7 @@ impl TurnLimiter {
         self.settings.thinking.or(otherwise)
     }
 
-    /// The level was refused, and nobody has asked for it.
+    /// Whether OpenClaw refused a level that the client had not requested.
     fn may_do_without(&self, command_error: &CommandError) -> bool {
         self.settings.thinking.is_none() && command_error.reason == error::THINKING
     }
@@ -230,7 +230,7 @@ impl TurnLimiter {
         }
         let agent = match agent {
             Some(agent) => agent,
-            // Nobody has delegated to the default agent yet, so there is nothing to take back either.
+            // The default agent has no delegation yet, so there is nothing to remove.
             None if job.delegation.is_none() && !self.default.initialized() => return Ok(()),
             None => {
                 let asked = self.default.get_or_try_init(|| self.default_agent()).await;

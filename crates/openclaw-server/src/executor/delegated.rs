@@ -41,7 +41,7 @@ impl Delegated {
         self.state_dir.is_some()
     }
 
-    /// What the session of `key` works on from now on. A message that says nothing was delegated by nobody, whatever the
+    /// Sets the delegation that the session of `key` works on. A message without one is not delegated, whatever the
     /// one before it was.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_nobody_delegated_begins_a_row_anew() {
+    async fn undelegated_message_resets_the_chain() {
         let state = tempfile::tempdir().unwrap();
         let delegated = over(state.path());
         delegated.note("s", Some(&json!({"hop": 3}))).await.unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_nobody_delegated_writes_no_file() {
+    async fn undelegated_message_writes_no_file() {
         let state = tempfile::tempdir().unwrap();
         over(state.path()).note("s", None).await.unwrap();
         assert!(!DelegationFile::of_host(state.path()).path().exists());

@@ -66,7 +66,7 @@ struct Runs {
     settings: GatewayRuns,
     delegated: Delegated,
     env: Arc<dyn Environment>,
-    /// The agent that is asked where nobody says whom, once it is known.
+    /// The default agent, once it is known.
     default: Mutex<Option<String>>,
 }
 
@@ -257,7 +257,7 @@ impl Runs {
         let work = async {
             match handle.peer().stream(&outgoing).await {
                 Ok(stream) => handle.follow(stream, reports).await,
-                // It may have been heard.
+                // The gateway may have received it.
                 Err(error) if error.kind.is_cut() => match handle.again(Some(error)).await {
                     Ok(stream) => handle.follow(stream, reports).await,
                     Err(outcome) => outcome,

@@ -1,4 +1,4 @@
-//! What both executors are told.
+//! Settings of both executors.
 
 use std::ffi::OsString;
 use std::fmt;

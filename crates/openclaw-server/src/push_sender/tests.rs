@@ -142,7 +142,7 @@ async fn what_is_not_allowed_any_more_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_breaks_off_or_is_gone_may_be_told_again() {
+async fn failed_webhook_is_retryable() {
     let hook = RawServer::start(vec![vec![]]).await;
     let sender = sender(&[], true);
     let address = hook.url("/hook?key=s3cret");

@@ -91,7 +91,7 @@ pub struct Step {
     pub abort_after_ms: Option<u64>,
     /// By peer: the caller gives up once each of them has received so many requests in the whole case.
     pub abort_after_requests: BTreeMap<String, usize>,
-    /// The caller gives up once it was told so many updates.
+    /// The number of updates after which the caller gives up.
     pub abort_after_updates: Option<usize>,
     /// The caller's consumer of updates fails at the first one.
     pub updates_fail: bool,

@@ -72,16 +72,16 @@ pub fn consumer(
     impl Fn(&str) + Send + Sync + 'static,
     UnboundedReceiver<String>,
 ) {
-    let (told, heard) = mpsc::unbounded_channel();
+    let (reported, received) = mpsc::unbounded_channel();
     let fails = step.updates_fail;
     let take = move |update: &str| {
-        let _ = told.send(update.to_owned());
+        let _ = reported.send(update.to_owned());
         if fails {
             // A panic as the library sees it. Nothing is printed about this one.
             panic::resume_unwind(Box::new("the consumer fails"));
         }
     };
-    (take, heard)
+    (take, received)
 }
 
 /// Waits for the envelope of a call and hands on its updates as they come.
@@ -90,18 +90,18 @@ pub fn consumer(
 /// The implementation answered nonsense.
 pub async fn followed(
     envelope: impl Future<Output = String>,
-    mut heard: UnboundedReceiver<String>,
+    mut received: UnboundedReceiver<String>,
     on_update: &mut (dyn FnMut(Value) + Send),
 ) -> Result<Value, Failure> {
     tokio::pin!(envelope);
     let envelope = loop {
         tokio::select! {
             biased;
-            Some(update) = heard.recv() => on_update(read(&update)?),
+            Some(update) = received.recv() => on_update(read(&update)?),
             envelope = &mut envelope => break envelope,
         }
     };
-    while let Ok(update) = heard.try_recv() {
+    while let Ok(update) = received.try_recv() {
         on_update(read(&update)?);
     }
     read(&envelope)

@@ -89,15 +89,15 @@ pub(super) fn of_log(case: &Case, log: Option<&[(String, String)]>) -> Result<()
     Ok(())
 }
 
-/// Texts that nothing told to the caller may show.
-pub(super) fn nowhere(case: &Case, told: &Value) -> Result<(), String> {
-    let told = told.to_string();
+/// Checks that an envelope contains none of the forbidden texts.
+pub(super) fn nowhere(case: &Case, reported: &Value) -> Result<(), String> {
+    let reported = reported.to_string();
     match case
         .expect_nowhere
         .iter()
-        .find(|text| told.contains(text.as_str()))
+        .find(|text| reported.contains(text.as_str()))
     {
-        Some(text) => Err(format!("`{text}` must not be shown: {told}")),
+        Some(text) => Err(format!("`{text}` must not be shown: {reported}")),
         None => Ok(()),
     }
 }

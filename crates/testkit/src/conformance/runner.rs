@@ -105,7 +105,7 @@ impl<D: Driver> Run<'_, D> {
         if let Some(expected) = &self.case.init_error {
             return self.refusal(expected, started);
         }
-        started.map_err(|failure| told("the config is not taken", &failure))?;
+        started.map_err(|failure| reported("the config is not taken", &failure))?;
         self.definition().await?;
         let mut results = Vec::new();
         while results.len() < self.case.requests.len() {
@@ -137,7 +137,7 @@ impl<D: Driver> Run<'_, D> {
                 self.subset
                     .compare(expected, Some(&parsed), "/parsed_config")
             }
-            Err(failure) => Err(told("the config is not parsed", &failure)),
+            Err(failure) => Err(reported("the config is not parsed", &failure)),
         }
     }
 
@@ -150,7 +150,7 @@ impl<D: Driver> Run<'_, D> {
                 let mut places = expected.as_object().into_iter().flatten();
                 places.try_for_each(|(pointer, matcher)| check_at(&why, pointer, matcher))
             }
-            Err(failure) => Err(told("the config is not read", &failure)),
+            Err(failure) => Err(reported("the config is not read", &failure)),
         }
     }
 
@@ -158,8 +158,8 @@ impl<D: Driver> Run<'_, D> {
         if self.case.tool_definition.is_none() && self.case.expect_nowhere.is_empty() {
             return Ok(());
         }
-        let told_of = self.limited(self.driver.tool_definition()).await?;
-        let answer = told_of.map_err(|failure| told("the tool is not defined", &failure))?;
+        let defined = self.limited(self.driver.tool_definition()).await?;
+        let answer = defined.map_err(|failure| reported("the tool is not defined", &failure))?;
         expect::nowhere(self.case, &answer)?;
         match &self.case.tool_definition {
             Some(expected) => {
@@ -193,8 +193,8 @@ impl<D: Driver> Run<'_, D> {
         let request = refs::resolve(&self.filled(&self.case.requests[index]), results);
         let mut updates = Vec::new();
         let abort = CancellationToken::new();
-        let mut keep = |told: Value| {
-            updates.push(told);
+        let mut keep = |reported: Value| {
+            updates.push(reported);
             if step.abort_after_updates == Some(updates.len()) {
                 abort.cancel();
             }
@@ -208,7 +208,7 @@ impl<D: Driver> Run<'_, D> {
             never = self.give_up(&step, &abort) => match never {},
         };
         let took = before.elapsed();
-        let envelope = answered.map_err(|failure| told("no envelope came", &failure))?;
+        let envelope = answered.map_err(|failure| reported("no envelope came", &failure))?;
         Ok(Answer {
             envelope,
             updates,
@@ -247,7 +247,7 @@ impl<D: Driver> Run<'_, D> {
             let updates: Vec<Value> = answer
                 .updates
                 .iter()
-                .map(|told| self.normaliser.full(told))
+                .map(|reported| self.normaliser.full(reported))
                 .collect();
             let result = self.normaliser.full(&answer.envelope);
             self.recorded(index, &result, &updates)?;
@@ -257,7 +257,7 @@ impl<D: Driver> Run<'_, D> {
             updates: answer
                 .updates
                 .iter()
-                .map(|told| self.normaliser.names(told))
+                .map(|reported| self.normaliser.names(reported))
                 .collect(),
             took: answer.took,
         };
@@ -265,7 +265,7 @@ impl<D: Driver> Run<'_, D> {
         answer
             .updates
             .iter()
-            .try_for_each(|told| expect::nowhere(self.case, told))?;
+            .try_for_each(|reported| expect::nowhere(self.case, reported))?;
         expect::of_request(self.case, index, &outcome)
     }
 
@@ -314,7 +314,7 @@ impl<D: Driver> Run<'_, D> {
     }
 }
 
-fn told(what: &str, failure: &Failure) -> String {
+fn reported(what: &str, failure: &Failure) -> String {
     match failure {
         Failure::Refused(why) => format!("{what}: {why}"),
         Failure::Broken(why) => format!("{what}: the implementation broke: {why}"),

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-//! The runner, against drivers that answer what they are told, and every fixture that the project has.
+//! The runner, with scripted drivers and with every fixture of the project.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -40,14 +40,14 @@ impl Replay {
             .parsed_config
             .clone()
             .filter(|parsed| parsed.get("init_error").is_none());
-        let worded = |told: &Value| {
-            let mut told = told.clone();
-            if let Some(Value::Array(errors)) = told.pointer_mut("/error/details/errors") {
+        let worded = |reported: &Value| {
+            let mut reported = reported.clone();
+            if let Some(Value::Array(errors)) = reported.pointer_mut("/error/details/errors") {
                 errors
                     .iter_mut()
                     .for_each(|error| error["message"] = json!("m"));
             }
-            told
+            reported
         };
         let updates = |index: usize| case.updates.get(index).cloned().unwrap_or_default();
         Self {
@@ -58,7 +58,7 @@ impl Replay {
                 case.expected
                     .iter()
                     .enumerate()
-                    .map(|(index, told)| (updates(index), worded(told)))
+                    .map(|(index, reported)| (updates(index), worded(reported)))
                     .collect(),
             ),
             seen: Mutex::default(),
@@ -146,8 +146,8 @@ async fn a_recording_disagrees_with_the_opposite_verdict() {
     for (name, path) in find(&fixtures().join("golden")).unwrap() {
         let case = Case::read(&path).unwrap();
         let mut opposite = Replay::recorded(&case);
-        if let Some((_, told)) = opposite.answers.get_mut().unwrap().last_mut() {
-            told["ok"] = json!(!told["ok"].as_bool().unwrap());
+        if let Some((_, reported)) = opposite.answers.get_mut().unwrap().last_mut() {
+            reported["ok"] = json!(!reported["ok"].as_bool().unwrap());
         } else if opposite.refuses.take().is_none() {
             (opposite.parsed, opposite.definition) = (None, json!({}));
         }
@@ -191,7 +191,7 @@ async fn requests_are_filled_in_and_use_earlier_results() {
 
 #[tokio::test]
 async fn strict_expectations_are_enforced() {
-    let told = json!({"ok": false, "error": {"reason": "timeout", "hint": "top-secret"}});
+    let reported = json!({"ok": false, "error": {"reason": "timeout", "hint": "top-secret"}});
     let broken = [
         json!({"expect_contains": [{"/error/reason": "aborted"}]}),
         json!({"expect_contains": [{}], "expect_absent": [["/error/hint"]]}),
@@ -210,7 +210,7 @@ async fn strict_expectations_are_enforced() {
         value["requests"] = json!([{}]);
         value["mock_script"] = json!({"peers": {"main": {}}});
         assert!(
-            run(value, &Replay::answering([told.clone()]))
+            run(value, &Replay::answering([reported.clone()]))
                 .await
                 .is_err(),
             "{expectation}"
@@ -309,7 +309,7 @@ impl Driver for Meets {
     ) -> Result<Value, Failure> {
         self.0.wait().await;
         on_update(json!({}));
-        let told = abort.is_cancelled();
+        let reported = abort.is_cancelled();
         let mut stream = TcpStream::connect(request["to"].as_str().unwrap())
             .await
             .unwrap();
@@ -321,7 +321,7 @@ impl Driver for Meets {
         if request["waits"] == true {
             abort.cancelled().await;
         }
-        Ok(json!({"ok": true, "told": told}))
+        Ok(json!({"ok": true, "canceled": reported}))
     }
 }
 
@@ -352,7 +352,7 @@ async fn a_caller_gives_up_when_something_has_happened() {
         "mock_script": {"peers": {"main": {}}},
         "requests": [request, request, request],
         "steps": [{"abort_after_requests": {"main": 1}}, {"abort_after_updates": 1}, {"abort_after_ms": 1}],
-        "expect_contains": [{"/told": false}, {"/told": true}, {"/told": false}]
+        "expect_contains": [{"/canceled": false}, {"/canceled": true}, {"/canceled": false}]
     });
     let options = Options {
         call_limit: Duration::from_secs(10),

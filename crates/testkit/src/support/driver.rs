@@ -17,7 +17,7 @@ pub struct Driver {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
-    /// Lines of calls that nobody waits for at the moment.
+    /// Lines of calls without a waiting reader.
     waiting: VecDeque<Value>,
     last_id: u64,
 }

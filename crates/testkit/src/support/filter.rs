@@ -1,4 +1,4 @@
-//! `remote-agent call --jsonl` in a process of its own, whose memory can be told from that of the test.
+//! `remote-agent call --jsonl` in a process of its own, whose memory is separate from that of the test.
 
 use std::{
     fs,

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use super::http;
 use super::journal::Journal;
 
-/// A callback address on loopback that keeps what it is told.
+/// A callback server on loopback that keeps the requests.
 pub struct Hook {
     address: SocketAddr,
-    told: Journal<Report>,
+    reported: Journal<Report>,
 }
 
 /// One report of a peer.
@@ -20,8 +20,8 @@ pub struct Report {
 
 impl Hook {
     pub fn start() -> Self {
-        let told = Journal::new();
-        let journal = told.clone();
+        let reported = Journal::new();
+        let journal = reported.clone();
         let address = http::serve(move |request, stream| {
             journal.push(Report {
                 head: request.head.clone(),
@@ -29,7 +29,7 @@ impl Hook {
             });
             http::answer(stream, "200 OK", "application/json", "{}");
         });
-        Self { address, told }
+        Self { address, reported }
     }
 
     pub fn url(&self) -> String {
@@ -38,19 +38,19 @@ impl Hook {
 
     /// How often it was called so far.
     pub fn calls(&self) -> usize {
-        self.told.len()
+        self.reported.len()
     }
 
-    /// Everything it was told so far.
+    /// Returns all requests so far.
     pub fn all(&self) -> Vec<Report> {
-        self.told.all(|_| true)
+        self.reported.all(|_| true)
     }
 
     /// Waits for a report that holds this text.
     pub fn wait(&self, text: &str) -> Report {
-        self.told
-            .wait("the peer to report to its callback", |told| {
-                told.body.contains(text)
+        self.reported
+            .wait("the peer to report to its callback", |reported| {
+                reported.body.contains(text)
             })
     }
 }

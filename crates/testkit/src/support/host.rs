@@ -34,7 +34,7 @@ impl Host {
     ) -> Self {
         let _ = fs::remove_dir_all(root);
         fs::create_dir_all(root.join("workspace")).unwrap();
-        // The port has to be known before the gateway starts; nobody else takes it between here and there.
+        // The configuration needs the port before the gateway starts.
         let gateway_port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -179,7 +179,7 @@ impl Host {
     }
 }
 
-/// A running gateway. It is told to stop, and waited for, when it goes out of scope.
+/// A running gateway. Dropping it stops it and waits for its end.
 pub struct Gateway {
     child: Child,
     /// What it prints, line by line.

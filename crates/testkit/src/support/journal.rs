@@ -41,7 +41,7 @@ impl<T: Clone> Journal<T> {
             .collect()
     }
 
-    /// The first entry that `wanted` accepts, waiting for it. `what` is told when it does not come.
+    /// Waits for the first entry that `wanted` accepts. `what` names it in the panic message.
     pub fn wait(&self, what: &str, wanted: impl Fn(&T) -> bool) -> T {
         self.wait_from(0, what, wanted)
     }

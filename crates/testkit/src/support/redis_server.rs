@@ -63,7 +63,7 @@ impl RedisServer {
                 .map(|&argument| argument.to_owned())
                 .collect(),
         };
-        // Somebody else may take the port before Redis does.
+        // Another process may take the port before Redis does.
         for _ in 0..5 {
             server.port = free_port();
             if server.run() {

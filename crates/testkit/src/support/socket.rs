@@ -107,7 +107,7 @@ impl Socket {
         self.response("agent", run, |payload| payload["status"] != "accepted")
     }
 
-    /// The results of tools, or what they said so far, that the gateway told of during a run.
+    /// The tool results, partial ones included, that the gateway reported during a run.
     pub fn tool_events(&self, run: &str, phase: &str) -> Vec<Value> {
         let events = self.frames.all(|frame| {
             frame["event"] == "agent"

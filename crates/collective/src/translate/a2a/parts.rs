@@ -1,4 +1,4 @@
-//! What somebody says: a text, parts or an object in envelopes, always parts in A2A.
+//! Content of messages: a text, parts or an object in envelopes, always parts in A2A.
 
 use serde_json::{Value, json};
 

@@ -81,13 +81,16 @@ fn from_pocket(
         Some(Value::Object(aside)) => aside.clone(),
         _ => Map::new(),
     };
-    let told = &object["status"]["message"];
+    let message = &object["status"]["message"];
     let (parts, id) = match kind {
         Kind::Vote => (
-            list(&told["parts"], "status.message.parts")?,
-            &told["messageId"],
+            list(&message["parts"], "status.message.parts")?,
+            &message["messageId"],
         ),
-        Kind::Error => (list(&told["parts"], "status.message.parts")?, &Value::Null),
+        Kind::Error => (
+            list(&message["parts"], "status.message.parts")?,
+            &Value::Null,
+        ),
         Kind::Decision | Kind::Response => {
             let artifact = &object["artifacts"][0];
             (

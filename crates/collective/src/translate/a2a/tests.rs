@@ -122,7 +122,7 @@ fn a_vote_is_news_of_its_proposals_task() {
 
 #[test]
 fn a_decision_completes_its_proposals_task_whatever_it_is() {
-    for (result, consensus, told) in [
+    for (result, consensus, expected) in [
         (
             "approved",
             true,
@@ -141,7 +141,7 @@ fn a_decision_completes_its_proposals_task_whatever_it_is() {
             (&task["kind"], &task["id"], &task["status"]["state"]),
             (&json!("task"), &json!("p"), &json!("completed"))
         );
-        let parts = json!([{"kind": "data", "data": content}, {"kind": "text", "text": told}]);
+        let parts = json!([{"kind": "data", "data": content}, {"kind": "text", "text": expected}]);
         assert_eq!(task["artifacts"][0]["parts"], parts);
         // Also where it came another way and says nothing of an envelope.
         let decision = read(&plain(task));
@@ -224,14 +224,14 @@ fn a_piece_of_an_artifact_is_an_event() {
 }
 
 #[test]
-fn what_cannot_be_translated_is_told_with_its_place() {
+fn untranslatable_object_is_rejected_with_its_place() {
     let message = json!({"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]});
     let with = |name: &str, value: Value| {
         let mut message = message.clone();
         message[name] = value;
         message
     };
-    for (object, agent, code, told) in [
+    for (object, agent, code, expected) in [
         (json!([]), None, ErrorCode::InvalidType, "object"),
         (json!({}), None, ErrorCode::MissingField, "`kind`"),
         (
@@ -280,7 +280,11 @@ fn what_cannot_be_translated_is_told_with_its_place() {
     ] {
         let malformed = try_read(&object, agent).unwrap_err();
         assert_eq!(malformed.code, code, "{object}");
-        assert!(malformed.message.contains(told), "{}", malformed.message);
+        assert!(
+            malformed.message.contains(expected),
+            "{}",
+            malformed.message
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! FIPA ACL, as the JSON of 000 §12.4: `{performative, sender, receiver, content, language, ontology}`, with the other parameters of FIPA
+//! FIPA ACL, as the JSON of Heretek A2A §12.4: `{performative, sender, receiver, content, language, ontology}`, with the other parameters of FIPA
 //! SC00061 by their names.
 //!
 //! | ACL | envelope |
@@ -10,9 +10,9 @@
 //! | `X-heretek` | what of an envelope has no parameter |
 //! | any other | `metadata.fipa` |
 //!
-//! `language` is `json` and `ontology` `heretek-v1` (000 §12.4), unless the ACL message that the envelope came from said something else.
+//! `language` is `json` and `ontology` `heretek-v1` (Heretek A2A §12.4), unless the ACL message that the envelope came from said something else.
 //!
-//! # Where 000 §12 contradicts itself
+//! # Where Heretek A2A §12 contradicts itself
 //! - §12.3 makes `agree` and `refuse` a `response (vote: …)`, but a vote is of the type `vote` (§10.4) and a `response` is what a service
 //!   answers (§9.2). Here `agree` and `refuse` are a `vote` where they name a proposal (`conversation-id`, `in-reply-to` or
 //!   `content.proposalId`), and else the `response` of the table, with `vote` beside its `result`. Both are written as `agree` or `refuse`.
@@ -51,7 +51,7 @@ const ADDED: &str = "added";
 const LANGUAGE: &str = "json";
 const ONTOLOGY: &str = "heretek-v1";
 
-/// What an envelope is in ACL (000 §12.3).
+/// What an envelope is in ACL (Heretek A2A §12.3).
 fn performative(envelope: &Envelope) -> &'static str {
     match envelope.kind() {
         Kind::Request => "request",

@@ -9,7 +9,7 @@ use crate::{
     validate,
 };
 
-/// What a performative stands for among envelopes (000 §12.3).
+/// What a performative stands for among envelopes (Heretek A2A §12.3).
 #[derive(Clone, Copy)]
 enum Meaning {
     Message,

@@ -30,7 +30,7 @@ fn refusal(acl: Value) -> (ErrorCode, String) {
 
 #[test]
 fn h_49_each_row_of_the_table_both_ways() {
-    // The table of 000 §12.3, its `response (vote: …)` read as votes.
+    // The table of Heretek A2A §12.3, its `response (vote: …)` read as votes.
     for (word, kind, content) in [
         (
             "inform",
@@ -111,7 +111,7 @@ fn h_49_an_abstention_counts_for_neither_side() {
 }
 
 #[test]
-fn an_error_is_no_truth_that_is_told() {
+fn error_is_not_an_inform() {
     for (name, word) in [
         ("AGENT_OFFLINE", "failure"),
         ("INVALID_JSON", "not-understood"),
@@ -200,7 +200,7 @@ fn several_receivers_have_a_message_each() {
 }
 
 #[test]
-fn a_proposal_to_the_triad_is_one_whoever_receives_it() {
+fn proposal_to_the_triad_has_any_receiver() {
     let receivers = json!(["alpha", "beta", "charlie"]);
     let frame = one(
         json!({"performative": "propose", "receiver": receivers, "content": "Do it", "conversation-id": "p"}),
@@ -271,8 +271,8 @@ fn a_request_asks_the_one_who_receives_it() {
 }
 
 #[test]
-fn what_cannot_be_translated_is_told_with_its_place() {
-    for (acl, code, told) in [
+fn untranslatable_message_is_rejected_with_its_place() {
+    for (acl, code, expected) in [
         (json!([]), ErrorCode::InvalidType, "object"),
         (json!({}), ErrorCode::MissingField, "`performative`"),
         (
@@ -328,7 +328,7 @@ fn what_cannot_be_translated_is_told_with_its_place() {
     ] {
         let (found, message) = refusal(acl.clone());
         assert_eq!(found, code, "{acl}");
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
 }
 

@@ -18,7 +18,7 @@ async fn the_accept_value_is_the_one_of_the_rfc() {
 }
 
 #[tokio::test]
-async fn an_answer_to_somebody_elses_key_is_no_websocket() {
+async fn accept_for_another_key_is_rejected() {
     let (error, _server) = answered(
         "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
     )
@@ -43,7 +43,7 @@ async fn an_upgrade_with_what_was_not_asked_for_is_refused() {
 }
 
 #[tokio::test]
-async fn an_ordinary_answer_is_told_with_its_status_and_media_type() {
+async fn plain_response_is_reported_with_status_and_media_type() {
     for (answer, wanted) in [
         (
             "HTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\ncontent-length: 6\r\n\r\n<html>",
@@ -199,7 +199,7 @@ async fn wss_is_http_1_1_over_tls_with_whom_the_operator_trusts() {
 }
 
 #[tokio::test]
-async fn wss_with_a_certificate_of_nobody_is_a_tls_fault() {
+async fn untrusted_certificate_is_a_tls_fault() {
     let (port, _) = secured().await;
     let error = open(dial(format!("wss://localhost:{port}/")))
         .await

@@ -46,14 +46,13 @@ async fn h_23_an_answer_is_found_by_any_of_the_ids_it_may_name() {
 
 #[tokio::test(start_paused = true)]
 async fn h_23_an_error_that_names_nothing_is_the_only_messages_own() {
-    let bare =
-        json!({"type": "error", "content": {"error": "AGENT_NOT_FOUND", "message": "nobody"}});
+    let bare = json!({"type": "error", "content": {"error": "AGENT_NOT_FOUND", "message": "unknown agent"}});
     let (fault, _) = refused(|_| bare.clone()).await;
     assert_eq!(fault, PeerErrorKind::Gateway(ErrorCode::AgentNotFound));
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_23_an_error_that_names_nothing_is_nobodys_where_two_messages_are_under_way() {
+async fn h_23_error_without_ids_is_ignored_with_two_pending_messages() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let both = [
@@ -78,7 +77,7 @@ async fn h_23_an_error_that_names_nothing_is_nobodys_where_two_messages_are_unde
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_23_answers_in_any_order_reach_whoever_asked() {
+async fn h_23_answers_in_any_order_reach_the_requester() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let sends: Vec<_> = (0..5)
@@ -100,7 +99,7 @@ async fn h_23_answers_in_any_order_reach_whoever_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_24_an_answer_from_somebody_else_is_ignored_and_warned_of() {
+async fn h_24_forged_reply_is_ignored_and_logged() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", text("hello"));
@@ -244,7 +243,7 @@ async fn h_27_a_busy_agent_that_is_free_again_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_27_a_message_that_nobody_waits_for_any_more_is_not_tried_again() {
+async fn h_27_abandoned_message_is_not_sent_again() {
     let mut rig = rig(settings());
     let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.greeted().await;

@@ -1,14 +1,14 @@
-//! Decisions that are none, that contradict what was told, and that a gateway which takes leave does not tell.
+//! Invalid decisions, decisions that contradict the votes, and decisions lost by a disconnect.
 
 use super::triad::{decided, decision, now, proposed, vote};
 use super::*;
 
-async fn said_of_votes(told: &str, listed: Value) -> (Rig, Task) {
+async fn said_of_votes(reported: &str, listed: Value) -> (Rig, Task) {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     let id = &asked["id"];
     connection
-        .send(vote(id, "alpha", json!({"vote": told})))
+        .send(vote(id, "alpha", json!({"vote": reported})))
         .await;
     connection
         .send(decision(id, "approved", true, listed))
@@ -82,7 +82,7 @@ async fn an_event_that_tells_no_decision_ends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_35_a_decision_that_lists_other_votes_than_were_told_is_warned_of() {
+async fn h_35_decision_with_other_votes_is_logged() {
     for (listed, wrong) in [
         (
             json!({"alpha": "approve", "beta": "approve"}),
@@ -103,14 +103,14 @@ async fn h_35_a_decision_that_lists_other_votes_than_were_told_is_warned_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_35_votes_that_were_told_or_not_told_before_are_no_contradiction() {
+async fn h_35_missing_votes_are_not_a_contradiction() {
     let listed = json!({"alpha": "approve", "beta": "approve", "charlie": "reject"});
     let (rig, done) = said_of_votes("approve", listed).await;
     assert_eq!(warning(&done), None);
     assert_eq!(rig.warnings(), [""; 0]);
 }
 
-/// A proposal that is followed when the gateway takes leave and wants nobody back.
+/// A followed proposal whose gateway disconnects with the reason `manual`.
 async fn dismissed(rig: &mut Rig) -> (Value, Task) {
     let (mut connection, asked, working) = proposed(rig, text("X")).await;
     let mut stream = rig
@@ -144,7 +144,7 @@ async fn h_47_manual_ends_a_call_that_follows_a_proposal_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_the_call_after_manual_connects_and_hears_the_decision() {
+async fn h_47_the_call_after_manual_connects_and_receives_the_decision() {
     let mut rig = rig(settings());
     let (asked, working) = dismissed(&mut rig).await;
     let peer = rig.peer("triad");
@@ -172,10 +172,10 @@ async fn h_47_after_manual_and_the_deadline_nothing_is_connected_for_a_proposal(
     let mut rig = rig(settings());
     let (_, working) = dismissed(&mut rig).await;
     tokio::time::sleep(Duration::from_secs(303)).await;
-    let told = rig
+    let reported = rig
         .peer("triad")
         .get_task(working.id().unwrap(), None)
         .await;
-    assert_eq!(told.unwrap().state(), TaskState::Failed);
+    assert_eq!(reported.unwrap().state(), TaskState::Failed);
     assert_eq!(rig.net.requests().len(), 1);
 }

@@ -22,7 +22,7 @@ async fn one_connection_is_shared_by_all_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_attempt_is_told_to_all_who_waited_and_made_once() {
+async fn a_failed_attempt_is_reported_to_all_who_waited_and_made_once() {
     let rig = rig(settings());
     rig.net.refuse([DialAnswer::Fails(NetFault::Unreachable)]);
     let (one, two) = tokio::join!(rig.gateway.members(), rig.gateway.members());
@@ -42,7 +42,7 @@ async fn a_failed_attempt_is_told_to_all_who_waited_and_made_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_states_of_the_connection_are_told() {
+async fn the_states_of_the_connection_are_reported() {
     let mut rig = rig(settings());
     let state = |rig: &Rig| rig.gateway.connection().state.code();
     assert_eq!(state(&rig), 3);
@@ -227,7 +227,7 @@ async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_told_while_the_gateway_is_away_where_it_is_known() {
+async fn a_status_is_reported_while_the_gateway_is_away_where_it_is_known() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", task_of(text("hello")));

@@ -19,7 +19,7 @@ async fn fails(rig: &Rig) -> PeerError {
     error
 }
 
-/// What comes of a greeting that the gateway answers with `answers` after it has heard as many words.
+/// Connects to a gateway that sends each of `answers` after a frame of the client. Returns the outcome.
 async fn greeting(settings: Settings, answers: Vec<Value>) -> PeerError {
     let mut rig = rig(settings);
     let mut arrivals = rig.arrivals();
@@ -82,7 +82,7 @@ async fn h_08_without_an_acknowledgement_the_connection_times_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_09_our_version_is_told_and_another_major_one_is_refused() {
+async fn h_09_other_major_version_is_refused() {
     for version in [
         json!("2.0.0"),
         json!("0.9"),
@@ -178,7 +178,7 @@ async fn h_11_every_word_for_a_good_credential_is_understood() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_11_a_credential_that_is_refused_is_told_by_its_error() {
+async fn h_11_refused_credential_is_reported_by_its_error() {
     for (content, code) in [
         (
             json!({"status": "failed", "error": "AUTH_FAILED", "code": 5002}),
@@ -199,7 +199,7 @@ async fn h_11_a_credential_that_is_refused_is_told_by_its_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_10_a_gateway_that_wants_a_credential_is_told_as_such() {
+async fn h_10_missing_credential_is_reported() {
     let wants = json!({"type": "error", "content": {"error": "AUTH_REQUIRED", "message": "say who you are", "code": 5001}});
     let error = greeting(settings(), vec![wants]).await;
     assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
@@ -229,7 +229,7 @@ async fn h_13_we_name_no_agents_as_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_while_greeting_is_told_as_what_it_means() {
+async fn close_in_handshake_is_reported_by_its_code() {
     for (settings, code, wanted) in [
         (with_token(), 1008, ErrorCode::AuthFailed),
         (super::settings(), 1008, ErrorCode::AuthRequired),

@@ -119,7 +119,7 @@ async fn h_32_status_messages_change_what_is_known() {
     connection.send(json!({"type": "subscribe", "content": {"channel": "agent:status", "status": "subscribed"}})).await;
     connection.send(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy"}})).await;
     connection.send(json!({"type": "status", "from": "mallory", "content": {"agent": "alpha", "status": "error"}})).await;
-    // The list does not come, so what is known is told.
+    // The list does not arrive, so the client reports the agents that it knows.
     let (members, _) = tokio::join!(rig.gateway.members(), connection.recv());
     let members = members.unwrap();
     assert_eq!(
@@ -173,10 +173,10 @@ async fn what_a_list_holds_that_is_no_agent_is_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_is_not_there_is_told_with_those_who_are() {
+async fn unknown_agent_is_reported_with_the_known_ones() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let reach = reach("nobody");
+    let reach = reach("unknown");
     let server = async {
         let asked = connection.recv().await;
         connection.send(list(&asked, agents())).await;
@@ -220,7 +220,7 @@ async fn a_message_waits_a_second_for_a_list_that_does_not_come_and_the_next_one
     );
     let began = tokio::time::Instant::now();
     rig.gateway.discover(&reach("beta"), None).await.unwrap();
-    let unknown = rig.gateway.discover(&reach("nobody"), None).await;
+    let unknown = rig.gateway.discover(&reach("unknown"), None).await;
     assert_eq!(
         unknown.unwrap_err().kind,
         PeerErrorKind::Gateway(ErrorCode::AgentNotFound)
@@ -229,7 +229,7 @@ async fn a_message_waits_a_second_for_a_list_that_does_not_come_and_the_next_one
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_names_nobody_is_trusted_to_know_the_name() {
+async fn name_is_accepted_without_a_list_of_agents() {
     let mut rig = rig(Settings {
         timeout: Duration::from_secs(2),
         ..settings()
@@ -257,7 +257,7 @@ async fn a_gateway_that_names_nobody_is_trusted_to_know_the_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_names_nothing_is_not_that_of_a_list_nobody_waits_for_any_more() {
+async fn error_without_ids_is_not_for_an_abandoned_list() {
     let mut rig = rig(settings());
     let alpha = reach("alpha");
     let (found, mut connection) = tokio::join!(

@@ -17,7 +17,7 @@ async fn an_answer_within_the_patience_is_a_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_28_a_late_answer_is_kept_for_whoever_asks_and_given_to_no_other() {
+async fn h_28_late_reply_is_kept_for_its_task() {
     let mut rig = rig(settings());
     let resend = rig.send("alpha", text("slow"));
     let mut connection = rig.greeted().await;
@@ -174,7 +174,7 @@ async fn a_stream_tells_the_task_its_steps_the_answer_and_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_listener_hears_the_same_task() {
+async fn a_second_listener_receives_the_same_task() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", task_of(text("hello")));

@@ -24,7 +24,7 @@ pub(super) fn decision(id: &Value, result: &str, consensus: bool, votes: Value) 
         "content": {"proposalId": id, "result": result, "votes": votes, "consensus": consensus}})
 }
 
-/// A proposal that was sent: the gateway's end, what it heard, and the task.
+/// A proposal that was sent: the gateway, the frame it received, and the task.
 pub(super) async fn proposed(rig: &mut Rig, outgoing: SendRequest) -> (Connection, Value, Task) {
     let mut connection = rig.connected().await;
     let resend = rig.send("triad", task_of(outgoing));
@@ -148,7 +148,7 @@ async fn h_37_a_decision_is_found_by_its_proposal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_38_a_triad_that_is_not_there_is_told_at_once() {
+async fn h_38_a_triad_that_is_not_there_is_reported_at_once() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("triad", task_of(text("X")));
@@ -188,7 +188,7 @@ async fn h_40_an_early_decision_lists_who_was_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_43_votes_are_told_as_they_come_with_reasoning_and_confidence() {
+async fn h_43_votes_are_reported_as_they_come_with_reasoning_and_confidence() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let peer = rig.peer("triad");
@@ -224,7 +224,7 @@ async fn h_43_votes_are_told_as_they_come_with_reasoning_and_confidence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_42_votes_of_others_than_members_and_of_other_words_are_not_told() {
+async fn h_42_votes_of_others_than_members_and_of_other_words_are_not_reported() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     connection
@@ -333,7 +333,7 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
     let id = working.id().unwrap().to_owned();
     let again = tokio::spawn(async move { peer.resubscribe(&id).await });
     let mut connection = rig.greeted().await;
-    // What is decided meanwhile is told to who subscribes to it.
+    // Subscribers receive the decision made meanwhile.
     assert_eq!(
         connection.recv().await["content"]["channel"],
         "triad:decision"
@@ -360,13 +360,13 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
 async fn h_46_a_decision_may_come_as_an_event() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
-    let told = decision(
+    let reported = decision(
         &asked["id"],
         "approved",
         true,
         json!({"alpha": "approve", "beta": "approve"}),
     );
-    let mut content = told["content"].clone();
+    let mut content = reported["content"].clone();
     content["event"] = json!("decision");
     connection
         .send(json!({"type": "event", "from": "gateway", "content": content}))

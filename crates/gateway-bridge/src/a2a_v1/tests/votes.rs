@@ -1,9 +1,9 @@
-//! Votes that are cast before anybody can listen to them.
+//! Votes that arrive before a stream is open.
 
 use super::triad::{decision, vote};
 use super::*;
 
-/// Everybody votes at once, and it is decided.
+/// All members vote at once, and the gateway decides.
 async fn decides(connection: &mut Connection, id: &Value) {
     let votes = [
         ("alpha", "approve"),
@@ -19,10 +19,10 @@ async fn decides(connection: &mut Connection, id: &Value) {
 }
 
 /// Everything that a stream tells, in a word each, until it ends in good order.
-async fn told(stream: &mut Box<dyn EventStream>) -> Vec<String> {
-    let mut told = Vec::new();
+async fn reported(stream: &mut Box<dyn EventStream>) -> Vec<String> {
+    let mut reported = Vec::new();
     loop {
-        told.push(match stream.next().await {
+        reported.push(match stream.next().await {
             Some(Ok((Event::Task(task), _))) => format!("task {}", task.state().as_str()),
             Some(Ok((Event::Status(update), _))) => {
                 let text = update.status_text().unwrap_or_default();
@@ -30,7 +30,7 @@ async fn told(stream: &mut Box<dyn EventStream>) -> Vec<String> {
             }
             Some(Ok((Event::Artifact(_), _))) => "artifact".to_owned(),
             Some(Ok((other, _))) => panic!("{other:?}"),
-            None => return told,
+            None => return reported,
             Some(Err(error)) => panic!("{error}"),
         });
     }
@@ -46,7 +46,7 @@ const ALL: [&str; 6] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn h_43_votes_that_are_cast_at_once_are_told_before_the_decision() {
+async fn h_43_immediate_votes_are_reported_before_the_decision() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let peer = rig.peer("triad");
@@ -54,11 +54,11 @@ async fn h_43_votes_that_are_cast_at_once_are_told_before_the_decision() {
     let asked = connection.recv().await;
     decides(&mut connection, &asked["id"]).await;
     let mut stream = streaming.await.unwrap().unwrap();
-    assert_eq!(told(&mut stream).await, ALL);
+    assert_eq!(reported(&mut stream).await, ALL);
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_43_votes_that_are_cast_before_a_task_is_followed_are_told_when_it_is() {
+async fn h_43_early_votes_are_reported_once_the_task_is_followed() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let followed = SendRequest {
@@ -75,7 +75,7 @@ async fn h_43_votes_that_are_cast_before_a_task_is_followed_are_told_when_it_is(
         .resubscribe(begun.id().unwrap())
         .await
         .unwrap();
-    assert_eq!(told(&mut stream).await, ALL);
+    assert_eq!(reported(&mut stream).await, ALL);
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,7 +89,7 @@ async fn who_only_wants_the_task_has_it_decided_where_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn votes_that_were_told_are_not_told_to_who_comes_later() {
+async fn reported_votes_are_not_repeated_to_a_later_stream() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let peer = rig.peer("triad");
@@ -97,7 +97,7 @@ async fn votes_that_were_told_are_not_told_to_who_comes_later() {
     let asked = connection.recv().await;
     let id = asked["id"].as_str().unwrap().to_owned();
     decides(&mut connection, &asked["id"]).await;
-    told(&mut streaming.await.unwrap().unwrap()).await;
+    reported(&mut streaming.await.unwrap().unwrap()).await;
     let mut again = rig.peer("triad").resubscribe(&id).await.unwrap();
-    assert_eq!(told(&mut again).await, ["task completed"]);
+    assert_eq!(reported(&mut again).await, ["task completed"]);
 }

@@ -5,7 +5,7 @@ use super::*;
 fn the_last_response_has_the_answer_and_what_it_cost() {
     let response = json!({"runId": "r", "status": "ok", "summary": "completed", "result": {
         "payloads": [{"text": "Done.", "mediaUrl": null}],
-        "meta": {"durationMs": 1293, "agentMeta": {"sessionFile": "/home/somebody/s.jsonl", "provider": "p", "model": "m", "usage": {"total": 30}}}
+        "meta": {"durationMs": 1293, "agentMeta": {"sessionFile": "/home/user/s.jsonl", "provider": "p", "model": "m", "usage": {"total": 30}}}
     }});
     let task = of_response(&response).task("r", "c").unwrap();
     assert_eq!(task.state().as_str(), "completed");

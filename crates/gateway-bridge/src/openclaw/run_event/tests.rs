@@ -29,7 +29,7 @@ fn pieces_follow_one_another() {
 }
 
 #[test]
-fn who_comes_late_hears_the_whole_text_first() {
+fn late_stream_gets_the_whole_text_first() {
     let late = json!({"text": "word0 word1", "delta": " word1", "itemId": "a:1"});
     assert_eq!(
         hear(&mut RunEventDecoder::default(), "assistant", late),
@@ -74,7 +74,7 @@ fn text_that_is_replaced_is_whole() {
 }
 
 #[test]
-fn a_tool_is_told_of_at_its_beginning_and_its_end() {
+fn a_tool_is_reported_at_its_beginning_and_its_end() {
     let mut decoder = RunEventDecoder::default();
     let item = |phase: &str, status: &str, error: Value| json!({"itemId": "tool:c", "toolCallId": "c", "name": "read", "kind": "tool", "phase": phase, "status": status, "error": error});
     let tool = |said| match said {
@@ -108,7 +108,7 @@ fn what_a_tool_says_on_its_way_is_cut_to_a_few_lines() {
     let long = "é".repeat(MAX_TOOL_TEXT_BYTES);
     let update = json!({"phase": "update", "name": "exec", "toolCallId": "c", "partialResult": {"content": [{"type": "text", "text": long}]}});
     let Some(RunEvent::Tool(tool)) = hear(&mut RunEventDecoder::default(), "tool", update) else {
-        unreachable!("an update is told")
+        unreachable!("expected an update")
     };
     let text = tool.text.unwrap();
     assert!(
@@ -118,7 +118,7 @@ fn what_a_tool_says_on_its_way_is_cut_to_a_few_lines() {
 }
 
 #[test]
-fn a_remark_is_told_when_it_is_complete() {
+fn a_remark_is_reported_when_it_is_complete() {
     let mut decoder = RunEventDecoder::default();
     let remark =
         |phase: &str| json!({"kind": "preamble", "phase": phase, "progressText": "Let me look."});
@@ -130,7 +130,7 @@ fn a_remark_is_told_when_it_is_complete() {
 }
 
 #[test]
-fn what_nobody_waits_for_says_nothing() {
+fn unexpected_run_reports_nothing() {
     for (stream, data) in [
         ("thinking", json!({"text": "hm"})),
         ("usage", json!({"outputTokens": 5})),

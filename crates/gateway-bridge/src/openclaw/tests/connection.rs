@@ -14,7 +14,7 @@ async fn ticks_keep_the_connection_and_two_missed_end_it() {
     }
     assert!(link.is_open());
     let (about, silent) = (about(), Instant::now());
-    // Nobody reads at the gateway's end, so its pongs do not come either.
+    // The gateway does not read, so it sends no pongs.
     let error = link.get_task(&about, "run-9").await.unwrap_err();
     assert_eq!(number(&error), ErrorCode::ConnectionTimeout.number());
     while link.is_open() {
@@ -60,7 +60,7 @@ async fn taking_leave_takes_no_longer_than_a_second() {
 }
 
 #[tokio::test]
-async fn the_connection_ends_when_nobody_holds_it() {
+async fn the_connection_ends_when_no_client_holds_it() {
     let (link, mut gateway) = connected().await;
     drop(link);
     assert_eq!(gateway.0.recv_close().await, Some(1000));
@@ -87,6 +87,6 @@ async fn a_connection_that_has_died_in_silence_is_closed_and_not_only_given_up()
     let (link, mut gateway) = connected().await;
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert!(!link.is_open());
-    // The link still stands for whoever holds it, and holds no socket any more.
+    // The connection object still exists, without a socket.
     assert_eq!(gateway.0.recv_text().await, None);
 }

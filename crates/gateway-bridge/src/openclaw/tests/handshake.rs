@@ -23,7 +23,7 @@ async fn the_greeting_names_a_backend_and_asks_for_no_more_than_it_needs() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_told_as_such_and_never_shown() {
+async fn a_wrong_token_is_reported_as_such_and_never_shown() {
     let (link, _gateway) = greeted(async |gateway, id, _| {
         gateway.0.send(json!({"type": "res", "id": id, "ok": false, "error": {"code": "INVALID_REQUEST",
             "message": "unauthorized: gateway token mismatch", "details": {"code": "AUTH_TOKEN_MISMATCH"}}})).await;
@@ -39,7 +39,7 @@ async fn a_wrong_token_is_told_as_such_and_never_shown() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_closes_instead_of_greeting_is_told_with_its_code() {
+async fn a_gateway_that_closes_instead_of_greeting_is_reported_with_its_code() {
     for (code, word) in [
         (1008, "does not allow"),
         (1000, "closed the connection"),
@@ -75,7 +75,7 @@ async fn a_gateway_that_never_answers_the_greeting_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_repeats_the_token_or_goes_on_for_ever_is_cut_to_what_may_be_told() {
+async fn a_refusal_that_repeats_the_token_or_goes_on_for_ever_is_cut_to_what_may_be_reported() {
     let (link, _gateway) = greeted(async |gateway, id, _| {
         let said = format!("a-token-of-the-gateway {}", "x".repeat(5_000));
         gateway.refuse(id, "INVALID_REQUEST", &said).await;

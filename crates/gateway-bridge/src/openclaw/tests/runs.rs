@@ -32,7 +32,7 @@ async fn a_message_is_a_run_in_the_session_of_its_context() {
 }
 
 #[tokio::test]
-async fn without_a_context_a_fresh_one_is_made_and_told() {
+async fn without_a_context_a_fresh_one_is_made_and_reported() {
     let (link, mut gateway) = connected().await;
     let about = CallContext {
         agent: "alpha".into(),
@@ -126,7 +126,7 @@ async fn a_stream_tells_of_text_and_tools_and_ends_with_the_run() {
         .await;
     gateway
         .agent(
-            "somebody-elses",
+            "foreign",
             "assistant",
             json!({"text": "no", "delta": "no", "itemId": "1"}),
         )
@@ -158,14 +158,14 @@ async fn a_stream_tells_of_text_and_tools_and_ends_with_the_run() {
             json!({"status": "ok", "result": {"payloads": [{"text": "It is"}]}}),
         )
         .await;
-    let (told, end) = told(&mut *stream).await;
+    let (reported, end) = reported(&mut *stream).await;
     assert!(end.is_ok());
-    let states: Vec<_> = told
+    let states: Vec<_> = reported
         .iter()
         .filter_map(|event| event.pointer("/status/state"))
         .collect();
     assert_eq!(states, ["submitted", "working", "working", "completed"]);
-    let text: String = told
+    let text: String = reported
         .iter()
         .filter_map(|event| event.pointer("/artifact/parts/0/text")?.as_str())
         .collect();
@@ -178,7 +178,7 @@ async fn h_48_a_run_that_is_cut_is_not_sent_again_and_may_be_asked_about() {
     let (about, outgoing) = (about(), saying("hello"));
     let (stream, _) = tokio::join!(link.stream(&about, &outgoing), gateway.accept());
     drop(gateway);
-    let (_, end) = told(&mut *stream.unwrap()).await;
+    let (_, end) = reported(&mut *stream.unwrap()).await;
     let Err(error) = end else { panic!("{end:?}") };
     assert_eq!(
         (number(&error), error.delivered),

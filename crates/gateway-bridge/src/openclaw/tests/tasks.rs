@@ -1,4 +1,4 @@
-//! What becomes of runs, also of those of somebody else.
+//! Outcomes of runs, also of other clients.
 
 use super::*;
 
@@ -16,7 +16,7 @@ async fn tell_twice_that_it_is_over(gateway: &mut Gateway) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_told_by_waiting_no_time() {
+async fn a_run_that_is_over_is_reported_by_waiting_no_time() {
     let (link, mut gateway) = connected().await;
     let about = about();
     let answers = async {
@@ -92,7 +92,7 @@ async fn a_run_that_the_gateway_does_not_know_is_forgotten() {
 }
 
 #[tokio::test]
-async fn who_watches_a_run_of_somebody_else_hears_its_text_and_its_end() {
+async fn watcher_of_foreign_run_gets_its_text_and_end() {
     let (link, mut gateway) = connected().await;
     let about = about();
     let known = async {
@@ -124,14 +124,14 @@ async fn who_watches_a_run_of_somebody_else_hears_its_text_and_its_end() {
             )
             .await;
     };
-    let ((told, end), ()) = tokio::join!(told(&mut *stream), ends);
+    let ((reported, end), ()) = tokio::join!(reported(&mut *stream), ends);
     assert!(end.is_ok());
-    let texts: Vec<_> = told
+    let texts: Vec<_> = reported
         .iter()
         .filter_map(|event| event.pointer("/artifact/parts/0/text"))
         .collect();
     assert_eq!(texts, ["one two"]);
-    assert_eq!(told.last().unwrap()["status"]["state"], "completed");
+    assert_eq!(reported.last().unwrap()["status"]["state"], "completed");
 }
 
 #[tokio::test]

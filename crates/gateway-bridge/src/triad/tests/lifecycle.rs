@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn who_listens_late_hears_where_the_vote_stands_and_the_rest() {
+async fn late_stream_gets_current_votes_and_the_rest() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
     agents.gate.forget_permits(98);
     let mut first = triad
@@ -35,7 +35,7 @@ async fn who_listens_late_hears_where_the_vote_stands_and_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vote_that_is_canceled_stops_everybody_who_is_asked() {
+async fn canceled_vote_cancels_all_requests() {
     let (triad, agents) = triad(
         Quorum::All,
         [vec![APPROVE], vec![Does::Sleeps], vec![Does::Sleeps]],
@@ -58,7 +58,7 @@ async fn a_vote_that_is_canceled_stops_everybody_who_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_knows_of_is_forgotten() {
+async fn unreferenced_proposal_is_dropped() {
     let (triad, _) = triad(Quorum::All, [vec![], vec![], vec![]]);
     assert_eq!(
         triad.get_task("x").unwrap_err().kind,
@@ -114,7 +114,7 @@ async fn no_gateway_is_no_decision() {
         Box::pin(async {
             Err(PeerError::new(
                 PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
-                "nobody there",
+                "unknown agent",
             )
             .undelivered())
         })

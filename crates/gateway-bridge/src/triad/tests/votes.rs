@@ -101,18 +101,18 @@ async fn members_that_are_not_there_or_fail_are_missing_and_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_43_votes_are_told_as_they_come_with_reasons_and_confidence() {
+async fn h_43_votes_are_reported_as_they_come_with_reasons_and_confidence() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
     let mut stream = triad
         .stream(&CallContext::default(), &proposing("x"))
         .await
         .unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(Ok((event, _))) = stream.next().await {
-        told.push(event.into_json());
+        reported.push(event.into_json());
     }
-    assert_eq!(told[0]["kind"], "task");
-    let votes: Vec<_> = told
+    assert_eq!(reported[0]["kind"], "task");
+    let votes: Vec<_> = reported
         .iter()
         .filter_map(|event| event.pointer("/status/message/parts/1/data"))
         .collect();
@@ -121,12 +121,12 @@ async fn h_43_votes_are_told_as_they_come_with_reasons_and_confidence() {
     assert!(votes.contains(
         &&json!({"proposalId": "proposal-1", "from": "beta", "vote": "reject", "reasoning": "Bad."})
     ));
-    assert_eq!(told.last().unwrap()["final"], true);
+    assert_eq!(reported.last().unwrap()["final"], true);
     drop(agents);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_member_is_asked_in_a_session_of_its_own_and_told_how_deep_it_is() {
+async fn each_member_gets_own_session_and_depth() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
     let mut outgoing = proposing("x");
     let row = json!({"hop": 2, "chain": "c"});

@@ -15,7 +15,7 @@ fn operations() -> [Operation<'static>; 8] {
     ]
 }
 
-/// Which operations `roles` allow to somebody who has them, by their place in [`operations`].
+/// Returns the indices in [`operations`] of those that `roles` allow.
 fn allowed(roles: Value, speaks_as: Option<&str>, agents: Value) -> Vec<usize> {
     let names: Vec<_> = roles.as_object().unwrap().keys().cloned().collect();
     let keyring = load(&json!({"roles": roles, "agents": agents}));
@@ -75,10 +75,14 @@ fn an_agent_is_held_to_its_own_permissions_as_well() {
         allowed(json!({"r": all}), Some("gamma"), agents.clone()),
         [0, 1, 2, 6]
     );
-    // So it is where nobody is asked who they are.
+    // The same holds without authentication.
     let keyring = load(&json!({"agents": agents}));
-    let nobody = keyring.anonymous().unwrap();
-    let may = |operation| keyring.authorize(&nobody, Some("beta"), operation).is_ok();
+    let anonymous = keyring.anonymous().unwrap();
+    let may = |operation| {
+        keyring
+            .authorize(&anonymous, Some("beta"), operation)
+            .is_ok()
+    };
     assert!(
         may(Operation::Vote) && !may(Operation::Send("alpha")) && may(Operation::Workspace("beta"))
     );
@@ -110,7 +114,7 @@ fn who_is_an_agent_by_credential_is_that_agent_alone() {
 }
 
 #[test]
-fn a_role_that_nobody_wrote_down_allows_nothing() {
+fn unknown_role_allows_nothing() {
     let keyring = load(&json!({"roles": {"r": {"propose": true}}}));
     let who = Identity {
         name: "x".into(),

@@ -57,7 +57,7 @@ fn expected(before: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn an_unfinished_line_is_cut_off_and_told() {
+async fn unfinished_line_is_cut_off_and_logged() {
     let place = Place::new();
     keep(&place.open(), "alpha", "s", "one").await;
     let whole = place.bytes("alpha", "s");
@@ -69,11 +69,11 @@ async fn an_unfinished_line_is_cut_off_and_told() {
     assert_eq!(ids(&sessions, "alpha", "s"), ["one"]);
     keep(&sessions, "alpha", "s", "two").await;
     assert_eq!(place.bytes("alpha", "s"), expected(&whole));
-    let told = place.told();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let logged = place.logged();
+    assert_eq!(logged.len(), 1, "{logged:?}");
     assert!(
-        told[0].starts_with("warn: ") && told[0].contains("16 bytes"),
-        "{told:?}"
+        logged[0].starts_with("warn: ") && logged[0].contains("16 bytes"),
+        "{logged:?}"
     );
 }
 
@@ -134,6 +134,6 @@ proptest! {
         prop_assert!((kept..=kept + 1).contains(&found.len()));
         let all: Vec<_> = said.iter().map(|said| json!(said)).collect();
         prop_assert!(all.starts_with(&found));
-        prop_assert!(!place.told().iter().any(|line| line.starts_with("error")));
+        prop_assert!(!place.logged().iter().any(|line| line.starts_with("error")));
     }
 }

@@ -39,8 +39,8 @@ async fn damaged_line_is_4004_and_names_file_and_line() {
         let states: Vec<_> = listed.iter().map(|one| one.state).collect();
         assert_eq!(states, [State::Corrupt, State::Active]);
     }
-    let told = place.told();
-    assert!(told[0].starts_with("error: line 2 of "), "{told:?}");
+    let logged = place.logged();
+    assert!(logged[0].starts_with("error: line 2 of "), "{logged:?}");
     let sessions = place.open();
     let refused = sessions.append("alpha", &entry("a", "x", "")).await;
     assert_eq!(code(refused), ErrorCode::SessionCorrupt);

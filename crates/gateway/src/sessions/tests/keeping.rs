@@ -28,7 +28,7 @@ async fn a_message_becomes_what_was_said() {
         (5, "assistant", "m")
     );
     assert_eq!(*kept.content, json!([1]));
-    // What is not a message's content is kept whole, and nobody can invent a role.
+    // The entry keeps other content whole, and a client cannot invent a role.
     let text = r#"{"type": "broadcast", "content": {"role": "root", "message": "x"}}"#;
     let message = Envelope::parse(text).unwrap();
     let kept = Entry::new(&message, "s", now);
@@ -95,7 +95,7 @@ async fn many_writers_of_many_workspaces_lose_and_mix_nothing() {
 }
 
 #[tokio::test]
-async fn an_entry_is_kept_even_where_nobody_waits() {
+async fn entry_is_stored_without_a_waiting_caller() {
     let place = Place::new();
     let sessions = place.open();
     drop(sessions.append("alpha", &entry("s", "one", "one")));
@@ -259,7 +259,7 @@ async fn more_than_may_wait_is_3003_and_nothing_is_kept_of_it() {
 }
 
 #[tokio::test]
-async fn an_entry_that_cannot_be_written_is_told_and_is_not_there() {
+async fn failed_write_is_reported_and_leaves_no_entry() {
     let place = Place::new();
     let sessions = place.open();
     // A folder where the file should be: nothing can be written to it.
@@ -285,7 +285,7 @@ async fn an_entry_that_cannot_be_written_is_told_and_is_not_there() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_but_the_owner_may_read_sessions() {
+async fn only_the_owner_may_read_sessions() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -304,7 +304,7 @@ async fn nobody_but_the_owner_may_read_sessions() {
     for file in [&place.file("alpha", "t"), &archived] {
         assert_eq!(mode(file), 0o600, "{file:?}");
     }
-    // A file that somebody put there is closed, too.
+    // A file that another program put there is closed, too.
     drop(sessions);
     fs::set_permissions(place.file("alpha", "t"), fs::Permissions::from_mode(0o644)).unwrap();
     keep(&place.open(), "alpha", "t", "two").await;
@@ -312,7 +312,7 @@ async fn nobody_but_the_owner_may_read_sessions() {
 }
 
 #[tokio::test]
-async fn a_second_process_is_told_who_has_the_sessions() {
+async fn second_process_gets_the_id_of_the_first() {
     let place = Place::new();
     let sessions = place.open();
     let refused = place.opened(&place.config()).map(drop).unwrap_err();

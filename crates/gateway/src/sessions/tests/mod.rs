@@ -103,7 +103,7 @@ impl Place {
         self.clock.0.fetch_add(millis, Ordering::Relaxed);
     }
 
-    fn told(&self) -> Vec<String> {
+    fn logged(&self) -> Vec<String> {
         self.log.0.lock().unwrap().clone()
     }
 }

@@ -78,6 +78,9 @@ fn a_name_in_an_error_is_short_and_printable() {
     let refused = place
         .open()
         .list(&format!("\u{1b}[31m{}", "x".repeat(9999)), true, 1);
-    let told = refused.unwrap_err().to_string();
-    assert!(told.len() < 400 && !told.contains('\u{1b}'), "{told}");
+    let message = refused.unwrap_err().to_string();
+    assert!(
+        message.len() < 400 && !message.contains('\u{1b}'),
+        "{message}"
+    );
 }

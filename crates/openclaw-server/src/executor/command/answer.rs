@@ -46,7 +46,7 @@ pub(super) fn read(
     if let Some(message) = found.as_ref().and_then(error) {
         return match is_other_way(message) {
             true => Ok(Reading::OtherWay),
-            false => Err(CommandError::told(message)),
+            false => Err(CommandError::reported(message)),
         };
     }
     let Some(answer) = found else {

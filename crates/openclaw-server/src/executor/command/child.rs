@@ -10,7 +10,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long the group has to end by itself when it is told to.
+/// The time from SIGTERM to SIGKILL of the process group.
 const TERMINATE_GRACE: Duration = Duration::from_secs(2);
 
 /// How often to look whether it has.
@@ -49,7 +49,7 @@ pub(super) struct Finished {
     pub err: Vec<u8>,
 }
 
-/// Runs a process to its end, with `input` to read. When `until` has come or `cancel` says so its group is told to end,
+/// Runs a process with `input` on its standard input. At the deadline `until`, or when `cancel` fires, its group gets SIGTERM,
 /// and is ended two seconds later; when this is dropped, at once.
 ///
 /// # Errors

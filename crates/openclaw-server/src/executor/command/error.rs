@@ -140,7 +140,7 @@ impl CommandError {
     }
 
     /// OpenClaw says what went wrong before a turn.
-    pub(super) fn told(message: &str) -> Self {
+    pub(super) fn reported(message: &str) -> Self {
         let lower = message.to_ascii_lowercase();
         let reason = match () {
             () if lower.contains("thinking level") && lower.contains("not supported") => THINKING,
@@ -162,7 +162,7 @@ impl CommandError {
     pub(super) fn without_answer(finished: &Finished) -> Self {
         let said = String::from_utf8_lossy(&finished.err);
         let said = end(said.trim());
-        let heard = |what: String| match said {
+        let with_stderr = |what: String| match said {
             "" => what,
             said => format!("{what}; its last words were: {said}"),
         };
@@ -170,7 +170,7 @@ impl CommandError {
         if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&finished.status) {
             return Self::new(
                 "killed",
-                heard(format!("the command was ended by signal {signal}")),
+                with_stderr(format!("the command was ended by signal {signal}")),
             );
         }
         if finished.more {
@@ -181,18 +181,18 @@ impl CommandError {
         }
         match finished.status.code() {
             Some(0) if finished.out.iter().all(u8::is_ascii_whitespace) => {
-                Self::new("no_output", heard("the command printed nothing".into()))
+                Self::new("no_output", with_stderr("the command printed nothing".into()))
             }
             Some(0) => Self::new(
                 "invalid_json",
-                heard("the command printed no answer in JSON; is `openclaw_path` the command of OpenClaw?".into()),
+                with_stderr("the command printed no answer in JSON; is `openclaw_path` the command of OpenClaw?".into()),
             ),
             code => {
                 let lower = said.to_ascii_lowercase();
                 let bad = lower.contains("config") && (lower.contains("invalid") || lower.contains("parse"));
                 let reason = if bad { "bad_config" } else { "exit_status" };
                 let code = code.map_or("no status".to_owned(), |code| format!("status {code}"));
-                Self::new(reason, heard(format!("the command ended with {code}")))
+                Self::new(reason, with_stderr(format!("the command ended with {code}")))
             }
         }
     }

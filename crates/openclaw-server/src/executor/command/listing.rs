@@ -15,7 +15,7 @@ pub(super) fn read(finished: &Finished) -> Result<Vec<Agent>, CommandError> {
     };
     let found = found(&printed, is_list).ok_or_else(|| CommandError::without_answer(finished))?;
     if let Some(message) = error(&found) {
-        return Err(CommandError::told(message));
+        return Err(CommandError::reported(message));
     }
     let mut listed: Vec<_> = found
         .as_array()

@@ -98,10 +98,10 @@ fn job(text: &str) -> Job {
 }
 
 async fn outcome_of(executor: &CommandExecutor, job: Job) -> (Outcome, Vec<Report>) {
-    let (reports, mut heard) = mpsc::channel(16);
+    let (reports, mut received) = mpsc::channel(16);
     let outcome = executor.run(job, reports, CancellationToken::new()).await;
     let mut all = Vec::new();
-    while let Some(report) = heard.recv().await {
+    while let Some(report) = received.recv().await {
         all.push(report);
     }
     (outcome, all)
@@ -121,7 +121,7 @@ async fn answer_of(fake: &Fake) -> Vec<Part> {
     }
 }
 
-/// Waits until a file is there; the process that writes it tells nobody else.
+/// Waits until a process has written a file.
 async fn written(path: &Path) -> String {
     loop {
         match fs::read_to_string(path) {

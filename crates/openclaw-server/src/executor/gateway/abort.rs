@@ -1,4 +1,4 @@
-//! Aborting a run at the gateway, on request or because nobody waits for it any more.
+//! Aborts a run at the gateway, on request or because no client waits for it.
 
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ impl RunReporter {
             },
             TaskState::Canceled => Outcome::Failed {
                 reason: "aborted",
-                text: "the run was aborted at the gateway, by somebody else than the client".into(),
+                text: "the run was aborted at the gateway, not by the client".into(),
             },
             TaskState::Submitted | TaskState::Other(_) => return None,
         })
@@ -119,12 +119,12 @@ mod tests {
     use super::*;
 
     async fn reporter(event: Value) -> (Vec<Report>, Option<Outcome>) {
-        let (reports, mut heard) = mpsc::channel(8);
+        let (reports, mut received) = mpsc::channel(8);
         let outcome = RunReporter::new(reports)
             .tell(Event::read(event).unwrap())
             .await;
         let mut all = Vec::new();
-        while let Some(report) = heard.recv().await {
+        while let Some(report) = received.recv().await {
             all.push(report);
         }
         (all, outcome)
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_of_the_agent_is_told_of_in_words() {
+    async fn a_tool_of_the_agent_is_reported_in_words() {
         let event = json!({"kind": "status-update", "taskId": "t", "status": {"state": "working",
             "message": {"kind": "message", "parts": [{"kind": "text", "text": "Tool ls started."}]}}});
         let (reports, outcome) = reporter(event).await;

@@ -25,8 +25,8 @@ fn at(url: &str) -> GatewayExecutor {
     .unwrap()
 }
 
-/// An address that nobody listens at.
-fn nobody() -> String {
+/// An address without a listener.
+fn unused_address() -> String {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("ws://{}", socket.local_addr().unwrap())
 }
@@ -44,13 +44,13 @@ fn job(agent: Option<&str>, text: &str) -> Job {
 }
 
 async fn outcome_of(executor: &GatewayExecutor, job: Job) -> Outcome {
-    let (reports, _heard) = mpsc::channel(16);
+    let (reports, _received) = mpsc::channel(16);
     executor.run(job, reports, CancellationToken::new()).await
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_not_there_is_told_as_such() {
-    let executor = at(&nobody());
+async fn a_gateway_that_is_not_there_is_reported_as_such() {
+    let executor = at(&unused_address());
     let Outcome::Failed { reason, text } = outcome_of(&executor, job(None, "hello")).await else {
         panic!("a run without a gateway")
     };
@@ -66,14 +66,14 @@ async fn a_gateway_that_is_not_there_is_told_as_such() {
 
 #[tokio::test]
 async fn the_triad_is_not_asked() {
-    let refused = outcome_of(&at(&nobody()), job(Some("triad"), "decide")).await;
+    let refused = outcome_of(&at(&unused_address()), job(Some("triad"), "decide")).await;
     assert!(matches!(refused, Outcome::Rejected(_)), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_run_without_an_agents_name_is_not_found_again() {
-    let (reports, _heard) = mpsc::channel(1);
-    let executor = at(&nobody());
+    let (reports, _received) = mpsc::channel(1);
+    let executor = at(&unused_address());
     let again = executor.reattach(
         job(None, ""),
         "run".into(),

@@ -60,7 +60,7 @@ fn job() -> Job {
     }
 }
 
-async fn heard(
+async fn received(
     run: BoxFuture<'static, Outcome>,
     mut said: mpsc::Receiver<Report>,
 ) -> (Vec<Report>, Outcome) {
@@ -72,11 +72,11 @@ async fn heard(
     (all, outcome)
 }
 
-/// What a client is told.
-async fn told(reports: Vec<Report>, outcome: Outcome) -> (Vec<Report>, Outcome) {
+/// Returns the reports and the outcome for the client.
+async fn reported(reports: Vec<Report>, outcome: Outcome) -> (Vec<Report>, Outcome) {
     let (say, said) = mpsc::channel(16);
     let run = redacted(reports, outcome).run(job(), say, CancellationToken::new());
-    heard(run, said).await
+    received(run, said).await
 }
 
 fn artifact(parts: Vec<Part>) -> Artifact {
@@ -148,13 +148,13 @@ async fn every_part_of_an_answer_is_redacted() {
         },
     ];
     for outcome in outcomes {
-        let told = told(reports.clone(), outcome).await;
-        assert_eq!(told.0.len(), 3);
-        assert!(!format!("{told:?}").contains(SECRET), "{told:?}");
+        let reported = reported(reports.clone(), outcome).await;
+        assert_eq!(reported.0.len(), 3);
+        assert!(!format!("{reported:?}").contains(SECRET), "{reported:?}");
         let bytes = format!("{:?}", SECRET.as_bytes());
         assert!(
-            !format!("{told:?}").contains(bytes.trim_matches(['[', ']'])),
-            "{told:?}"
+            !format!("{reported:?}").contains(bytes.trim_matches(['[', ']'])),
+            "{reported:?}"
         );
     }
 }
@@ -167,7 +167,7 @@ async fn secret_cut_between_pieces_is_redacted() {
         text_piece("one. Bye", true, false),
         text_piece("!", true, true),
     ];
-    let (reports, _) = told(reports, done()).await;
+    let (reports, _) = reported(reports, done()).await;
     assert_eq!(
         pieces(&reports),
         [
@@ -182,7 +182,7 @@ async fn secret_cut_between_pieces_is_redacted() {
 async fn secret_that_streams_by_characters_is_redacted() {
     let reports = SECRET.char_indices();
     let reports = reports.map(|(at, c)| text_piece(&c.to_string(), at > 0, false));
-    let (reports, _) = told(reports.collect(), done()).await;
+    let (reports, _) = reported(reports.collect(), done()).await;
     assert_eq!(pieces(&reports), [("[redacted]".into(), false, false)]);
 }
 
@@ -193,7 +193,7 @@ async fn secret_in_two_texts_of_a_message_is_redacted() {
         Part::data(json!(1)),
         Part::text("-one b"),
     ];
-    let (_, outcome) = told(Vec::new(), Outcome::Message(parts)).await;
+    let (_, outcome) = reported(Vec::new(), Outcome::Message(parts)).await;
     let parts = vec![
         Part::text("a [redacted]"),
         Part::data(json!(1)),
@@ -209,7 +209,7 @@ async fn text_before_a_file_comes_before_it() {
         text_piece("see", false, false),
         piece(artifact(vec![file.clone(), Part::text("and")]), true, true),
     ];
-    let (reports, _) = told(reports, done()).await;
+    let (reports, _) = reported(reports, done()).await;
     let parts = vec![Part::text("see"), file, Part::text("and")];
     assert_eq!(reports, [piece(artifact(parts), false, true)]);
 }
@@ -220,7 +220,7 @@ async fn run_that_is_found_again_is_redacted() {
     let (say, said) = mpsc::channel(16);
     let executor = redacted(reports, done());
     let run = executor.reattach(job(), "run".into(), say, CancellationToken::new());
-    let (reports, _) = heard(run.unwrap(), said).await;
+    let (reports, _) = received(run.unwrap(), said).await;
     assert_eq!(pieces(&reports), [("[redacted]".into(), false, true)]);
 }
 

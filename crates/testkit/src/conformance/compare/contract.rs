@@ -25,11 +25,11 @@ pub(crate) fn envelope(answer: &Value) -> Value {
         return answer.clone();
     };
     let mut kept = pick(fields, &["ok", "operation", "action"]);
-    if let Some(told) = fields.get("summary").filter(|value| truthy(value)) {
-        kept.insert("summary".to_owned(), summary(told));
+    if let Some(reported) = fields.get("summary").filter(|value| truthy(value)) {
+        kept.insert("summary".to_owned(), summary(reported));
     }
-    if let Some(told) = fields.get("error").filter(|value| truthy(value)) {
-        kept.insert("error".to_owned(), error(told));
+    if let Some(reported) = fields.get("error").filter(|value| truthy(value)) {
+        kept.insert("error".to_owned(), error(reported));
     }
     // What a list of targets carries in `raw` repeats its summary.
     let listing = fields.get("action").and_then(Value::as_str) == Some("list_targets");
@@ -43,9 +43,9 @@ pub(crate) fn envelope(answer: &Value) -> Value {
 }
 
 /// One update: its event and the continuation; the rest of its summary repeats earlier events.
-pub(crate) fn update(told: &Value) -> Value {
-    let Value::Object(fields) = told else {
-        return told.clone();
+pub(crate) fn update(reported: &Value) -> Value {
+    let Value::Object(fields) = reported else {
+        return reported.clone();
     };
     let mut kept = pick(fields, &["ok", "action", "phase"]);
     if let Some(raw) = fields.get("raw") {
@@ -66,8 +66,8 @@ pub(crate) fn update(told: &Value) -> Value {
 }
 
 /// A tool definition: the names of its fields and what an action or alias may be.
-pub(crate) fn definition(told: &Value) -> Value {
-    let parameters = &told["parameters"];
+pub(crate) fn definition(reported: &Value) -> Value {
+    let parameters = &reported["parameters"];
     let properties = &parameters["properties"];
     let fields: Map<String, Value> = properties
         .as_object()
@@ -77,7 +77,7 @@ pub(crate) fn definition(told: &Value) -> Value {
                 .collect()
         })
         .unwrap_or_default();
-    let mut kept = json!({"name": told["name"], "parameters": {"fields": fields}});
+    let mut kept = json!({"name": reported["name"], "parameters": {"fields": fields}});
     let places = [
         ("type", &parameters["type"]),
         ("required", &parameters["required"]),
@@ -92,12 +92,12 @@ pub(crate) fn definition(told: &Value) -> Value {
     kept
 }
 
-fn error(told: &Value) -> Value {
+fn error(reported: &Value) -> Value {
     let mut kept = Map::new();
-    if let Some(code) = told.get("code") {
+    if let Some(code) = reported.get("code") {
         kept.insert("code".to_owned(), code.clone());
     }
-    if let Some(Value::Object(details)) = told.get("details") {
+    if let Some(Value::Object(details)) = reported.get("details") {
         let mut details: Map<String, Value> = details
             .iter()
             .filter(|(key, _)| !WORDS.contains(&key.as_str()))
@@ -120,9 +120,9 @@ fn error(told: &Value) -> Value {
     Value::Object(kept)
 }
 
-fn summary(told: &Value) -> Value {
-    let Value::Object(fields) = told else {
-        return told.clone();
+fn summary(reported: &Value) -> Value {
+    let Value::Object(fields) = reported else {
+        return reported.clone();
     };
     let mut kept = fields.clone();
     if kept.get("response_kind").and_then(Value::as_str) == Some("task") {
@@ -200,23 +200,23 @@ mod tests {
 
     #[test]
     fn wording_is_left_out_of_errors() {
-        let told = json!({"ok": false, "action": "send", "error": {"code": "X", "message": "m", "details":
+        let reported = json!({"ok": false, "action": "send", "error": {"code": "X", "message": "m", "details":
             {"hint": "h", "rpcCode": -1, "errors": [{}], "latest_event_summary": {"response_kind": "task", "message_text": "t"}}}});
         let kept = json!({"ok": false, "action": "send", "error": {"code": "X", "details":
             {"rpcCode": -1, "errors": "<errors>", "latest_event_summary": {"response_kind": "task"}}}});
-        assert_eq!(envelope(&told), kept);
+        assert_eq!(envelope(&reported), kept);
     }
 
     #[test]
     fn details_of_words_only_are_no_details() {
-        let told = json!({"error": {"code": "X", "details": {"hint": "h"}}});
-        assert_eq!(envelope(&told), json!({"error": {"code": "X"}}));
+        let reported = json!({"error": {"code": "X", "details": {"hint": "h"}}});
+        assert_eq!(envelope(&reported), json!({"error": {"code": "X"}}));
     }
 
     #[test]
     fn raw_is_pruned_and_dropped_where_it_says_nothing_new() {
-        let told = json!({"ok": true, "action": "send", "raw": {"a": null, "b": [], "c": {"d": {}}, "e": [null, 0]}});
-        assert_eq!(envelope(&told)["raw"], json!({"e": [null, 0]}));
+        let reported = json!({"ok": true, "action": "send", "raw": {"a": null, "b": [], "c": {"d": {}}, "e": [null, 0]}});
+        assert_eq!(envelope(&reported)["raw"], json!({"e": [null, 0]}));
         assert!(
             envelope(&json!({"ok": true, "action": "list_targets", "raw": [1]}))
                 .get("raw")
@@ -231,9 +231,9 @@ mod tests {
 
     #[test]
     fn a_finished_task_cannot_be_watched_whatever_was_recorded() {
-        let told = |status: &str| json!({"ok": true, "summary": {"continuation": {"task": {"status": status, "can_watch": true}}}});
+        let reported = |status: &str| json!({"ok": true, "summary": {"continuation": {"task": {"status": status, "can_watch": true}}}});
         let watch = |status| {
-            envelope(&told(status))["summary"]["continuation"]["task"]["can_watch"].clone()
+            envelope(&reported(status))["summary"]["continuation"]["task"]["can_watch"].clone()
         };
         assert_eq!(watch("completed"), json!(false));
         assert_eq!(watch("working"), json!(true));
@@ -241,26 +241,26 @@ mod tests {
 
     #[test]
     fn a_message_keeps_its_text() {
-        let told =
+        let reported =
             json!({"ok": true, "summary": {"response_kind": "message", "message_text": "t"}});
-        assert_eq!(envelope(&told)["summary"]["message_text"], "t");
+        assert_eq!(envelope(&reported)["summary"]["message_text"], "t");
     }
 
     #[test]
     fn an_update_is_its_event_and_the_continuation() {
-        let told = json!({"ok": true, "operation": "o", "action": "send", "phase": "update", "raw": {"kind": "task", "x": null},
+        let reported = json!({"ok": true, "operation": "o", "action": "send", "phase": "update", "raw": {"kind": "task", "x": null},
             "summary": {"message_text": "t", "continuation": {"task": {"task_id": "1"}}}});
         let kept = json!({"ok": true, "action": "send", "phase": "update", "raw": {"kind": "task"},
             "summary": {"continuation": {"task": {"task_id": "1"}}}});
-        assert_eq!(update(&told), kept);
+        assert_eq!(update(&reported), kept);
     }
 
     #[test]
     fn a_definition_is_its_fields_actions_and_aliases() {
-        let told = json!({"name": "n", "description": "d", "parameters": {"type": "object", "required": ["action"], "properties":
+        let reported = json!({"name": "n", "description": "d", "parameters": {"type": "object", "required": ["action"], "properties":
             {"action": {"enum": ["a"], "description": "x"}, "parts": {"type": "array"}}}});
         let kept = json!({"name": "n", "parameters": {"type": "object", "required": ["action"], "actions": ["a"],
             "fields": {"action": true, "parts": true}}});
-        assert_eq!(definition(&told), kept);
+        assert_eq!(definition(&reported), kept);
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn mask(bytes: &mut [u8], offset: usize) {
 
 /// What the other side said, its fragments put together.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum Incoming {
     Text(Vec<u8>),
     Binary(Vec<u8>),
     Ping(Vec<u8>),
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// The next message or control frame; `None` where the other side is gone.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Heard>> {
+    pub(super) async fn next(&mut self) -> io::Result<Option<Incoming>> {
         loop {
             let Some((last, opcode, payload)) = self.frame().await? else {
                 return Ok(None);
@@ -118,8 +118,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             };
             if last {
                 return Ok(Some(match kind {
-                    TEXT => Heard::Text(payload),
-                    _ => Heard::Binary(payload),
+                    TEXT => Incoming::Text(payload),
+                    _ => Incoming::Binary(payload),
                 }));
             }
             self.begun = Some((kind, payload));
@@ -177,17 +177,17 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-fn control(opcode: u8, mut payload: Vec<u8>) -> Heard {
+fn control(opcode: u8, mut payload: Vec<u8>) -> Incoming {
     match opcode {
-        PING => Heard::Ping(payload),
-        PONG => Heard::Pong(payload),
-        _ if payload.len() < 2 => Heard::Close {
+        PING => Incoming::Ping(payload),
+        PONG => Incoming::Pong(payload),
+        _ if payload.len() < 2 => Incoming::Close {
             code: None,
             reason: String::new(),
         },
         _ => {
             let reason = String::from_utf8_lossy(&payload.split_off(2)).into_owned();
-            Heard::Close {
+            Incoming::Close {
                 code: Some(u16::from_be_bytes([payload[0], payload[1]])),
                 reason,
             }
@@ -214,7 +214,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    async fn heard(bytes: &[u8]) -> io::Result<Vec<Heard>> {
+    async fn received(bytes: &[u8]) -> io::Result<Vec<Incoming>> {
         let mut reader = Reader::new(bytes, BytesMut::new());
         let mut all = Vec::new();
         while let Some(one) = reader.next().await? {
@@ -230,14 +230,17 @@ mod tests {
             0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
         ];
         assert_eq!(
-            heard(&masked).await.unwrap(),
-            [Heard::Text(b"Hello".to_vec())]
+            received(&masked).await.unwrap(),
+            [Incoming::Text(b"Hello".to_vec())]
         );
         let parts = [
             0x01, 0x03, 0x48, 0x65, 0x6c, 0x89, 0x01, 0x21, 0x80, 0x02, 0x6c, 0x6f,
         ];
-        let expected = [Heard::Ping(b"!".to_vec()), Heard::Text(b"Hello".to_vec())];
-        assert_eq!(heard(&parts).await.unwrap(), expected);
+        let expected = [
+            Incoming::Ping(b"!".to_vec()),
+            Incoming::Text(b"Hello".to_vec()),
+        ];
+        assert_eq!(received(&parts).await.unwrap(), expected);
     }
 
     #[tokio::test]
@@ -248,8 +251,8 @@ mod tests {
             mask(&mut payload, 0);
             bytes.extend_from_slice(&payload);
             assert_eq!(
-                heard(&bytes).await.unwrap(),
-                [Heard::Binary(vec![7; length])]
+                received(&bytes).await.unwrap(),
+                [Incoming::Binary(vec![7; length])]
             );
         }
     }
@@ -259,18 +262,18 @@ mod tests {
         let payload = closing(Some(1008), "no");
         let mut bytes = Head::whole(CLOSE, false, payload.len()).bytes();
         bytes.extend_from_slice(&payload);
-        let expected = Heard::Close {
+        let expected = Incoming::Close {
             code: Some(1008),
             reason: "no".to_owned(),
         };
-        assert_eq!(heard(&bytes).await.unwrap(), [expected]);
+        assert_eq!(received(&bytes).await.unwrap(), [expected]);
     }
 
     #[tokio::test]
     async fn a_continuation_of_nothing_is_an_error() {
-        assert!(heard(&[0x80, 0]).await.is_err());
+        assert!(received(&[0x80, 0]).await.is_err());
         assert!(
-            heard(&[0x01, 0, 0x81, 0]).await.is_err(),
+            received(&[0x01, 0, 0x81, 0]).await.is_err(),
             "a new message inside of one"
         );
     }

@@ -55,7 +55,7 @@ impl Log {
             entries.push(Received { connection, what });
             entries.len()
         };
-        // Not with the entries held: whoever waits holds the count while looking at them.
+        // After the lock on the entries is released: a waiting thread holds the count while it reads them.
         self.counted.send_replace(count);
     }
 

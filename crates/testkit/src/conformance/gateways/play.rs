@@ -12,7 +12,7 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::frame::{self, Heard, Reader};
+use super::frame::{self, Incoming, Reader};
 use super::line::Line;
 use super::log::What;
 use super::script::{Act, Gate};
@@ -33,17 +33,17 @@ pub(super) async fn connection(
     let mut plays = JoinSet::new();
     begin(&mut plays, &stage, &line, first, upgrade).await;
     loop {
-        let heard = tokio::select! {
+        let received = tokio::select! {
             () = line.ended.cancelled() => break,
             () = line.hung.cancelled() => {
                 line.ended.cancelled().await;
                 break;
             }
             Some(_) = plays.join_next(), if !plays.is_empty() => continue,
-            heard = reader.next() => heard,
+            received = reader.next() => received,
         };
-        let Ok(Some(heard)) = heard else { break };
-        if !hear(&mut plays, &stage, &line, mute, heard).await {
+        let Ok(Some(received)) = received else { break };
+        if !hear(&mut plays, &stage, &line, mute, received).await {
             break;
         }
     }
@@ -57,11 +57,11 @@ async fn hear(
     stage: &Arc<Stage>,
     line: &Arc<Line>,
     mute: bool,
-    heard: Heard,
+    received: Incoming,
 ) -> bool {
     let log = |what| stage.log.add(line.number, what);
-    match heard {
-        Heard::Text(bytes) => {
+    match received {
+        Incoming::Text(bytes) => {
             let json = serde_json::from_slice::<Value>(&bytes);
             let is_json = json.is_ok();
             let frame =
@@ -70,15 +70,15 @@ async fn hear(
             let part = stage.part(line, &frame, is_json);
             begin(plays, stage, line, part, frame).await;
         }
-        Heard::Binary(bytes) => log(What::Binary(bytes.len())),
-        Heard::Pong(_) => log(What::Pong),
-        Heard::Ping(payload) => {
+        Incoming::Binary(bytes) => log(What::Binary(bytes.len())),
+        Incoming::Pong(_) => log(What::Pong),
+        Incoming::Ping(payload) => {
             log(What::Ping);
             if !mute {
                 return line.say(frame::PONG, &payload).await.is_ok();
             }
         }
-        Heard::Close { code, reason } => {
+        Incoming::Close { code, reason } => {
             log(What::Close { code, reason });
             if !line.is_closing() {
                 // A client that does not wait for the answer is gone, and nothing is lost.

@@ -1,4 +1,4 @@
-//! What a gateway is told to do, as read from JSON. Unknown fields are errors, so that a slip in a profile is noticed.
+//! The script of a gateway, as JSON. Unknown fields are errors.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_of_nothing_lets_everybody_in() {
+    fn empty_profile_accepts_all_clients() {
         assert_eq!(Profile::read(&json!({})).unwrap().upgrade.len(), 1);
     }
 }

@@ -34,7 +34,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 }
 
 /// The `count` frames that come first.
-async fn heard(member: &Member, count: usize) -> Vec<Value> {
+async fn received(member: &Member, count: usize) -> Vec<Value> {
     soon(member.log().frame(count, &json!({}))).await;
     member.log().frames()
 }
@@ -63,7 +63,7 @@ async fn a_frame_is_answered_with_values_of_itself() {
     let gateway = gateway(json!({"on": [rule]})).await;
     let client = client(&gateway, &[json!({"type": "ask", "id": 7, "what": "rain"})]).await;
     assert_eq!(
-        heard(&client, 1).await,
+        received(&client, 1).await,
         [json!({"to": 7, "text": "about rain"})]
     );
 }
@@ -75,7 +75,7 @@ async fn frames_without_pauses_are_answered_in_their_order() {
     let asked: Vec<Value> = (0..50).map(|n| json!({"n": n})).collect();
     let client = client(&gateway, &asked).await;
     let expected: Vec<Value> = (0..50).map(Value::from).collect();
-    assert_eq!(heard(&client, 50).await, expected);
+    assert_eq!(received(&client, 50).await, expected);
 }
 
 #[tokio::test]
@@ -84,9 +84,9 @@ async fn a_pause_holds_up_only_its_own_acts() {
     let quick = json!({"when": {"": "quick"}, "do": [{"send": "quick"}]});
     let gateway = gateway(json!({"on": [slow, quick]})).await;
     let client = client(&gateway, &[json!("slow"), json!("quick")]).await;
-    assert_eq!(heard(&client, 1).await, [json!("quick")]);
+    assert_eq!(received(&client, 1).await, [json!("quick")]);
     gateway.release("later");
-    assert_eq!(heard(&client, 2).await, [json!("quick"), json!("slow")]);
+    assert_eq!(received(&client, 2).await, [json!("quick"), json!("slow")]);
 }
 
 #[tokio::test]
@@ -99,11 +99,11 @@ async fn rules_are_used_up_and_bound_to_what_was_kept() {
     ]});
     let gateway = gateway(profile).await;
     let one = client(&gateway, &[json!("a"), json!("a")]).await;
-    assert_eq!(heard(&one, 2).await, [json!("first"), json!(5)]);
+    assert_eq!(received(&one, 2).await, [json!("first"), json!(5)]);
     let two = client(&gateway, &[json!("a")]).await;
-    assert_eq!(heard(&two, 1).await, [json!("second connection")]);
+    assert_eq!(received(&two, 1).await, [json!("second connection")]);
     let three = client(&gateway, &[json!("a")]).await;
-    assert_eq!(heard(&three, 1).await, [json!("unseen")]);
+    assert_eq!(received(&three, 1).await, [json!("unseen")]);
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn what_is_stopped_says_its_last_words() {
     let gateway = gateway(profile).await;
     let client = client(&gateway, &[json!({"run": 1}), json!({"stop": 1})]).await;
     assert_eq!(
-        heard(&client, 2).await,
+        received(&client, 2).await,
         [json!("begun"), json!("stopped 1")]
     );
 }
@@ -133,15 +133,15 @@ async fn a_gate_that_stays_shut_has_its_own_acts() {
 }
 
 #[tokio::test]
-async fn everybody_hears_what_is_for_all() {
+async fn broadcast_reaches_all_members() {
     let gateway = gateway(json!({"on": [{"do": [{"send_all": "{{}}"}]}]})).await;
     let one = client(&gateway, &[]).await;
     let two = client(&gateway, &[]).await;
     let all_in = |all: &[super::Received]| all.len() >= 2;
     soon(gateway.log().until(all_in)).await;
     let _three = client(&gateway, &[json!("hear, hear")]).await;
-    assert_eq!(heard(&one, 1).await, [json!("hear, hear")]);
-    assert_eq!(heard(&two, 1).await, [json!("hear, hear")]);
+    assert_eq!(received(&one, 1).await, [json!("hear, hear")]);
+    assert_eq!(received(&two, 1).await, [json!("hear, hear")]);
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn fragments_of_both_sides_are_put_together() {
     ]);
     let gateway = gateway(json!({"on": [{"do": [{"send": "{{/a}}"}]}]})).await;
     let client = join(&gateway, json!({"upgrade": {"do": parts}})).await;
-    assert_eq!(heard(&client, 1).await, [json!(1)]);
+    assert_eq!(received(&client, 1).await, [json!(1)]);
     let seen: Vec<What> = gateway
         .log()
         .received()
@@ -164,7 +164,7 @@ async fn fragments_of_both_sides_are_put_together() {
 }
 
 #[tokio::test]
-async fn a_close_is_told_and_answered() {
+async fn a_close_is_reported_and_answered() {
     let profile = json!({"on": [{"do": [{"close": {"code": 1008, "reason": "no"}}]}]});
     let gateway = gateway(profile).await;
     let client = client(&gateway, &[json!("x")]).await;
@@ -244,7 +244,7 @@ async fn an_upgrade_goes_through_the_first_door_that_fits() {
     assert!(refused("/").await.contains("HTTP/1.1 404 Not Found"));
     let script = json!({"upgrade": {"protocol": "a2a-v1"}});
     let member = Member::join(&format!("{}/in?a=b", gateway.url()), &script).await;
-    assert_eq!(heard(&member.unwrap(), 1).await, [json!("a=b")]);
+    assert_eq!(received(&member.unwrap(), 1).await, [json!("a=b")]);
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn a_mute_door_answers_no_ping() {
         let profile = json!({"upgrade": {"mute": mute}, "on": [{"do": [{"send": "y"}]}]});
         let gateway = gateway(profile).await;
         let client = join(&gateway, ping.clone()).await;
-        heard(&client, 1).await;
+        received(&client, 1).await;
         let received = client.log().received();
         let count = received.iter().filter(|entry| entry.what == What::Pong);
         assert_eq!(count.count(), pongs);
@@ -263,13 +263,13 @@ async fn a_mute_door_answers_no_ping() {
 }
 
 #[tokio::test]
-async fn a_member_says_and_does_what_it_is_told() {
+async fn a_member_says_and_does_what_it_is_reported() {
     let gateway = gateway(json!({"on": [{"do": [{"send": "{{}}"}]}]})).await;
     let client = client(&gateway, &[]).await;
     client.say(&json!("now")).await.unwrap();
-    assert_eq!(heard(&client, 1).await, [json!("now")]);
+    assert_eq!(received(&client, 1).await, [json!("now")]);
     client.act(&json!({"text": "7"})).await.unwrap();
-    assert_eq!(heard(&client, 2).await, [json!("now"), json!(7)]);
+    assert_eq!(received(&client, 2).await, [json!("now"), json!(7)]);
     let unknown = client.act(&json!({"shout": "7"})).await.unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::InvalidData);
 }
@@ -295,8 +295,8 @@ async fn every_agent_of_the_hostile_gateway_has_its_ways() {
     let rules = hostile["on"].as_array().unwrap();
     let gateway = gateway(hostile.clone()).await;
     let client = client(&gateway, &[json!({"type": "discovery"})]).await;
-    let told = heard(&client, 1).await;
-    let agents = told[0]["content"]["agents"].as_array().unwrap();
+    let reported = received(&client, 1).await;
+    let agents = reported[0]["content"]["agents"].as_array().unwrap();
     let agents = agents
         .iter()
         .filter_map(|agent| Some((agent["name"].as_str()?, agent["workspace"].as_str()?)));

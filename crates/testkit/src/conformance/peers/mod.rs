@@ -45,7 +45,7 @@ pub(crate) use vars::lookup_origin;
 pub struct Peers {
     origins: Arc<BTreeMap<String, String>>,
     logs: BTreeMap<String, Arc<Log>>,
-    /// Ports of unreachable peers: bound, never listened on, so nobody else gets them.
+    /// Ports of unreachable peers: bound without a listener, so that no other process gets them.
     refusing: Vec<TcpSocket>,
     tasks: JoinSet<()>,
 }

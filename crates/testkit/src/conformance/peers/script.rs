@@ -1,4 +1,4 @@
-//! What a peer is told to do, as read from JSON. Unknown fields are errors, so that a slip in a fixture is noticed.
+//! The script of a peer, as JSON. Unknown fields are errors.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,7 @@ impl Script {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Peer {
-    /// The port is taken, nobody listens.
+    /// The port is bound without a listener.
     #[serde(default)]
     pub(super) unreachable: bool,
     /// Connections are accepted and never read.

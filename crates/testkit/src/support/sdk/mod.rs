@@ -183,7 +183,7 @@ fn start(sdk: Sdk, home: &Path) -> Server {
         (name.to_owned(), value.to_owned())
     });
     let said = said.collect();
-    // A server that goes on to say something must find somebody who listens.
+    // Keep reading, so that a server that prints more does not block.
     thread::spawn(move || io::copy(&mut stdout, &mut io::sink()));
     Server {
         said,

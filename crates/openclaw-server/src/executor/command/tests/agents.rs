@@ -9,11 +9,11 @@ const AGENTS: &str =
 async fn the_default_agent_is_listed_first() {
     let fake = Fake::printing(&format!("[config] a warning\n{AGENTS}"));
     let agents = fake.executor().agents().await.unwrap();
-    let told: Vec<_> = agents
+    let reported: Vec<_> = agents
         .iter()
         .map(|agent| (agent.name.as_str(), agent.title.as_deref()))
         .collect();
-    assert_eq!(told, [("main", Some("Mainy")), ("zeta", None)]);
+    assert_eq!(reported, [("main", Some("Mainy")), ("zeta", None)]);
     assert_eq!(fake.seen(), ["agents", "list", "--json"]);
 }
 

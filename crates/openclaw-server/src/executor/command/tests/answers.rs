@@ -14,9 +14,9 @@ async fn both_shapes_of_an_answer_are_read() {
         let [Report::Metadata(all)] = &reports[..] else {
             panic!("{reports:?}")
         };
-        let told = &all["openclaw"];
+        let reported = &all["openclaw"];
         assert_eq!(
-            (&told["usage"]["total"], &told["durationMs"]),
+            (&reported["usage"]["total"], &reported["durationMs"]),
             (&json!(15), &json!(12))
         );
     }
@@ -46,27 +46,27 @@ async fn an_answer_over_many_lines_is_read() {
 async fn media_become_files_with_their_types() {
     let answer = r#"{"payloads":[{"text":"see","mediaUrl":"https://e.com/a.png"},{"mediaUrls":["https://e.com/b.mp3","/home/me/c.pdf"]}],"meta":{}}"#;
     let parts = answer_of(&Fake::printing(answer)).await;
-    let told: Vec<_> = parts
+    let reported: Vec<_> = parts
         .iter()
         .map(|part| (&part.content, part.media_type.as_deref()))
         .collect();
-    assert_eq!(told[0].0, &PartContent::Text("see".into()));
+    assert_eq!(reported[0].0, &PartContent::Text("see".into()));
     assert_eq!(
-        told[1],
+        reported[1],
         (
             &PartContent::Url("https://e.com/a.png".into()),
             Some("image/png")
         )
     );
     assert_eq!(
-        told[2],
+        reported[2],
         (
             &PartContent::Url("https://e.com/b.mp3".into()),
             Some("audio/mpeg")
         )
     );
-    let PartContent::Text(named) = told[3].0 else {
-        panic!("{told:?}")
+    let PartContent::Text(named) = reported[3].0 else {
+        panic!("{reported:?}")
     };
     assert!(
         named.contains("c.pdf") && !named.contains("/home"),

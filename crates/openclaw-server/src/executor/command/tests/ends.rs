@@ -20,12 +20,12 @@ async fn when_time_is_up_the_whole_group_ends() {
 }
 
 #[tokio::test]
-async fn a_cancelled_turn_is_told_to_end_first() {
+async fn canceled_turn_gets_sigterm_first() {
     let fake = Fake::new(&format!(
-        "trap 'echo told > \"$OPENCLAW_STATE_DIR/told\"; exit 143' TERM; {FAMILY}"
+        "trap 'echo stopped > \"$OPENCLAW_STATE_DIR/stopped\"; exit 143' TERM; {FAMILY}"
     ));
     let cancel = CancellationToken::new();
-    let (reports, _heard) = mpsc::channel(1);
+    let (reports, _received) = mpsc::channel(1);
     let run = tokio::spawn(fake.executor().run(job("hello"), reports, cancel.clone()));
     let child = written(&fake.file("child")).await;
     cancel.cancel();
@@ -33,15 +33,15 @@ async fn a_cancelled_turn_is_told_to_end_first() {
         panic!("it went on")
     };
     assert_eq!(reason, "canceled");
-    assert_eq!(written(&fake.file("told")).await, "told");
+    assert_eq!(written(&fake.file("stopped")).await, "stopped");
     gone(&child).await;
 }
 
 #[tokio::test]
-async fn who_does_not_end_when_told_to_is_ended_after_two_seconds() {
+async fn process_that_ignores_sigterm_is_killed() {
     let fake = Fake::new(&format!("trap '' TERM; {FAMILY}"));
     let cancel = CancellationToken::new();
-    let (reports, _heard) = mpsc::channel(1);
+    let (reports, _received) = mpsc::channel(1);
     let run = tokio::spawn(fake.executor().run(job("hello"), reports, cancel.clone()));
     let (parent, child) = (
         written(&fake.file("parent")).await,
@@ -57,9 +57,9 @@ async fn who_does_not_end_when_told_to_is_ended_after_two_seconds() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_dropped_leaves_nobody_behind() {
+async fn dropped_run_leaves_no_process() {
     let fake = Fake::new(FAMILY);
-    let (reports, _heard) = mpsc::channel(1);
+    let (reports, _received) = mpsc::channel(1);
     let run = tokio::spawn(
         fake.executor()
             .run(job("hello"), reports, CancellationToken::new()),

@@ -98,8 +98,8 @@ async fn each_wrong_end_has_its_own_reason() {
             "no model",
         ),
     ] {
-        let (told, text) = failure(&Fake::new(script).executor()).await;
-        assert_eq!(told, reason, "{script}: {text}");
+        let (reported, text) = failure(&Fake::new(script).executor()).await;
+        assert_eq!(reported, reason, "{script}: {text}");
         assert!(text.contains(words), "{script}: {text}");
     }
 }

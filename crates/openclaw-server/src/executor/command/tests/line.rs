@@ -136,7 +136,7 @@ async fn command_sees_no_other_variables_of_the_server() {
 }
 
 #[tokio::test]
-async fn it_runs_where_it_is_told_to_with_the_variables_it_is_given() {
+async fn command_has_configured_directory_and_environment() {
     let fake =
         Fake::new(r#"printf '{"payloads":[{"text":"%s %s"}],"meta":{}}' "$(pwd -P)" "$GIVEN""#);
     let folder = tempfile::tempdir().unwrap();

@@ -60,7 +60,7 @@ async fn a_model_without_thinking_is_asked_without_a_level_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_level_that_was_asked_for_and_is_refused_is_told() {
+async fn a_level_that_was_asked_for_and_is_refused_is_reported() {
     let fake = without_thinking();
     let mut settings = fake.settings();
     settings.thinking = Some(Thinking::High);

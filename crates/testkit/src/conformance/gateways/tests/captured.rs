@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::{Gateways, Member};
 use super::soon;
 
-/// What one client said, and what it heard before it said the next thing.
+/// The frames of a client, each with the frames that it received before the next one.
 fn conversation() -> Vec<(String, Vec<Value>)> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("fixtures/gateway/heretek-js.frames.jsonl");
@@ -20,8 +20,8 @@ fn conversation() -> Vec<(String, Vec<Value>)> {
         match (entry["who"].as_str(), entry["dir"].as_str()) {
             (Some("client"), Some("->")) => said.push((data.to_owned(), Vec::new())),
             (Some("client"), Some("<-")) => {
-                if let Some((_, heard)) = said.last_mut() {
-                    heard.push(serde_json::from_str(data).unwrap());
+                if let Some((_, received)) = said.last_mut() {
+                    received.push(serde_json::from_str(data).unwrap());
                 }
             }
             _ => {}
@@ -65,8 +65,8 @@ async fn every_captured_answer_comes_again() {
     assert!(conversation.len() >= 15, "{}", conversation.len());
     let says = conversation.iter().map(|(said, _)| json!({"text": said}));
     let script = json!({"upgrade": {"protocol": "a2a-v1", "do": says.collect::<Vec<_>>()}});
-    let heard = conversation.iter().flat_map(|(_, heard)| heard);
-    let expected: Vec<Value> = heard.map(fixed).collect();
+    let received = conversation.iter().flat_map(|(_, received)| received);
+    let expected: Vec<Value> = received.map(fixed).collect();
 
     let gateway = Gateways::named("heretek-js").await.unwrap();
     let url = format!("{}/a2a", gateway.url());

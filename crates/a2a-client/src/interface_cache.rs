@@ -1,4 +1,4 @@
-//! What was found out about interfaces by calling them, kept as long as the instance lives.
+//! Facts about interfaces that calls discovered, kept as long as the instance.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -9,46 +9,45 @@ use url::Url;
 
 use a2a::{Transport, Version};
 
-/// So many interfaces are remembered; requests may name any number of them.
-const KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(511);
+/// The maximum number of interfaces.
+const MAX_INTERFACES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(511);
 
-/// What is known of interfaces.
-pub(super) struct Memory(Mutex<LruCache<Key, Arc<Learned>>>);
+/// The discovered facts about interfaces.
+pub(super) struct InterfaceCache(Mutex<LruCache<InterfaceKey, Arc<InterfaceState>>>);
 
-/// What tells interfaces apart. One that a card gives for a peer which a request named teaches nothing about the operator's
-/// own, and an unknown tenant nothing about others.
+/// The key of an interface. Peers of requests and peers of the operator have separate entries, and so has each tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    /// The operator wrote the peer's address.
+pub(super) struct InterfaceKey {
+    /// Whether the operator configured the address of the peer.
     pub(super) configured: bool,
     pub(super) transport: Transport,
     pub(super) url: Url,
     pub(super) tenant: Option<String>,
 }
 
-impl Memory {
+impl InterfaceCache {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(LruCache::new(KEPT)))
+        Self(Mutex::new(LruCache::new(MAX_INTERFACES)))
     }
 
-    /// What is known of one interface. Whoever holds it adds to it.
-    pub(super) fn of(&self, interface: Key) -> Arc<Learned> {
+    /// Returns the shared state of an interface.
+    pub(super) fn get_or_insert(&self, interface: InterfaceKey) -> Arc<InterfaceState> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(all.get_or_insert(interface, Arc::default))
     }
 }
 
-/// What was found out about one interface.
+/// The discovered facts about one interface.
 #[derive(Default)]
-pub(super) struct Learned {
+pub(super) struct InterfaceState {
     version: AtomicU8,
-    /// It takes subscriptions by GET.
+    /// It accepts subscriptions with GET.
     pub(super) subscribes_by_get: Flag,
-    /// It knows no tenant in its paths.
-    pub(super) takes_no_tenant_path: Flag,
+    /// Its paths contain no tenant.
+    pub(super) no_tenant_path: Flag,
 }
 
-/// Something that is so, or is not known to be so.
+/// A fact that is true or unknown.
 #[derive(Default)]
 pub(super) struct Flag(AtomicBool);
 
@@ -62,8 +61,8 @@ impl Flag {
     }
 }
 
-impl Learned {
-    /// The version it has answered in.
+impl InterfaceState {
+    /// Returns the version that a response has confirmed.
     pub(super) fn version(&self) -> Option<Version> {
         match self.version.load(Ordering::Relaxed) {
             1 => Some(Version::V0_3),
@@ -72,7 +71,7 @@ impl Learned {
         }
     }
 
-    /// Remembers the version it answers in, or, with `None`, that this is open again.
+    /// Sets the confirmed version; `None` means unknown.
     pub(super) fn set_version(&self, version: Option<Version>) {
         let value = match version {
             None => 0,
@@ -90,36 +89,40 @@ mod tests {
 
     #[test]
     fn what_is_learned_stays_with_its_interface() {
-        let memory = Memory::new();
-        let key = Key {
+        let memory = InterfaceCache::new();
+        let key = InterfaceKey {
             configured: true,
             transport: Transport::JsonRpc,
             url: Url::parse("http://a.example/rpc").unwrap(),
             tenant: Some("acme".into()),
         };
-        let learned = memory.of(key.clone());
+        let learned = memory.get_or_insert(key.clone());
         assert_eq!(learned.version(), None);
         learned.set_version(Some(Version::V0_3));
         learned.subscribes_by_get.set(true);
-        let again = memory.of(key.clone());
+        let again = memory.get_or_insert(key.clone());
         assert_eq!(again.version(), Some(Version::V0_3));
-        assert!(again.subscribes_by_get.is_set() && !again.takes_no_tenant_path.is_set());
+        assert!(again.subscribes_by_get.is_set() && !again.no_tenant_path.is_set());
         let others = [
-            Key {
+            InterfaceKey {
                 configured: false,
                 ..key.clone()
             },
-            Key {
+            InterfaceKey {
                 transport: Transport::HttpJson,
                 ..key.clone()
             },
-            Key {
+            InterfaceKey {
                 tenant: Some("other".into()),
                 ..key
             },
         ];
         for other in others {
-            assert_eq!(memory.of(other.clone()).version(), None, "{other:?}");
+            assert_eq!(
+                memory.get_or_insert(other.clone()).version(),
+                None,
+                "{other:?}"
+            );
         }
         learned.set_version(None);
         assert_eq!(again.version(), None);

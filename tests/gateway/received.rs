@@ -48,9 +48,9 @@ async fn h_14_discovery_replaces_the_names_of_the_acknowledgement() {
     let listed = at(&gateway.url(), json!({}))
         .call(&json!({"action": "list_targets"}))
         .await;
-    let told = listed.to_string();
+    let reported = listed.to_string();
     assert!(
-        told.contains("gateway:steward") && !told.contains("gateway:gone"),
+        reported.contains("gateway:steward") && !reported.contains("gateway:gone"),
         "{listed}"
     );
 }
@@ -88,7 +88,7 @@ async fn h_23_a_correlation_beside_the_content_or_the_parent_alone_will_do() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_23_with_two_requests_an_error_without_correlation_is_about_neither() {
-    let stray = json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "about nobody knows what"}});
+    let stray = json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "about an unknown message"}});
     let first = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "both"}, {"send": stray}, {"send": answer("first")}]});
     let second = json!({"when": {"/type": "message", "/agent": "beta"}, "do": [{"release": "both"}, {"await": "later"}, {"send": answer("second")}]});
     let gateway = plain(json!([first, second])).await;
@@ -155,17 +155,23 @@ async fn h_28_a_late_answer_is_fetched_with_status() {
     gateway.release("later");
     // The answer to another request comes after the late one.
     assert_eq!(text(&rig.call(&to("beta", "Hello?")).await), "as you wish");
-    let mut told = rig.call(&next("status", &begun)).await;
+    let mut reported = rig.call(&next("status", &begun)).await;
     let until = Instant::now() + Duration::from_secs(10);
-    while told["raw"]["status"]["state"] == "working" && Instant::now() < until {
-        told = rig.call(&next("status", &begun)).await;
+    while reported["raw"]["status"]["state"] == "working" && Instant::now() < until {
+        reported = rig.call(&next("status", &begun)).await;
     }
-    assert_eq!(told["raw"]["status"]["state"], "completed", "{told}");
-    assert!(told.to_string().contains("late, but here"), "{told}");
+    assert_eq!(
+        reported["raw"]["status"]["state"], "completed",
+        "{reported}"
+    );
+    assert!(
+        reported.to_string().contains("late, but here"),
+        "{reported}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_30_a_status_that_nobody_knows_is_unknown_and_active_is_online() {
+async fn h_30_a_status_that_no_client_knows_is_unknown_and_active_is_online() {
     let agents = json!([{"name": "a", "role": "r", "status": "Active"}, {"name": "b", "role": "r", "status": "sleepy"}, {"name": "c", "role": "r"}, {"name": "d", "status": "busy"}]);
     let gateway = plain(json!([{"when": {"/type": "discovery"}, "do": [{"send": {"type": "discovery", "content": {"agents": agents}}}]}])).await;
     let listed = at(&gateway.url(), json!({}))
@@ -189,16 +195,16 @@ async fn h_31_no_path_of_a_workspace_is_shown() {
     let gateway = plain(json!([])).await;
     let rig = at(&gateway.url(), json!({}));
     let listed = rig.call(&json!({"action": "list_targets"})).await;
-    let told = listed.to_string();
+    let reported = listed.to_string();
     assert!(
-        told.contains("gateway:steward") && !told.contains("/home/user"),
+        reported.contains("gateway:steward") && !reported.contains("/home/user"),
         "{listed}"
     );
-    assert!(!told.contains("workspace"), "{listed}");
+    assert!(!reported.contains("workspace"), "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_43_votes_are_told_as_they_come_and_their_confidence_with_them() {
+async fn h_43_votes_are_reported_as_they_come_and_their_confidence_with_them() {
     let mut sure = voted("alpha", "approve");
     sure["content"]["confidence"] = json!(0.9);
     let propose_rule = json!({"when": {"/type": "proposal"}, "do": [
@@ -208,10 +214,10 @@ async fn h_43_votes_are_told_as_they_come_and_their_confidence_with_them() {
         .follow(&propose("Ship it?"))
         .await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    let told = Value::from(updates).to_string();
+    let reported = Value::from(updates).to_string();
     assert!(
-        told.contains("alpha") && told.contains("beta") && told.contains("0.9"),
-        "{told}"
+        reported.contains("alpha") && reported.contains("beta") && reported.contains("0.9"),
+        "{reported}"
     );
 }
 
@@ -244,7 +250,7 @@ async fn h_46_a_decision_that_comes_after_the_bridge_is_back_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_47_the_bridge_takes_leave_and_closes_with_1000() {
+async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
     let gateway = plain(json!([])).await;
     let rig = at(&gateway.url(), json!({}));
     rig.call(&to("alpha", "Hello?")).await;

@@ -9,7 +9,7 @@ use crate::credentials::rig::{Rig, send, stream};
 /// An instance of whose every word a copy is kept.
 pub(crate) struct Watched {
     pub(crate) rig: Rig,
-    told: Vec<String>,
+    reported: Vec<String>,
     updates: Vec<Value>,
 }
 
@@ -18,14 +18,14 @@ impl Watched {
         let text = config.to_string();
         let parsed = Config::parse(&text).unwrap();
         let rig = Rig::new(config);
-        let told = vec![
+        let reported = vec![
             format!("{parsed:?}"),
             plugin::parse_config(&text).unwrap(),
             rig.plugin.definition(),
         ];
         Self {
             rig,
-            told,
+            reported,
             updates: Vec::new(),
         }
     }
@@ -43,7 +43,7 @@ impl Watched {
         let (envelope, updates) = self.rig.follow(request).await;
         self.keep(&envelope);
         let reading = self.read(&envelope);
-        self.told.push(reading);
+        self.reported.push(reading);
         updates.iter().for_each(|update| self.keep(update));
         self.updates.extend(updates);
         envelope
@@ -51,7 +51,7 @@ impl Watched {
 
     /// Keeps an envelope or update of a call that was made another way.
     pub(crate) fn keep(&mut self, said: &Value) {
-        self.told.push(said.to_string());
+        self.reported.push(said.to_string());
     }
 
     /// The events of the updates so far.
@@ -71,11 +71,11 @@ impl Watched {
         self.rig.plugin.render(&envelope.to_string())
     }
 
-    /// Fails where one of `secrets` shows in anything that was told, in any form in which it is sent.
+    /// Fails if a result, update or log line contains one of `secrets` in any form.
     pub(crate) fn holds_no(&self, secrets: &[&str]) {
         let log = self.rig.log.lines();
         let lines = log.iter().map(|(_, line)| line);
-        for text in self.told.iter().chain(lines) {
+        for text in self.reported.iter().chain(lines) {
             for secret in secrets {
                 let escaped = secret.replace('/', "\\/");
                 assert!(

@@ -1,0 +1,68 @@
+//! Errors of HTTP and of the network as errors of the peer.
+
+use http::header::{CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, StatusCode};
+
+use egress::{NetError, NetFault, Sent};
+use peer::{PeerError, PeerErrorKind, excerpt};
+
+use super::secrets::Secrets;
+
+/// Returns the error for a status other than 2xx, with an excerpt of the body.
+pub(super) fn from_status(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    secrets: &Secrets,
+) -> PeerError {
+    if status.is_redirection() {
+        let to = headers
+            .get(LOCATION)
+            .and_then(|v| v.to_str().ok())
+            .map_or("nowhere", |to| {
+                to.split(['?', '#']).next().unwrap_or_default()
+            });
+        let to = secrets.scrub(to);
+        let message = format!(
+            "the peer responded {status} with a redirect to `{}`, which is not followed",
+            excerpt(&to)
+        );
+        return PeerError::new(PeerErrorKind::RedirectRefused, message);
+    }
+    let text = excerpt(&secrets.scrub(String::from_utf8_lossy(body)));
+    let message = if text.is_empty() {
+        format!("the peer responded {status}")
+    } else {
+        format!("the peer responded {status}: {text}")
+    };
+    PeerError::new(PeerErrorKind::HttpStatus, message)
+}
+
+/// Returns the content type of a response, for a message.
+pub(super) fn content_type(headers: &HeaderMap, secrets: &Secrets) -> String {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    excerpt(&kind.map_or("no content type".into(), |kind| secrets.scrub(kind)))
+}
+
+/// Converts an error of the network.
+pub(super) fn from_net(error: NetError) -> PeerError {
+    let kind = match error.fault() {
+        NetFault::Dns => PeerErrorKind::Dns,
+        NetFault::Unreachable => PeerErrorKind::Unreachable,
+        NetFault::Tls => PeerErrorKind::Tls,
+        NetFault::AddressRefused => PeerErrorKind::AddressRefused,
+        NetFault::TokenUnavailable => PeerErrorKind::TokenUnavailable,
+        NetFault::Cut => PeerErrorKind::Cut,
+        NetFault::TooLarge => PeerErrorKind::TooLarge,
+        NetFault::EventTooLarge => PeerErrorKind::EventTooLarge,
+        NetFault::Protocol => PeerErrorKind::InvalidResponse,
+    };
+    let peer_error = PeerError::new(kind, error.to_string());
+    if error.sent() == Sent::No {
+        peer_error.undelivered()
+    } else {
+        peer_error
+    }
+}

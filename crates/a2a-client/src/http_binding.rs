@@ -1,0 +1,262 @@
+//! HTTP requests to one interface: headers, credentials, limits and errors.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::Value;
+use url::Url;
+
+use a2a::{Security, Version};
+use egress::auth::Authorization;
+use egress::credential::Trust;
+use egress::sse::{self, EventReader, Opened, SseLimits};
+use egress::{Access, Net, Request, body};
+use peer::{PeerConfig, PeerError, PeerErrorKind};
+
+use super::challenge;
+use super::decoder::Decoder;
+use super::error::{content_type, from_net, from_status};
+use super::events::Events;
+use super::outgoing::{access_to, authorization, configured_headers, set_version};
+use super::secrets::Secrets;
+use super::{signature, weight};
+
+const JSON: HeaderValue = HeaderValue::from_static(a2a::http::JSON);
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
+
+/// Sends the requests of one call to one interface.
+#[derive(Clone)]
+pub(super) struct HttpBinding {
+    net: Arc<dyn Net>,
+    authorization: Option<Authorization>,
+    headers: HeaderMap,
+    access: Access,
+    trust: Option<Arc<Trust>>,
+    limits: SseLimits,
+    secrets: Arc<Secrets>,
+    /// The security requirements of the peer's card.
+    declared: Arc<Security>,
+    /// The trusted keys, if the card must be signed.
+    signed_by: Option<Arc<PeerConfig>>,
+}
+
+/// Whether the HTTP client may repeat a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Idempotency {
+    /// It may not: each request has an effect.
+    Once,
+    /// It may: a second request has no further effect.
+    Repeatable,
+}
+
+/// A response with status 2xx.
+pub(super) struct PlainResponse {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl HttpBinding {
+    /// Creates a binding to `url`. Sends credentials only if `url` is on an origin that they were configured for.
+    pub(super) fn new(
+        net: Arc<dyn Net>,
+        config: &PeerConfig,
+        url: &Url,
+        parameters: &[(String, String)],
+        limits: SseLimits,
+    ) -> Result<Self, PeerError> {
+        let access = access_to(config, url).map_err(|error| {
+            error.during("the agent card names an address that the policy refuses")
+        })?;
+        let mut headers = configured_headers(config, url);
+        for (name, value) in parameters {
+            let pair = HeaderName::try_from(name.as_str())
+                .ok()
+                .zip(HeaderValue::try_from(value.as_str()).ok());
+            let Some((name, value)) = pair else {
+                let message = format!(
+                    "the service parameter `{}` cannot be an HTTP header",
+                    name.escape_debug()
+                );
+                return Err(PeerError::new(PeerErrorKind::Unaddressable, message).undelivered());
+            };
+            headers.insert(name, value);
+        }
+        Ok(Self {
+            net,
+            authorization: authorization(config, url),
+            headers,
+            access,
+            trust: config.trust_for(url).cloned(),
+            limits,
+            secrets: Arc::new(Secrets::new(config)),
+            declared: Arc::default(),
+            signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
+        })
+    }
+
+    /// Sets the security requirements of the card, for error messages.
+    #[must_use]
+    pub(super) fn with_security(mut self, security: &Security) -> Self {
+        self.declared = Arc::new(security.clone());
+        self
+    }
+
+    /// Sets the version of every request. A request without the header is one of 0.3 (A2A 1.0 §3.6.1).
+    #[must_use]
+    pub(super) fn with_version(mut self, version: Version) -> Self {
+        set_version(&mut self.headers, Some(version));
+        self
+    }
+
+    /// Verifies the signature of a card if it must be signed. Returns the part that the signature covers.
+    pub(super) async fn verify_card(&self, card: Value) -> Result<Value, PeerError> {
+        match &self.signed_by {
+            Some(config) => signature::verify(&*self.net, config, card).await,
+            None => Ok(card),
+        }
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<Bytes>,
+        accept: HeaderValue,
+        idempotency: Idempotency,
+    ) -> Request {
+        let mut headers = self.headers.clone();
+        headers.insert(ACCEPT, accept);
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        Request {
+            repeatable: idempotency == Idempotency::Repeatable,
+            method,
+            url,
+            headers,
+            body,
+            access: self.access,
+            trust: self.trust.clone(),
+            authorization: self.authorization.clone(),
+        }
+    }
+
+    /// Sends a request and reads the response, which must have status 2xx. `idempotency` decides about repetitions.
+    ///
+    /// `parse_error` reads the error in the body of another status.
+    pub(super) async fn call(
+        &self,
+        idempotency: Idempotency,
+        method: Method,
+        url: Url,
+        body: Option<Bytes>,
+        parse_error: ParseError,
+    ) -> Result<PlainResponse, PeerError> {
+        let request = self.request(method, url, body, JSON, idempotency);
+        let mut response = self.net.exchange(request).await.map_err(from_net)?;
+        if !response.status.is_success() {
+            let text = body::read_error(response.body).await;
+            return Err(self.status_error(response.status, &response.headers, &text, parse_error));
+        }
+        let body = body::read_response(&mut response, self.limits.answer_bytes)
+            .await
+            .map_err(from_net)?;
+        Ok(PlainResponse {
+            headers: response.headers,
+            body,
+        })
+    }
+
+    /// Sends a request and opens the stream of the response. A response without a stream must have status 2xx.
+    pub(super) async fn stream(
+        &self,
+        idempotency: Idempotency,
+        method: Method,
+        url: Url,
+        body: Option<Bytes>,
+        parse_error: ParseError,
+    ) -> Result<StreamResponse, PeerError> {
+        let request = self.request(method, url, body, EVENTS, idempotency);
+        match sse::open(&*self.net, request, self.limits)
+            .await
+            .map_err(from_net)?
+        {
+            Opened::Events(reader) => Ok(StreamResponse::Events(reader)),
+            Opened::Answer {
+                status,
+                headers,
+                body,
+                ..
+            } if !status.is_success() => {
+                Err(self.status_error(status, &headers, &body, parse_error))
+            }
+            Opened::Answer {
+                truncated: true, ..
+            } => {
+                let message = format!(
+                    "the response is larger than {} bytes",
+                    self.limits.answer_bytes
+                );
+                Err(PeerError::new(PeerErrorKind::TooLarge, message))
+            }
+            Opened::Answer { headers, body, .. } => {
+                Ok(StreamResponse::Plain(PlainResponse { headers, body }))
+            }
+        }
+    }
+
+    /// Parses the JSON of a response.
+    pub(super) fn json(&self, response: &PlainResponse) -> Result<Value, PeerError> {
+        weight::check(&response.body, self.limits.answer_bytes)?;
+        let mut json = serde_json::from_slice(&response.body).map_err(|e| {
+            let kind = content_type(&response.headers, &self.secrets);
+            let message = format!(
+                "the response is not JSON ({kind}, {} bytes): {e}",
+                response.body.len()
+            );
+            PeerError::new(PeerErrorKind::InvalidResponse, message)
+        })?;
+        self.secrets.scrub_answer(&mut json);
+        Ok(json)
+    }
+
+    /// Returns the events of a stream, each read by `decoder`.
+    pub(super) fn events(&self, reader: EventReader, decoder: Decoder) -> Events {
+        let secrets = Arc::clone(&self.secrets);
+        Events::new(reader, decoder, secrets, self.limits.answer_bytes)
+    }
+
+    /// Returns the credentials of the peer.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn status_error(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+        parse_error: ParseError,
+    ) -> PeerError {
+        let parsed = serde_json::from_slice(body)
+            .ok()
+            .and_then(|body| parse_error(body, &self.secrets));
+        let mut error = parsed.unwrap_or_else(|| from_status(status, headers, body, &self.secrets));
+        error.http_status = Some(status.as_u16());
+        challenge::annotate(&mut error, headers, &self.declared, &self.secrets);
+        error
+    }
+}
+
+/// Reads the error in a body, if there is one.
+pub(super) type ParseError = fn(Value, &Secrets) -> Option<PeerError>;
+
+/// The response to a request for a stream.
+pub(super) enum StreamResponse {
+    /// A stream of events.
+    Events(EventReader),
+    /// A response without a stream.
+    Plain(PlainResponse),
+}
