@@ -1,11 +1,25 @@
 // What OpenClaw loads. All behaviour lives in the native library; these files only carry values across.
 import { settings } from "./config.js";
 import { describeFailure } from "./failure.js";
+import { registerGatewayMethods } from "./gateway-methods.js";
+import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
 import { createTool } from "./tool.js";
 
 // In these modes OpenClaw collects metadata from plugins whose runtime must stay untouched.
 const METADATA_MODES = new Set(["cli-metadata", "setup-only"]);
+
+/** The command, whose code is loaded when it runs. */
+function registerCommand(api) {
+  const descriptor = {
+    name: "remote-agent",
+    description: "Call agents elsewhere over A2A",
+    hasSubcommands: true,
+    machineOutput: ({ argv }) => argv.includes("--json"),
+  };
+  const register = async (context) => (await import("./commands.js")).registerCommands(context, api);
+  api.registerCli?.(register, { descriptors: [descriptor] });
+}
 
 export default {
   id: "remote-agent",
@@ -13,7 +27,9 @@ export default {
   description: "Lets agents hand work to agents elsewhere over A2A.",
 
   register(api) {
+    registerCommand(api);
     if (METADATA_MODES.has(api.registrationMode)) return;
+    api.registerSecurityAuditCollector?.(auditFindings);
     const { config, place } = settings(api);
     if (config.enabled !== true) {
       // Other modes register as well, and would say it again.
@@ -29,6 +45,7 @@ export default {
       return;
     }
     api.lifecycle.onDispose(() => lease.release());
+    registerGatewayMethods(api, config, lease.tasks);
     // Where OpenClaw keeps its state, and with it what each of its sessions works on.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
     // A factory, so that each call knows the agent and the session it is made for.

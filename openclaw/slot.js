@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 
 import manifest from "./package.json" with { type: "json" };
 import { loadLibrary } from "./native.js";
+import { DelegatedTasks } from "./tasks.js";
 
 const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
 
@@ -14,7 +15,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  * A share in the instance for `config`. The first share starts it and the last release closes it; the image stays
  * mapped, ready for the next. Throws what the library says about a wrong config.
  *
- * Returns `{ agent, CancelToken, definition, release() }`.
+ * Returns `{ agent, CancelToken, definition, tasks, release() }`.
  */
 export function acquire(config, logger, load = loadLibrary) {
   const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
@@ -36,7 +37,7 @@ function start(library, config) {
   const log = (level, line) => loggers.at(-1)?.write(level, line);
   const agent = new library.RemoteAgent(config, log);
   try {
-    return { agent, definition: JSON.parse(agent.definition()), loggers };
+    return { agent, definition: JSON.parse(agent.definition()), loggers, tasks: new DelegatedTasks() };
   } catch (error) {
     agent.close();
     throw error;
@@ -44,13 +45,14 @@ function start(library, config) {
 }
 
 function lease(slot, key, instance, logger) {
-  const { agent, definition, loggers } = instance;
+  const { agent, definition, loggers, tasks } = instance;
   // Wrapped, because two evaluations may share one logger.
   const own = { write: (level, line) => logger[level]?.(`remote-agent: ${line}`) };
   loggers.push(own);
   return {
     agent,
     definition,
+    tasks,
     CancelToken: slot.library.CancelToken,
     release() {
       const at = loggers.indexOf(own);

@@ -3,7 +3,7 @@ import { argumentCleaner } from "./arguments.js";
 import { throttled } from "./throttle.js";
 
 /** The tool for one context; `agentId`, `sessionKey` and `stateDir` of the context go with every call as its caller. */
-export function createTool({ agent, definition, CancelToken }, { agentId, sessionKey, stateDir } = {}) {
+export function createTool({ agent, definition, tasks, CancelToken }, { agentId, sessionKey, stateDir } = {}) {
   const caller = JSON.stringify({ agent_id: agentId, session_key: sessionKey, state_dir: stateDir });
   return {
     ...definition,
@@ -19,7 +19,9 @@ export function createTool({ agent, definition, CancelToken }, { agentId, sessio
       try {
         const envelope = await agent.execute(JSON.stringify(request ?? null), caller, token, updates?.offer ?? null);
         await updates?.finish();
-        return toolResult(agent, envelope);
+        const result = toolResult(agent, envelope);
+        tasks?.saw(result.details);
+        return result;
       } finally {
         updates?.stop();
         signal?.removeEventListener("abort", cancel);

@@ -89,7 +89,7 @@ reasons! {
         "Ask the operator to set the secret, and use the tool through a running gateway.";
     /// The store never issued the handle, or evicted it.
     UnknownHandle = "unknown_handle", UnknownTaskHandle, false,
-        "Pass the persisted continuation of the same result instead, or target_alias and task_id.";
+        "Pass target_alias and task_id instead, or the persisted continuation of the same result.";
     /// The handle was not used for longer than its time to live.
     ExpiredHandle = "expired_handle", ExpiredTaskHandle, false,
         "Retry with the same nested continuation, or use flat target_alias + task_id only as manual compatibility.";

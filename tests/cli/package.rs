@@ -7,6 +7,7 @@ use std::{
 };
 
 use openclaw_remote_agent::BUILD_ID;
+use remote_agent_cli::package::library_name;
 
 use crate::cli::support::*;
 
@@ -18,11 +19,27 @@ async fn the_paths_of_the_package_are_printed_with_the_tarball_last() {
     let [library, out] = [library, directory.join("out")].map(|path| path.display().to_string());
     let ended = run(&["package", "--library", &library, "--out", &out]).await;
     exits(&ended, 0);
-    has(&ended.stderr, &["cannot tell which build"]);
+    has(&ended.stderr, &["cannot read the build"]);
     let paths: Vec<&Path> = ended.stdout.lines().map(Path::new).collect();
     assert_eq!(paths.len(), 2, "{ended:?}");
     assert!(paths[0].join("openclaw.plugin.json").is_file());
     assert!(paths[1].is_file() && paths[1].extension().is_some_and(|end| end == "tgz"));
+}
+
+#[tokio::test]
+async fn packs_the_library_of_the_command() {
+    let out = scratch("package-own");
+    let ended = run(&["package", "--out", &out.display().to_string()]).await;
+    exits(&ended, 0);
+    let directory = Path::new(ended.stdout.lines().next().unwrap());
+    let packed = directory.join("native").join(library_name());
+    let own = std::env::current_exe()
+        .unwrap()
+        .with_file_name(format!("{DLL_PREFIX}openclaw_remote_agent{DLL_SUFFIX}"));
+    assert_eq!(
+        fs::metadata(packed).unwrap().len(),
+        fs::metadata(own).unwrap().len()
+    );
 }
 
 #[tokio::test]

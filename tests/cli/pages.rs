@@ -40,12 +40,10 @@ const PAGES: [(&str, Needs); 6] = [
 ];
 
 /// Words that only one block has, and where else its commands are run.
-const RUN_ELSEWHERE: [(&str, &str); 9] = [
+const RUN_ELSEWHERE: [(&str, &str); 10] = [
     ("cargo run -- demo", ".ci/run"),
-    (
-        "cargo run --release -- package",
-        "tests/package.rs and tests/openclaw",
-    ),
+    ("remote-agent install", "tests/openclaw/commands.rs"),
+    ("openclaw remote-agent", "tests/openclaw/commands.rs"),
     ("cargo run --example rust_host", "tests/host_abi"),
     (
         "openclaw plugins install npm-pack:/path/to",

@@ -50,19 +50,26 @@ impl Behind {
         let gateway = host.boot();
         let url = format!("ws://{}", gateway.address());
         let tool = Tool::new(&url, json!({}));
-        // The first turn of an agent is slow; all of them have theirs at once.
-        let first = ["alpha", "beta", "charlie"]
-            .map(|agent| tool.begin(with(send(agent, "wake up"), "follow_updates", json!(true))));
-        for first in first {
-            assert_eq!(state(&first.envelope()), "completed");
-        }
-        Self {
+        let behind = Self {
             host,
             model,
             gateway: Mutex::new(Some(gateway)),
             restart: OnceLock::new(),
             url,
             tool,
+        };
+        behind.run(Self::wake_agents);
+        behind
+    }
+
+    /// Runs the first turns of all agents at once, because they are slow.
+    fn wake_agents(&self) {
+        let first = ["alpha", "beta", "charlie"].map(|agent| {
+            self.tool
+                .begin(with(send(agent, "wake up"), "follow_updates", json!(true)))
+        });
+        for envelope in first.map(|turn| turn.envelope()) {
+            assert_eq!(state(&envelope), "completed", "{envelope}");
         }
     }
 

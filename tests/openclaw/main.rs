@@ -11,6 +11,7 @@
     unreachable_pub
 )]
 
+mod commands;
 mod gateway_rig;
 mod gateway_runs;
 mod gateway_triad;
@@ -398,6 +399,7 @@ fn main() -> ExitCode {
         Arc::new(node::install("openclaw", &[OPENCLAW]))
     }));
     let (again, third, node) = (installed.clone(), installed.clone(), installed.clone());
+    let fourth = Arc::clone(&installed);
     let world = Arc::new(LazyLock::new(move || World::start(Arc::clone(&installed))));
     let behind = Arc::new(LazyLock::new(move || Behind::start(Arc::clone(&again))));
 
@@ -412,6 +414,17 @@ fn main() -> ExitCode {
             Ok(())
         })
     }));
+    let setup = Arc::new(LazyLock::new(move || {
+        commands::Setup::start(Arc::clone(&fourth))
+    }));
+    trials.extend(commands::TESTS.iter().map(|(name, test)| {
+        let setup = Arc::clone(&setup);
+        Trial::test(format!("commands::{name}"), move || {
+            test(&setup);
+            Ok(())
+        })
+    }));
+    drop(setup);
     // Two gateways delegate to each other: the first one, and one of its own.
     let first = Arc::clone(&world);
     let pair = Arc::new(LazyLock::new(move || {

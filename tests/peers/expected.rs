@@ -211,7 +211,11 @@ const ROWS: &[Row] = &[
         "a_second_instance_watches",
         But("asked again and again"),
     ),
-    ("openclaw", "watcher_keeps_events_before_a_cancel", ONLY_TWO),
+    (
+        "openclaw",
+        "a_watcher_keeps_what_it_received_before_a_cancel",
+        ONLY_TWO,
+    ),
     (
         "openclaw",
         "binary_file_and_data_reach_the_agent",

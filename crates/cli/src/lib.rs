@@ -17,6 +17,7 @@ pub mod exit;
 mod follow_up;
 pub mod gateway;
 mod hints;
+pub mod install;
 pub mod jsonl;
 pub mod library;
 mod local;
@@ -80,6 +81,8 @@ enum Command {
     Cancel(task::Args),
     Call(call::Args),
     Conformance(conformance::Args),
+    Install(install::Args),
+    Uninstall(install::UninstallArgs),
     Package(package::Args),
     Gateway(gateway::Args),
     Serve(Box<serve::Args>),
@@ -124,6 +127,8 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Cancel(args) => task::run(task::Action::Cancel, args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
         Command::Conformance(args) => conformance::run(args, verbose).await,
+        Command::Install(args) => install::install(&args),
+        Command::Uninstall(args) => install::uninstall(&args),
         Command::Package(args) => package::command(&args),
         Command::Gateway(args) => gateway::run(args, verbose).await,
         Command::Serve(args) => serve::run(*args, verbose).await,

@@ -20,14 +20,26 @@ pub const VARIABLE: &str = "REMOTE_AGENT_LIBRARY";
 /// # Errors
 /// There is none, it cannot be opened, or it was built from other sources than the command. The message tells where it was looked for.
 pub fn open() -> Result<PluginModuleRef, Failure> {
+    located().map(|(_, module)| module)
+}
+
+/// Returns the path of the library of this command.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn find() -> Result<PathBuf, Failure> {
+    located().map(|(path, _)| path)
+}
+
+fn located() -> Result<(PathBuf, PluginModuleRef), Failure> {
     let command = env::current_exe()
         .and_then(|path| path.canonicalize())
-        .map_err(|error| Failure::new(format!("cannot tell where this command is: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot find this command's own file: {error}")))?;
     let places = candidates(&command, env::var_os(VARIABLE).map(PathBuf::from));
     let library = first_file(&places)?;
     let module = load(library).map_err(|error| Failure::new(error.to_string()))?;
     same_build(&command, library, module.build_id()().as_str())?;
-    Ok(module)
+    Ok((library.to_owned(), module))
 }
 
 /// Checks that the library at `library` was built from the same sources as the command. Returns why it cannot be asked, where it cannot be loaded:

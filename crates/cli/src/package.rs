@@ -17,7 +17,7 @@ use self::files::{collect, failed, pack, read, read_json, write, write_directory
 use super::{
     exit::{Exit, Failure},
     library,
-    output::note,
+    output::{Lines, note},
 };
 
 const NAME: &str = "openclaw-remote-agent";
@@ -25,9 +25,10 @@ const NAME: &str = "openclaw-remote-agent";
 const EXAMPLES: &str = "\
 Examples:
   remote-agent package
-  openclaw plugins install npm-pack:$(remote-agent package | tail -n 1)";
+  openclaw plugins install npm-pack:$(remote-agent package | tail -n 1)
+  remote-agent package --optimize";
 
-/// Build the OpenClaw package for this platform and print where its directory and its npm tarball are
+/// Assemble the OpenClaw package for this platform and print the paths of its directory and its npm tarball
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -35,39 +36,56 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "target/package")]
     out: PathBuf,
 
-    /// Pack this library instead of building one
+    /// Pack this library instead of the one that came with the command
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
+
+    /// Build the small library of a release first, which takes minutes and needs cargo
+    #[arg(long, conflicts_with = "library")]
+    optimize: bool,
 }
 
 /// Runs the subcommand.
 ///
 /// # Errors
-/// Those of [`run`], as a sentence.
+/// Those of [`library::find`], [`build_library`] and [`assemble`], and a closed output.
 pub fn command(args: &Args) -> Result<Exit, Failure> {
-    // The checkout that the command was built from; where that is gone, the one it is started in.
+    let library = match &args.library {
+        Some(library) => {
+            if library.is_file()
+                && let Some(why) = library::check(library)?
+            {
+                note(format_args!(
+                    "warn: cannot read the build of `{}`: {why}. It is packed unchecked",
+                    library.display()
+                ));
+            }
+            library.clone()
+        }
+        None if args.optimize => {
+            note("building the library for release; the first build takes minutes");
+            build_library(source_root()).map_err(|error| Failure::new(error.to_string()))?
+        }
+        None => library::find()?,
+    };
+    let packaged = assemble(source_root(), &library, &args.out)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    Lines::default().write(format!(
+        "{}\n{}",
+        packaged.directory.display(),
+        packaged.tarball.display()
+    ));
+    Ok(Exit::Ok)
+}
+
+/// Returns the checkout that the command was built from, or the current directory where that checkout is gone.
+pub(super) fn source_root() -> &'static Path {
     let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let source_root = if built_from.join("Cargo.toml").is_file() {
+    if built_from.join("Cargo.toml").is_file() {
         built_from
     } else {
         Path::new(".")
-    };
-    match &args.library {
-        None => note("building the library for release; the first time takes a few minutes"),
-        Some(library) if library.is_file() => {
-            if let Some(why) = library::check(library)? {
-                note(format_args!(
-                    "warn: cannot tell which build the library is, so it is packed as it stands: {why}"
-                ));
-            }
-        }
-        // Reading it reports the error.
-        Some(_) => {}
     }
-    let library = args.library.as_deref();
-    run(source_root, library, &args.out, &mut io::stdout())
-        .map_err(|error| Failure::new(error.to_string()))?;
-    Ok(Exit::Ok)
 }
 
 /// Where a package was assembled.
@@ -123,36 +141,13 @@ pub enum PackageError {
     },
 }
 
-/// `remote-agent package`: builds the library unless one is given, assembles the package and prints the two paths, the tarball last.
-///
-/// # Errors
-/// Those of [`build_library`] and [`assemble`], and a closed output.
-pub fn run(
-    source_root: &Path,
-    library: Option<&Path>,
-    out: &Path,
-    stdout: &mut dyn io::Write,
-) -> Result<(), PackageError> {
-    let built;
-    let library = match library {
-        Some(library) => library,
-        None => {
-            built = build_library(source_root)?;
-            &built
-        }
-    };
-    let out = std::path::absolute(out).map_err(failed("write", out))?;
-    let Packaged { directory, tarball } = assemble(source_root, library, &out)?;
-    writeln!(stdout, "{}\n{}", directory.display(), tarball.display())
-        .map_err(failed("write", Path::new("standard output")))
-}
-
 /// Assembles the plugin directory `OUT/openclaw-remote-agent` and the tarball `OUT/openclaw-remote-agent-VERSION.tgz` from the checkout at
 /// `source_root` and the built `library`. A directory from an earlier run is replaced.
 ///
 /// # Errors
 /// A file is missing or not writable, the versions of the manifests differ, or `out` holds a directory of that name that is no plugin.
 pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packaged, PackageError> {
+    let out = std::path::absolute(out).map_err(failed("write", out))?;
     let version = checked_version(source_root)?;
     let files = collect(source_root, library)?;
     let directory = out.join(NAME);
@@ -165,7 +160,7 @@ pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packag
 /// Builds the library to ship, in the checkout at `source_root`, and returns where it is. Cargo's progress goes to stderr.
 ///
 /// # Errors
-/// Cargo is not there or fails.
+/// Cargo is missing or fails.
 pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
     let broken = |reason: String| PackageError::Build {
         root: source_root.to_owned(),
@@ -187,7 +182,10 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
         .current_dir(source_root)
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| broken(format!("it does not start: {error}")))?;
+        .map_err(|error| broken(match error.kind() {
+            io::ErrorKind::NotFound => "cargo is not in PATH. Install Rust from https://rustup.rs, or leave out `--optimize` to pack the library that came with the command".to_owned(),
+            _ => format!("it does not start: {error}"),
+        }))?;
     if !output.status.success() {
         return Err(broken(output.status.to_string()));
     }

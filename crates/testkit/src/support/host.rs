@@ -94,9 +94,14 @@ impl Host {
         ]);
     }
 
+    /// The configuration file.
+    pub fn config(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.config_path()).unwrap()).unwrap()
+    }
+
     /// Changes the configuration file in one step, as an editor would save it.
     pub fn edit_config(&self, change: impl FnOnce(&mut Value)) {
-        let mut config = serde_json::from_slice(&fs::read(self.config_path()).unwrap()).unwrap();
+        let mut config = self.config();
         change(&mut config);
         self.write_config(&config);
     }
@@ -128,7 +133,8 @@ impl Host {
         gateway
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The command `openclaw` with these arguments.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.installed.node());
         command
             .arg(self.executable())

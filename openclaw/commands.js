@@ -1,0 +1,319 @@
+// `openclaw remote-agent …`: the words and exit codes of the command `remote-agent`, over the settings of OpenClaw.
+import { createReadStream } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import process from "node:process";
+import { createInterface } from "node:readline";
+
+import { settings } from "./config.js";
+import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
+import { openInstance } from "./instance.js";
+import { FAILED, OK, TIMEOUT, USAGE, complain, exitOf, hintFor, line, note, print, report, safe, table } from "./report.js";
+
+const PLACE = "plugins.entries.remote-agent.config";
+const POLL_MS = 250;
+
+/** A mistake of the user, or another reason to stop. */
+class Stop extends Error {
+  constructor(message, exit = USAGE) {
+    super(message);
+    this.exit = exit;
+  }
+}
+
+/** Registers the commands below `program`. `config` is the host's configuration. */
+export function registerCommands({ program, config: host }, api) {
+  const root = program.command("remote-agent").description("Call agents elsewhere over A2A, and manage the targets of the remote_agent tool");
+  const command = (words, description, run) =>
+    root
+      .command(words)
+      .description(description)
+      .option("--json", "Print JSON")
+      .action(async (...values) => {
+        // Commander hands over the arguments, the options and the command.
+        const [options] = values.splice(-2);
+        process.exitCode = await guarded(() => run({ api, host, options }, ...values));
+      });
+
+  command("add <url>", "Add an agent: check its card, configure it and allow the tool", add)
+    .option("--alias <alias>", "The name agents use for it; by default from the host name")
+    .option("--bearer-env <var>", "Send the bearer token in this environment variable of the gateway")
+    .option("--description <text>", "What the agent is for")
+    .option("--default", "Use it where a request names no target")
+    .option("--allow-private", "Let the agent be at an address that is not public")
+    .option("--force", "Add it although its card cannot be read")
+    .option("--wait [seconds]", "Wait until the running gateway has applied the change");
+  command("remove [alias]", "Remove an agent", remove).option("--all", "Remove every agent, and the tool from the policy");
+  command("targets", "Show the agents that can be called, with what their cards say", targets);
+  command("card [alias]", "Show the card of an agent", card);
+  followUp(command("send [text...]", "Hand a message to an agent and show its answer", send))
+    .option("--follow", "Listen while the agent works")
+    .option("--task-required", "Fail unless the agent makes a task of it")
+    .option("--context <id>", "Speak in the conversation of this id")
+    .option("--save <file>", "Keep what it takes to go on in this file, for --continuation");
+  for (const [name, description] of [
+    ["watch", "Follow a task until it is done or waits for you"],
+    ["status", "Ask once how a task stands"],
+    ["cancel", "Ask for a task to be stopped"],
+  ])
+    followUp(command(name, description, (context) => taskAction(name, context)));
+  command("tasks", "Show the tasks that the running gateway delegated", tasks);
+  command("audit", "Show the last lines of the audit log", audit).option("--limit <n>", "How many lines", "20");
+  command("doctor", "Check settings, credentials and agents", doctor).option("--fix", "Repair what is safe to repair");
+}
+
+function followUp(command) {
+  return command
+    .option("--target <alias>", "The agent's alias; without it the default")
+    .option("--task <id>", "The agent's task of this id")
+    .option("--continuation <file>", "Go on from the file that `send --save FILE` wrote")
+    .option("--timeout-ms <n>", "Wait so many milliseconds at most");
+}
+
+async function guarded(run) {
+  try {
+    return await run();
+  } catch (error) {
+    note(`error: ${safe(error?.message ?? error)}`);
+    return error instanceof Stop ? error.exit : FAILED;
+  }
+}
+
+async function withInstance({ api, host }, use, change) {
+  const instance = await openInstance(api, host, change);
+  try {
+    return await use(instance);
+  } finally {
+    instance.close();
+  }
+}
+
+const edit = (api, mutate) => api.runtime.config.mutateConfigFile({ afterWrite: { mode: "auto" }, mutate });
+
+// ---- targets ------------------------------------------------------------------------------------------------------------
+
+async function add({ api, host, options }, url) {
+  if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new Stop(`cannot add \`${url}\`: it is no http or https URL; try \`https://${url}\``);
+  const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
+  const target = { alias: options.alias ?? aliasFor(url, (config.targets ?? []).map(({ alias }) => alias)), baseUrl: url };
+  if (options.description) target.description = options.description;
+  if (options.default) target.default = true;
+  if (options.allowPrivate) target.allowPrivateNetwork = true;
+  if (options.bearerEnv) target.auth = { type: "bearer", token: { source: "env", provider: "default", id: options.bearerEnv } };
+
+  const listing = await withInstance({ api, host }, (instance) => instance.run({ action: "list_targets" }), () => ({ enabled: true, targets: [target] }));
+  const seen = listing.summary?.targets?.[0];
+  const problem = listing.ok ? seen?.last_refresh_error : listing.error;
+  if (problem && !options.force) {
+    complain({ ...problem, details: { ...problem.details, hint: hintFor(problem.reason, problem.details) } });
+    note("nothing was changed; `--force` adds the agent all the same");
+    return exitOf(problem.reason);
+  }
+  await edit(api, (draft) => void addTarget(draft, target));
+  const name = line(seen?.target_name ?? "an agent whose card cannot be read");
+  if (options.wait) await applied(target.alias, options.wait === true ? 30 : Number(options.wait));
+  if (options.json) {
+    print(JSON.stringify({ target, name: seen?.target_name ?? null }));
+    return OK;
+  }
+  print(`added \`${line(target.alias)}\`: ${name} at ${line(url)}`);
+  note(`next: openclaw remote-agent send --target ${line(target.alias)} 'Hello'`);
+  return OK;
+}
+
+/** Waits until the running gateway knows `alias`. Without a gateway, says so. */
+async function applied(alias, seconds) {
+  const deadline = Date.now() + seconds * 1000;
+  for (;;) {
+    const { answer, error, away } = await gateway("remoteAgent.targets");
+    if (away) return note("no gateway is running; `openclaw gateway run` starts one, with this agent");
+    if (answer?.targets?.some((target) => target.alias === alias)) return note("the running gateway has the agent");
+    if (Date.now() > deadline) {
+      const why = error ? `: ${line(error)}` : "";
+      throw new Stop(`the running gateway has not applied the change after ${seconds} s${why}; run \`openclaw gateway restart\``, TIMEOUT);
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+async function remove({ api, options }, alias) {
+  if (!alias && !options.all) throw new Stop("remove needs an alias, or `--all`; `openclaw remote-agent targets` lists the agents");
+  await edit(api, (draft) => {
+    if (!options.all) return void removeTarget(draft, alias);
+    delete draft.plugins?.entries?.["remote-agent"]?.config;
+    disallowTool(draft);
+  });
+  if (options.json) print(JSON.stringify({ removed: alias ?? null }));
+  else print(alias && !options.all ? `removed \`${line(alias)}\`` : "removed every agent, and the tool from the policy");
+  return OK;
+}
+
+async function listed(context) {
+  const envelope = await withInstance(context, (instance) => instance.run({ action: "list_targets" }));
+  if (!envelope.ok) complain(envelope.error);
+  return envelope;
+}
+
+async function targets(context) {
+  const envelope = await listed(context);
+  if (context.options.json) print(JSON.stringify(envelope));
+  if (!envelope.ok) return exitOf(envelope.error?.reason);
+  const all = envelope.summary.targets;
+  if (all.length === 0) throw new Stop("no agents are configured; `openclaw remote-agent add URL` adds one");
+  if (!context.options.json) {
+    const row = (target) => [
+      `${target.target_alias}${target.default ? " (default)" : ""}`,
+      target.target_name ?? "?",
+      target.target_url,
+      { true: "yes", false: "no" }[target.streaming_supported] ?? "?",
+      target.last_refresh_error ? (target.target_name ? `old (${target.last_refresh_error.reason})` : target.last_refresh_error.reason) : "ok",
+    ];
+    print(table([["ALIAS", "NAME", "ADDRESS", "STREAMING", "CARD"], ...all.map(row)]));
+    for (const { target_alias: alias, last_refresh_error: error } of all) {
+      if (error) note(`\n${line(alias)}: ${line(error.message)}\nwhat to do: ${hintFor(error.reason, error.details) ?? "Check the address."}`);
+    }
+  }
+  const errors = all.map((target) => (target.target_name ? OK : exitOf(target.last_refresh_error?.reason)));
+  return errors.includes(OK) ? OK : Math.max(...errors);
+}
+
+async function card(context, alias) {
+  const envelope = await listed(context);
+  if (!envelope.ok) return exitOf(envelope.error?.reason);
+  const all = envelope.summary.targets;
+  const target = alias ? all.find((one) => one.target_alias === alias) : (all.find((one) => one.default) ?? all[0]);
+  if (!target) throw new Stop(alias ? `no agent is called \`${alias}\`; \`openclaw remote-agent targets\` lists them` : "no agents are configured; `openclaw remote-agent add URL` adds one");
+  if (target.last_refresh_error) {
+    complain(target.last_refresh_error);
+    return exitOf(target.last_refresh_error.reason);
+  }
+  print(safe(JSON.stringify(target, null, context.options.json ? 0 : 2)));
+  return OK;
+}
+
+// ---- calls --------------------------------------------------------------------------------------------------------------
+
+async function send(context, words) {
+  const { options } = context;
+  const text = words.length > 0 ? words.join(" ") : await standardInput();
+  if (!text.trim()) throw new Stop("there is no message; write it as TEXT, or to standard input");
+  const request = { action: "send", parts: [{ kind: "text", text }] };
+  if (options.follow) request.follow_updates = true;
+  if (options.taskRequired) request.task_requirement = "required";
+  if (options.context) request.context_id = options.context;
+  return call(context, request);
+}
+
+async function taskAction(action, context) {
+  if (!context.options.task && !context.options.continuation) throw new Stop(`${action} needs a task; name it with \`--task ID\` or \`--continuation FILE\``);
+  return call(context, { action });
+}
+
+async function call(context, request) {
+  const { options } = context;
+  if (options.target) request.target_alias = options.target;
+  if (options.task) request.task_id = options.task;
+  if (options.continuation) request.continuation = await readContinuation(options.continuation);
+  if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
+  const onUpdate = options.json ? (update) => print(JSON.stringify(update)) : undefined;
+  const envelope = await withInstance(context, (instance) => instance.run(request, onUpdate));
+  if (options.save && envelope.summary?.continuation) await writeFile(options.save, `${JSON.stringify(envelope.summary.continuation)}\n`, { mode: 0o600 });
+  if (!options.json) return report(envelope);
+  print(JSON.stringify(envelope));
+  return exitOfJson(envelope);
+}
+
+const exitOfJson = (envelope) => (envelope.ok ? OK : exitOf(envelope.error?.reason));
+
+async function readContinuation(file) {
+  try {
+    return JSON.parse(await readFile(file, "utf8"));
+  } catch (error) {
+    throw new Stop(`cannot go on from \`${file}\`: ${error.message}; give a file that \`send --save FILE\` wrote`);
+  }
+}
+
+async function standardInput() {
+  if (process.stdin.isTTY) return "";
+  const chunks = [];
+  for await (const chunk of process.stdin) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+function positive(text, option) {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 1) throw new Stop(`give \`${option}\` a number, 1 or more`);
+  return number;
+}
+
+// ---- the running gateway, the audit log, doctor -------------------------------------------------------------------------
+
+/** Asks the running gateway: `{ answer }`, `{ error }` where it refuses, `{ away: true }` where none answers. */
+async function gateway(method, params = {}) {
+  const { callGatewayFromCli, isGatewayTransportError } = await import("openclaw/plugin-sdk/gateway-runtime");
+  try {
+    return { answer: await callGatewayFromCli(method, { timeout: "5000", json: true }, params, { progress: false }) };
+  } catch (error) {
+    return isGatewayTransportError(error) ? { away: true } : { error: error.message };
+  }
+}
+
+async function tasks({ options }) {
+  const { answer, error, away } = await gateway("remoteAgent.tasks");
+  if (away) throw new Stop("no gateway is running, and tasks are in its memory; `openclaw gateway run` starts one", exitOf("unreachable"));
+  if (error) throw new Stop(`the gateway does not list tasks: ${line(error)}`, FAILED);
+  if (options.json) print(JSON.stringify(answer));
+  else if (answer.tasks.length === 0) note("no task was delegated since the gateway started");
+  else print(table([["TARGET", "TASK", "STATE", "AGE", "LAST WORD"], ...answer.tasks.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), clipped(task.lastWord)])]));
+  return OK;
+}
+
+function age(ms) {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+}
+
+const clipped = (text) => (line(text).length > 60 ? `${line(text).slice(0, 59)}…` : line(text));
+
+async function audit({ api, host, options }) {
+  const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
+  const path = config.audit?.enabled === true ? config.audit.path : undefined;
+  if (!path) throw new Stop(`there is no audit log; set \`${PLACE}.audit.enabled\` and \`${PLACE}.audit.path\``);
+  const limit = positive(options.limit, "--limit");
+  const last = [];
+  try {
+    for await (const text of createInterface({ input: createReadStream(path) })) if (last.push(text) > limit) last.shift();
+  } catch (error) {
+    throw new Stop(`cannot read the audit log: ${error.message}`, FAILED);
+  }
+  if (options.json) return last.forEach((text) => print(text)), OK;
+  const entries = last.flatMap((text) => parsed(text));
+  print(table([["TIME", "AGENT", "ACTION", "TARGET", "OUTCOME", "STATE", "MS"], ...entries.map((e) => [e.time, e.agent ?? "-", e.action, e.target ?? "-", e.outcome, e.state ?? "-", e.duration_ms ?? "-"])]));
+  return OK;
+}
+
+function parsed(text) {
+  try {
+    return [JSON.parse(text)];
+  } catch {
+    // The last line may be half written.
+    return [];
+  }
+}
+
+async function doctor({ api, host, options }) {
+  const { diagnose, repair } = await import("./doctor.js");
+  let found = await diagnose({ host, api });
+  if (options.fix) {
+    const changes = [];
+    await edit(api, (draft) => void changes.push(...repair(draft, found)));
+    for (const change of changes) note(change);
+    const fixed = api.runtime.config.current?.() ?? host;
+    if (changes.length > 0) found = await diagnose({ host: fixed, api });
+  }
+  if (options.json) print(JSON.stringify({ ok: !found.some(isError), findings: found }));
+  else for (const { severity, message, fixHint } of found) print(`${{ info: "ok", warning: "warn" }[severity] ?? severity}: ${message}${fixHint ? `. ${fixHint}` : ""}`);
+  return found.some(isError) ? FAILED : OK;
+}
+
+const isError = ({ severity }) => severity === "error";

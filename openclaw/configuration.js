@@ -1,0 +1,74 @@
+// Edits of the host's configuration, on a draft of it.
+import { isIP } from "node:net";
+
+const TOOL = "remote_agent";
+const ID = "remote-agent";
+
+/** The plugin's settings in `draft`, created where there are none. */
+function own(draft) {
+  const entry = (((draft.plugins ??= {}).entries ??= {})[ID] ??= {});
+  entry.enabled = true;
+  return (entry.config ??= {});
+}
+
+/** Adds a target, switches the tool on and allows it. The first target becomes the default. */
+export function addTarget(draft, target) {
+  const config = own(draft);
+  const targets = (config.targets ??= []);
+  if (targets.some(({ alias }) => alias === target.alias)) throw new Error(`cannot add \`${target.alias}\`: a target has that alias. Name another with \`--alias\`.`);
+  if (target.default) for (const other of targets) delete other.default;
+  const first = !targets.some((other) => other.default === true);
+  targets.push({ ...target, ...(first ? { default: true } : {}) });
+  config.enabled = true;
+  allowTool(draft);
+}
+
+/** Removes the target called `alias`. */
+export function removeTarget(draft, alias) {
+  const targets = draft.plugins?.entries?.[ID]?.config?.targets ?? [];
+  const at = targets.findIndex((target) => target.alias === alias);
+  if (at < 0) throw new Error(`cannot remove \`${alias}\`: no target has that alias. \`openclaw remote-agent targets\` lists them.`);
+  targets.splice(at, 1);
+}
+
+/** Whether the policy for all agents names the tool. */
+export function toolIsAllowed({ tools } = {}) {
+  const allowed = [...(tools?.allow ?? []), ...(tools?.alsoAllow ?? [])];
+  return allowed.some((name) => ["*", TOOL, ID, "group:plugins"].includes(name));
+}
+
+/** Names the tool in the policy for all agents: `tools.allow` where it is a list with entries, else `tools.alsoAllow`. */
+export function allowTool(draft) {
+  if (toolIsAllowed(draft)) return;
+  const tools = (draft.tools ??= {});
+  const list = tools.allow?.length > 0 ? "allow" : "alsoAllow";
+  tools[list] = [...(tools[list] ?? []), TOOL];
+}
+
+/** Takes the tool off the policy for all agents. */
+export function disallowTool(draft) {
+  for (const list of ["allow", "alsoAllow"]) {
+    const names = draft.tools?.[list];
+    if (!names?.includes(TOOL)) continue;
+    const rest = names.filter((name) => name !== TOOL);
+    if (rest.length > 0) draft.tools[list] = rest;
+    else delete draft.tools[list];
+  }
+  if (draft.tools && Object.keys(draft.tools).length === 0) delete draft.tools;
+}
+
+/** An alias for the agent at `url` that none of `taken` has: the first label of its host. */
+export function aliasFor(url, taken) {
+  const { hostname } = new URL(url);
+  const name = isIP(hostname.replace(/^\[|\]$/g, "")) ? "agent" : hostname.split(".").find((label) => label !== "www");
+  for (let number = 1; ; number += 1) {
+    const alias = number === 1 ? name : `${name}-${number}`;
+    if (!taken.includes(alias)) return alias;
+  }
+}
+
+/** Targets written with `url` instead of `baseUrl`. */
+export function misnamedTargets(config) {
+  const targets = Array.isArray(config?.targets) ? config.targets : [];
+  return targets.filter((target) => typeof target?.url === "string" && target.baseUrl === undefined);
+}

@@ -1,0 +1,99 @@
+// Checks of the settings, the library and the agents. OpenClaw's doctor and the commands print what they find.
+import process from "node:process";
+
+import { settings } from "./config.js";
+import { allowTool, misnamedTargets, toolIsAllowed } from "./configuration.js";
+import { openInstance } from "./instance.js";
+import { loadLibrary } from "./native.js";
+import { hintFor, line } from "./report.js";
+import { resolveSecrets, secretPlaces } from "./secrets.js";
+
+/** Findings that a repair of the configuration removes, by their check. */
+const REPAIRS = {
+  tool: (draft) => (allowTool(draft), "Added remote_agent to the tools that agents may use."),
+};
+
+/**
+ * Checks the plugin under the host's configuration `host`: `[{ check, severity, message, fixHint, path }]`, where `severity`
+ * is "info", "warning" or "error". An "info" says what is in order.
+ */
+export async function diagnose({ host, api = {}, env = process.env, load = loadLibrary, open = openInstance, now = Date.now }) {
+  const found = [];
+  const add = (check, severity, message, fixHint, path) => found.push({ check, severity, message, fixHint, path });
+  const pluginConfig = host?.plugins?.entries?.["remote-agent"]?.config;
+  const { config, place } = settings({ pluginConfig, config: host });
+
+  if (config.enabled !== true) {
+    add("enabled", "warning", "the tool is switched off", `Run \`openclaw config set ${place}.enabled true --strict-json\`.`, `${place}.enabled`);
+  }
+  const targets = Array.isArray(config.targets) ? config.targets : [];
+  if (targets.length === 0 && config.gateway?.enabled !== true) {
+    add("targets", "warning", "no agent is configured", "Run `openclaw remote-agent add URL`.", `${place}.targets`);
+  }
+  for (const target of misnamedTargets(config)) {
+    add("targets", "error", `target \`${line(target.alias)}\` has \`url\` and no \`baseUrl\``, "Run `openclaw doctor --fix`.", `${place}.targets`);
+  }
+  if (!toolIsAllowed(host)) {
+    add("tool", "warning", "agents do not have the tool: `tools.alsoAllow` does not name `remote_agent`", "Run `openclaw remote-agent doctor --fix`.", "tools.alsoAllow");
+  }
+  for (const { path, value } of secretPlaces(config)) {
+    if (typeof value !== "string") continue;
+    const at = `${place}.${path}`;
+    add("plaintext", "warning", `\`${at}\` is a secret in plain text`, `Run \`openclaw config set '${at}' --ref-provider default --ref-source env --ref-id NAME\`.`, at);
+  }
+  const { resolved, unresolved } = await resolveSecrets(config, { host, env, place });
+  for (const { path, reason } of unresolved) {
+    add("secret", "error", `\`${path}\` is a reference without a value: ${line(reason)}`, "Set the secret where the gateway runs, or correct the reference.", path);
+  }
+  for (const { path, value } of secretPlaces(resolved)) {
+    const expired = typeof value === "string" && expiry(value);
+    if (expired && expired <= now()) add("token", "error", `the token of \`${place}.${path}\` expired at ${new Date(expired).toISOString()}`, "Get a new token.", `${place}.${path}`);
+  }
+  if (config.gateway?.enabled === true && config.gateway.token === undefined) {
+    add("gateway", "warning", "the local gateway has no token", `Set \`${place}.gateway.token\` to a reference to \`gateway.auth.token\`.`, `${place}.gateway.token`);
+  }
+
+  try {
+    load();
+  } catch (error) {
+    add("library", "error", line(error.message), "Run `openclaw plugins install` with a package for this machine.");
+    return found;
+  }
+  let instance;
+  try {
+    instance = await open({ ...api, pluginConfig }, host);
+  } catch (error) {
+    add("settings", "error", line(error.message), "Correct the value.", place);
+    return found;
+  }
+  try {
+    const { ok, error, summary } = await instance.run({ action: "list_targets" });
+    if (!ok) add("cards", "error", line(error?.message), hintFor(error?.reason, error?.details));
+    for (const target of summary?.targets ?? []) checkCard(add, target);
+  } finally {
+    instance.close();
+  }
+  return found;
+}
+
+function checkCard(add, { target_alias: alias, target_url: url, last_refresh_error: error }) {
+  const who = `\`${line(alias)}\` at ${line(url)}`;
+  if (error) add("card", "error", `${who}: ${line(error.message)}`, hintFor(error.reason, error.details) ?? "Check the address.");
+  else add("card", "info", `${who} answers`);
+}
+
+/** When a JSON Web Token expires, in milliseconds; undefined for everything else. */
+function expiry(token) {
+  try {
+    const { exp } = JSON.parse(Buffer.from(token.split(".")[1], "base64url").toString());
+    return Number.isFinite(exp) ? exp * 1000 : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The repairs that `found` asks for, applied to `draft`; returns what they changed. */
+export function repair(draft, found) {
+  const checks = new Set(found.filter(({ severity }) => severity !== "info").map(({ check }) => check));
+  return Object.entries(REPAIRS).flatMap(([check, apply]) => (checks.has(check) ? [apply(draft)] : []));
+}

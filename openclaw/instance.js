@@ -1,0 +1,37 @@
+// One instance of the tool for one command, with the secrets of its settings resolved.
+import process from "node:process";
+
+import { settings } from "./config.js";
+import { describeFailure } from "./failure.js";
+import { loadLibrary } from "./native.js";
+import { resolveSecrets } from "./secrets.js";
+
+/** Opens an instance for `change(settings)`, by default the settings themselves. Throws a sentence where the library refuses them. */
+export async function openInstance(api, host, change = (config) => config) {
+  const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
+  const { resolved, unresolved } = await resolveSecrets(change(structuredClone(config)), { host, env: process.env, place });
+  const library = loadLibrary();
+  let agent;
+  try {
+    agent = new library.RemoteAgent(JSON.stringify(resolved), () => {});
+  } catch (error) {
+    throw new Error(describeFailure(error, place), { cause: error });
+  }
+  const caller = JSON.stringify({ state_dir: api.runtime?.state?.resolveStateDir?.() });
+  return {
+    place,
+    unresolved,
+    /** Runs one request and returns its envelope. Ctrl-C ends the wait and leaves the task alone. */
+    async run(request, onUpdate = null) {
+      const token = new library.CancelToken();
+      const cancel = () => token.cancel();
+      process.once("SIGINT", cancel);
+      try {
+        return JSON.parse(await agent.execute(JSON.stringify(request), caller, token, onUpdate && ((json) => onUpdate(JSON.parse(json)))));
+      } finally {
+        process.removeListener("SIGINT", cancel);
+      }
+    },
+    close: () => agent.close(),
+  };
+}

@@ -1,0 +1,97 @@
+// What a command prints of an envelope: the agent's words on standard output, everything else on standard error.
+import process from "node:process";
+
+import EXIT_CODES from "./exit-codes.json" with { type: "json" };
+
+export const OK = 0;
+export const FAILED = 1;
+export const USAGE = 2;
+export const TIMEOUT = 5;
+
+const COMMAND = "openclaw remote-agent";
+
+// What could drive a terminal or reorder a line; line feeds and tabs stay.
+const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+export const safe = (text) => String(text ?? "").replace(UNSAFE, "");
+/** `text` as one line. */
+export const line = (text) => safe(text).replace(/\s+/g, " ").trim();
+export const print = (text) => process.stdout.write(`${text}\n`);
+export const note = (text) => process.stderr.write(`${text}\n`);
+
+/** The exit code of a reason, 1 where it has none of its own. */
+export const exitOf = (reason) => EXIT_CODES[reason] ?? FAILED;
+
+/** The exit code of a call: a task that failed is a failure, and so is a wait that ended before its task. */
+export function exitOfEnvelope({ ok, error, summary }) {
+  if (!ok) return exitOf(error?.reason);
+  if (["failed", "rejected"].includes(summary?.continuation?.task?.status)) return FAILED;
+  return summary?.wait_expired === true ? TIMEOUT : OK;
+}
+
+/** Prints how a call ended and returns its exit code. */
+export function report(envelope) {
+  if (envelope.ok) words(envelope);
+  else complain(envelope.error);
+  const summary = envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary;
+  if (summary?.wait_expired) note("the wait ended before the task; `--timeout-ms` sets a longer one");
+  if (summary?.continuation) goOn(summary);
+  return exitOfEnvelope(envelope);
+}
+
+function words({ summary, raw }) {
+  const artifacts = summary.artifacts ?? [];
+  for (const artifact of artifacts) print(safe((artifact.parts ?? []).map(part).join("")));
+  const message = raw?.kind === "message" ? (raw.parts ?? []).map(part).join("\n") : summary.message_text;
+  if (artifacts.length === 0 && message) print(safe(message));
+}
+
+function part({ kind, text, data, file }) {
+  if (kind === "text") return text ?? "";
+  if (kind === "data") return `\n${JSON.stringify(data, null, 2)}\n`;
+  return `\n[file: ${[file?.name, file?.mimeType, file?.uri].filter(Boolean).map(line).join(", ")}]\n`;
+}
+
+/** Prints an error of the library, and what to do about it. */
+export function complain({ message, reason, details } = {}) {
+  note(`error: ${line(message ?? "the library's answer is not one of its results; this is a bug of the plugin")}`);
+  for (const place of details?.errors ?? []) note(line(`  ${place.instancePath ?? ""} ${place.message ?? ""}`));
+  const hint = hintFor(reason, details);
+  if (hint) note(`what to do: ${hint}`);
+}
+
+/** What an operator can do about a reason. */
+export function hintFor(reason, details) {
+  if (reason === "address_refused") return "If the agent may be at such an address, set `allowPrivateNetwork` of this target to true, or add it with `--allow-private`.";
+  if (reason === "auth_required") return "Add the agent with `--bearer-env VAR`, or set `auth` of this target.";
+  return details?.hint && line(details.hint);
+}
+
+function goOn({ continuation: { target, task, conversation }, status_message: said }) {
+  const to = `--target ${word(target?.target_alias ?? "")}`;
+  if (!task) {
+    if (conversation?.context_id) note(`to continue the conversation:\n  ${COMMAND} send ${to} --context ${word(conversation.context_id)} 'TEXT'`);
+    return;
+  }
+  const state = task.status ?? "in no known state";
+  const waits = ["input-required", "auth-required"].includes(state);
+  note(`task ${line(task.task_id)} of ${line(target?.target_alias)}: ${line(state)}${said && waits ? `: ${line(said)}` : ""}`);
+  if (!task.can_cancel) return;
+  const options = `${to} --task ${word(task.task_id)}`;
+  note(waits ? "the task waits for you; answer or cancel it:" : "the task goes on; follow it, look at it, or cancel it:");
+  for (const command of waits ? [`send ${options} 'YOUR ANSWER'`, `cancel ${options}`] : [`watch ${options}`, `status ${options}`, `cancel ${options}`])
+    note(`  ${COMMAND} ${command}`);
+}
+
+/** `text` as one word of a shell. */
+function word(text) {
+  const plain = line(text);
+  return /^[\w@%+=:,./-]+$/.test(plain) ? plain : `'${plain.replaceAll("'", "'\\''")}'`;
+}
+
+/** Rows in columns; the first row is the header. */
+export function table(rows) {
+  const cells = rows.map((row) => row.map((cell) => line(cell)));
+  const widths = cells[0].map((_, column) => Math.max(...cells.map((row) => row[column].length)));
+  return cells.map((row) => row.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd()).join("\n");
+}

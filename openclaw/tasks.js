@@ -1,0 +1,38 @@
+// The tasks that calls of this process delegated, as their last results describe them.
+
+const MAX_TASKS = 200;
+const MAX_WORD_CHARS = 200;
+
+/** A list of delegated tasks, bounded; the task that was seen longest ago leaves first. */
+export class DelegatedTasks {
+  #tasks = new Map();
+  #now;
+
+  constructor(now = Date.now) {
+    this.#now = now;
+  }
+
+  /** Notes what `envelope` says of its task. */
+  saw({ ok, action, summary, error }) {
+    const latest = ok ? summary : error?.details?.latest_event_summary;
+    const { target, task } = latest?.continuation ?? {};
+    if (!task?.task_id) return;
+    const key = JSON.stringify([target?.target_url, task.task_id]);
+    const now = this.#now();
+    const { since = now } = this.#tasks.get(key) ?? {};
+    this.#tasks.delete(key);
+    this.#tasks.set(key, { target: target?.target_alias ?? target?.target_url, taskId: task.task_id, state: task.status, action, since, updated: now, lastWord: lastWord(latest) });
+    if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(this.#tasks.keys().next().value);
+  }
+
+  /** The tasks, the latest first, with their age in milliseconds. */
+  list() {
+    const now = this.#now();
+    return [...this.#tasks.values()].reverse().map((task) => ({ ...task, ageMs: now - task.since }));
+  }
+}
+
+function lastWord({ status_message: said, message_text: message, artifacts = [] }) {
+  const text = artifacts.at(-1)?.parts?.find((part) => part.kind === "text")?.text;
+  return (said ?? text ?? message)?.slice(0, MAX_WORD_CHARS);
+}

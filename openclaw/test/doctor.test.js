@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { diagnose, repair } from "../doctor.js";
+import { auditFindings } from "../security-audit.js";
+
+const host = (config, more = {}) => ({ tools: { alsoAllow: ["remote_agent"] }, plugins: { entries: { "remote-agent": { enabled: true, config } } }, ...more });
+const target = { alias: "one", baseUrl: "https://one.example" };
+const listing = (...targets) => async () => ({ run: async () => ({ ok: true, summary: { targets } }), close() {} });
+const checks = async (config, options = {}) => {
+  const found = await diagnose({ host: host(config), env: {}, load() {}, open: listing(), ...options });
+  return found.filter(({ severity }) => severity !== "info").map(({ check }) => check);
+};
+
+test("sound settings have no finding", async () => assert.deepEqual(await checks({ enabled: true, targets: [target] }), []));
+
+test("missing target is reported", async () => assert.deepEqual(await checks({ enabled: true }), ["targets"]));
+
+test("tool outside the policy is reported and repaired", async () => {
+  const config = host({ enabled: true, targets: [target] }, { tools: {} });
+  const found = await diagnose({ host: config, env: {}, load() {}, open: listing() });
+  assert.deepEqual(found.map(({ check }) => check), ["tool"]);
+  assert.equal(repair(config, found).length, 1);
+  assert.deepEqual(config.tools.alsoAllow, ["remote_agent"]);
+});
+
+test("plain-text secret and expired token are reported without the value", async () => {
+  const token = `x.${Buffer.from(JSON.stringify({ exp: 1 })).toString("base64url")}.y`;
+  const settings = { enabled: true, targets: [{ ...target, auth: { type: "bearer", token } }] };
+  const found = await diagnose({ host: host(settings), env: {}, load() {}, open: listing() });
+  assert.deepEqual(found.map(({ check }) => check), ["plaintext", "token"]);
+  assert.ok(!JSON.stringify(found).includes(token));
+});
+
+test("missing library ends the checks", async () => {
+  const load = () => {
+    throw new Error("no library for this platform");
+  };
+  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { load }), ["library"]);
+});
+
+test("unreachable card is reported", async () => {
+  const away = { target_alias: "one", target_url: "https://one.example", last_refresh_error: { reason: "dns", message: "no such name" } };
+  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { open: listing(away) }), ["card"]);
+});
+
+test("security audit reports settings that widen the reach", () => {
+  const settings = {
+    targets: [{ alias: "one", baseUrl: "http://one.example", auth: { type: "bearer", token: "secret-value" }, allowPrivateNetwork: true }],
+    policy: { allowTargetUrlOverride: true, allowPrivateTargetUrls: true },
+    gateway: { allowRemote: true, tokenInQuery: true },
+  };
+  const found = auditFindings({ sourceConfig: host(settings) });
+  const ids = found.map(({ checkId }) => checkId.replace("remote-agent.", ""));
+  assert.deepEqual(ids, ["plaintext_secret", "private_network", "cleartext", "url_override", "private_urls", "remote_gateway", "token_in_query"]);
+  assert.ok(!JSON.stringify(found).includes("secret-value"));
+});

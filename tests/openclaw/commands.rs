@@ -1,0 +1,196 @@
+//! `remote-agent install`, and the command `openclaw remote-agent`, with a running gateway and a real A2A server.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    host::{Gateway, Host},
+    node::Installed,
+    server::Server,
+};
+
+type Test = (&'static str, fn(&Setup));
+
+macro_rules! tests {
+    ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&Setup))),*] };
+}
+
+/// The tests, in the order they run in.
+pub const TESTS: &[Test] = tests![
+    install_adds_agent_and_sends_message
+    targets_shows_the_card
+    send_prints_the_reply
+    unknown_alias_exits_with_usage_code
+    unreachable_agent_is_not_added
+    tasks_shows_what_the_gateway_delegated
+    audit_without_log_says_how_to_enable_it
+    doctor_repairs_the_tool_policy
+    remove_drops_the_agent
+    uninstall_restores_the_configuration
+];
+
+/// An OpenClaw without the plugin, its running gateway, and an A2A server.
+pub struct Setup {
+    host: Host,
+    gateway: Gateway,
+    peer: Server,
+}
+
+impl Setup {
+    /// Starts the gateway and the server.
+    pub fn start(installed: Arc<Installed>) -> Self {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-commands");
+        let config = json!({"agents": {"defaults": {"skipBootstrap": true}}});
+        let host = Host::new(installed, &scratch, &config, &[]);
+        let gateway = host.boot();
+        let peer = Server::scripted(&[]);
+        Self {
+            host,
+            gateway,
+            peer,
+        }
+    }
+
+    /// Runs `remote-agent` with this OpenClaw.
+    fn remote_agent(&self, arguments: &[&str]) -> Output {
+        Command::new(testkit::support::command())
+            .args(arguments)
+            .arg("--openclaw")
+            .arg(self.host.executable())
+            .envs(self.host.variables())
+            .output()
+            .unwrap()
+    }
+
+    /// Runs `openclaw remote-agent`.
+    fn openclaw(&self, arguments: &[&str]) -> Output {
+        let all = [&["remote-agent"], arguments].concat();
+        self.host.command(&all).output().unwrap()
+    }
+}
+
+/// Returns the exit code, standard output and standard error.
+fn parts(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+fn install_adds_agent_and_sends_message(setup: &Setup) {
+    let install = ["install", "--url", setup.peer.url(), "--allow-private"];
+    let (code, stdout, stderr) = parts(&setup.remote_agent(&install));
+    println!("{stderr}{stdout}");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("you said Hello"), "{stdout}");
+    assert!(
+        stderr.contains("the running gateway has the agent"),
+        "{stderr}"
+    );
+}
+
+fn targets_shows_the_card(setup: &Setup) {
+    let (code, stdout, stderr) = parts(&setup.openclaw(&["targets"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("agent (default)  OpenClaw"), "{stdout}");
+}
+
+fn send_prints_the_reply(setup: &Setup) {
+    let (code, stdout, stderr) = parts(&setup.openclaw(&["send", "two", "words"]));
+    assert_eq!(
+        (code, stdout.trim()),
+        (Some(0), "you said two words"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("completed"), "{stderr}");
+}
+
+fn unknown_alias_exits_with_usage_code(setup: &Setup) {
+    let (code, _, stderr) = parts(&setup.openclaw(&["send", "--target", "other", "x"]));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(
+        stderr.contains("other") && stderr.contains("what to do"),
+        "{stderr}"
+    );
+}
+
+fn unreachable_agent_is_not_added(setup: &Setup) {
+    let add = [
+        "add",
+        "http://127.0.0.1:9",
+        "--allow-private",
+        "--alias",
+        "away",
+    ];
+    let (code, _, stderr) = parts(&setup.openclaw(&add));
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("nothing was changed"), "{stderr}");
+    let (_, stdout, _) = parts(&setup.openclaw(&["targets", "--json"]));
+    assert!(!stdout.contains("away"), "{stdout}");
+}
+
+fn tasks_shows_what_the_gateway_delegated(setup: &Setup) {
+    let request = json!({"action": "send", "parts": [{"kind": "text", "text": "for the list"}]});
+    let envelope = setup.gateway.envelope(request);
+    let task_id = envelope["summary"]["continuation"]["task"]["task_id"].as_str();
+    let (code, stdout, stderr) = parts(&setup.openclaw(&["tasks", "--json"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    let listed: Value = serde_json::from_str(&stdout).unwrap();
+    let task = &listed["tasks"][0];
+    assert_eq!(
+        (task["taskId"].as_str(), &task["target"], &task["state"]),
+        (task_id, &json!("agent"), &json!("completed")),
+        "{listed}"
+    );
+}
+
+fn audit_without_log_says_how_to_enable_it(setup: &Setup) {
+    let (code, _, stderr) = parts(&setup.openclaw(&["audit"]));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("config.audit.enabled"), "{stderr}");
+}
+
+fn doctor_repairs_the_tool_policy(setup: &Setup) {
+    setup.host.cli(&["config", "unset", "tools.alsoAllow"]);
+    let (code, stdout, stderr) = parts(&setup.openclaw(&["doctor"]));
+    println!("{stdout}");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        stdout.contains("warn: agents do not have the tool"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("ok: `agent` at "), "{stdout}");
+    let (code, stdout, stderr) = parts(&setup.openclaw(&["doctor", "--fix"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!stdout.contains("do not have the tool"), "{stdout}");
+    let allowed = setup
+        .host
+        .cli(&["config", "get", "tools.alsoAllow", "--json"]);
+    assert!(allowed.contains("remote_agent"), "{allowed}");
+}
+
+fn remove_drops_the_agent(setup: &Setup) {
+    let (code, _, stderr) = parts(&setup.openclaw(&["remove", "agent"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    let (code, _, stderr) = parts(&setup.openclaw(&["remove", "agent"]));
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("no target has that alias"), "{stderr}");
+}
+
+fn uninstall_restores_the_configuration(setup: &Setup) {
+    let (code, _, stderr) = parts(&setup.remote_agent(&["uninstall"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    let config = setup.host.config();
+    assert_eq!(
+        (&config["plugins"]["entries"], config.get("tools")),
+        (&json!({}), None),
+        "{config}"
+    );
+}
