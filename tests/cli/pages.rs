@@ -49,7 +49,7 @@ const RUN_ELSEWHERE: [(&str, &str); 10] = [
         "openclaw plugins install npm-pack:/path/to",
         "tests/openclaw",
     ),
-    ("openclaw plugins uninstall", "tests/openclaw"),
+    ("remote-agent uninstall", "tests/openclaw/commands.rs"),
     ("/tools/invoke", "tests/openclaw"),
     ("--tls-cert cert.pem", "tests/serve"),
     ("remote-agent conformance", "tests/conformance_command.rs"),
