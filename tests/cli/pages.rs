@@ -40,7 +40,7 @@ const PAGES: [(&str, Needs); 6] = [
 ];
 
 /// Words that only one block has, and where else its commands are run.
-const RUN_ELSEWHERE: [(&str, &str); 10] = [
+const RUN_ELSEWHERE: [(&str, &str); 11] = [
     ("cargo run -- demo", ".ci/run"),
     ("remote-agent install", "tests/openclaw/commands.rs"),
     ("openclaw remote-agent", "tests/openclaw/commands.rs"),
@@ -49,6 +49,7 @@ const RUN_ELSEWHERE: [(&str, &str); 10] = [
         "openclaw plugins install npm-pack:/path/to",
         "tests/openclaw",
     ),
+    ("openclaw plugins uninstall", "tests/openclaw"),
     ("remote-agent uninstall", "tests/openclaw/commands.rs"),
     ("/tools/invoke", "tests/openclaw"),
     ("--tls-cert cert.pem", "tests/serve"),
