@@ -263,7 +263,7 @@ async function tasks({ options }) {
   if (error) throw new Stop(`the gateway does not list tasks: ${line(error)}`, FAILED);
   if (options.json) print(JSON.stringify(answer));
   else if (answer.tasks.length === 0) note("no task was delegated since the gateway started");
-  else print(table([["TARGET", "TASK", "STATE", "AGE", "LAST WORD"], ...answer.tasks.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), clipped(task.lastWord)])]));
+  else print(table([["TARGET", "TASK", "STATE", "AGE", "NOTIFY", "LAST WORD"], ...answer.tasks.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), task.notify ? "yes" : "-", clipped(task.lastWord)])]));
   return OK;
 }
 

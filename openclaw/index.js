@@ -21,6 +21,15 @@ function registerCommand(api) {
   api.registerCli?.(register, { descriptors: [descriptor] });
 }
 
+/** Wakes a session: it gets a turn at once, with the text as an event of the system. */
+function waker(api) {
+  return ({ key, caller: { agent_id: agentId, session_key: sessionKey } }, text) => {
+    const { system } = api.runtime;
+    system.enqueueSystemEvent(text, { sessionKey, agentId, contextKey: `remote-agent:${key}` });
+    system.requestHeartbeat({ source: "other", intent: "immediate", reason: `remote-agent:${key}`, sessionKey, agentId });
+  };
+}
+
 export default {
   id: "remote-agent",
   name: "Remote Agent",
@@ -39,15 +48,22 @@ export default {
 
     let lease;
     try {
-      lease = acquire(config, api.logger);
+      lease = acquire(config, api.logger, undefined, waker(api));
     } catch (error) {
       api.logger.error(describeFailure(error, place));
       return;
     }
     api.lifecycle.onDispose(() => lease.release());
-    registerGatewayMethods(api, config, lease.tasks);
+    registerGatewayMethods(api, config, lease);
     // Where OpenClaw keeps its state, and with it what each of its sessions works on.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
+    // OpenClaw starts services in its gateway alone, and there once.
+    let stopFollowing;
+    api.registerService?.({
+      id: "remote-agent/followers",
+      start: (context) => void (stopFollowing = lease.followers.open(context?.stateDir ?? stateDir)),
+      stop: () => stopFollowing?.(),
+    });
     // A factory, so that each call knows the agent and the session it is made for.
     api.registerTool((context) => createTool(lease, { ...context, stateDir }), { name: lease.definition.name, optional: true });
   },

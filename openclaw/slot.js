@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 
 import manifest from "./package.json" with { type: "json" };
+import { Followers } from "./followers.js";
 import { loadLibrary } from "./native.js";
 import { DelegatedTasks } from "./tasks.js";
 
@@ -15,9 +16,9 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  * A share in the instance for `config`. The first share starts it and the last release closes it; the image stays
  * mapped, ready for the next. Throws what the library says about a wrong config.
  *
- * Returns `{ agent, CancelToken, definition, tasks, release() }`.
+ * `wake(record, text)` wakes a session of the host. Returns `{ agent, CancelToken, definition, followers, tasks, release() }`.
  */
-export function acquire(config, logger, load = loadLibrary) {
+export function acquire(config, logger, load = loadLibrary, wake = undefined) {
   const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
   slot.library ??= load();
   const text = JSON.stringify(config);
@@ -28,38 +29,56 @@ export function acquire(config, logger, load = loadLibrary) {
     instance = start(slot.library, text);
     slot.instances.set(key, instance);
   }
-  return lease(slot, key, instance, logger);
+  return lease(slot, key, instance, logger, wake);
 }
 
 function start(library, config) {
   const loggers = [];
+  const wakers = [];
   // Lines go to the newest evaluation that still lives; an instance outlives the one that started it.
   const log = (level, line) => loggers.at(-1)?.write(level, line);
   const agent = new library.RemoteAgent(config, log);
+  const host = {
+    ask: (request, caller) => agent.execute(JSON.stringify(request), JSON.stringify(caller), new library.CancelToken(), null),
+    render: (envelope, maxChars) => agent.render(envelope, maxChars),
+    wake: (record, text) => wakers.at(-1)(record, text),
+    warn: (line) => log("warn", line),
+    now: () => Date.now(),
+    later(ms, run) {
+      const timer = setTimeout(run, ms);
+      timer.unref();
+      return () => clearTimeout(timer);
+    },
+  };
   try {
-    return { agent, definition: JSON.parse(agent.definition()), loggers, tasks: new DelegatedTasks() };
+    const { notify } = JSON.parse(library.parseConfig(config));
+    return { agent, definition: JSON.parse(agent.definition()), loggers, wakers, tasks: new DelegatedTasks(), followers: new Followers(host, notify) };
   } catch (error) {
     agent.close();
     throw error;
   }
 }
 
-function lease(slot, key, instance, logger) {
-  const { agent, definition, loggers, tasks } = instance;
+function lease(slot, key, instance, logger, wake) {
+  const { agent, definition, loggers, wakers, followers, tasks } = instance;
   // Wrapped, because two evaluations may share one logger.
   const own = { write: (level, line) => logger[level]?.(`remote-agent: ${line}`) };
   loggers.push(own);
+  if (wake) wakers.push(wake);
   return {
     agent,
     definition,
+    followers,
     tasks,
     CancelToken: slot.library.CancelToken,
     release() {
       const at = loggers.indexOf(own);
       if (at < 0) return;
       loggers.splice(at, 1);
+      if (wake) wakers.splice(wakers.indexOf(wake), 1);
       if (loggers.length > 0) return;
       slot.instances.delete(key);
+      followers.close();
       agent.close();
     },
   };

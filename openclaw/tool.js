@@ -3,8 +3,8 @@ import { argumentCleaner } from "./arguments.js";
 import { throttled } from "./throttle.js";
 
 /** The tool for one context; `agentId`, `sessionKey` and `stateDir` of the context go with every call as its caller. */
-export function createTool({ agent, definition, tasks, CancelToken }, { agentId, sessionKey, stateDir } = {}) {
-  const caller = JSON.stringify({ agent_id: agentId, session_key: sessionKey, state_dir: stateDir });
+export function createTool({ agent, definition, followers, tasks, CancelToken }, { agentId, sessionKey, stateDir, oneShotCliRun } = {}) {
+  const caller = { agent_id: agentId, session_key: sessionKey, state_dir: stateDir };
   return {
     ...definition,
     // Without this OpenClaw hides plugin tools behind its tool search, and the model has to find the tool first.
@@ -17,10 +17,13 @@ export function createTool({ agent, definition, tasks, CancelToken }, { agentId,
       else signal?.addEventListener("abort", cancel, { once: true });
       const updates = onUpdate && throttled((update) => onUpdate(toolResult(agent, update)));
       try {
-        const envelope = await agent.execute(JSON.stringify(request ?? null), caller, token, updates?.offer ?? null);
+        const canNotify = Boolean(sessionKey) && !oneShotCliRun && followers?.hasRoom() === true;
+        const host = JSON.stringify({ ...caller, can_notify: canNotify });
+        const envelope = await agent.execute(JSON.stringify(request ?? null), host, token, updates?.offer ?? null);
         await updates?.finish();
         const result = toolResult(agent, envelope);
         tasks?.saw(result.details);
+        followers?.saw(result.details, caller);
         return result;
       } finally {
         updates?.stop();

@@ -110,7 +110,13 @@ impl Plugin {
     /// Returns the text that a model reads of an envelope or update of this instance. Starts no thread.
     #[must_use]
     pub fn render(&self, envelope: &str) -> String {
-        panics::catch(|| self.agent.render(envelope)).unwrap_or_else(|panicked| {
+        self.render_within(envelope, usize::MAX)
+    }
+
+    /// As [`render`](Self::render), in at most `max_chars` characters, or 1000 where that is more.
+    #[must_use]
+    pub fn render_within(&self, envelope: &str, max_chars: usize) -> String {
+        panics::catch(|| self.agent.render(envelope, max_chars)).unwrap_or_else(|panicked| {
             let _ = self.report(&panicked);
             "remote_agent: the result cannot be shown as text; this is a bug of the plugin."
                 .to_owned()

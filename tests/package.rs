@@ -90,6 +90,7 @@ fn tarball_holds_what_runs_and_nothing_else() {
             "package/doctor.js",
             "package/exit-codes.json",
             "package/failure.js",
+            "package/followers.js",
             "package/gateway-methods.js",
             "package/index.js",
             "package/instance.js",

@@ -25,7 +25,7 @@ class RemoteAgent {
 }
 const load = () => {
   loads += 1;
-  return { RemoteAgent, CancelToken: class {} };
+  return { RemoteAgent, CancelToken: class {}, parseConfig: () => JSON.stringify({ notify: { maxTasks: 1, maxAgeMs: 1000 } }) };
 };
 
 test("evaluations with one configuration share one instance until the last of them is gone", () => {

@@ -43,6 +43,8 @@ pub struct Config {
     pub defaults: Defaults,
     /// The agents that can be called.
     pub targets: Vec<TargetConfig>,
+    /// Tasks that are followed beyond the turn.
+    pub notify: Notify,
     /// The store of task handles.
     pub task_handles: TaskHandles,
     /// What requests may set.
@@ -90,6 +92,27 @@ impl Default for Defaults {
             card_path: "/.well-known/agent-card.json".into(),
             preferred_transports: vec!["JSONRPC".into(), "HTTP+JSON".into()],
             service_parameters: SecretMap::default(),
+        }
+    }
+}
+
+/// Tasks that OpenClaw's gateway follows beyond the turn. Its JavaScript reads these settings.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Notify {
+    /// How many tasks are followed at a time.
+    #[serde(deserialize_with = "validation::whole_size")]
+    pub max_tasks: usize,
+    /// How long a task is followed, in milliseconds.
+    #[serde(deserialize_with = "validation::whole")]
+    pub max_age_ms: u64,
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        Self {
+            max_tasks: 32,
+            max_age_ms: 86_400_000,
         }
     }
 }

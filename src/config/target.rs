@@ -65,6 +65,9 @@ pub struct TargetConfig {
     /// The TLS settings.
     #[serde(default)]
     pub tls: TlsFiles,
+    /// Wakes the calling session when a task of it ends, unless a request decides.
+    #[serde(default)]
+    pub notify: bool,
     /// The host's agents that may call it; all if empty.
     #[serde(default)]
     pub allowed_agents: Vec<String>,

@@ -110,11 +110,15 @@ impl RemoteAgent {
         self.0.definition()
     }
 
-    /// Returns the text that a model reads of an envelope or update. Starts no thread and never throws.
+    /// Returns the text that a model reads of an envelope or update, in at most `max_chars` characters. Starts no thread and
+    /// never throws.
     #[napi(catch_unwind)]
     #[must_use]
-    pub fn render(&self, envelope_json: String) -> String {
-        self.0.render(&envelope_json)
+    pub fn render(&self, envelope_json: String, max_chars: Option<u32>) -> String {
+        match max_chars {
+            Some(max) => self.0.render_within(&envelope_json, max as usize),
+            None => self.0.render(&envelope_json),
+        }
     }
 
     /// Starts a call. The promise always resolves, with the envelope as JSON, after the last update was delivered.

@@ -57,6 +57,8 @@ pub(super) struct Call<'a> {
     pub metrics: Arc<CallMetrics>,
     /// The host's session that calls.
     pub host: Option<HostSession>,
+    /// Whether the host wakes the session when the task ends.
+    pub notify: bool,
     /// The time at which a blocking send becomes a task.
     pub until: Option<Instant>,
     held: Option<Handle>,
@@ -90,6 +92,7 @@ impl<'a> Call<'a> {
             metrics,
             host: None,
             until: None,
+            notify: false,
             held: resolved.handle,
             remembered: None,
         }
@@ -302,6 +305,9 @@ impl<'a> Call<'a> {
             wait_expired: self.wait_expired,
             incomplete: self.incomplete,
             next_step: self.next_step(),
+            notify: self.notify
+                && self.held.is_some()
+                && !self.collected.is_terminal_or_interrupted(),
             ..self.place()
         }
     }
@@ -365,6 +371,7 @@ impl<'a> Call<'a> {
             wait_expired: false,
             incomplete: false,
             next_step: None,
+            notify: false,
             continuation: Continuation::new(&self.target, task, context_id),
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Caller {
     pub(super) state_dir: Option<PathBuf>,
     /// The trace that the call belongs to (`traceparent`, W3C Trace Context §3.2).
     pub(super) traceparent: Option<String>,
+    /// The host can wake the session later (`can_notify`).
+    pub(super) can_notify: bool,
 }
 
 impl Caller {
@@ -44,6 +46,7 @@ impl Caller {
             }
             read
         });
+        let can_notify = map.remove("can_notify") == Some(Value::Bool(true));
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text),
@@ -60,6 +63,7 @@ impl Caller {
             chain,
             state_dir: text("state_dir").map(PathBuf::from),
             traceparent: text("traceparent"),
+            can_notify,
         };
         (caller, wrong)
     }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 /// The fields in it, with the description that a model reads.
-const FIELDS: [(&str, &str); 10] = [
+const FIELDS: [(&str, &str); 11] = [
     ("action", ""),
     ("target_alias", ""),
     ("target_url", "Where there is no alias."),
@@ -22,6 +22,10 @@ const FIELDS: [(&str, &str); 10] = [
         "For send: the conversation to continue, together with target_alias.",
     ),
     ("follow_updates", "For send: wait while the agent works."),
+    (
+        "notify",
+        "For send: be woken when a long task ends or asks.",
+    ),
     ("artifact_id", "For status: the artifact to read on in."),
     ("offset", "For status: the character to read from."),
 ];

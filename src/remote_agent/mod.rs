@@ -88,6 +88,9 @@ pub struct ToolCall<'a> {
     pub closing: CancellationToken,
 }
 
+/// The minimum cap of a text, in characters.
+const MIN_TEXT_CHARS: usize = 1000;
+
 /// The configured tool. It starts no thread and opens no socket before the first call. It ignores the configuration's
 /// `enabled`, which is for hosts.
 pub struct RemoteAgent {
@@ -230,9 +233,12 @@ impl RemoteAgent {
     }
 
     /// Returns the text that a model reads of an envelope or update of this tool, in at most `limits.modelTextChars`
-    /// characters. Text of agents is sanitized and fenced. Returns an error sentence for text that is not an envelope.
-    pub fn render(&self, envelope: &str) -> String {
-        render::render(envelope, self.limits.model_text_chars, self.env.uuid())
+    /// characters, and in at most `max_chars` if that is smaller. Text of agents is sanitized and fenced. Returns an error
+    /// sentence for text that is not an envelope.
+    pub fn render(&self, envelope: &str, max_chars: usize) -> String {
+        let max = max_chars.max(MIN_TEXT_CHARS);
+        let max = self.limits.model_text_chars.min(max);
+        render::render(envelope, max, self.env.uuid())
     }
 
     /// Returns the envelope for a call that never reached [`execute`](Self::execute), or did not return from it.
@@ -271,6 +277,7 @@ impl RemoteAgent {
             let (errors, more) = validation::first(errors);
             return Err(ToolError::invalid(errors, more));
         }
+        let notify = notification(&mut request, &resolved.target, &call_audit.caller)?;
         let timeout = request
             .timeout_ms
             .map_or_else(
@@ -307,6 +314,7 @@ impl RemoteAgent {
             metrics,
         ));
         call.until = Some(until);
+        call.notify = notify;
         call.host = call_audit.caller.session();
         let is_local = call.target.reach.is_local();
         let done = match request.action {
@@ -359,6 +367,36 @@ impl RemoteAgent {
     fn lock(&self) -> std::sync::MutexGuard<'_, Handles<Target>> {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns whether the host wakes the session when the task of a `send` ends. Such a `send` follows the task first.
+///
+/// # Errors
+/// The request sets `notify`, and the host cannot wake a session.
+fn notification(
+    request: &mut Request,
+    target: &Target,
+    caller: &Caller,
+) -> Result<bool, ToolError> {
+    if request.action != Action::Send || !request.notify.unwrap_or(target.notify) {
+        return Ok(false);
+    }
+    if !caller.can_notify {
+        if request.notify.is_none() {
+            return Ok(false);
+        }
+        let message = "this host cannot wake a session now: it is not OpenClaw's gateway, or it follows notify.maxTasks tasks already; \
+            leave notify out and call watch";
+        let params = json!({ "property": "notify" });
+        let wrong = complaint("/notify", "#/runtime/not", "not", params, message);
+        return Err(ToolError::invalid(vec![wrong], 0));
+    }
+    if request.blocking.is_none() {
+        request.follow_updates = true;
+        // An agent that does not stream returns its task at once, and the tool polls it.
+        request.blocking = Some(false);
+    }
+    Ok(true)
 }
 
 /// Opens the audit log, where it is enabled.

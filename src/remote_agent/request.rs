@@ -72,6 +72,8 @@ pub(super) struct Request {
     /// Whether to stream updates while the peer works.
     #[serde(default)]
     pub follow_updates: bool,
+    /// Whether to wake the calling session when the task ends or asks; `None` means the setting of the target.
+    pub notify: Option<bool>,
     /// The media types that the caller accepts.
     pub accepted_output_modes: Option<Vec<String>>,
     /// Whether the peer should answer when it is done.

@@ -21,13 +21,14 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT);
 
 /// The fields that only some actions take, in the order of their errors.
-const RESTRICTED: [(&str, &[&str]); 13] = [
+const RESTRICTED: [(&str, &[&str]); 14] = [
     ("parts", &["send"]),
     ("message_id", &["send"]),
     ("context_id", &["send"]),
     ("metadata", &["send"]),
     ("blocking", &["send"]),
     ("follow_updates", &["send"]),
+    ("notify", &["send"]),
     ("accepted_output_modes", &["send"]),
     ("reference_task_ids", &["send"]),
     ("task_requirement", &["send"]),

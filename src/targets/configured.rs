@@ -85,6 +85,7 @@ pub(super) fn configured(
         examples: target.examples.clone(),
         default: target.default,
         timeout: millis(target.timeout_ms.unwrap_or(config.defaults.timeout_ms)),
+        notify: target.notify,
         allowed_agents: target.allowed_agents.clone(),
         unresolved,
         closed_headers,

@@ -30,6 +30,8 @@ pub struct Target {
     pub default: bool,
     /// The default timeout of a call.
     pub timeout: Duration,
+    /// Wakes the calling session when a task of it ends, unless a request decides.
+    pub notify: bool,
     /// The host's agents that may call it; all if empty.
     pub allowed_agents: Vec<String>,
     /// The reference of a secret that the host has not resolved.
@@ -59,6 +61,7 @@ impl Target {
             examples: Vec::new(),
             default: false,
             timeout,
+            notify: false,
             allowed_agents: Vec::new(),
             unresolved: None,
             closed_headers: Vec::new(),

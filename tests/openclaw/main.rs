@@ -16,6 +16,7 @@ mod gateway_rig;
 mod gateway_runs;
 mod gateway_triad;
 mod model;
+mod notify;
 mod peer;
 mod process;
 mod serve_rig;
@@ -30,6 +31,7 @@ use std::{
 
 use gateway_rig::Behind;
 use libtest_mimic::{Arguments, Trial};
+use notify::Followed;
 use peer::{Seen, answer_to};
 use remote_agent_cli::package;
 use serde_json::{Value, json};
@@ -399,7 +401,7 @@ fn main() -> ExitCode {
         Arc::new(node::install("openclaw", &[OPENCLAW]))
     }));
     let (again, third, node) = (installed.clone(), installed.clone(), installed.clone());
-    let fourth = Arc::clone(&installed);
+    let (fourth, fifth) = (Arc::clone(&installed), Arc::clone(&installed));
     let world = Arc::new(LazyLock::new(move || World::start(Arc::clone(&installed))));
     let behind = Arc::new(LazyLock::new(move || Behind::start(Arc::clone(&again))));
 
@@ -455,6 +457,15 @@ fn main() -> ExitCode {
             }),
     );
     drop(behind);
+    let followed = Arc::new(LazyLock::new(move || Followed::start(Arc::clone(&fifth))));
+    trials.extend(notify::TESTS.iter().map(|(name, test)| {
+        let followed = Arc::clone(&followed);
+        Trial::test(format!("notify::{name}"), move || {
+            test(&followed);
+            Ok(())
+        })
+    }));
+    drop(followed);
     // Dropping the world stops the gateway; the trials hold it until they have run.
     libtest_mimic::run(&arguments, trials).exit_code()
 }

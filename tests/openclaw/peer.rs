@@ -1,6 +1,10 @@
 //! A scripted A2A 0.3 agent, answering from literal JSON.
 
-use std::net::{SocketAddr, TcpStream};
+use std::{
+    collections::HashSet,
+    net::{SocketAddr, TcpStream},
+    sync::{Arc, Mutex},
+};
 
 use serde_json::{Value, json};
 
@@ -21,19 +25,35 @@ pub enum Seen {
     HungUp(String),
 }
 
-/// An agent that does what the message says: `hold …` never answers, `work …` starts a task that goes on, anything else is a task that is done
-/// at once. A stream tells of the task step by step.
+/// An agent that does what the message says: `hold …` never answers, `work …` starts a task that goes on, `later …` one that goes on until
+/// the test finishes it, anything else is a task that is done at once. A stream tells of the task step by step.
 pub struct Peer {
     pub address: SocketAddr,
     pub seen: Journal<Seen>,
+    finished: Finished,
 }
+
+/// The texts of the tasks that were finished.
+type Finished = Arc<Mutex<HashSet<String>>>;
 
 impl Peer {
     pub fn start() -> Self {
         let seen = Journal::new();
         let journal = seen.clone();
-        let address = http::serve(move |request, stream| respond(request, stream, &journal));
-        Self { address, seen }
+        let finished = Finished::default();
+        let known = Arc::clone(&finished);
+        let address =
+            http::serve(move |request, stream| respond(request, stream, &journal, &known));
+        Self {
+            address,
+            seen,
+            finished,
+        }
+    }
+
+    /// Completes the task of this text.
+    pub fn finish(&self, text: &str) {
+        self.finished.lock().unwrap().insert(text.to_owned());
     }
 
     /// Where the peer is, as a `baseUrl`.
@@ -69,7 +89,7 @@ fn said(body: &Value) -> String {
         .to_owned()
 }
 
-fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>) {
+fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, finished: &Finished) {
     if request.method == "GET" && request.path == "/.well-known/agent-card.json" {
         let card = card(request.header("host").unwrap());
         return http::answer(stream, "200 OK", "application/json", &card.to_string());
@@ -88,6 +108,17 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>) {
     let result =
         |result: Value| json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
     match body["method"].as_str().unwrap() {
+        "message/stream" | "tasks/resubscribe" if text.starts_with("later") || text.is_empty() => {
+            let update = json!({"kind": "task", "id": text, "contextId": "context-1", "status": {"state": "working"}});
+            // The client resubscribes, is refused and asks.
+            let refused = json!({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32004, "message": "no"}});
+            let event = if text.is_empty() {
+                refused.to_string()
+            } else {
+                result(update)
+            };
+            http::answer_events(stream, &[event]);
+        }
         "message/stream" => http::answer_events(stream, &stream_of(&text).map(result)),
         "message/send" => http::answer(
             stream,
@@ -98,7 +129,11 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>) {
         // The id of a task is the text it was made for.
         "tasks/get" => {
             let id = body["params"]["id"].as_str().unwrap();
-            http::answer(stream, "200 OK", "application/json", &result(task(id, id)));
+            let mut task = task(id, id);
+            if id.starts_with("later") && !finished.lock().unwrap().contains(id) {
+                task = json!({"kind": "task", "id": id, "contextId": "context-1", "status": {"state": "working"}});
+            }
+            http::answer(stream, "200 OK", "application/json", &result(task));
         }
         other => panic!("the peer was asked for {other}"),
     }

@@ -89,7 +89,7 @@ impl World {
 }
 
 /// The library that Cargo built with this test.
-fn library() -> PathBuf {
+pub fn library() -> PathBuf {
     let name = format!(
         "{}openclaw_remote_agent{}",
         env::consts::DLL_PREFIX,

@@ -151,7 +151,9 @@ async fn role_and_status_are_rendered_in_the_fence() {
         triad(),
     ]);
     let stage = Stage::new(gate, json!({}));
-    let text = stage.agent.render(&stage.list().await.to_string());
+    let text = stage
+        .agent
+        .render(&stage.list().await.to_string(), usize::MAX);
     let (ours, theirs) = text.split_once("<<<EXTERNAL").unwrap();
     assert!(ours.contains("- gateway:alpha, streams"), "{text}");
     for collected in [

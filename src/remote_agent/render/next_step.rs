@@ -8,6 +8,11 @@ pub(super) const LONGEST: usize = 240;
 /// Returns the next step for an open task; `None` where the result is complete.
 pub(super) fn next_step(summary: &Summary<'_>) -> Option<&'static str> {
     let task = summary.continuation.as_ref()?.task.as_ref()?;
+    if summary.notify {
+        return Some(
+            "the task goes on; you will be woken when it ends or asks. Do not send again.",
+        );
+    }
     of_task(task)
 }
 

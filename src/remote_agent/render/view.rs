@@ -89,6 +89,8 @@ pub(super) struct Summary<'a> {
     pub(super) wait_expired: bool,
     /// Part of the agent's answer may be missing.
     pub(super) incomplete: bool,
+    /// Whether the host wakes the session when the task ends.
+    pub(super) notify: bool,
     /// The tool's own text about the next step.
     #[serde(borrow)]
     pub(super) next_step: Option<Text<'a>>,

@@ -1,0 +1,243 @@
+// Follows tasks beyond the turn that started them, and wakes the session once when the task ends or asks.
+//
+// Each followed task is a file under the state directory, so a restarted gateway follows it again. The gateway that
+// renames the file wakes the session; with two gateways on one directory the other one finds it gone.
+import { createHash } from "node:crypto";
+import { mkdirSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+
+const FOLDER = ["remote-agent", "followed"];
+const CLAIMED = /^(.+\.json)\.(\d+)\.waking$/;
+
+/** The first and the longest pause between two questions to a peer, and the longest after failures. */
+const PAUSE_MS = { first: 1000, longest: 15_000, failing: 300_000 };
+/** How long to wait before the session is woken again where that failed. */
+const WAKE_RETRY_MS = 60_000;
+/** The length of the text that a session is woken with, in characters. */
+const TEXT_CHARS = 4000;
+
+const OVER = new Set(["completed", "failed", "rejected", "canceled", "input-required", "auth-required"]);
+
+/** The folder of the files below a state directory. */
+export function followedFolder(stateDir) {
+  return join(stateDir, ...FOLDER);
+}
+
+/** The tasks that some gateway follows, as their files say: `{ target, taskId, sessionKey, agentId, since, state }`. */
+export function followedTasks(stateDir) {
+  return readRecords(followedFolder(stateDir)).map(({ record }) => described(record));
+}
+
+/** The followed tasks of one gateway. */
+export class Followers {
+  #host;
+  #settings;
+  #folder;
+  #opened;
+  #followed = new Map();
+
+  /**
+   * `host` is `{ ask(request, caller), render(envelope, maxChars), wake(record, text), warn(line), now(), later(ms, run) }`:
+   * `ask` returns the envelope as JSON, `later` a function that cancels. `settings` are those of `notify`.
+   */
+  constructor(host, settings) {
+    this.#host = host;
+    this.#settings = settings;
+  }
+
+  /**
+   * Starts to follow, first the tasks that an earlier gateway left below `stateDir`, and returns a function that stops it.
+   * Where a later evaluation of the plugin opened it again, that function does nothing.
+   */
+  open(stateDir) {
+    const opened = (this.#opened = {});
+    if (!this.#folder) this.#resume(stateDir);
+    return () => {
+      if (this.#opened === opened) this.close();
+    };
+  }
+
+  #resume(stateDir) {
+    this.#folder = followedFolder(stateDir);
+    releaseClaims(this.#folder, this.#host.warn);
+    for (const { record } of readRecords(this.#folder, this.#host.warn)) this.#follow(record, true);
+  }
+
+  /** Stops without waking a session. The files stay. */
+  close() {
+    for (const followed of this.#followed.values()) followed.cancel();
+    this.#followed.clear();
+    this.#folder = undefined;
+  }
+
+  /** Whether one more task can be followed. */
+  hasRoom() {
+    return this.#folder !== undefined && this.#followed.size < this.#settings.maxTasks;
+  }
+
+  /** The followed tasks, as `followedTasks` describes them. */
+  list() {
+    return [...this.#followed.values()].map(({ record }) => described(record));
+  }
+
+  /** Takes note of a result that a session has read: it starts to follow a task, or shows how it ended. */
+  saw(envelope, caller) {
+    const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
+    if (!this.#folder || !continuation?.task) return;
+    const key = keyOf(continuation);
+    if (envelope.summary.notify) {
+      this.#forget(key);
+      this.#follow({ key, continuation, caller, since: this.#host.now(), state: continuation.task.status }, false);
+    } else if (OVER.has(continuation.task.status) || envelope.action === "cancel") {
+      const followed = this.#followed.get(key);
+      // Another session has not read this result.
+      if (followed?.record.caller.session_key === caller.session_key) this.#forget(key);
+    }
+  }
+
+  #follow(record, saved) {
+    const followed = { record, saved: saved || this.#save(record), cancel() {} };
+    this.#followed.set(record.key, followed);
+    this.#askLater(followed, PAUSE_MS.first);
+  }
+
+  #forget(key) {
+    this.#followed.get(key)?.cancel();
+    this.#followed.delete(key);
+    rmSync(this.#file(key), { force: true });
+  }
+
+  #askLater(followed, pause) {
+    followed.cancel = this.#host.later(pause, () => this.#ask(followed, pause));
+  }
+
+  async #ask(followed, pause) {
+    const { record, saved } = followed;
+    const isCurrent = () => this.#followed.get(record.key) === followed;
+    if (saved && !existsSync(this.#file(record.key))) {
+      // Another gateway woke the session, or the task was cancelled there.
+      this.#followed.delete(record.key);
+      return;
+    }
+    const request = { action: "status", continuation: { target: record.continuation.target, task: record.continuation.task } };
+    let envelope;
+    try {
+      envelope = JSON.parse(await this.#host.ask(request, record.caller));
+    } catch (error) {
+      this.#host.warn(`the task "${record.continuation.task.task_id}" cannot be followed: ${error?.message ?? error}`);
+    }
+    if (!isCurrent() || envelope?.error?.reason === "shutting_down") return;
+    const state = envelope?.summary?.continuation?.task?.status;
+    record.state = state ?? record.state;
+    const failed = !envelope || (envelope.ok === false && envelope.error.retryable);
+    const over = OVER.has(state) || (envelope?.ok === false && !failed);
+    const tooOld = this.#host.now() - record.since >= this.#settings.maxAgeMs;
+    if (over || (tooOld && envelope)) return this.#wake(followed, envelope, over);
+    this.#askLater(followed, Math.min(pause * (failed ? 2 : 1.5), failed ? PAUSE_MS.failing : PAUSE_MS.longest));
+  }
+
+  #wake(followed, envelope, over) {
+    const { record, saved } = followed;
+    const claimed = `${this.#file(record.key)}.${process.pid}.waking`;
+    if (saved && !moved(this.#file(record.key), claimed)) return this.#followed.delete(record.key);
+    const text = wakeText(record, this.#host.render(JSON.stringify(envelope), TEXT_CHARS), over);
+    try {
+      this.#host.wake(record, text);
+    } catch (error) {
+      this.#host.warn(`the session of a remote task cannot be woken, and is tried again: ${error?.message ?? error}`);
+      if (saved) moved(claimed, this.#file(record.key));
+      return this.#askLater(followed, WAKE_RETRY_MS);
+    }
+    this.#followed.delete(record.key);
+    rmSync(claimed, { force: true });
+  }
+
+  #save(record) {
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      const file = this.#file(record.key);
+      writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 });
+      renameSync(`${file}.new`, file);
+      return true;
+    } catch (error) {
+      this.#host.warn(`a followed task cannot be saved, so a restart of the gateway forgets it: ${error.message}`);
+      return false;
+    }
+  }
+
+  #file(key) {
+    return join(this.#folder, `${key}.json`);
+  }
+}
+
+/** The same for the same task, whatever handle it has. */
+function keyOf({ target, task }) {
+  const name = JSON.stringify([target.target_alias ?? target.target_url, task.task_id]);
+  return createHash("sha256").update(name).digest("hex").slice(0, 32);
+}
+
+function wakeText(record, result, over) {
+  const { target, task } = record.continuation;
+  const peer = target.target_alias ?? target.target_url;
+  const news = over ? "has news" : "is not done; it is no longer followed";
+  const handle = result.includes("task_handle:") ? "" : `\ntask_handle: ${task.task_handle}`;
+  return `remote_agent: the task that you handed to ${peer} ${news}. Tell the user, or go on with the work that it is for.${handle}\n${result}`;
+}
+
+function described({ continuation, caller, since, state }) {
+  const { target, task } = continuation;
+  return {
+    target: target.target_alias ?? target.target_url,
+    taskId: task.task_id,
+    sessionKey: caller.session_key,
+    agentId: caller.agent_id,
+    since: new Date(since).toISOString(),
+    state,
+  };
+}
+
+function readRecords(folder, warn = () => {}) {
+  const records = [];
+  for (const name of namesIn(folder).filter((name) => name.endsWith(".json"))) {
+    const file = join(folder, name);
+    try {
+      const record = JSON.parse(readFileSync(file, "utf8"));
+      if (`${keyOf(record.continuation)}.json` !== name || !record.caller.session_key || !Number.isFinite(record.since)) throw new Error("it is not a followed task");
+      records.push({ file, record });
+    } catch (error) {
+      warn(`"${file}" cannot be read and is skipped: ${error.message}`);
+    }
+  }
+  return records;
+}
+
+/** Undoes the claims of gateways that ended before they woke their session. */
+function releaseClaims(folder, warn) {
+  for (const name of namesIn(folder)) {
+    const [, file, pid] = CLAIMED.exec(name) ?? [];
+    if (file && (Number(pid) === process.pid || !isRunning(Number(pid))) && !moved(join(folder, name), join(folder, file))) warn(`"${name}" cannot be renamed`);
+  }
+}
+
+function namesIn(folder) {
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
+
+function moved(from, to) {
+  try {
+    renameSync(from, to);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isRunning(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === "EPERM";
+  }
+}

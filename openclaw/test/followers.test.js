@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { Followers, followedFolder, followedTasks } from "../followers.js";
+
+const SETTINGS = { maxTasks: 2, maxAgeMs: 60_000 };
+const caller = { agent_id: "main", session_key: "agent:main:x", state_dir: "/state" };
+
+function envelope(action, status, more = {}) {
+  const task = { task_handle: "rah_1", task_id: more.taskId ?? "t-1", status };
+  const continuation = { target: { target_url: "https://a.example", card_path: "/c", preferred_transports: ["JSONRPC"], target_alias: "desk" }, task };
+  return { ok: true, action, summary: { continuation, ...(more.notify && { notify: true }) } };
+}
+
+const failure = (reason, retryable) => ({ ok: false, action: "status", error: { reason, retryable } });
+
+/** A gateway whose peer answers with `answers`, one after another; the last one repeats. */
+function gateway(answers, stateDir = mkdtempSync(join(tmpdir(), "followers-"))) {
+  const seen = { asked: [], woken: [], warned: [], now: 0, pauses: [] };
+  let timers = [];
+  const host = {
+    async ask(request, who) {
+      seen.asked.push({ request, who });
+      return JSON.stringify(answers.length > 1 ? answers.shift() : answers[0]);
+    },
+    render: (json, maxChars) => `${json.slice(0, maxChars)}`,
+    wake: (record, text) => seen.woken.push({ session: record.caller.session_key, text }),
+    warn: (line) => seen.warned.push(line),
+    now: () => seen.now,
+    later(ms, run) {
+      const timer = { ms, run };
+      timers.push(timer);
+      return () => (timers = timers.filter((other) => other !== timer));
+    },
+  };
+  const followers = new Followers(host, SETTINGS);
+  /** Lets the time pass that the next questions wait for. */
+  const pass = async () => {
+    const due = timers;
+    timers = [];
+    for (const { ms, run } of due) {
+      seen.pauses.push(ms);
+      await run();
+    }
+  };
+  return { ...seen, seen, followers, host, stateDir, pass, timers: () => timers.length, files: () => readdirSync(followedFolder(stateDir)) };
+}
+
+const started = envelope("send", "working", { notify: true });
+
+test("a session is woken once when its task ends", async () => {
+  const { followers, seen, pass, stateDir, files, timers } = gateway([envelope("status", "working"), envelope("status", "completed")]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  for (let i = 0; i < 4; i += 1) await pass();
+  assert.equal(seen.woken.length, 1);
+  assert.equal(seen.woken[0].session, "agent:main:x");
+  assert.match(seen.woken[0].text, /handed to desk has news\..*\ntask_handle: rah_1\n.*completed/s);
+  assert.deepEqual([seen.asked.length, files(), timers()], [2, [], 0]);
+  assert.deepEqual(seen.asked[0].who, caller);
+});
+
+test("a question wakes the session and ends the follower, however often the agent asks", async () => {
+  const { followers, seen, pass, stateDir } = gateway([envelope("status", "input-required")]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  for (let i = 0; i < 10; i += 1) await pass();
+  assert.equal(seen.woken.length, 1);
+});
+
+test("a restarted gateway follows what the killed one left", async () => {
+  const killed = gateway([envelope("status", "working")]);
+  killed.followers.open(killed.stateDir);
+  for (let i = 0; i < 2; i += 1) killed.followers.saw(envelope("send", "working", { notify: true, taskId: `t-${i}` }), caller);
+  const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")], killed.stateDir);
+  followers.open(stateDir);
+  assert.deepEqual(followedTasks(stateDir).map(({ taskId }) => taskId).sort(), ["t-0", "t-1"]);
+  for (let i = 0; i < 3; i += 1) await pass();
+  assert.equal(seen.woken.length, 2);
+});
+
+test("of two gateways on one state directory one wakes the session", async () => {
+  const one = gateway([envelope("status", "completed")]);
+  one.followers.open(one.stateDir);
+  one.followers.saw(started, caller);
+  const other = gateway([envelope("status", "completed")], one.stateDir);
+  other.followers.open(one.stateDir);
+  await Promise.all([one.pass(), other.pass()]);
+  await Promise.all([one.pass(), other.pass()]);
+  assert.equal(one.seen.woken.length + other.seen.woken.length, 1);
+});
+
+test("a claim of a gateway that ended before it woke its session is undone", async () => {
+  const killed = gateway([envelope("status", "working")]);
+  killed.followers.open(killed.stateDir);
+  killed.followers.saw(started, caller);
+  const [file] = killed.files();
+  const folder = followedFolder(killed.stateDir);
+  renameSync(join(folder, file), join(folder, `${file}.999999999.waking`));
+  const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")], killed.stateDir);
+  followers.open(stateDir);
+  await pass();
+  assert.equal(seen.woken.length, 1);
+});
+
+test("a cancelled task is followed no longer", async () => {
+  const { followers, seen, pass, stateDir, files } = gateway([envelope("status", "completed")]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  followers.saw(envelope("cancel", "working"), caller);
+  await pass();
+  assert.deepEqual([seen.asked.length, seen.woken.length, files()], [0, 0, []]);
+});
+
+test("a session that saw the end itself is not woken, and another one is", async () => {
+  const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  followers.saw(envelope("status", "completed"), { ...caller, session_key: "agent:main:other" });
+  await pass();
+  assert.equal(seen.woken.length, 1);
+  followers.saw(started, caller);
+  followers.saw(envelope("watch", "completed"), caller);
+  await pass();
+  assert.equal(seen.woken.length, 1);
+});
+
+test("a task has one follower, that of the newest send", async () => {
+  const { followers, seen, pass, stateDir, files } = gateway([envelope("status", "completed")]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  followers.saw(started, { ...caller, session_key: "agent:main:new" });
+  assert.equal(files().length, 1);
+  await pass();
+  assert.deepEqual(seen.woken.map(({ session }) => session), ["agent:main:new"]);
+});
+
+test("a peer that is gone is asked less and less often, until the task is too old", async () => {
+  const { followers, seen, pass, stateDir } = gateway([failure("unreachable", true)]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  for (let i = 0; i < 12; i += 1) await pass();
+  assert.deepEqual([seen.pauses.at(-1), seen.woken.length], [300_000, 0]);
+  seen.now = SETTINGS.maxAgeMs;
+  await pass();
+  assert.match(seen.woken[0].text, /is not done; it is no longer followed/);
+});
+
+test("a task that the peer no longer knows wakes the session with the failure", async () => {
+  const { followers, seen, pass, stateDir } = gateway([failure("task_not_found", false)]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  await pass();
+  await pass();
+  assert.equal(seen.woken.length, 1);
+});
+
+test("no more tasks are followed than the settings allow", () => {
+  const { followers, stateDir } = gateway([envelope("status", "working")]);
+  assert.equal(followers.hasRoom(), false);
+  followers.open(stateDir);
+  for (let i = 0; i < 2; i += 1) {
+    assert.equal(followers.hasRoom(), true);
+    followers.saw(envelope("send", "working", { notify: true, taskId: `t-${i}` }), caller);
+  }
+  assert.equal(followers.hasRoom(), false);
+});
+
+test("an instance that closes keeps its files and asks no more", async () => {
+  const { followers, seen, pass, stateDir, files } = gateway([failure("shutting_down", true)]);
+  const stop = followers.open(stateDir);
+  followers.saw(started, caller);
+  await pass();
+  stop();
+  await pass();
+  assert.deepEqual([seen.asked.length, seen.woken.length, files().length], [1, 0, 1]);
+});
+
+test("the stop of an earlier evaluation does not stop a later one", async () => {
+  const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")]);
+  const stop = followers.open(stateDir);
+  followers.saw(started, caller);
+  followers.open(stateDir);
+  stop();
+  await pass();
+  assert.equal(seen.woken.length, 1);
+});
+
+test("a wake that fails is tried again", async () => {
+  const { followers, host, seen, pass, stateDir } = gateway([envelope("status", "completed")]);
+  const { wake } = host;
+  host.wake = () => {
+    throw new Error("no such session");
+  };
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  await pass();
+  assert.match(seen.warned[0], /no such session/);
+  host.wake = wake;
+  await pass();
+  assert.equal(seen.woken.length, 1);
+});
+
+test("a file that is no followed task is skipped", () => {
+  const { followers, seen, stateDir } = gateway([envelope("status", "working")]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  followers.close();
+  writeFileSync(join(followedFolder(stateDir), "x.json"), "{}");
+  followers.open(stateDir);
+  assert.equal(seen.warned.length, 1);
+  assert.equal(followers.list().length, 1);
+  rmSync(stateDir, { recursive: true });
+});

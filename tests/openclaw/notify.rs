@@ -1,0 +1,170 @@
+//! Tasks that go on after the turn: the gateway follows them and wakes their sessions, across a kill too.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use remote_agent_cli::package;
+use serde_json::{Value, json};
+
+use crate::{
+    host::{Gateway, Host},
+    model::{self, Model},
+    node::Installed,
+    peer::{Peer, answer_to},
+    socket::Socket,
+    world,
+};
+
+/// What a session is woken with.
+const NEWS: &str = "the task that you handed to peer has news";
+
+/// An OpenClaw that can be killed.
+pub struct Followed {
+    host: Host,
+    model: Model,
+    peer: Peer,
+    gateway: Mutex<Option<Running>>,
+}
+
+/// A gateway and a client of it, whose runs have numbers.
+struct Running {
+    socket: Socket,
+    gateway: Gateway,
+}
+
+impl Running {
+    fn boot(host: &Host) -> Self {
+        let gateway = host.boot();
+        Self {
+            socket: gateway.socket(),
+            gateway,
+        }
+    }
+}
+
+pub type Test = (&'static str, fn(&Followed));
+
+pub const TESTS: &[Test] = &[
+    ("wakes_the_session_when_the_task_ends", wakes_the_session),
+    (
+        "wakes_each_session_once_after_a_kill_with_five_tasks",
+        wakes_after_a_kill,
+    ),
+];
+
+impl Followed {
+    pub fn start(installed: Arc<Installed>) -> Self {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-notify");
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let packaged =
+            package::assemble(root, &world::library(), &scratch.join("package")).unwrap();
+        let (model, peer) = (Model::start(), Peer::start());
+        let settings = json!({"enabled": true, "limits": {"waitMs": 3000},
+            "targets": [{"alias": "peer", "baseUrl": peer.url(), "notify": true}]});
+        let config = world::host_config(&model, &settings);
+        let host = Host::new(installed, &scratch.join("host"), &config, &[]);
+        host.install(&format!("npm-pack:{}", packaged.tarball.display()));
+        let gateway = Running::boot(&host);
+        Self {
+            host,
+            model,
+            peer,
+            gateway: Mutex::new(Some(gateway)),
+        }
+    }
+
+    /// A turn of the session that hands over work which goes on.
+    fn hand_over(&self, session: &str, text: &str) {
+        let parts = json!([{"kind": "text", "text": text}]);
+        let request = json!({"action": "send", "target_alias": "peer", "parts": parts});
+        self.turn(session, &format!("CALL {request}"));
+        let said = self.model.request_with_result(text);
+        let result = model::tool_result(&said).unwrap();
+        println!("what the model reads of the call:\n{result}\n");
+        assert!(result.contains("you will be woken"), "{result}");
+    }
+
+    fn turn(&self, session: &str, text: &str) {
+        let gateway = self.gateway.lock().unwrap();
+        gateway.as_ref().unwrap().socket.run(session, text);
+    }
+
+    /// Kills the gateway, and starts another one after `meanwhile`.
+    fn kill(&self, meanwhile: impl FnOnce()) {
+        let mut gateway = self.gateway.lock().unwrap();
+        gateway.take().unwrap().gateway.kill();
+        meanwhile();
+        *gateway = Some(Running::boot(&self.host));
+    }
+
+    /// What the model is given when it is woken about the task of this text.
+    fn woken(&self, text: &str) -> String {
+        let answer = answer_to(text);
+        let request = self.model.requests.wait("the session to be woken", |body| {
+            let messages = body["messages"].to_string();
+            messages.contains(NEWS) && messages.contains(&answer)
+        });
+        let messages = request["messages"].as_array().unwrap();
+        let message = messages
+            .iter()
+            .rfind(|message| message.to_string().contains(NEWS));
+        match &message.unwrap()["content"] {
+            Value::String(text) => text.clone(),
+            parts => parts.to_string(),
+        }
+    }
+
+    /// How often the model was woken about the task of this text, when one more turn of its session is over.
+    fn wakes(&self, session: &str, text: &str) -> usize {
+        self.turn(session, &format!("after {text}"));
+        let answer = answer_to(text);
+        let wakes = self.model.requests.all(|body| {
+            let messages = body["messages"].to_string();
+            messages.contains(NEWS) && messages.contains(&answer)
+        });
+        wakes.len()
+    }
+
+    /// The files of followed tasks.
+    fn files(&self) -> usize {
+        let folder = self.host.state().join("remote-agent/followed");
+        fs::read_dir(folder).map_or(0, Iterator::count)
+    }
+}
+
+fn wakes_the_session(followed: &Followed) {
+    followed.hand_over("agent:main:later", "later the report");
+    assert_eq!(followed.files(), 1);
+    followed.peer.finish("later the report");
+    let woken = followed.woken("later the report");
+    println!("what the model reads when it is woken:\n{woken}\n");
+    assert!(woken.contains("EXTERNAL_UNTRUSTED_CONTENT"), "{woken}");
+    assert_eq!(followed.wakes("agent:main:later", "later the report"), 1);
+    assert_eq!(followed.files(), 0);
+}
+
+fn wakes_after_a_kill(followed: &Followed) {
+    let tasks: Vec<_> = (1..=5)
+        .map(|n| (format!("agent:main:killed-{n}"), format!("later part {n}")))
+        .collect();
+    for (session, text) in &tasks {
+        followed.hand_over(session, text);
+    }
+    assert_eq!(followed.files(), 5);
+    followed.kill(|| {
+        tasks
+            .iter()
+            .for_each(|(_, text)| followed.peer.finish(text))
+    });
+    for (_, text) in &tasks {
+        followed.woken(text);
+    }
+    followed.kill(|| {});
+    for (session, text) in &tasks {
+        assert_eq!(followed.wakes(session, text), 1, "{session}");
+    }
+    assert_eq!(followed.files(), 0);
+}
