@@ -1,12 +1,24 @@
-//! The A2A protocol, without I/O: what client and server both know of it.
+//! The A2A protocol without I/O: the types and tables that client and server share.
 //!
 //! - [`Operation`] and [`Resource`] are the tables of methods and paths, [`http`] that of headers and media types,
 //!   [`ErrorReason`] that of errors.
-//! - [`Task`], [`Message`], [`Event`] and the like are what an agent answered, as JSON in the names of A2A 0.3, which are those
-//!   of the contract. They keep every member, known or not. A [`Dialect`] reads them from what a version writes.
-//! - [`SendRequest`] is what a client asks for, and [`SendParams`] writes it in a dialect.
-//! - With the feature `types`, `v1_0` has the values that a server keeps, `v0_3` writes them as 0.3 does, and `params`
-//!   reads requests of both versions into them.
+//! - [`Task`], [`Message`] and [`Event`] hold an agent's answer as JSON with the member names of A2A 0.3. They keep unknown
+//!   members. A [`Dialect`] parses them from the JSON of one version.
+//! - [`SendRequest`] is a client's request, and [`SendParams`] writes it in a dialect.
+//! - With the feature `types`, `v1_0` has the values that a server stores, `v0_3` writes them as A2A 0.3, and `params`
+//!   parses requests of both versions into them.
+//!
+//! JSON of another shape gives [`ShapeError`], which names the place of the first difference.
+//!
+//! # Examples
+//! ```
+//! use openclaw_remote_agent_a2a::TaskState;
+//!
+//! assert!(TaskState::from_word("completed").is_terminal());
+//!
+//! let waiting = TaskState::from_word("input-required");
+//! assert!(waiting.is_interrupted() && !waiting.is_terminal());
+//! ```
 
 #![forbid(unsafe_code)]
 

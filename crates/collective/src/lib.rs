@@ -1,7 +1,22 @@
 //! The protocol `a2a-v1` of a local collective: a gateway, the agents behind it, and a triad that votes.
 //!
-//! Words and rules alone, no sockets: what an envelope is, which types there are and what each requires, the registry of
-//! errors, and how votes are counted. The bridge (`gateway/`) speaks it as a client, the reference gateway as a server.
+//! The crate does no I/O. It defines the envelope of a message, the message types with their required fields, the
+//! registry of errors, and the count of votes. The bridge (`crates/gateway-bridge`) speaks the protocol as a client, the
+//! reference gateway (`crates/gateway`) as a server.
+//!
+//! Sizes are in bytes and durations in milliseconds. A frame that breaks a rule gives [`Malformed`], with an
+//! [`ErrorCode`] of the registry.
+//!
+//! # Examples
+//! ```
+//! use openclaw_remote_agent_collective::{Envelope, ErrorCode, Kind};
+//!
+//! let envelope = Envelope::parse(r#"{"type": "message", "content": {}}"#).unwrap();
+//! assert_eq!(envelope.kind(), Kind::Message);
+//!
+//! let error = Envelope::parse("{}").unwrap_err();
+//! assert_eq!(error.code, ErrorCode::MissingField);
+//! ```
 
 #![forbid(unsafe_code)]
 
