@@ -35,38 +35,38 @@ export function registerCommands({ program, config: host }, api) {
       });
 
   command("add <url>", "Add an agent: check its card, configure it and allow the tool", add)
-    .option("--alias <alias>", "The name agents use for it; by default from the host name")
+    .option("--alias <alias>", "The alias of the agent; by default from the host name")
     .option("--bearer-env <var>", "Send the bearer token in this environment variable of the gateway")
-    .option("--description <text>", "What the agent is for")
-    .option("--default", "Use it where a request names no target")
-    .option("--allow-private", "Let the agent be at an address that is not public")
+    .option("--description <text>", "The purpose of the agent")
+    .option("--default", "Use it for requests without a target")
+    .option("--allow-private", "Allow an address that is not public")
     .option("--force", "Add it although its card cannot be read")
     .option("--wait [seconds]", "Wait until the running gateway has applied the change");
   command("remove [alias]", "Remove an agent", remove).option("--all", "Remove every agent, and the tool from the policy");
-  command("targets", "Show the agents that can be called, with what their cards say", targets);
+  command("targets", "List the agents with the data of their cards", targets);
   command("card [alias]", "Show the card of an agent", card);
-  followUp(command("send [text...]", "Hand a message to an agent and show its answer", send))
-    .option("--follow", "Listen while the agent works")
-    .option("--task-required", "Fail unless the agent makes a task of it")
-    .option("--context <id>", "Speak in the conversation of this id")
-    .option("--save <file>", "Keep what it takes to go on in this file, for --continuation");
+  followUp(command("send [text...]", "Send a message to an agent and print its answer", send))
+    .option("--follow", "Print the text of the agent while it works")
+    .option("--task-required", "Fail unless the agent creates a task")
+    .option("--context <id>", "Continue the conversation with this id")
+    .option("--save <file>", "Write the continuation to this file, for --continuation");
   for (const [name, description] of [
-    ["watch", "Follow a task until it is done or waits for you"],
-    ["status", "Ask once how a task stands"],
-    ["cancel", "Ask for a task to be stopped"],
+    ["watch", "Follow a task until it ends or requires input"],
+    ["status", "Print the state of a task"],
+    ["cancel", "Cancel a task"],
   ])
     followUp(command(name, description, (context) => taskAction(name, context)));
   command("tasks", "Show the tasks that the running gateway delegated", tasks);
-  command("audit", "Show the last lines of the audit log", audit).option("--limit <n>", "How many lines", "20");
+  command("audit", "Show the last lines of the audit log", audit).option("--limit <n>", "The number of lines", "20");
   command("doctor", "Check settings, credentials and agents", doctor).option("--fix", "Repair what is safe to repair");
 }
 
 function followUp(command) {
   return command
-    .option("--target <alias>", "The agent's alias; without it the default")
-    .option("--task <id>", "The agent's task of this id")
-    .option("--continuation <file>", "Go on from the file that `send --save FILE` wrote")
-    .option("--timeout-ms <n>", "Wait so many milliseconds at most");
+    .option("--target <alias>", "The alias of the agent; the default agent without it")
+    .option("--task <id>", "Continue the task with this id")
+    .option("--continuation <file>", "Continue from the file that `send --save FILE` wrote")
+    .option("--timeout-ms <n>", "The timeout in milliseconds");
 }
 
 async function guarded(run) {

@@ -1,9 +1,8 @@
 //! Reads answers and events. What A2A 0.3 writes over JSON-RPC is the model's own shape; what it writes over HTTP+JSON, and
 //! what 1.0 writes over everything, is ProtoJSON (A2A 1.0 §5.5).
 //!
-//! What a peer sends is turned into the model's shape in place and otherwise left as it is: members that are not known
-//! stay. Names are taken in camelCase and in snake_case, `null` and an empty string count as absent, and a state that is
-//! not known goes on.
+//! Converts responses of peers to the shape of the model in place and changes nothing else: unknown members stay.
+//! Accepts names in camelCase and snake_case, treats `null` and empty strings as absent, and keeps unknown states.
 
 mod v0_3;
 mod v1_0;
@@ -13,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::{Dialect, Event, Reply, ShapeError, Task, TaskState, V03Dialect};
 
 impl Dialect {
-    /// What turns this dialect into the model's shape; `None` where it is that already.
+    /// Returns the reader of this dialect; `None` if it has the shape of the model.
     fn reader(self) -> Option<&'static Reader> {
         match self {
             Self::V0_3(V03Dialect::Rpc) => None,
@@ -58,7 +57,7 @@ impl Dialect {
     }
 }
 
-/// Where the dialects differ.
+/// The differences between the dialects.
 pub(super) struct Reader {
     /// Turns a part into the model's.
     pub(super) part: fn(Map<String, Value>) -> Value,
@@ -66,7 +65,7 @@ pub(super) struct Reader {
     pub(super) ends: fn(&TaskState) -> bool,
 }
 
-/// What a member of an answer holds.
+/// The type of a member.
 enum Held {
     Task,
     Message,

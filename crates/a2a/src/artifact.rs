@@ -158,7 +158,7 @@ impl Serialize for Artifact {
     }
 }
 
-/// How many times over each of `end` stands at the end of `parts`, the copies of one beside each other.
+/// Returns how many times each of `end` is repeated at the end of `parts`, with the copies of each side by side.
 fn times_each(parts: &[Value], end: &[Value]) -> usize {
     let Some(last) = end.last() else {
         return 0;

@@ -11,7 +11,7 @@ use super::security::Security;
 /// An agent card, read and tidied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Card {
-    /// Where the peer can be called, most wanted first. Not empty.
+    /// The interfaces of the peer, the preferred one first. Not empty.
     pub interfaces: Vec<Interface>,
     /// Whether the peer says it streams.
     pub streaming: Option<bool>,
@@ -19,9 +19,9 @@ pub struct Card {
     pub has_extended_card: bool,
     /// Extensions without which the peer takes no request, by URI.
     pub required_extensions: Vec<String>,
-    /// What the peer asks its callers to prove who they are with.
+    /// The security requirements.
     pub security: Security,
-    /// What `list_targets` shows; an error text where that part of the card cannot be read though the peer can be called.
+    /// The part that `list_targets` shows; an error text if only that part is invalid.
     pub view: Result<CardView, String>,
 }
 
@@ -62,23 +62,23 @@ impl Interface {
 pub struct CardView {
     /// The agent's name.
     pub name: Option<String>,
-    /// What the agent says of itself.
+    /// The description.
     pub description: Option<String>,
     /// The transport it likes best.
     pub preferred_transport: Option<String>,
     /// All declared interfaces beside the main one, without doubles.
     pub additional_interfaces: Vec<Interface>,
-    /// What it can do.
+    /// The capabilities.
     pub capabilities: Capabilities,
     /// Media types it takes.
     pub default_input_modes: Vec<String>,
     /// Media types it gives.
     pub default_output_modes: Vec<String>,
-    /// What it is good at.
+    /// The skills.
     pub skills: Vec<Skill>,
 }
 
-/// What a peer says it can do; absent where it says nothing.
+/// The capabilities that a card declares; `None` if it does not.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Capabilities {
     /// It streams.
@@ -98,11 +98,11 @@ pub struct Skill {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// The description.
     pub description: String,
     /// Key words.
     pub tags: Vec<String>,
-    /// What to ask, for example.
+    /// Example requests.
     pub examples: Vec<String>,
     /// Media types it takes, where other than the peer's.
     pub input_modes: Vec<String>,

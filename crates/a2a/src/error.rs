@@ -10,9 +10,9 @@ use self::ErrorReason as R;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{text}")]
 pub struct A2aError {
-    /// What kind of error.
+    /// The reason.
     pub reason: ErrorReason,
-    /// What failed, why, and what to do next. Holds no secret.
+    /// What failed, why, and what to do. Contains no secret.
     pub text: Cow<'static, str>,
     /// The place in the request it is about, as a path of camelCase names, where it is about one.
     pub field: Option<String>,
@@ -31,7 +31,7 @@ pub enum ErrorReason {
     MethodNotFound,
     /// The request lacks something, or something in it is wrong.
     InvalidParams,
-    /// Something here failed.
+    /// An internal error.
     InternalError,
     /// There is no such task, or it is another client's.
     TaskNotFound,
@@ -63,7 +63,7 @@ pub enum ErrorReason {
     Unavailable,
 }
 
-/// What the bindings say of an error.
+/// The codes of an error in the bindings.
 struct Row {
     reason: ErrorReason,
     /// `ErrorInfo.reason` (1.0 §9.5).
@@ -72,7 +72,7 @@ struct Row {
     code: i32,
     /// The HTTP status over HTTP+JSON of 1.0 (§11.6).
     status: StatusCode,
-    /// What `google.rpc.Status` calls that status.
+    /// The name of that status in `google.rpc.Status`.
     status_name: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a peer answers, and what it says over time.
+//! Replies and events of a peer.
 
 use serde_json::Value;
 
@@ -123,7 +123,7 @@ impl StatusUpdate {
         task::state_of(&self.0)
     }
 
-    /// What the peer says about it.
+    /// Returns the status text.
     pub fn status_text(&self) -> Option<String> {
         task::status_text_of(&self.0)
     }

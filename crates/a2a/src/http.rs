@@ -18,8 +18,8 @@ pub const A2A_JSON: &str = "application/a2a+json";
 /// The media type of a stream of events.
 pub const EVENT_STREAM: &str = "text/event-stream";
 
-/// Where an agent card is below the address of its agent.
+/// The path of an agent card below the URL of its agent.
 pub const CARD_PATH: &str = "/.well-known/agent-card.json";
 
-/// Where agents before 0.3.0 have their card.
+/// The path of an agent card before 0.3.0.
 pub const OLD_CARD_PATH: &str = "/.well-known/agent.json";

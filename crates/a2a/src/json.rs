@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 pub struct ShapeError {
     /// JSON Pointer (RFC 6901) to the place; empty for the whole.
     pub pointer: String,
-    /// What should be there.
+    /// The expected type.
     pub expected: &'static str,
-    /// What is there.
+    /// The actual type.
     pub found: &'static str,
 }
 

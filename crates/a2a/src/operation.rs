@@ -121,7 +121,7 @@ pub enum Resource {
     ExtendedCard,
 }
 
-/// What may stand in a path as it is (RFC 3986 §2.3, unreserved).
+/// Characters that a path segment contains unescaped (RFC 3986 §2.3, unreserved).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -134,7 +134,7 @@ pub fn path_segment(text: &str) -> impl std::fmt::Display {
 }
 
 impl Resource {
-    /// What the paths of a version begin with.
+    /// Returns the path prefix of a version.
     const fn prefix(version: Version) -> &'static str {
         match version {
             Version::V0_3 => "/v1",
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(Operation::from_method("tasks/list"), None);
     }
 
-    /// What a server reads at `path`.
+    /// Parses a path on a server.
     fn read(version: Version, path: &str) -> Option<Resource> {
         let path = path.strip_prefix(Resource::prefix(version)).unwrap();
         let segments: Vec<String> = path[1..]

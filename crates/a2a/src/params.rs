@@ -102,7 +102,7 @@ fn role(fields: &mut Fields) -> Result<Role, A2aError> {
     }
 }
 
-/// What a message asks for beside an answer.
+/// Builds the configuration of a message.
 fn configuration(
     dialect: Dialect,
     mut fields: Fields,
@@ -215,7 +215,7 @@ pub fn create_push(
     Ok(config)
 }
 
-/// What tasks are listed (1.0 §3.1.4).
+/// Parses the parameters of a list of tasks (1.0 §3.1.4).
 pub fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A2aError> {
     let status = match params.name("status")? {
         None => None,

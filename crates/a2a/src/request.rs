@@ -1,4 +1,4 @@
-//! What a client asks an agent for, and how each version writes it.
+//! Requests of clients, and their serialization in each version.
 
 mod v0_3;
 mod v1_0;
@@ -14,7 +14,7 @@ use super::{Dialect, V03Dialect};
 pub struct SendRequest {
     /// The message's id; the same for every attempt to deliver it.
     pub message_id: String,
-    /// What it says.
+    /// The parts.
     pub parts: Vec<Part>,
     /// The task it continues.
     pub task_id: Option<String>,
@@ -30,7 +30,7 @@ pub struct SendRequest {
     pub followed: bool,
     /// At most so many of the newest messages should come back.
     pub history_length: Option<u64>,
-    /// Where the peer should report progress, as the contract writes it in camelCase.
+    /// The push notification configuration, in the contract's camelCase.
     pub push_notification_config: Option<Value>,
     /// Extra data for the peer.
     pub metadata: Option<Map<String, Value>>,

@@ -1,8 +1,8 @@
-//! What a card asks of callers (A2A 0.3 §5.5.3, 1.0 §4.5).
+//! Security requirements of cards (A2A 0.3 §5.5.3, 1.0 §4.5).
 
 use std::fmt;
 
-/// What a peer asks its callers to prove who they are with.
+/// The security requirements of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Security {
     /// Every way that the card describes, in its order.
@@ -17,7 +17,7 @@ pub struct Security {
 pub struct SecurityScheme {
     /// The name that the card gives it.
     pub name: String,
-    /// What it is.
+    /// The scheme.
     pub scheme: Scheme,
 }
 
@@ -42,7 +42,7 @@ pub enum Scheme {
     OpenIdConnect,
     /// A client certificate.
     MutualTls,
-    /// Something that we do not know.
+    /// An unknown scheme.
     Unknown,
 }
 

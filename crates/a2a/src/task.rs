@@ -11,7 +11,7 @@ use super::artifact::{self, Artifact};
 use super::json::{self, ShapeError};
 use super::text::{joined, texts};
 
-/// Where a task stands (A2A 0.3 §6.3).
+/// The state of a task (A2A 0.3 §6.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskState {
     /// Accepted, not begun.
@@ -65,7 +65,7 @@ impl TaskState {
         }
     }
 
-    /// Nothing more will come of the task.
+    /// Returns whether the task has ended.
     pub fn is_terminal(&self) -> bool {
         matches!(
             self,
@@ -73,7 +73,7 @@ impl TaskState {
         )
     }
 
-    /// Nothing more is to be expected for now: the task is finished, or waits for its caller.
+    /// Returns whether no more events follow for now: the task has ended, or waits for the client.
     pub fn is_terminal_or_interrupted(&self) -> bool {
         self.is_terminal() || self.is_interrupted()
     }
@@ -133,7 +133,7 @@ impl Part {
         json::str_at(&self.0, "kind").unwrap_or("text")
     }
 
-    /// What a file part says about its file: `uri`, `bytes`, `name` or `mimeType`.
+    /// Returns a field of a file part: `uri`, `bytes`, `name` or `mimeType`.
     pub fn file_field(&self, field: &str) -> Option<&str> {
         self.0
             .get("file")
@@ -175,7 +175,7 @@ impl Message {
         json::id_at(&self.0, "contextId")
     }
 
-    /// What it says in text, its parts apart by a blank line; `None` where it has no text part.
+    /// Returns the text of its text parts, separated by blank lines; `None` without a text part.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         joined(texts(json::items_at(&self.0, "parts")), "\n\n")
     }
@@ -235,17 +235,17 @@ impl Task {
         json::id_at(&self.0, "contextId")
     }
 
-    /// Where it stands.
+    /// Returns the state.
     pub fn state(&self) -> TaskState {
         state_of(&self.0)
     }
 
-    /// What the peer says about where it stands: the question of a task that waits for input, the reason of a failure.
+    /// Returns the status text: the question of a task that requires input, or the reason of a failure.
     pub fn status_text(&self) -> Option<String> {
         status_text_of(&self.0)
     }
 
-    /// What it has produced so far. Artifacts without an id are numbered by their place.
+    /// Returns the artifacts so far. Artifacts without an id are numbered by position.
     pub fn artifacts(&self) -> impl Iterator<Item = Artifact> {
         json::items_at(&self.0, "artifacts")
             .iter()

@@ -17,12 +17,12 @@ mod tests;
 use crate::v1_0::TaskState;
 use serde::Serialize;
 
-/// How data that is no object is marked in a part's metadata, as the official SDKs do: it stands in `value`.
+/// The metadata key of data that is not an object and is wrapped in `value`, as in the official SDKs.
 pub const WRAPPED: &str = "data_part_compat";
 
 pub use crate::V03Dialect as Dialect;
 
-/// Something of 1.0 that serializes as 0.3.
+/// Serializes a type of 1.0 as 0.3.
 #[derive(Debug, Clone, Copy)]
 pub struct V03<'a, T: ?Sized> {
     value: &'a T,

@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["request", "caller", "config"])]
     jsonl: bool,
 
-    /// On whose behalf: {"agent_id", "session_key", "chain": {"hop", "chain"}, "state_dir", "traceparent"}
+    /// The caller: {"agent_id", "session_key", "chain": {"hop", "chain"}, "state_dir", "traceparent"}
     #[arg(long, value_name = "JSON")]
     caller: Option<String>,
 
@@ -65,7 +65,8 @@ pub struct Args {
     #[arg(long, value_name = "WHICH", value_parser = [EMBEDDED])]
     gateway: Option<String>,
 
-    /// Put an agent behind it (alpha=approve, beta=reject, charlie=abstain, delta=silent, 'coder=reply:I read {text}'); may be given several times
+    /// Add a scripted agent to it (alpha=approve, beta=reject, charlie=abstain, delta=silent, 'coder=reply:I read
+    /// {text}'); may be given several times
     #[arg(long, value_name = "NAME=HOW", requires = "gateway", value_parser = scripted)]
     gateway_agent: Vec<Script>,
 

@@ -1,11 +1,11 @@
-//! Who a call is made for, as a person or a script writes it.
+//! The caller of a call, as JSON of a person or a script.
 //!
 //! The library ignores a caller that it cannot read and says so in its log: a host's slip must not end every
 //! call. Here a slip is refused, or a bound that goes by the caller would quietly not hold.
 
 use serde::Deserialize;
 
-/// What may be said of a caller. Only its shape matters here; the library reads it again.
+/// The fields of a caller. This type checks only its shape; the library reads it again.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "read to be checked")]
@@ -28,7 +28,7 @@ struct Chain {
 /// Checks a caller.
 ///
 /// # Errors
-/// What is wrong with it, as a sentence without a full stop.
+/// Returns the fault, as a sentence without a full stop.
 pub(super) fn check(json: &str) -> Result<(), String> {
     match serde_json::from_str::<Caller>(json) {
         Ok(_) => Ok(()),

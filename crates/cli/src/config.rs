@@ -9,7 +9,7 @@ use super::{exit::Failure, output::note};
 /// Names the file when `--config` is not given.
 pub const VARIABLE: &str = "REMOTE_AGENT_CONFIG";
 
-/// Where a command takes its configuration from.
+/// The source of the configuration.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConfigArgs {
     /// Read the plugin's configuration from this JSON file [default: the file that REMOTE_AGENT_CONFIG names]
@@ -64,7 +64,7 @@ pub struct Unset {
 }
 
 impl Unset {
-    /// What is missing and what to do, as a sentence.
+    /// Returns what is missing and what to do, as a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Self { variable, paths } = self;

@@ -1,4 +1,4 @@
-//! How the command calls the tool: through the Rust door, like any host.
+//! Calls the tool through the Rust door, like any host.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub struct Running(Call);
 pub struct Reader(Arc<ToolBox>);
 
 impl Reader {
-    /// What a model reads of an envelope.
+    /// Returns the text that a model reads of an envelope.
     #[must_use]
     pub fn render(&self, envelope: &str) -> String {
         self.0.render(envelope.into()).into()
@@ -119,7 +119,7 @@ impl Instance {
         self.tool.definition().into()
     }
 
-    /// What tells what a model reads of this instance's envelopes.
+    /// Returns a function that renders the envelopes of this instance for a model.
     #[must_use]
     pub fn reader(&self) -> Reader {
         Reader(Arc::clone(&self.tool))

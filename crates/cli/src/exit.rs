@@ -1,4 +1,4 @@
-//! How the command ends.
+//! Exit codes of the command.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub enum Exit {
     /// Done.
     Ok = 0,
-    /// Something failed that has no code of its own.
+    /// A failure without a code of its own.
     Failed = 1,
     /// The command line, the request or the configuration is wrong.
     Usage = 2,

@@ -15,11 +15,11 @@ use super::exit::Failure;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Task")]
 pub(super) struct FollowUpArgs {
-    /// Go on from the file that `send --save FILE` wrote
+    /// Continue from the file that `send --save FILE` wrote
     #[arg(long, value_name = "FILE", conflicts_with = "task")]
     continuation: Option<PathBuf>,
 
-    /// Go on with the agent's task of this id
+    /// Continue the task with this id
     #[arg(long, value_name = "ID")]
     task: Option<String>,
 }
@@ -39,7 +39,7 @@ impl FollowUpArgs {
     }
 }
 
-/// What is gone on with.
+/// The task or conversation to continue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FollowUp<'a> {
     /// The continuation in the file.

@@ -1,4 +1,4 @@
-//! What to do next, in the words of the command: the library's hints speak of requests and operators, and here is neither.
+//! Next steps in terms of the command: the hints of the library refer to requests and settings.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ const TASK_NOT_CANCELABLE: i64 = -32002;
 /// More agents than these are counted, not named.
 const NAMED: usize = 5;
 
-/// What to do about the call that ended with `envelope`.
+/// Returns the next step after a failed call.
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
     let error = &envelope["error"];
     let details = &error["details"];
@@ -94,8 +94,8 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
     Some(own.to_owned())
 }
 
-/// What to do about an agent that cannot be called, where the command has words of its own for it. `of_gateway` says that it
-/// is behind the local gateway, or would be.
+/// Returns the next step for an agent that cannot be called, if the command has one. `of_gateway` says that the agent
+/// is behind the local gateway.
 pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Option<String> {
     match (reason, peers.token_variable()) {
         ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.are_local() => Some(format!(

@@ -18,7 +18,7 @@ use super::{
     text,
 };
 
-/// How long the running gateway may take to apply the new configuration, in seconds.
+/// The timeout for the running gateway to apply the new configuration, in seconds.
 const APPLY_SECONDS: &str = "60";
 
 const MESSAGE: &str = "Hello. Reply with one short line that says what you can do.";

@@ -57,7 +57,7 @@ struct Session<'a> {
     gateway: Option<&'a str>,
     instance: Option<Instance>,
     calls: TaskTracker,
-    /// What ends each running call early, by its id.
+    /// Tokens that cancel the running calls, by id.
     stops: Arc<Mutex<HashMap<String, CancellationToken>>>,
     lines: Arc<Lines>,
 }

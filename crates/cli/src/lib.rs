@@ -48,10 +48,10 @@ use self::exit::{Exit, Failure};
 const WORKERS: usize = 2;
 
 const HELP: &str = "\
-Start with `remote-agent demo`, then `remote-agent targets --url URL` to see what an agent says of itself.
+Start with `remote-agent demo`, then `remote-agent targets --url URL` to see the card of an agent.
 
 Exit codes: 0 ok, 1 failed (the call, or the task), 2 wrong usage or configuration, 3 agent unreachable, 4 agent wants other credentials, 5 timeout, 130 demo interrupted.
-`call` judges the call alone; `targets` fails only where no agent can be reached, by the worst reason";
+`call` ignores the state of the task; `targets` fails only if no agent is reachable, with the code of the worst reason";
 
 /// Hands work to agents elsewhere, over A2A.
 #[derive(Debug, Parser)]
@@ -60,7 +60,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Print the library's debug lines too, on standard error
+    /// Print debug lines of the library on standard error
     #[arg(short, long, global = true)]
     verbose: bool,
 }
@@ -70,13 +70,13 @@ enum Command {
     Demo(demo::Args),
     Targets(targets::Args),
     Send(send::Args),
-    /// Follow a task until it is done or waits for you
+    /// Follow a task until it ends or requires input
     #[command(after_help = task::Action::Watch.examples())]
     Watch(task::Args),
-    /// Ask once how a task stands
+    /// Print the state of a task
     #[command(after_help = task::Action::Status.examples())]
     Status(task::Args),
-    /// Ask for a task to be stopped
+    /// Cancel a task
     #[command(after_help = task::Action::Cancel.examples())]
     Cancel(task::Args),
     Call(call::Args),

@@ -63,7 +63,7 @@ pub fn check(library: &Path) -> Result<Option<String>, Failure> {
     )))
 }
 
-/// Where the library may be, the likeliest first.
+/// Returns the possible paths of the library, the most likely first.
 fn candidates(command: &Path, named: Option<PathBuf>) -> Vec<PathBuf> {
     if let Some(named) = named {
         return vec![named];

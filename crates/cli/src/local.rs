@@ -12,29 +12,31 @@ use common::config::gateway_url;
 use egress::address::is_this_machine;
 use gateway_server::clients::Script;
 
-/// What the aliases of its agents begin with.
+/// The prefix of the aliases of its agents.
 const ALIAS: &str = "gateway:";
 
-/// What stands for a gateway inside the command, where an address stands for one that runs.
+/// The value that selects the gateway inside the command in place of a URL.
 pub(super) const EMBEDDED: &str = "embedded";
 
 /// Which gateway.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Agents")]
 pub(super) struct LocalArgs {
-    /// Call the agents behind the local gateway at this address (ws://127.0.0.1:18789), without any configuration; --target then names one of them. `embedded` runs a gateway of a2a-v1 in this process, for the time of the command
+    /// Call the agents of the local gateway at this URL (ws://127.0.0.1:18789), without a configuration; --target
+    /// names one of them. `embedded` runs a gateway of a2a-v1 in this process until the command ends
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "url"])]
     gateway: Option<String>,
 
-    /// Show the gateway of --gateway the token in this environment variable
+    /// Send the token in this environment variable to the gateway of --gateway
     #[arg(long, value_name = "VAR", requires = "gateway")]
     gateway_token_env: Option<String>,
 
-    /// What the gateway of --gateway speaks, where it is not to be found out
+    /// The protocol of the gateway; by default the command detects it
     #[arg(long, value_name = "DIALECT", requires = "gateway", value_parser = ["auto", "openclaw", "a2a-v1", "heretek-js"])]
     gateway_dialect: Option<String>,
 
-    /// Put an agent behind `--gateway embedded` (alpha=approve, beta=reject, charlie=abstain, delta=silent, 'coder=reply:I read {text}'); may be given several times
+    /// Add a scripted agent to `--gateway embedded` (alpha=approve, beta=reject, charlie=abstain, delta=silent,
+    /// 'coder=reply:I read {text}'); may be given several times
     #[arg(long, value_name = "NAME=HOW", requires = "gateway", value_parser = scripted)]
     gateway_agent: Vec<Script>,
 

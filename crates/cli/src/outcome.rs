@@ -1,4 +1,5 @@
-//! How a call ended, for people: the agent's words on standard output; the state of the task, errors and the next commands on standard error.
+//! Prints the outcome of a call: the agent's text on standard output; the state of the task, errors and the next
+//! commands on standard error.
 
 use std::path::Path;
 
@@ -14,11 +15,11 @@ use super::{
     words::{Words, render_message},
 };
 
-/// What the command line said that matters for the next one.
+/// The options of the command line that the next commands repeat.
 pub(super) struct Context<'a> {
     /// Which agents are known.
     pub(super) target: &'a TargetArgs,
-    /// What was gone on with.
+    /// The task or conversation that the call continued.
     pub(super) follow_up: &'a FollowUp<'a>,
     /// The file that the result's continuation was saved in, where it was.
     pub(super) saved: Option<&'a Path>,
@@ -127,7 +128,7 @@ pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &Missing) 
     }
 }
 
-/// How the task stands, with what the agent says to it, and the commands that go on.
+/// Prints the state of the task, the status text of the agent, and the next commands.
 fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &Context<'_>) {
     let alias = continuation["target"]["target_alias"].as_str();
     let whose = alias.map_or_else(String::new, |alias| format!(" of {}", text::line(alias)));

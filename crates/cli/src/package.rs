@@ -88,7 +88,7 @@ pub(super) fn source_root() -> &'static Path {
     }
 }
 
-/// Where a package was assembled.
+/// The paths of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packaged {
     /// The plugin directory, for `openclaw plugins install DIR`.
@@ -103,11 +103,11 @@ pub enum PackageError {
     /// A file of the source checkout, the library or the output directory cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     File {
-        /// What was tried: `read`, `write`.
+        /// The failed action: `read` or `write`.
         action: &'static str,
         /// Which file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A manifest is not what it has to be.
@@ -115,7 +115,7 @@ pub enum PackageError {
     Manifest {
         /// Which file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// The manifests do not carry one version.
@@ -136,7 +136,7 @@ pub enum PackageError {
     Build {
         /// The source checkout.
         root: PathBuf,
-        /// How it ended.
+        /// The exit status.
         reason: String,
     },
 }

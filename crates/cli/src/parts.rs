@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::exit::Failure;
 
-/// What `send` takes for the message.
+/// The parts of the message.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Message")]
 pub(super) struct PartArgs {
@@ -15,7 +15,7 @@ pub(super) struct PartArgs {
     #[arg(value_name = "TEXT", required_unless_present_any = ["file", "data"])]
     text: Vec<String>,
 
-    /// Add a file: a path, whose contents are sent, or an http(s) URL, which is sent as it is
+    /// Add a file: the content of a path, or an http(s) URL
     #[arg(long, value_name = "PATH|URL")]
     file: Vec<String>,
 

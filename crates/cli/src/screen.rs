@@ -16,7 +16,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// One running call.
 pub(super) struct Screen {
     bar: ProgressBar,
-    /// What is said of the agent apart from its words.
+    /// The state line.
     state: String,
     pub(super) words: Words,
 }

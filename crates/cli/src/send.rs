@@ -24,30 +24,30 @@ Examples:
   remote-agent send --gateway embedded --gateway-agent alpha=approve --gateway-agent beta=reject --gateway-agent charlie=approve \\
     --target triad --follow 'Deploy version 2?'";
 
-/// Hand a message to an agent and show its answer
+/// Send a message to an agent and print its answer
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     parts: PartArgs,
 
-    /// Listen while the agent works, and show its words as they come
+    /// Print the text of the agent while it works
     #[arg(long)]
     follow: bool,
 
-    /// Fail unless the agent makes a task of it that can be followed
+    /// Fail unless the agent creates a task
     #[arg(long)]
     task_required: bool,
 
-    /// Speak in the conversation of this id
+    /// Continue the conversation with this id
     #[arg(long, value_name = "ID", conflicts_with = "continuation")]
     context: Option<String>,
 
-    /// Wait so many milliseconds at most; a task that is followed goes on without you
+    /// The timeout in milliseconds; a followed task goes on after it
     #[arg(long, value_name = "N")]
     timeout_ms: Option<u64>,
 
-    /// Keep what it takes to go on in this file, for --continuation
+    /// Write the continuation to this file, for --continuation
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 

@@ -16,21 +16,21 @@ use super::{
     screen::Screen,
 };
 
-/// How a call is shown.
+/// The options for the output of a call.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
-    /// Print the envelope as a line of JSON, after one for each update
+    /// Print each update and the envelope as a line of JSON
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// What to do with a call.
+/// A call with its output.
 pub(super) struct Talk<'a> {
     pub(super) output: OutputArgs,
-    /// What the spinner says before the first update.
+    /// The text of the spinner before the first update.
     pub(super) doing: &'a str,
-    /// Where to keep the continuation.
+    /// The file for the continuation.
     pub(super) save: Option<&'a Path>,
     pub(super) context: Context<'a>,
 }

@@ -13,20 +13,20 @@ use super::{
 };
 use common::config::completed;
 
-/// How a user names an agent, for errors where no agent is known.
+/// The hint for a call without a known agent.
 pub(super) const NAME_ONE: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`";
 
 /// The alias of the agent that `--url` names.
 pub(super) const AD_HOC: &str = "target";
 
-/// Where the known agents come from.
+/// The source of the known agents.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Agents")]
 pub(super) struct PeerArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// Call the agent at this base URL, without any configuration; it gets the alias `target`
+    /// Call the agent at this base URL, without a configuration; its alias is `target`
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     url: Option<String>,
 
@@ -34,18 +34,19 @@ pub(super) struct PeerArgs {
     #[arg(long, value_name = "VAR", requires = "url")]
     bearer_env: Option<String>,
 
-    /// Let the agent of --url be at an address that is not public; an address or localhost written in --url itself needs no such leave
+    /// Allow an address of the agent of --url that is not public; an IP address or localhost in --url itself is always
+    /// allowed
     #[arg(long, requires = "url")]
     allow_private: bool,
 
-    /// Prefer this transport with the agent of --url
+    /// Prefer this transport for the agent of --url
     #[arg(long, requires = "url", ignore_case = true, value_parser = ["JSONRPC", "HTTP+JSON"])]
     transport: Option<String>,
 
     #[command(flatten)]
     local: LocalArgs,
 
-    /// Call on behalf of this agent; a target may be for some agents only
+    /// Call on behalf of this agent; a target may accept only some agents
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
 }
@@ -57,7 +58,7 @@ pub(super) struct TargetArgs {
     #[command(flatten)]
     peers: PeerArgs,
 
-    /// The agent's alias; without it the agent of --url, else the configuration's default
+    /// The alias of the agent [default: the agent of --url, else the default of the configuration]
     #[arg(long, value_name = "ALIAS")]
     target: Option<String>,
 }
@@ -214,7 +215,7 @@ impl TargetArgs {
         implied.map(|_| AD_HOC.into())
     }
 
-    /// Where the known agents come from.
+    /// Returns the source of the known agents.
     pub(super) fn peers(&self) -> &PeerArgs {
         &self.peers
     }

@@ -24,7 +24,7 @@ Examples:
   remote-agent targets --gateway ws://127.0.0.1:18789 --gateway-token-env OPENCLAW_GATEWAY_TOKEN
   remote-agent targets --gateway embedded --gateway-agent alpha=approve";
 
-/// Show the agents that can be called, with what their cards say
+/// List the agents with the data of their cards
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -140,7 +140,7 @@ fn is_local(target: &Value) -> bool {
     target["status"].is_string()
 }
 
-/// How an agent of the gateway is, and what it is there for; for the triad its members, and how each is.
+/// Returns state and role of an agent of the gateway; for the triad its members with their states.
 fn standing(target: &Value) -> [String; 2] {
     let field = |name: &str| target[name].as_str().map(text::line);
     let members = target["members"].as_array().into_iter().flatten();
@@ -198,13 +198,13 @@ fn card(target: &Value) -> String {
     }
 }
 
-/// What is wrong with the agent is what is wrong with its gateway.
+/// Returns whether the error of the agent is that of its gateway.
 fn is_of_gateway(target: &Value, gateway: &Value) -> bool {
     let message = target["last_refresh_error"]["message"].as_str();
     message.is_some() && message == gateway["last_error"].as_str()
 }
 
-/// What is wrong with the card of a target, or with what is to be named instead, and what to do about it.
+/// Returns the error of a card, or of the configuration to use instead, and the next step.
 fn problem(target: &Value, instead: &str, peers: &PeerArgs, missing: &Missing) -> Option<String> {
     let error = target.get("last_refresh_error")?;
     let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();

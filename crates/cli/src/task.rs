@@ -11,7 +11,7 @@ use super::{
     target::TargetArgs,
 };
 
-/// What is done about the task.
+/// An action on a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     /// Follow it.
@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[command(flatten)]
     follow_up: FollowUpArgs,
 
-    /// Wait so many milliseconds at most; a task that is followed goes on without you
+    /// The timeout in milliseconds; a followed task goes on after it
     #[arg(long, value_name = "N")]
     timeout_ms: Option<u64>,
 
@@ -56,7 +56,7 @@ impl Action {
         }
     }
 
-    /// What the help shows at its end.
+    /// Returns the examples of the help.
     pub(super) const fn examples(self) -> &'static str {
         match self {
             Self::Watch => {

@@ -1,4 +1,4 @@
-//! What an agent wrote, made fit for a terminal: it is data, and must not move the cursor, colour the screen or hide anything.
+//! Sanitizes text of agents for a terminal: it must not move the cursor, colour the screen or hide text.
 
 use std::borrow::Cow;
 
@@ -53,7 +53,7 @@ fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// What follows an escape sequence, given what follows its escape character (ECMA-48 §5.3 and §8.3).
+/// Returns the text after an escape sequence, given the text after its escape character (ECMA-48 §5.3 and §8.3).
 fn after_escape(rest: &str) -> &str {
     let Some(kind) = rest.chars().next() else {
         return rest;

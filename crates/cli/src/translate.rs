@@ -33,11 +33,11 @@ Exit codes: 0 every line was translated, 1 some were not, 2 wrong usage.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// What standard input holds
+    /// The format of standard input
     #[arg(long, value_enum)]
     from: Tongue,
 
-    /// What standard output shall hold
+    /// The format of standard output
     #[arg(long, value_enum)]
     to: Tongue,
 
@@ -135,7 +135,7 @@ fn json(line: &str) -> Result<Value, Malformed> {
     })
 }
 
-/// What to do, where the command can do something about it.
+/// Returns the next step, if the command has one.
 fn hint(malformed: &Malformed, args: &Args) -> &'static str {
     let nameless =
         malformed.code == ErrorCode::MissingField && malformed.message.contains("`agent`");

@@ -1,4 +1,4 @@
-//! What an agent says, on standard output as it comes: its artifacts, else its message. Nothing else goes there.
+//! Prints the agent's text on standard output as it arrives: its artifacts, else its message, and nothing else.
 
 use std::{
     collections::HashMap,
@@ -26,14 +26,14 @@ pub(super) struct Words {
     open: Option<String>,
     /// The last message.
     message: Option<String>,
-    /// What it said to the state it is in, where that stands on standard error.
+    /// The status text, if it belongs on standard error.
     pub(super) aside: Option<String>,
     started: bool,
     at_line_start: bool,
 }
 
 impl Words {
-    /// Nothing yet. `bar` is hidden where standard error is no terminal.
+    /// Creates an empty output. `bar` is hidden unless standard error is a terminal.
     pub(super) fn new(bar: ProgressBar) -> Self {
         let shared = !bar.is_hidden() && io::stdout().is_terminal();
         Self {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Envelope, ErrorCode, Kind, Malformed};
 
-/// Who a gateway is in its own messages (Heretek A2A §10.5, 001 "Error Message Format").
+/// The sender of the messages of a gateway (Heretek A2A §10.5).
 pub const GATEWAY: &str = "gateway";
 
 impl Envelope {

@@ -1,4 +1,4 @@
-//! How a WebSocket says why it closes (RFC 6455 §7.4.1).
+//! Close codes of WebSocket (RFC 6455 §7.4.1).
 //!
 //! A table of its own: 1001 to 1004 are errors of the protocol as well, and mean other things there. 4001 is one gateway's word for a wrong
 //! credential, and a session that does not exist in the registry. A number is read as what the place it stands in says it is.
@@ -20,7 +20,7 @@ macro_rules! codes {
                 match self { $(Self::$code => $number,)+ }
             }
 
-            /// What it means, as a sentence.
+            /// Returns its meaning, as a sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$code => concat!($($meaning),+),)+ }.trim_ascii()
             }
@@ -64,7 +64,7 @@ codes! {
 }
 
 impl CloseCode {
-    /// What a gateway of `a2a-v1` closes with, and nothing else.
+    /// The close codes that a gateway of `a2a-v1` sends.
     pub const OF_GATEWAY: [Self; 5] = [
         Self::Normal,
         Self::GoingAway,

@@ -16,9 +16,9 @@ pub struct Envelope {
 pub struct Malformed {
     /// The error of the registry.
     pub code: ErrorCode,
-    /// What is wrong, as a sentence without a full stop.
+    /// The fault, as a sentence without a full stop.
     pub message: String,
-    /// What the answer would go by (`metadata.correlationId`), where that could be read.
+    /// The correlation id of the message (`metadata.correlationId`), if it could be read.
     pub correlation_id: Option<String>,
     /// The id of the message, where that could be read.
     pub id: Option<String>,
@@ -115,7 +115,7 @@ impl Envelope {
         text(&self.fields, "agent")
     }
 
-    /// Who sent it. Only a gateway that stamps it can be believed.
+    /// Returns the sender. Only a gateway that sets it is trustworthy.
     pub fn from(&self) -> Option<&str> {
         text(&self.fields, "from")
     }
@@ -130,7 +130,7 @@ impl Envelope {
         self.fields.get("metadata")?.get(field)
     }
 
-    /// What request and answer share: `metadata.correlationId`, else one beside the content.
+    /// Returns the correlation id: `metadata.correlationId`, or else the field beside the content.
     pub fn correlation_id(&self) -> Option<&str> {
         correlation(&self.fields)
     }

@@ -27,7 +27,7 @@ macro_rules! errors {
                 match self { $(Self::$error => $reason,)+ }
             }
 
-            /// What it means, as a sentence.
+            /// Returns its meaning, as a sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$error => concat!($($meaning),+),)+ }.trim_ascii()
             }
@@ -68,7 +68,7 @@ errors! {
     SessionExpired = 4002, "SESSION_EXPIRED", "session_expired";
     /// Another process holds the session.
     SessionLocked = 4003, "SESSION_LOCKED", "session_locked";
-    /// What is stored of the session cannot be read.
+    /// The stored session cannot be read.
     SessionCorrupt = 4004, "SESSION_CORRUPT", "session_corrupt";
     /// The gateway wants a credential.
     AuthRequired = 5001, "AUTH_REQUIRED", "auth_required";

@@ -22,7 +22,7 @@ macro_rules! kinds {
                 match self { $(Self::$kind => $code,)+ }
             }
 
-            /// What a client's message of this type must have, as paths from the envelope, the names apart by dots.
+            /// Returns the required fields of a client's message of this type, as paths separated by dots.
             pub fn required(self) -> &'static [&'static str] {
                 match self { $(Self::$kind => &[$($required),*],)+ }
             }
@@ -33,15 +33,15 @@ macro_rules! kinds {
 kinds! {
     /// A message to an agent.
     Message = "message", Some(0x01), ["content", "agent"];
-    /// How an agent is.
+    /// The status of an agent.
     Status = "status", Some(0x02), ["content"];
-    /// Something went wrong.
+    /// An error.
     Error = "error", Some(0x03), ["content", "content.error"];
-    /// Something happened at the gateway.
+    /// An event at the gateway.
     Event = "event", Some(0x04), ["content", "content.event"];
-    /// Who is connected, and what each side can do.
+    /// The handshake: identity and capabilities.
     Handshake = "handshake", Some(0x10), ["content.action"];
-    /// Who is there.
+    /// Discovery of agents and services.
     Discovery = "discovery", Some(0x11), ["content.action"];
     /// Subscribes to a channel.
     Subscribe = "subscribe", Some(0x12), ["content.channel"];
@@ -57,15 +57,15 @@ kinds! {
     AuthResponse = "auth-response", Some(0x21), ["content.status"];
     /// The connection is about to end.
     Disconnect = "disconnect", Some(0x22), ["content.reason"];
-    /// Something for the triad to decide.
+    /// A proposal to the triad.
     Proposal = "proposal", Some(0x30), ["content.proposal"];
-    /// What the triad has decided.
+    /// A decision of the triad.
     Decision = "decision", Some(0x31), ["content.result"];
-    /// What one of the triad thinks.
+    /// The vote of a member of the triad.
     Vote = "vote", Some(0x32), ["content.vote"];
     /// Asks a service.
     Request = "request", Some(0x33), ["content.service"];
-    /// What a service answers.
+    /// The response of a service.
     Response = "response", Some(0x34), ["content.result"];
     /// A message to all.
     Broadcast = "broadcast", Some(0x35), ["content.message"];

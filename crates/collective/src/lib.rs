@@ -53,5 +53,5 @@ pub fn is_compatible(version: &str) -> bool {
 /// The largest frame, in bytes.
 pub const LARGEST_FRAME: usize = 1024 * 1024;
 
-/// How long a proposal waits for votes that says no deadline, in milliseconds.
+/// The voting time of a proposal without a deadline, in milliseconds.
 pub const DELIBERATION_MS: u64 = 300_000;

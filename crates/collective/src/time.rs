@@ -36,7 +36,7 @@ fn of_text(text: &str) -> Option<u64> {
     u64::try_from(millis - ahead_of_utc(zone)?).ok()
 }
 
-/// How far a zone is ahead of UTC, in milliseconds.
+/// Returns the offset of a time zone from UTC, in milliseconds.
 fn ahead_of_utc(zone: &str) -> Option<i64> {
     let (sign, rest) = match zone.split_at_checked(1)? {
         ("Z" | "z", "") => return Some(0),

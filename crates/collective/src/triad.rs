@@ -1,11 +1,11 @@
-//! How the votes of a triad are counted (Heretek A2A §10.6): two of the three members decide, whatever the third does.
+//! Counts the votes of a triad (Heretek A2A §10.6): two of the three members decide.
 
 use serde_json::{Map, Value, json};
 
-/// How many votes decide: two of three.
+/// The number of votes that decide.
 const MAJORITY: usize = 2;
 
-/// What a member of the triad says to a proposal (Heretek A2A §10.4).
+/// A vote (Heretek A2A §10.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vote {
     /// Do it.
@@ -68,16 +68,16 @@ pub struct Tally {
     decision: Option<Decision>,
 }
 
-/// What the triad has decided (Heretek A2A §10.5).
+/// A decision of the triad (Heretek A2A §10.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The proposal is approved. Without it, it is rejected.
     pub approved: bool,
     /// Two members said the same.
     pub consensus: bool,
-    /// Who voted how, in the order of the members.
+    /// The votes, in the order of the members.
     pub votes: Vec<(String, Vote)>,
-    /// Who had not voted.
+    /// The members without a vote.
     pub missing: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ impl Tally {
         self.decision.as_ref()
     }
 
-    /// Who voted how so far.
+    /// Returns the votes so far.
     pub fn votes(&self) -> impl Iterator<Item = (&str, Vote)> {
         self.members
             .iter()

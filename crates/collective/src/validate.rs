@@ -13,7 +13,7 @@ const PRIORITIES: &[&str] = &["low", "normal", "high", "critical"];
 const REASONS: &[&str] = &["shutdown", "timeout", "error", "manual"];
 const RESULTS: &[&str] = &["approved", "rejected"];
 
-/// What a value has to be.
+/// The type of a value.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
@@ -32,7 +32,7 @@ enum Shape {
     Time,
 }
 
-/// What every message may have beside its content.
+/// Optional fields of every message.
 const OF_ALL: &[(&str, Shape)] = &[
     ("id", Shape::Id),
     ("agent", Shape::Id),
@@ -50,7 +50,7 @@ const OF_ALL: &[(&str, Shape)] = &[
     ("content", Shape::Object),
 ];
 
-/// What is known of the content of each type.
+/// Returns the known content fields of a type.
 fn of_kind(kind: Kind) -> &'static [(&'static str, Shape)] {
     match kind {
         Kind::Message => &[

@@ -206,11 +206,11 @@ pub fn is_ignorable(c: char) -> bool {
 /// A character that text may be read as, and the bytes of the text that it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Glyph {
-    /// What it may be taken for: ASCII, with capital letters only, where it looks like that; else the character itself.
+    /// The character that it resembles: an ASCII capital, or else the character itself.
     pub c: char,
-    /// Where it begins in the text.
+    /// Its start in the text.
     pub from: usize,
-    /// Where it ends in the text.
+    /// Its end in the text.
     pub to: usize,
 }
 

@@ -19,7 +19,7 @@ pub trait IdGenerator: Send + Sync + 'static {
     fn uuid(&self) -> Uuid;
 }
 
-/// What the code takes from the machine besides sockets and files.
+/// The clock and the random ids of the machine.
 pub trait Environment: Clock + IdGenerator {}
 
 impl<T: Clock + IdGenerator> Environment for T {}

@@ -1,4 +1,4 @@
-//! What several crates of the workspace share: clock and ids, the log sink, caught panics, signatures, JSON Schema
+//! Code that several crates of the workspace share: clock and ids, the log sink, caught panics, signatures, JSON Schema
 //! validation, redaction of secrets, settings and files of lines.
 
 #![forbid(unsafe_code)]

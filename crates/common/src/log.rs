@@ -1,4 +1,4 @@
-//! Where log lines go: to the host, through whichever door it came in by.
+//! The sink of log lines: the host.
 
 /// Takes the lines of one instance. The library itself writes to no stream.
 pub trait Log: Send + Sync + 'static {
@@ -11,16 +11,16 @@ pub trait Log: Send + Sync + 'static {
     }
 }
 
-/// How much a line matters.
+/// The level of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// For debugging the plugin.
     Debug,
     /// A call that failed, in one line.
     Info,
-    /// Something a person should look at. The plugin goes on.
+    /// A condition that a person should check. The plugin goes on.
     Warn,
-    /// Something failed that should not fail.
+    /// A failure.
     Error,
 }
 

@@ -12,7 +12,7 @@ use std::{
 use futures_util::FutureExt;
 
 thread_local! {
-    /// Where this thread panicked last. The hook runs before the stack unwinds, on the thread that catches.
+    /// The place of the last panic of this thread. The hook runs before the stack unwinds, on the thread that catches.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

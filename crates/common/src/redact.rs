@@ -17,13 +17,14 @@ use serde_json::{Map, Value};
 
 use crate::confusables::is_ignorable;
 
-/// What stands in place of a secret.
+/// The replacement of a secret.
 pub const MARK: &str = "[redacted]";
 
-/// How many bytes of characters that are not shown a redactor keeps between those of a secret's beginning.
+/// The maximum number of hidden bytes that a redactor tolerates between the characters of a secret.
 const MAX_HIDDEN_BYTES: usize = 1024;
 
-/// What URLs keep as it is (RFC 3986 §2.3), what JavaScript's `encodeURIComponent` keeps, and what paths keep.
+/// Characters that URLs keep (RFC 3986 §2.3), those that JavaScript's `encodeURIComponent` keeps, and those that paths
+/// keep.
 const KEPT_IN_URLS: [&AsciiSet; 3] = [UNRESERVED, COMPONENT, PATH];
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -224,8 +225,8 @@ impl Secrets {
         *bytes = clean;
     }
 
-    /// Where secrets are, in order; occurrences that overlap are one place. Characters that are not shown may stand between
-    /// those of a secret. `first` is a place that is known already.
+    /// Returns the ranges of secrets, in order; overlapping occurrences are one range. Hidden characters may separate
+    /// those of a secret. `first` is a known range.
     fn find(&self, text: &[u8], first: Option<Range<usize>>) -> Vec<Range<usize>> {
         let mut found: Vec<_> = first.into_iter().collect();
         self.search(text, |place| found.push(place));
@@ -257,7 +258,7 @@ impl Secrets {
         }
     }
 
-    /// Where the end of `text` begins that a secret may begin in which is not complete yet.
+    /// Returns the start of the end of `text` that may be an incomplete secret.
     fn undecided(&self, text: &str) -> usize {
         let (mut word, mut other) = (text.len(), text.len());
         let (mut is_word, mut shown) = (true, 0);
@@ -371,7 +372,7 @@ pub struct Redactor {
     /// It keeps no more than what a secret begins with.
     exact: bool,
     kept: String,
-    /// How much of the beginning of `kept` belongs to a secret whose mark was given out.
+    /// The length of the beginning of `kept` that belongs to a secret whose mark was returned.
     marked: usize,
 }
 

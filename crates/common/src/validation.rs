@@ -12,7 +12,7 @@ pub const LISTED_ERRORS: usize = 20;
 /// Compiles a draft-07 schema. `format` is checked, and regular expressions run in linear time.
 ///
 /// # Errors
-/// What is wrong with the schema.
+/// The schema is invalid.
 pub fn compile(schema: &str) -> Result<Validator, String> {
     let schema =
         serde_json::from_str(schema).map_err(|e| format!("the schema is not JSON: {e}"))?;
@@ -22,7 +22,7 @@ pub fn compile(schema: &str) -> Result<Validator, String> {
 /// Compiles a draft-07 schema that is already parsed; see [`compile`].
 ///
 /// # Errors
-/// What is wrong with the schema.
+/// The schema is invalid.
 pub fn compile_value(schema: &Value) -> Result<Validator, String> {
     jsonschema::draft7::options()
         .should_validate_formats(true)

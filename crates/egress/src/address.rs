@@ -45,8 +45,8 @@ pub fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// What the host of a URL is known to be for before any name is resolved; nothing for a public address and for a name
-/// that may turn out to be public. `localhost` and the names below it are loopback wherever they resolve (RFC 6761 §6.3).
+/// Returns the special use of the host of a URL, as far as it is known before resolution; `None` for public addresses
+/// and other names. `localhost` and names below it are loopback, whatever they resolve to (RFC 6761 §6.3).
 #[must_use]
 pub fn special_host(url: &Url) -> Option<&'static str> {
     match url.host() {
@@ -64,7 +64,7 @@ fn is_localhost(name: &str) -> bool {
     last.eq_ignore_ascii_case("localhost")
 }
 
-/// What an address that is not public is for; nothing for a public one.
+/// Returns the special use of an address; `None` for a public one.
 #[must_use]
 pub fn special_use(ip: IpAddr) -> Option<&'static str> {
     match ip {

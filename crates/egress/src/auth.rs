@@ -21,7 +21,7 @@ pub use super::oauth2::TokenEndpoint;
 pub struct Authorization {
     /// The credential.
     pub credential: Arc<Credential>,
-    /// How the authorization server of an OAuth client may be reached.
+    /// The allowed addresses of the authorization server.
     pub endpoint: TokenEndpoint,
 }
 

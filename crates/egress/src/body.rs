@@ -9,10 +9,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{ByteStream, NetError, NetFault, Response, Sent};
 
-/// How much of an answer with an error status is read, in bytes.
+/// The maximum number of bytes that are read of an error response.
 const ERROR_BYTES: usize = 64 * 1024;
 
-/// How long the body of such an answer is waited for.
+/// The timeout of the body of an error response.
 const ERROR_WAIT: Duration = Duration::from_secs(1);
 
 /// The whole body, whatever its response announced.
@@ -37,15 +37,15 @@ pub async fn read_response(response: &mut Response, max: usize) -> Result<Bytes,
     collect(&mut response.body, max).await
 }
 
-/// What came of the body of an answer with an error status: its beginning, as far as it comes within a moment. The status is
-/// what counts, and a body that does not come must not hide it.
+/// Reads the beginning of the body of an error response within a short time. The status matters, and a missing body
+/// must not hide it.
 pub async fn read_error(body: ByteStream) -> Bytes {
     error_prefix(body, ERROR_BYTES).await.0
 }
 
-/// What of a body is beyond its prefix.
+/// The rest of a body after its prefix.
 pub(super) enum Rest {
-    /// Nothing: the prefix is all of it.
+    /// No rest: the prefix is the whole body.
     None,
     /// More than was asked for, or it did not come in time.
     More,

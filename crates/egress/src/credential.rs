@@ -1,4 +1,4 @@
-//! What proves to a peer who calls: credentials, and whom a connection trusts.
+//! Credentials and TLS trust.
 //!
 //! Only data: `auth.rs` adds a credential to a request, `tls.rs` secures a connection.
 
@@ -19,8 +19,7 @@ use crate::{NetError, NetFault, Sent};
 pub use oauth2::{OAuth2, Token, TokenError, Tokens};
 pub use trust::{Trust, TrustError};
 
-/// What proves to a peer who calls, beside a certificate, which belongs to the connection ([`Trust`]). `Debug` shows its
-/// kind alone.
+/// A credential for a peer; a certificate belongs to the connection ([`Trust`]). `Debug` shows only its kind.
 pub enum Credential {
     /// `Authorization: Bearer` (RFC 6750).
     Bearer(SecretString),
@@ -33,7 +32,7 @@ pub enum Credential {
     },
     /// A key in a place of its own.
     ApiKey {
-        /// Where the key goes.
+        /// The place of the key in a request.
         place: Place,
         /// The key.
         key: SecretString,
@@ -42,7 +41,7 @@ pub enum Credential {
     OAuth2(Box<OAuth2>),
 }
 
-/// Where an API key goes.
+/// The place of an API key in a request.
 #[derive(Clone, Hash)]
 pub enum Place {
     /// The header of this name.

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a peer and back.
+//! Errors of the network.
 
 use url::Url;
 
@@ -33,7 +33,7 @@ pub enum NetFault {
 pub enum Sent {
     /// Certainly none did: the request may be tried again.
     No,
-    /// They may have, and the peer may have acted on them.
+    /// Bytes may have been sent, and the peer may have acted on them.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! How large the event being received is.
+//! The size limit of an incoming event.
 
 use memchr::memchr2;
 

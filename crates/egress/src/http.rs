@@ -64,7 +64,7 @@ struct TrustClients {
     by_pool: Mutex<HashMap<PoolKey, reqwest::Client>>,
 }
 
-/// What the connections of a client have in common beside how they are secured.
+/// The properties that connections of a pool share, apart from TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct PoolKey {
     access: Access,
@@ -73,7 +73,7 @@ struct PoolKey {
     proxied: bool,
 }
 
-/// What becomes of the connections of a pool.
+/// The kind of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum PoolKind {
     /// It carries requests, one after another.
@@ -170,7 +170,8 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// How a peer that is gone is noticed is reqwest's own: keep-alive probes from 15 s on, and 30 s for what is under way.
+    /// Builds a reqwest client. reqwest detects a peer that is gone: by keep-alive probes from 15 s on, and after 30 s
+    /// during a request.
     fn build(
         &self,
         tls: &Tls,

@@ -9,7 +9,7 @@ use super::error::place;
 use super::resolve::ResolveError;
 use super::{NetError, NetFault, Sent};
 
-/// What every request of a kind needs and this system does not give.
+/// Returns the error for a request that this system cannot send.
 pub(super) fn unusable(fault: NetFault, what: &str, why: &dyn StdError) -> NetError {
     let message = format!("{what} cannot be set up on this system: {why}");
     NetError::new(fault, Sent::No, message)

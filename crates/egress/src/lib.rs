@@ -93,7 +93,7 @@ pub enum Access {
 pub struct Request {
     /// The method.
     pub method: Method,
-    /// Where to: `http` or `https`. User info is never sent; credentials are headers.
+    /// The URL, `http` or `https`. User info is never sent; credentials are headers.
     pub url: Url,
     /// Headers beside the ones HTTP itself needs (`host`, `content-length`).
     pub headers: HeaderMap,
@@ -101,7 +101,7 @@ pub struct Request {
     pub body: Option<Bytes>,
     /// Which addresses may be connected.
     pub access: Access,
-    /// How the connection is secured, where it is not as the system does it.
+    /// The TLS trust, if it differs from that of the system.
     pub trust: Option<Arc<Trust>>,
     /// Whether the request is idempotent, so that it may be sent again ([`retry`]).
     pub repeatable: bool,

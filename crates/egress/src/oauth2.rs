@@ -39,15 +39,15 @@ const EARLY_AT_LEAST: Duration = Duration::from_secs(1);
 /// No token is used longer than this, whatever its server says.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// How much of what the server says about a failure is repeated, in characters.
+/// The maximum length of the server's text in an error, in characters.
 const QUOTED: usize = 200;
 
-/// How a token endpoint may be reached. It is an address that the operator wrote.
+/// The token endpoint, which the operator configured.
 #[derive(Clone, Debug)]
 pub struct TokenEndpoint {
     /// It may be at any address, not only at public ones.
     pub allow_private: bool,
-    /// Whom the connection trusts.
+    /// The TLS trust.
     pub trust: Option<Arc<Trust>>,
 }
 

@@ -1,8 +1,8 @@
 //! Proxies that requests go through, where an operator wants that.
 //!
-//! What a proxy changes: the address that is connected is the proxy's, and the proxy resolves the peer's name once more.
-//! The policy still checks what is known here before the proxy gets the request: an address in a URL, and a name as this
-//! system resolves it. A name that this system does not know is the proxy's to judge.
+//! With a proxy, the client connects to the proxy, which resolves the name of the peer again. The policy still checks
+//! what is known here before the proxy gets the request: an address in a URL, and a name as this system resolves it.
+//! The proxy decides about names that this system cannot resolve.
 
 use std::fmt;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use url::Url;
 
 use super::{Access, Request};
 
-/// What the server does after it has read a request. When the steps are over it closes the connection.
+/// A step of the server after it has read a request. After the last step it closes the connection.
 #[derive(Clone)]
 pub enum Step {
     Send(Vec<u8>),

@@ -11,7 +11,7 @@ use super::{Net, NetError, NetFault, Request, Response, Sent};
 pub struct Fetched {
     /// The response. A 3xx among the followed ones leads to another origin, or nowhere.
     pub response: Response,
-    /// Where it came from, after redirects.
+    /// The final URL, after redirects.
     pub url: Url,
 }
 

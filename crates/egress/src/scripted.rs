@@ -13,13 +13,13 @@ use url::Url;
 
 use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent};
 
-/// What the next request is answered with.
+/// The response to the next request.
 pub(super) enum Next {
     /// A status, a header where there is one, and a body.
     Answer(u16, Option<(&'static str, String)>, String),
     /// A failure.
     Fails(NetFault),
-    /// Nothing, ever.
+    /// No response.
     Silence,
 }
 

@@ -21,7 +21,7 @@ use super::body::{Rest, error_prefix, prefix};
 use super::event_cap::EventCap;
 use super::{ByteStream, Net, NetError, NetFault, Request, Sent};
 
-/// How much of an answer is held in memory.
+/// The memory limits of responses.
 #[derive(Clone, Copy, Debug)]
 pub struct SseLimits {
     /// The largest event, in bytes as sent.
@@ -30,11 +30,11 @@ pub struct SseLimits {
     pub answer_bytes: usize,
 }
 
-/// What a request for events was answered with.
+/// The response to a request for events.
 pub enum Opened {
     /// A stream of events.
     Events(EventReader),
-    /// Something else: the status is not 2xx or the content type is not `text/event-stream`.
+    /// Another response: the status is not 2xx, or the content type is not `text/event-stream`.
     Answer {
         /// The status.
         status: StatusCode,
@@ -66,7 +66,7 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// What a stream of events carries.
+/// An item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SseItem {
     /// An event.
@@ -129,7 +129,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 pub struct EventReader {
     /// `None` once the end is known, which closes the connection.
     events: Option<BoxStream<Result<SSE, Error>>>,
-    /// How the body ended, once that is known.
+    /// The end of the body, once known.
     end: Option<Result<(), NetError>>,
     place: String,
 }

@@ -40,7 +40,7 @@ pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error>
     })
 }
 
-/// Who says whether a server's certificate counts.
+/// The verifier of server certificates.
 enum Whom {
     System(Arc<dyn ServerCertVerifier>),
     Roots(Arc<RootCertStore>),

@@ -45,7 +45,7 @@ pub(super) fn over_http(url: &mut Url) {
     let _ = url.set_scheme(scheme);
 }
 
-/// What a network says that cannot do it.
+/// Returns the error of a network without WebSockets.
 pub(super) fn unsupported(request: &Request) -> NetError {
     NetError::new(
         NetFault::Protocol,

@@ -1,10 +1,10 @@
-//! How long to wait before the next try to connect.
+//! Delays between attempts to connect.
 
 use std::time::Duration;
 
 use common::environment::Environment;
 
-/// How often a call tries to connect.
+/// The maximum number of attempts of a call.
 const MAX_ATTEMPTS: u32 = 5;
 
 const MIN_DELAY: Duration = Duration::from_secs(1);

@@ -26,7 +26,7 @@ pub(super) struct Connector {
     pub(super) settings: Arc<Settings>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
-    /// What was sent and is not forgotten yet. It outlives connections.
+    /// The remembered tasks, which outlive connections.
     pub(super) tasks: Arc<PendingTasks>,
     state: Mutex<State>,
 }
@@ -36,12 +36,12 @@ struct State {
     link: Option<Arc<dyn Link>>,
     attempt: Option<Attempt>,
     closing: bool,
-    /// How many connections there have been.
+    /// The number of connections so far.
     made: u64,
     last_error: Option<String>,
 }
 
-/// What one call may still do to get a connection.
+/// The remaining attempts of one call to connect.
 #[derive(Debug, Default)]
 pub(super) struct ConnectBudget {
     attempts: ConnectAttempts,
@@ -241,7 +241,7 @@ impl Connector {
         greeted.unwrap_or_else(|_| Err(dial::handshake_timeout(settings).into()))
     }
 
-    /// How the connection is.
+    /// Returns the state of the connection.
     pub(super) fn connection(&self) -> Connection {
         let state = self.state();
         let open = state.link.as_ref().filter(|link| link.is_open());

@@ -18,7 +18,7 @@ use peer::{PeerError, PeerErrorKind};
 
 use super::settings::{DialectChoice, Settings};
 
-/// How long a gateway has to speak first, where any dialect will do.
+/// How long the client waits for a first frame of the gateway, if the dialect is open.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// The JavaScript gateway's close code for a wrong token.
@@ -29,7 +29,7 @@ const CLOSE_CODE_UNAUTHORIZED: u16 = 4001;
 pub(crate) struct DialedSocket {
     /// The connection.
     pub socket: Opened,
-    /// What the gateway began with.
+    /// The first frame of the gateway.
     pub greeting: Greeting,
     /// A first message of `a2a-v1`, which the handshake reads like any other.
     pub first: Option<String>,
@@ -37,7 +37,7 @@ pub(crate) struct DialedSocket {
     pub until: Instant,
 }
 
-/// What a gateway begins with.
+/// A first frame.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Greeting {
     /// `connect.challenge`: the OpenClaw gateway.
@@ -58,7 +58,7 @@ pub(crate) async fn dial(net: &dyn Net, settings: &Settings) -> Result<DialedSoc
     dialed.unwrap_or_else(|_| Err(handshake_timeout(settings)))
 }
 
-/// What is said when the time for connecting is up.
+/// Returns the error of a handshake that timed out.
 pub(crate) fn handshake_timeout(settings: &Settings) -> PeerError {
     failed(
         ErrorCode::ConnectionTimeout,
@@ -149,7 +149,7 @@ fn access(settings: &Settings) -> Access {
     }
 }
 
-/// What a first frame says about who speaks.
+/// Detects the dialect of a first frame.
 fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<String>), PeerError> {
     let shown = settings.shown();
     let text = match frame {
@@ -298,7 +298,7 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
     error
 }
 
-/// What a gateway may want that asks for a credential before anything can be said.
+/// Returns the credentials that a gateway may require.
 fn wanted(settings: &Settings) -> &'static str {
     match (&settings.token, settings.token_in_query) {
         (None, _) => "`gateway.token` is not set",

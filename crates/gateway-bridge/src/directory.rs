@@ -23,10 +23,10 @@ use super::settings::Settings;
 use super::triad::Triad;
 use super::{CallContext, ListPurpose, TRIAD, members};
 
-/// What the card of an agent is found under.
+/// The path prefix of agent cards.
 const CARD_PATH_PREFIX: &str = "/agents/";
 
-/// How long what a gateway says about an agent may be believed without asking again.
+/// How long the description of an agent is used without a new request.
 const CARD_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The most names in the error about an unknown one.

@@ -33,7 +33,7 @@ use a2a::{Reply, SendRequest, Task};
 pub use directory::Gateway;
 pub use settings::{DialectChoice, Settings, TriadSettings};
 
-/// What one call is about.
+/// The context of one call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallContext {
     /// The agent's name, or [`TRIAD`].
@@ -44,7 +44,7 @@ pub(crate) struct CallContext {
     pub session: Option<String>,
     /// The host's session that calls, which is never called itself.
     pub session_key: Option<String>,
-    /// Where the host keeps its state.
+    /// The state directory of the host.
     pub state_dir: Option<PathBuf>,
     /// When the call began, which is what the life of a message is counted from.
     pub since: Option<Instant>,
@@ -53,7 +53,7 @@ pub(crate) struct CallContext {
 }
 
 impl CallContext {
-    /// How long an answer that is to come at once is waited for. After that it is a task that goes on.
+    /// How long a blocking call waits for the reply, before it returns a task.
     pub(crate) fn patience(&self, settings: &Settings) -> Duration {
         let left = |until: tokio::time::Instant| {
             until.saturating_duration_since(tokio::time::Instant::now())
@@ -62,7 +62,7 @@ impl CallContext {
     }
 }
 
-/// How long a gateway is asked who is behind it.
+/// The purpose of a list of agents, which determines its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListPurpose {
     /// The caller wants the list.

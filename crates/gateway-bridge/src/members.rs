@@ -9,8 +9,7 @@ use super::settings::Settings;
 /// The most that is kept of what a gateway says about an agent, in characters.
 const MAX_ROLE_CHARS: usize = 200;
 
-/// What a message to an agent and its answer can be made of. Files travel as parts among others, so that whether an agent
-/// can do something with one is its own to say.
+/// The default media types of agents. Files are parts among others, and the agent decides whether it accepts them.
 const DEFAULT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
 /// An agent behind the gateway of `settings`. What is said of it is cut to one short line.
@@ -57,7 +56,7 @@ pub(super) fn triad(known: &[Member], settings: &Settings) -> Member {
     }
 }
 
-/// What there is to know for calling an agent.
+/// Builds the card of an agent.
 pub(super) fn card(name: &str, role: Option<&str>, settings: &Settings) -> Card {
     Card {
         interfaces: vec![Interface::new(

@@ -59,7 +59,7 @@ impl AgentPeer {
     }
 }
 
-/// What answers a call.
+/// The implementation behind a peer.
 enum Backend {
     /// The gateway, over the connection.
     Link(Arc<dyn Link>),

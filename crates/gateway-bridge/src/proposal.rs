@@ -14,11 +14,11 @@ const MAX_VOTING_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// A proposal (Heretek A2A §10.3).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Proposal {
-    /// What is to be decided.
+    /// The text of the proposal.
     pub text: String,
     /// Why, where that is said.
     pub reasoning: Option<String>,
-    /// How long it can be voted on.
+    /// The voting time.
     pub open_for: Duration,
 }
 
@@ -89,7 +89,7 @@ fn words(data: &Value, field: &str) -> Result<Option<String>, PeerError> {
     }
 }
 
-/// How long it is until `deadline`, in milliseconds since 1970.
+/// Returns the time until `deadline`, given in milliseconds since 1970.
 fn left(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
     let millis = deadline.as_u64().ok_or_else(|| {
         unusable("`deadline` of a proposal is a number of milliseconds since 1970".into())

@@ -27,7 +27,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use egress::websocket::accept;
 use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
 
-/// What a dial is answered with that leads to no connection.
+/// The response to a dial without a connection.
 #[derive(Clone)]
 pub enum DialAnswer {
     /// An HTTP status, and a media type where there is one.
@@ -36,7 +36,7 @@ pub enum DialAnswer {
     With(&'static str, &'static str),
     /// A failure of the network.
     Fails(NetFault),
-    /// Nothing, ever.
+    /// No response.
     Silence,
 }
 
@@ -49,7 +49,7 @@ pub struct ScriptedNet {
     flushes: Flushes,
 }
 
-/// Where the connections of a [`ScriptedNet`] arrive.
+/// The receiver of the connections of a [`ScriptedNet`].
 pub struct Arrivals(mpsc::UnboundedReceiver<Connection>);
 
 /// The gateway's end of a connection.
@@ -73,13 +73,13 @@ impl ScriptedNet {
         self.refusals.lock().unwrap().extend(refusals);
     }
 
-    /// What a client sends arrives as before, but its sending does not come to an end until `held` is false again.
+    /// Delays the end of flushes until `held` is false again; sent frames still arrive.
     pub fn hold_flushes(&self, held: bool) {
         self.flushes.held.store(held, Ordering::SeqCst);
         self.flushes.waker.wake();
     }
 
-    /// What was requests so far.
+    /// Returns the requests so far.
     pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }

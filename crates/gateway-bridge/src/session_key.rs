@@ -10,19 +10,19 @@
 //! | `my_context_123` | `a2a-my_context_123` |
 //! | `My context` | `a2a-my-context-` and 20 hexadecimal digits |
 //!
-//! What has to be changed beyond that (capitals, other characters, several in a row, hyphens at the ends, more than 60
-//! characters) ends with a hash of the whole context id, so that no two of those come to the same session. Nothing is
-//! stored: the same context id always means the same session.
+//! A context id that needs other changes (capitals, other characters, repeated or outer hyphens, more than 60
+//! characters) ends with a hash of the whole id, so that two such ids never share a session. Nothing is stored: the
+//! same context id always means the same session.
 
 use ring::digest::{Context, SHA256};
 
-/// What the session ids of conversations begin with.
+/// The prefix of the session ids of conversations.
 pub const PREFIX: &str = "a2a-";
 
 /// The longest session id without the prefix.
 const MAX_SLUG_CHARS: usize = 60;
 
-/// How many hexadecimal digits of a hash make two ids differ: 80 bits.
+/// The number of hexadecimal digits of a hash: 80 bits.
 const HASH_HEX_DIGITS: usize = 20;
 
 /// The session id of a context id.
@@ -75,7 +75,7 @@ fn slug_of(text: &str) -> String {
     slug.trim_matches('-').to_owned()
 }
 
-/// Nothing but single `:` and `/` was replaced.
+/// Returns whether only single `:` and `/` were replaced.
 fn is_spelled_out(text: &str, slug: &str) -> bool {
     !slug.is_empty()
         && text.len() == slug.len()

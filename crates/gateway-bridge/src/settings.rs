@@ -1,4 +1,4 @@
-//! How the gateway is reached.
+//! The settings of a gateway.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,20 +18,20 @@ use super::TRIAD;
 const MAX_LIST_WAIT: Duration = Duration::from_secs(1);
 const LIST_WAIT_DIVISOR: u32 = 8;
 
-/// How the gateway is reached. `Debug` shows no credential.
+/// The settings of a gateway. `Debug` omits credentials.
 #[derive(Clone)]
 pub struct Settings {
     /// Its address, `ws` or `wss`.
     pub url: Url,
-    /// What it speaks, where that is not to be found out.
+    /// The dialect, unless the client detects it.
     pub dialect: DialectChoice,
     /// The subprotocol that is offered.
     pub protocol: String,
     /// The shared token, API key or JWT.
     pub token: Option<SecretString>,
-    /// How long connecting may take, handshake included.
+    /// The timeout of connecting, with the handshake.
     pub timeout: Duration,
-    /// How long the connection may be silent before the gateway is asked whether it is there.
+    /// The silence after which the client sends a ping.
     pub heartbeat: Duration,
     /// An address that is not loopback will do, with `wss`.
     pub allow_remote: bool,
@@ -43,9 +43,9 @@ pub struct Settings {
     pub triad: TriadSettings,
     /// The largest frame that is taken, in bytes.
     pub frame_bytes: usize,
-    /// How long a message that is to be answered at once waits for its answer. After that it is a task that goes on.
+    /// How long a blocking message waits for its reply, before the call returns a task.
     pub patience: Duration,
-    /// How `wss` is secured, where not as the system does it.
+    /// The TLS trust of `wss`; `None` means that of the system.
     pub trust: Option<Arc<Trust>>,
 }
 
@@ -90,7 +90,7 @@ impl Settings {
     }
 }
 
-/// What a gateway speaks.
+/// The dialect of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DialectChoice {
     /// Found out from its first frame.
@@ -109,7 +109,7 @@ pub enum DialectChoice {
 pub struct TriadSettings {
     /// Its three members by name.
     pub members: Vec<String>,
-    /// How long a proposal waits for votes.
+    /// The voting time of a proposal.
     pub deadline: Duration,
     /// When it is decided.
     pub quorum: Quorum,
@@ -127,7 +127,7 @@ impl Settings {
     }
 }
 
-/// What a gateway said, without our token should it repeat it.
+/// Removes the token from a text of a gateway.
 pub(crate) fn without_token<'a>(text: &'a str, settings: &Settings) -> Cow<'a, str> {
     let token = settings.token.as_ref().map(ExposeSecret::expose_secret);
     match token {

@@ -1,4 +1,4 @@
-//! What the HTTP servers of this workspace share. Each puts an axum router behind [`serve`](mod@serve).
+//! Code that the HTTP servers of this workspace share. Each puts an axum router behind [`serve`](mod@serve).
 //!
 //! - [`serve`](mod@serve) accepts connections, with limits, TLS handshakes, header timeouts, and a drain at shutdown.
 //!   [`connection_limit`] counts connections, `write_timeout` ends those whose client does not read, and [`tls`] loads the

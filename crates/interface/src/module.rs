@@ -1,4 +1,4 @@
-//! What the library offers to a host.
+//! The interface of the library.
 
 use abi_stable::{
     StableAbi,
@@ -71,8 +71,8 @@ pub trait Tool: Send + Sync + 'static {
     #[sabi(last_prefix_field)]
     fn close(&self);
 
-    /// What a model reads of `envelope`, an envelope or update of this tool: short labelled lines, and what agents said inside a fence, in at most
-    /// `limits.modelTextChars` characters. Starts no thread and opens no socket.
+    /// Returns the text that a model reads of an envelope or update: short labelled lines, and text of agents inside a
+    /// fence, in at most `limits.modelTextChars` characters. Starts no thread and opens no socket.
     ///
     /// Text that is no envelope gives a sentence that says so. A library that is older than this method gives `envelope` back.
     fn render(&self, envelope: RStr<'_>) -> RString {

@@ -1,4 +1,4 @@
-//! What a host hands to the library: places for log lines and for progress.
+//! Callbacks of a host: for log lines and for updates.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -118,12 +118,12 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the listen address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it is reached: the public URL, or its own address.
+    /// Returns the public URL, or else its own address.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -133,12 +133,12 @@ impl Server {
         self.clients.requires_token()
     }
 
-    /// Where its operator finds the page, on this machine.
+    /// Returns the URL of the operator's page on this machine.
     pub fn page(&self) -> String {
         own_page(&self.config, self.address)
     }
 
-    /// What it is, in one line.
+    /// Returns a description of one line.
     pub fn about(&self) -> &str {
         &self.about
     }
@@ -267,7 +267,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
         .map_err(|error| StartError::Listen { address, error })
 }
 
-/// Where the server is reached, as far as it can say.
+/// Returns the URL of the server, if it can be known.
 fn own_url(config: &ServeConfig, address: SocketAddr) -> String {
     let scheme = if config.tls.is_some() {
         "https"

@@ -45,7 +45,7 @@ impl ClientFile {
         }
     }
 
-    /// Where they are written.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -30,37 +30,37 @@ pub const SCHEMA: &str = include_str!("../../../schema/serve.schema.json");
 /// The port of a server.
 pub const PORT: u16 = 9000;
 
-/// How a server is set up.
+/// The configuration of a server.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServeConfig {
-    /// Where it listens. Port 0 takes a free one.
+    /// The listen address. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Where others reach it.
+    /// The public URL.
     #[serde(deserialize_with = "url")]
     pub public_url: Option<Url>,
     /// Names it answers to beside loopback, its address and that of `public_url`.
     pub hosts: Vec<String>,
-    /// What cards call it.
+    /// The name in agent cards.
     pub name: String,
-    /// What cards say it is.
+    /// The description in agent cards.
     pub description: String,
-    /// Where there is more to read.
+    /// The documentation URL in agent cards.
     #[serde(deserialize_with = "url")]
     pub documentation_url: Option<Url>,
     /// Connections are TLS.
     pub tls: Option<TlsFiles>,
     /// A proxy passes requests on.
     pub behind_proxy: bool,
-    /// Where the proxy is, beside loopback.
+    /// The proxies, besides loopback.
     pub trusted_proxies: Vec<String>,
-    /// Who may ask, beside those of the state directory's `clients.json`.
+    /// The clients, besides those of the state directory's `clients.json`.
     pub clients: Vec<ClientConfig>,
-    /// Where state is kept.
+    /// The state directory.
     pub state_dir: PathBuf,
-    /// Who does the work.
+    /// The executor.
     pub executor: ExecutorWord,
-    /// How the gateway is reached.
+    /// The gateway of the executor.
     pub gateway: GatewayConfig,
     /// The agents that may be asked; all where there are none.
     pub agents: Vec<String>,
@@ -68,16 +68,16 @@ pub struct ServeConfig {
     pub session_id: Option<String>,
     /// The agent that is asked where a message names none.
     pub agent_id: Option<String>,
-    /// How hard a turn thinks. Without it, a little where OpenClaw's command is run and the model can, and as OpenClaw is
-    /// configured behind its gateway.
+    /// The thinking level of a turn; by default `low` with OpenClaw's command if the model supports it, else OpenClaw's
+    /// own.
     #[serde(deserialize_with = "thinking")]
     pub thinking: Option<Thinking>,
-    /// How long a turn may take, in seconds.
+    /// The timeout of a turn, in seconds.
     #[serde(deserialize_with = "validation::whole")]
     pub timeout: u64,
     /// The command `openclaw`.
     pub openclaw_path: PathBuf,
-    /// Where the command is run.
+    /// The working directory of the command.
     pub working_directory: Option<PathBuf>,
     /// Variables of the command beside those that it gets of the server's.
     pub env_vars: SecretMap,
@@ -87,15 +87,15 @@ pub struct ServeConfig {
     pub local: Local,
     /// A request of 0.3 that does not say `blocking` is answered with the task at once.
     pub async_mode: bool,
-    /// Where tasks are kept, in words; see [`TaskStoreKind`].
+    /// The task store, in the form of [`TaskStoreKind`].
     pub task_store: Option<Secret>,
     /// When a change of a task counts as kept.
     pub fsync: FsyncWord,
-    /// How long settled tasks are kept.
+    /// The retention of ended tasks.
     pub retention: RetentionConfig,
     /// Which webhooks clients may register.
     pub push: PushConfig,
-    /// How much clients can make the server hold and do.
+    /// The limits of clients.
     pub limits: Limits,
 }
 
@@ -109,7 +109,7 @@ pub struct TlsFiles {
     pub key_file: PathBuf,
 }
 
-/// Who may ask. The configuration knows the digest of a token alone.
+/// A client. The configuration contains only the digest of its token.
 #[derive(Clone, Deserialize, serde::Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientConfig {
@@ -132,7 +132,7 @@ impl std::fmt::Debug for ClientConfig {
     }
 }
 
-/// Who does the work.
+/// An executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutorWord {
@@ -156,7 +156,7 @@ impl ExecutorWord {
     }
 }
 
-/// How the gateway is reached.
+/// The address of the gateway and the credential for it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayConfig {
@@ -166,9 +166,9 @@ pub struct GatewayConfig {
     pub token: Option<Secret>,
     /// It may be on another machine.
     pub allow_remote: bool,
-    /// Whom to trust for it.
+    /// A certificate authority for its certificate.
     pub ca_file: Option<PathBuf>,
-    /// How long connecting may take, in milliseconds.
+    /// The timeout of connecting, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub timeout_ms: u64,
 }
@@ -198,7 +198,7 @@ pub enum FsyncWord {
     Never,
 }
 
-/// How long settled tasks are kept.
+/// The retention of ended tasks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct RetentionConfig {
@@ -208,7 +208,7 @@ pub struct RetentionConfig {
     /// At most so many of each client.
     #[serde(deserialize_with = "validation::whole_size")]
     pub count: usize,
-    /// How long a task waits for its client, in seconds.
+    /// How long a task waits for an answer of its client, in seconds.
     #[serde(deserialize_with = "validation::whole")]
     pub unanswered: u64,
 }
@@ -234,7 +234,7 @@ pub struct PushConfig {
     pub allow_any_address: bool,
 }
 
-/// Where tasks are kept.
+/// A kind of task store.
 #[derive(Debug, Clone)]
 pub enum TaskStoreKind {
     /// In memory.
@@ -334,7 +334,7 @@ impl ServeConfig {
         check::check(self, clients)
     }
 
-    /// Where tasks are kept. `variable` looks up the environment.
+    /// Returns the task store. `variable` looks up an environment variable.
     ///
     /// # Errors
     /// The variable of a SecretRef is not set.
@@ -371,7 +371,7 @@ impl ServeConfig {
         }
     }
 
-    /// How long settled tasks are kept.
+    /// Returns the retention of ended tasks.
     pub fn retention(&self) -> Retention {
         Retention {
             age: Duration::from_secs(self.retention.age),

@@ -17,15 +17,15 @@ use egress::{Access, Net, NetError, NetFault, Request};
 /// Which webhooks clients may register.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookPolicy {
-    /// Where the operator lists addresses, only these and what is below them. A listed one may be plain HTTP, and may be
-    /// an address that is not public. Where none is listed, any public one over HTTPS.
+    /// The addresses that the operator allows, with everything below them; they may use plain HTTP and private
+    /// addresses. If empty, all public addresses over HTTPS are allowed.
     pub listed: Vec<Url>,
     /// Any address at all, this machine's own and the network's behind it too.
     pub anywhere: bool,
 }
 
 impl WebhookPolicy {
-    /// How far a notification to `url` may be followed. A name is judged again after it resolves.
+    /// Returns the addresses that a notification to `url` may use. The policy checks a name again after it is resolved.
     ///
     /// # Errors
     /// Why it may not be sent, as the end of a sentence.

@@ -1,4 +1,4 @@
-//! What has to be known to reach a peer.
+//! The configuration of a peer.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use a2a::{Transport, Version};
 use common::jws::KeySet;
 use egress::credential::{Credential, Trust};
 
-/// How a peer was spoken to.
+/// The protocol of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct NegotiatedProtocol {
     /// In which version or dialect (`summary.protocol_version`).
@@ -30,7 +30,7 @@ fn as_text<S: serde::Serializer>(
     serializer.collect_str(value)
 }
 
-/// Where a peer's agent card is.
+/// The location of an agent card.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CardLocation {
     /// A path: below the base URL where it begins with `/`, else a relative reference to it.
@@ -48,16 +48,16 @@ pub enum CardKeys {
     OfOwnOrigin,
 }
 
-/// What has to be known to reach a peer. `Debug` shows no credential.
+/// The configuration of a peer. `Debug` shows no credential.
 #[derive(Clone)]
 pub struct PeerConfig {
     /// The operator wrote these addresses. False where a request names the peer: then none of them has his word.
     pub configured: bool,
     /// The peer's base URL.
     pub base_url: Url,
-    /// Where its card is.
+    /// The location of its card.
     pub card: CardLocation,
-    /// Where to call it, instead of where its card says.
+    /// The URL that replaces those of the card.
     pub endpoint: Option<Url>,
     /// Transports in order of preference.
     pub preferred: Vec<Transport>,
@@ -65,7 +65,7 @@ pub struct PeerConfig {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The credential for the peer's own origins.
     pub credential: Option<Arc<Credential>>,
-    /// How connections to the peer's own origins are secured, where not as the system does it.
+    /// The TLS trust for the peer's own origins, if it differs from that of the system.
     pub trust: Option<Arc<Trust>>,
     /// The same for other origins that its card leads to, and for its authorization server. Shows no certificate.
     pub trust_elsewhere: Option<Arc<Trust>>,
@@ -122,7 +122,7 @@ impl PeerConfig {
             .any(|own| own.scheme() == url.scheme() && same_place(own, url))
     }
 
-    /// How a connection to `url` is secured, where not as the system does it.
+    /// Returns the TLS trust for `url`, if it differs from that of the system.
     pub fn trust_for(&self, url: &Url) -> Option<&Arc<Trust>> {
         if self.is_own_origin(url) {
             self.trust.as_ref()

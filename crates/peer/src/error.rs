@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use collective::ErrorCode;
 
-/// What kind of thing went wrong.
+/// The kind of a [`PeerError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PeerErrorKind {
     /// The host's name does not resolve.
@@ -41,13 +41,13 @@ pub enum PeerErrorKind {
     UnsupportedVersion,
     /// The peer takes only requests that use an extension we do not have.
     ExtensionRequired,
-    /// What was asked for cannot be written in a request of this transport.
+    /// The request cannot be expressed in this transport.
     Unaddressable,
     /// There is no usable agent card.
     CardUnavailable,
     /// The agent card must be signed, and no signature of it holds.
     CardSignature,
-    /// What the registry of the local gateway's protocol calls it.
+    /// An error of the registry of the gateway's protocol.
     Gateway(ErrorCode),
     /// The gateway has nothing to tell about that task any more.
     TaskForgotten,
@@ -95,7 +95,7 @@ impl Delivered {
         }
     }
 
-    /// What a fault says about it when nothing more is known. An HTTP status may come from something in between.
+    /// Returns whether a message was delivered, as far as the kind shows. An HTTP status may come from an intermediary.
     fn of(kind: PeerErrorKind) -> Self {
         match kind {
             PeerErrorKind::Unaddressable
@@ -113,7 +113,8 @@ impl Delivered {
         }
     }
 
-    /// What the gateway's error says about it. A gateway that refuses has not handed the message on.
+    /// Returns whether a message was delivered, by the error of the gateway. A gateway that rejects a message has not
+    /// forwarded it.
     fn of_gateway(code: ErrorCode) -> Self {
         match code {
             ErrorCode::ConnectionTimeout
@@ -144,7 +145,7 @@ impl Delivered {
 /// Why a peer could not be asked, or what was wrong with its answer. Holds no credential and no query string.
 #[derive(Debug, Clone)]
 pub struct PeerError {
-    /// What kind of thing went wrong.
+    /// The kind.
     pub kind: PeerErrorKind,
     /// What failed and why, as a sentence without a full stop.
     pub message: String,
@@ -159,16 +160,16 @@ pub struct PeerError {
     pub auth_schemes: Vec<String>,
     /// Whether the peer has seen the request.
     pub delivered: Delivered,
-    /// What cannot be spoken and what can, for [`PeerErrorKind::UnsupportedTransport`].
+    /// The transports, for [`PeerErrorKind::UnsupportedTransport`].
     pub transports: Option<Box<Transports>>,
 }
 
 /// Transports by name: those that stand in the way, and those that would do.
 #[derive(Debug, Clone)]
 pub struct Transports {
-    /// What was asked for or offered, and is not spoken.
+    /// The requested or offered transports without support.
     pub unsupported: Vec<String>,
-    /// What is spoken.
+    /// The supported transports.
     pub supported: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a peer is: an agent that takes work over some protocol.
+//! The trait [`Peer`]: an agent that accepts work over some protocol.
 //!
 //! The tool knows peers only through [`Peer`] and the types of the crate `a2a`. Those have the shape of the contract (A2A
 //! 0.3 JSON: `kind`, `completed`), whatever protocol a peer really speaks; versions and transports stay below.
@@ -29,10 +29,10 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A peer as one call sees it: the chosen interface, with this call's parameters.
 pub trait Peer: Send + Sync {
-    /// How it is spoken to. Where the card leaves that open, a call may find out, so this is true after a call.
+    /// Returns the protocol. If the card leaves it open, a call decides it, so it is final after a call.
     fn protocol(&self) -> NegotiatedProtocol;
 
-    /// What it was sent to prove who calls, by now. No answer holds it in one piece; several together may.
+    /// Returns the credentials that were sent so far. No response contains one in one piece, but several together may.
     fn secrets(&self) -> Arc<Secrets> {
         Arc::default()
     }
@@ -66,7 +66,7 @@ pub trait Peer: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 }
 
-/// What a peer says over time. Dropping it closes the connection; the peer's task goes on.
+/// A stream of events of a peer. Dropping it closes the connection; the peer's task goes on.
 pub trait EventStream: Send {
     /// Returns the next event with the bytes of JSON that it came in, and `None` where the body ended after an event. An
     /// error means that the connection broke, or that the peer reported an error in the stream. No event follows either
@@ -79,7 +79,7 @@ pub trait EventStream: Send {
     }
 }
 
-/// What [`EventStream::next`] returns.
+/// The item of [`EventStream::next`].
 pub type NextEvent = Option<Result<(Event, usize), PeerError>>;
 
 /// Finds peers of one protocol: reads their cards and opens them.
@@ -105,30 +105,30 @@ pub trait Directory: Send + Sync {
     ) -> Result<Box<dyn Peer>, PeerError>;
 }
 
-/// What a card answer came with, to ask later whether it still holds (RFC 9110 §8.8.3).
+/// The validator of a card, for a conditional request (RFC 9110 §8.8.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validator {
-    /// Where the card was found.
+    /// The URL of the card.
     pub url: url::Url,
     /// The `ETag`, as received.
     pub etag: http::HeaderValue,
 }
 
-/// What came of looking for a card.
+/// The outcome of discovery.
 #[derive(Debug)]
 pub enum Discovered {
     /// The card that [`Validator`] stands for still holds.
     Unchanged {
-        /// How long it may be used without asking again, where the peer said so.
+        /// The lifetime that the peer set.
         max_age: Option<std::time::Duration>,
     },
     /// A card.
     Card {
         /// The card.
         card: Box<Card>,
-        /// What to ask with next time.
+        /// The validator for the next request.
         validator: Option<Validator>,
-        /// How long it may be used without asking again, where the peer said so.
+        /// The lifetime that the peer set.
         max_age: Option<std::time::Duration>,
     },
 }

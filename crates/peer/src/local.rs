@@ -8,13 +8,13 @@ use super::{BoxFuture, PeerError};
 
 /// The gateway that the caller and other agents are behind.
 pub trait LocalGateway: Send + Sync {
-    /// Who is behind it now, the triad last where it has one. Connects where no connection is open.
+    /// Returns the agents, the triad last. Connects if necessary.
     ///
     /// # Errors
     /// Why the agents are unknown.
     fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
 
-    /// How the connection is.
+    /// Returns the state of the connection.
     fn connection(&self) -> Connection;
 
     /// Disconnects from the gateway, within a second.
@@ -26,22 +26,22 @@ pub trait LocalGateway: Send + Sync {
 pub struct Member {
     /// Its name, without `gateway:`.
     pub name: String,
-    /// What it is there for, in its gateway's words.
+    /// The role.
     pub role: Option<String>,
-    /// How it is.
+    /// The status.
     pub status: MemberStatus,
     /// For the triad: its members and how each is.
     pub members: Vec<(String, MemberStatus)>,
-    /// What there is to know for calling it. Holds no path of a file system.
+    /// The card. Contains no path of a file system.
     pub card: Card,
 }
 
-/// How an agent is (Heretek A2A §8.2).
+/// The status of an agent (Heretek A2A §8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemberStatus {
     /// It takes messages.
     Online,
-    /// It is not running.
+    /// Not running.
     Offline,
     /// It works on something.
     Busy,
@@ -84,28 +84,28 @@ impl MemberStatus {
 pub struct Connection {
     /// The gateway's URL, without user info and query.
     pub url: String,
-    /// Where the connection is in its life.
+    /// The state of the connection.
     pub state: ConnectionState,
-    /// What the gateway speaks, once that is known.
+    /// The dialect, once known.
     pub dialect: Option<&'static str>,
     /// The subprotocol that is offered.
     pub protocol: String,
-    /// How long connecting may take.
+    /// The timeout of connecting.
     pub timeout: Duration,
-    /// How long the connection may be silent before the gateway is asked whether it is there.
+    /// The silence after which the client sends a ping.
     pub heartbeat: Duration,
     /// Why the last attempt to connect failed, or the last connection ended.
     pub last_error: Option<String>,
 }
 
-/// Where a connection is in its life (Heretek A2A §3.3).
+/// The state of a connection (Heretek A2A §3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionState {
-    /// It is being made.
+    /// Connecting.
     Connecting = 0,
     /// It stands.
     Open = 1,
-    /// It is being ended.
+    /// Closing.
     Closing = 2,
     /// There is none.
     Closed = 3,

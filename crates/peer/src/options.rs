@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tokio::time::Instant;
 
-/// What a call is about.
+/// Options of a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallOptions<'a> {
     /// The request's service parameters, in order; they override the target's own.
@@ -25,6 +25,6 @@ pub struct CallOptions<'a> {
 pub struct HostSession {
     /// The session's key.
     pub session_key: String,
-    /// Where the host keeps its state.
+    /// The state directory of the host.
     pub state_dir: Option<PathBuf>,
 }

@@ -21,7 +21,7 @@ impl Folder {
         Self(path)
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Reader, kind, take};
 
-/// How this dialect is read.
+/// The reader of this dialect.
 pub(super) const READER: Reader = Reader {
     part: part_in,
     ends: |_| false,

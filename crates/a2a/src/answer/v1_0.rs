@@ -1,4 +1,4 @@
-//! What is received in A2A 1.0 (§4.1), turned into the model's shape.
+//! Converts responses of A2A 1.0 (§4.1) to the shape of the model.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Reader, drop_empty, kind, rename};
 use crate::TaskState;
 
-/// How 1.0 is read. Its streams have no mark for the last event: they close at a state that is terminal or interrupted.
+/// The reader of 1.0. Its streams do not mark the last event: they close at a terminal or interrupted state.
 pub(super) const READER: Reader = Reader {
     part: part_in,
     ends: TaskState::is_terminal_or_interrupted,

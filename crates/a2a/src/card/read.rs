@@ -83,7 +83,7 @@ fn required_extensions(capabilities: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// What `list_targets` shows. `newer` are the card's interfaces of 1.0, shown in the place of those of 0.3 where there are any.
+/// Reads the part that `list_targets` shows. `newer` are the interfaces of 1.0, which replace those of 0.3.
 fn view(card: &Map<String, Value>, newer: &[Interface]) -> Result<CardView, String> {
     let capabilities = card.get("capabilities");
     let (preferred_transport, additional_interfaces) = match newer.split_first() {

@@ -36,7 +36,7 @@ impl Fields {
         }
     }
 
-    /// What has not been taken of another, which is empty then.
+    /// Takes the remaining fields of another object.
     pub fn rest_of(other: &mut Self) -> Self {
         Self {
             fields: std::mem::take(&mut other.fields),
@@ -44,7 +44,7 @@ impl Fields {
         }
     }
 
-    /// Where it stands.
+    /// Returns the path of the object.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -208,7 +208,7 @@ impl Fields {
     }
 }
 
-/// What stands at `path` is of another type.
+/// Returns the error for a value of another type.
 pub(super) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
     let found = match found {
         Value::Null => "null",
@@ -221,7 +221,7 @@ pub(super) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
     refused(path, format!("is to be {expected}, and is {found}"))
 }
 
-/// What stands at `path` is not as it should be.
+/// Returns the error for an invalid value.
 pub fn refused(path: &str, why: impl std::fmt::Display) -> A2aError {
     let name = if path.is_empty() { "params" } else { path };
     let refusal = A2aError::new(ErrorReason::InvalidParams, format!("`{name}` {why}"));

@@ -1,4 +1,4 @@
-//! What 1.0 says, written as 0.3 and read again, loses nothing that 0.3 can say.
+//! Serializing 1.0 as 0.3 and parsing it again loses nothing that 0.3 can express.
 
 #![allow(clippy::unwrap_used)]
 
@@ -106,7 +106,7 @@ proptest! {
         prop_assert_eq!(back, message);
     }
 
-    /// Whatever is sent, it is read or refused.
+    /// Any input is parsed or rejected.
     #[test]
     fn nothing_that_is_sent_breaks_the_reader(message in value(), configuration in value(), dialect in 0..3) {
         let dialect = [Dialect::V1_0, Dialect::V0_3(V0_3::Rpc), Dialect::V0_3(V0_3::Rest)][dialect as usize];

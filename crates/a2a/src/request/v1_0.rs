@@ -1,4 +1,4 @@
-//! What is sent in A2A 1.0 (§4.1, §9.4, §11.3), written straight from the model.
+//! Serializes requests as A2A 1.0 (§4.1, §9.4, §11.3), straight from the model.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};

@@ -73,7 +73,7 @@ impl Serialize for File<'_> {
     }
 }
 
-/// Whatever can be displayed, as a string.
+/// Serializes a displayable value as a string.
 struct Text<T>(T);
 
 impl<T: std::fmt::Display> Serialize for Text<T> {

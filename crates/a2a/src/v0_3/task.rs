@@ -66,7 +66,7 @@ impl Serialize for V03<'_, Artifact> {
     }
 }
 
-/// What 0.3 calls a state (0.3 §6.3).
+/// Returns the name of a state in 0.3 (0.3 §6.3).
 pub fn word(state: &TaskState) -> &'static str {
     match state {
         TaskState::Unspecified => "unknown",
@@ -142,7 +142,7 @@ pub(super) fn entry<M: SerializeMap, T: Serialize + ?Sized>(
     }
 }
 
-/// What holds something.
+/// Returns a value unless it is empty.
 pub(super) fn filled<T>(value: Option<&T>, is_empty: impl Fn(&T) -> bool) -> Option<&T> {
     value.filter(|value| !is_empty(value))
 }

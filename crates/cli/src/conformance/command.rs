@@ -36,10 +36,10 @@ struct Process {
     _child: Child,
 }
 
-/// What the process has said.
+/// The output of the process.
 #[derive(Default)]
 struct Received {
-    /// Who waits for the lines of an id.
+    /// The receivers of the lines with an id.
     waiting: Mutex<HashMap<u64, mpsc::UnboundedSender<Value>>>,
     log: Mutex<Vec<(String, String)>>,
     broken: Mutex<Option<String>>,
@@ -140,7 +140,7 @@ impl Driver for OtherCommand {
         self.ask(line, "tool_definition").await
     }
 
-    /// Nothing here fails to take updates, so `updates_fail` of a step asks nothing of a program.
+    /// Ignores `updates_fail`: this driver always accepts updates.
     async fn execute(
         &self,
         request: &Value,

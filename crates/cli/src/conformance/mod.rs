@@ -22,14 +22,14 @@ use command::OtherCommand;
 use library::Library;
 use testkit::conformance::{Driver, Options, Ran, Report, find, run_suite_telling};
 
-/// Run recorded cases with scripted peers and tell which hold
+/// Run recorded cases with scripted peers and report which pass
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Read the cases from this directory [default: `fixtures` of the source checkout, or beside the command]
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
 
-    /// Run only the cases whose name contains this text, for example `golden/` or `v15_`
+    /// Run only cases with this text in the name, for example `golden/` or `v15_`
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Run so many cases at the same time
+    /// The number of concurrent cases
     #[arg(long, value_name = "N", default_value = "4")]
     jobs: NonZeroUsize,
 
@@ -139,8 +139,8 @@ fn directory(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Where the cases may be: in the checkout that the command was built in (`target/PROFILE/remote-agent`) or is called in,
-/// or beside the command.
+/// Returns the possible directories of the cases: in the checkout of the command (`target/PROFILE/remote-agent`) or of
+/// the current directory, or beside the command.
 fn places(command: Option<PathBuf>, current: Option<PathBuf>) -> Vec<PathBuf> {
     let beside = command.as_deref().and_then(Path::parent);
     let checkout = beside
@@ -155,7 +155,7 @@ fn places(command: Option<PathBuf>, current: Option<PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How far the run is, on standard error where a person looks at it.
+/// The progress of the run, on standard error if that is a terminal.
 struct Progress(ProgressBar);
 
 impl Progress {

@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Colour the lines; auto does so where standard output is a terminal and NO_COLOR is not set
+    /// Colour the lines; auto colours them if standard output is a terminal and NO_COLOR is not set
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }

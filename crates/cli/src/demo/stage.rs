@@ -1,4 +1,5 @@
-//! Where the demo plays: three agents on loopback, a gateway with three more, an instance of the plugin that knows them, and calls whose results are checked.
+//! The setting of the demo: three agents on loopback, a gateway with three more, an instance of the plugin, and calls
+//! with checked results.
 
 use std::{
     path::{Path, PathBuf},
@@ -113,7 +114,7 @@ impl Stage {
         self.story.step(self.step, action, why);
     }
 
-    /// How many steps there were.
+    /// Returns the number of steps.
     pub(super) fn steps(&self) -> usize {
         self.step
     }

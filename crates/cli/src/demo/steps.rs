@@ -10,7 +10,7 @@ use crate::{exit::Failure, follow_up};
 /// Short enough to wait for.
 const HANDLE_TTL: Duration = Duration::from_millis(20);
 
-/// How long the watch waits that is over before its task is.
+/// The timeout of the watch that expires before its task ends.
 const WAIT: Duration = Duration::from_millis(300);
 
 const ANSWER: &str = "/summary/message_text";

@@ -1,4 +1,4 @@
-//! What the demo prints: a few lines for each step, or the envelopes alone.
+//! The output of the demo: a few lines for each step, or only the envelopes.
 
 use std::io::{self, IsTerminal};
 
@@ -49,12 +49,12 @@ impl Story {
         self.line(format!("\n{head}  {why}"));
     }
 
-    /// What is sent to an agent.
+    /// Prints a message to an agent.
     pub(super) fn sent(&self, to: &str, words: &str) {
         self.line(format!("   -> {to}: {}", self.sent.apply_to(words)));
     }
 
-    /// What an agent says.
+    /// Prints a message of an agent.
     pub(super) fn said(&self, by: &str, words: &str) {
         let words = text::line(words);
         self.line(format!("   <- {by}: {}", self.said.apply_to(words)));
@@ -66,7 +66,7 @@ impl Story {
         self.line(format!("   .. {}", self.dim.apply_to(what)));
     }
 
-    /// What the step has shown.
+    /// Prints the result of the step.
     pub(super) fn shown(&self, what: &str) {
         self.line(format!("   {} {what}", self.good.apply_to("ok")));
     }

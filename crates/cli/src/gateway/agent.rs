@@ -20,10 +20,10 @@ Examples:
   remote-agent gateway agent --name beta --vote abstain --delay-ms 2000 --confidence 0.4
   remote-agent gateway agent --name coder --reply 'I will look at: {text}'
 
-It serves the name until Ctrl-C and comes back when the connection is lost. It answers messages that ask for an answer
+It serves the name until Ctrl-C and reconnects when the connection is lost. It answers messages that ask for an answer
 (metadata.requiresResponse), and votes on each proposal the same way.";
 
-/// Put an agent behind a gateway that answers and votes as you say
+/// Connect a scripted agent to a gateway
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -31,7 +31,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     name: String,
 
-    /// How it votes on proposals
+    /// The vote on every proposal
     #[arg(long, value_enum, default_value_t = Word::Silent)]
     vote: Word,
 
@@ -39,19 +39,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "TEXT", default_value = Script::REASON)]
     reason: String,
 
-    /// How sure it is of its vote, from 0 to 1
+    /// The confidence of the vote, from 0 to 1
     #[arg(long, value_name = "NUMBER", value_parser = confidence)]
     confidence: Option<f64>,
 
-    /// How long it thinks before it votes or answers
+    /// The delay before a vote or a reply, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0)]
     delay_ms: u64,
 
-    /// What it answers; {text} is the text of the message
+    /// The reply; {text} is the text of the message
     #[arg(long, value_name = "TEXT", default_value = Script::REPLY)]
     reply: String,
 
-    /// Print what happens as lines of JSON
+    /// Print events as lines of JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
 
@@ -82,7 +82,7 @@ fn confidence(text: &str) -> Result<f64, String> {
 /// Runs the subcommand until Ctrl-C.
 ///
 /// # Errors
-/// Something else answers there, or the gateway does not take the agent.
+/// The server is not a gateway of `a2a-v1`, or it refuses the agent.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let vote = match args.vote {
         Word::Approve => Some(Vote::Approve),

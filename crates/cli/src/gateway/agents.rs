@@ -36,7 +36,7 @@ pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 
-    /// Print what is known as a line of JSON
+    /// Print the result as a line of JSON
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
 }
@@ -56,7 +56,7 @@ enum Command {
     Config {
         /// Its name
         name: String,
-        /// What to do with it
+        /// The action
         #[arg(value_parser = ["get"])]
         action: String,
         #[command(flatten)]
@@ -75,7 +75,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What failed, why, and what to do.
+/// The message says what failed, why, and what to do.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
     let as_json = args.json;

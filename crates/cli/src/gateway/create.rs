@@ -20,11 +20,11 @@ pub(super) struct Args {
     /// Its name
     name: String,
 
-    /// What it is, such as `Reviewer`
+    /// The role, such as `Reviewer`
     #[arg(long)]
     role: String,
 
-    /// What it is for
+    /// The purpose
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 

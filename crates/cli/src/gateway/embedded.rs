@@ -35,7 +35,7 @@ impl Embedded {
     /// Starts it, without agents.
     ///
     /// # Errors
-    /// Nothing can listen on this machine, or no file can be written.
+    /// The gateway cannot listen, or cannot write its files.
     pub(crate) async fn start() -> Result<Self, Failure> {
         let folder = Folder::new();
         let config = ServerConfig {
@@ -91,7 +91,7 @@ impl Embedded {
         Ok(gateway)
     }
 
-    /// Where it listens.
+    /// Returns its URL.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }

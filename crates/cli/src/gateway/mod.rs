@@ -27,7 +27,7 @@ Examples, each in a terminal of its own:
   remote-agent gateway status
   remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow 'Ship it today'";
 
-/// Run a gateway of a2a-v1, put agents behind it, see how it is
+/// Run and manage a gateway of a2a-v1 and its agents
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
@@ -51,7 +51,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What failed, why, and what to do.
+/// The message says what failed, why, and what to do.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
         None => run::run(args.run, verbose).await,

@@ -81,7 +81,7 @@ impl Place {
         Ok(format!("{scheme}://{address}"))
     }
 
-    /// How the gateway is reached.
+    /// Returns the endpoint of the gateway.
     ///
     /// # Errors
     /// The address is none, the variable is not set, or the file holds no authorities.
@@ -113,7 +113,7 @@ impl Place {
     /// Connects.
     ///
     /// # Errors
-    /// Who answers there is not, or will not have us.
+    /// The gateway is unreachable, or refuses the connection.
     pub(super) async fn ask(&self) -> Result<Requester, Failure> {
         let door = self.door()?;
         Self::connector()?
@@ -137,7 +137,7 @@ impl Place {
         Ok(listed.await)
     }
 
-    /// What connects.
+    /// Creates the client of gateways.
     ///
     /// # Errors
     /// The system gives no TLS.
@@ -180,7 +180,7 @@ pub(super) fn failure(trouble: &ClientError) -> Failure {
     }
 }
 
-/// What a gateway keeps in files.
+/// The files of a gateway.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Files")]
 pub(super) struct FileArgs {

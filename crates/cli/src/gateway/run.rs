@@ -28,7 +28,7 @@ use testkit::conformance::gateways::{Gateways, PROFILES, profile};
 /// The profile that is the reference gateway, held to the letter.
 const STRICT: &str = "strict";
 
-/// How the gateway is run.
+/// The options of `gateway run`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     /// Listen on this port of 127.0.0.1; 0 takes a free one [default: that of the configuration, else 18789]
@@ -122,7 +122,7 @@ async fn real(strict: bool, args: &RunArgs, lines: &Lines, verbose: bool) -> Res
     Ok(Exit::Ok)
 }
 
-/// What the command line can do about it, where the error does not say.
+/// Returns what to change on the command line, if the error does not say it.
 fn next(error: &StartError) -> &'static str {
     match error {
         StartError::Taken { .. } => "; `--port` names it, and `--port 0` takes a free one",

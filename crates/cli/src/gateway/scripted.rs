@@ -5,16 +5,16 @@ use std::time::Duration;
 use collective::Vote;
 use gateway_server::clients::{Ballot, Script};
 
-/// What is said where it cannot be read.
+/// The hint for an invalid value.
 const FORM: &str = "write NAME=approve, NAME=reject, NAME=abstain, NAME=silent or NAME=reply:TEXT";
 
-/// How long such an agent thinks, in milliseconds: what it does can be watched then, and the votes come one by one.
+/// The delay of scripted agents, in milliseconds, so that a person sees the votes arrive one by one.
 const THINKS: u64 = 300;
 
 /// Reads `NAME=HOW`.
 ///
 /// # Errors
-/// How it is written.
+/// The value is invalid; the message shows the form.
 pub(crate) fn scripted(text: &str) -> Result<Script, String> {
     let (name, how) = text.split_once('=').ok_or(FORM)?;
     if name.is_empty() {

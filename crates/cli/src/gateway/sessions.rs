@@ -28,8 +28,8 @@ Examples:
   remote-agent gateway sessions export alpha sess-1 > sess-1.jsonl
   remote-agent gateway sessions import beta sess-1.jsonl
 
-Sessions are files in the gateway's state directory. `list`, `get` and `export` read them, also beside a running gateway. What changes them does so where no gateway
-runs; where one does, the gateway at --url is asked to, if it has the same directory.";
+Sessions are files in the state directory of the gateway. `list`, `get` and `export` read them, even while a gateway runs. The other commands change them only if no gateway
+runs; otherwise they send a request to the gateway at --url, which must have the same directory.";
 
 /// Create, list, get, commit, archive, delete, export and import sessions
 #[derive(Debug, clap::Args)]
@@ -38,16 +38,16 @@ pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 
-    /// Print what came of it as a line of JSON
+    /// Print the result as a line of JSON
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Begin a session
+    /// Create a session
     Create {
-        /// The agent whose workspace it is in
+        /// The agent with the workspace of the session
         agent: String,
         /// Its id [default: a new one]
         #[arg(long, value_name = "ID")]
@@ -65,27 +65,27 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Show what was said in a session
+    /// Show the entries of a session
     Get(One),
     /// Bring a session to the disk, and mark it
     Commit(One),
-    /// Put sessions aside that are old; they take no more messages
+    /// Archive old sessions; they accept no more messages
     Archive {
-        /// The agent whose workspace they are in
+        /// The agent with the workspace of the sessions
         agent: String,
-        /// Nothing was said in them for so long, such as 7d or 12h
+        /// Only sessions without an entry for this time, such as 7d or 12h
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         older_than: Duration,
         #[command(flatten)]
         place: Place,
     },
-    /// Take a session away for good, from the archive too
+    /// Delete a session, also from the archive
     Delete(One),
     /// Write a session to standard output as JSON Lines
     Export(One),
     /// Make a session of JSON Lines that were exported
     Import {
-        /// The agent whose workspace it shall be in
+        /// The agent with the workspace of the new session
         agent: String,
         /// The file [default: standard input]
         file: Option<PathBuf>,
@@ -99,7 +99,7 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct One {
-    /// The agent whose workspace it is in
+    /// The agent with the workspace of the session
     agent: String,
     /// Its id
     session: String,
@@ -110,7 +110,7 @@ struct One {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What failed, why, and what to do.
+/// The message says what failed, why, and what to do.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let of = |one: &One| json!({"agent": one.agent, "sessionId": one.session});
     let (place, operation, with) = match args.command {

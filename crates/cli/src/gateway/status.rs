@@ -20,7 +20,7 @@ Examples:
 Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 no gateway of a2a-v1 answers,
 4 it wants a credential, 5 it does not answer in time.";
 
-/// Say who answers at a gateway's address, with its agents and services
+/// Show the program at the address of a gateway, with its agents and services
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[arg(long)]
     deep: bool,
 
-    /// Print what is known as a line of JSON
+    /// Print the result as a line of JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
 

@@ -18,7 +18,7 @@ Examples:
   remote-agent gateway validate --config gateway.json --url ws://127.0.0.1:18789
   remote-agent gateway validate --envelopes messages.jsonl
 
-With --url, the gateway that runs there is asked whether it knows the agents of the configuration.
+With --url, the command also checks that the running gateway has the agents of the configuration.
 
 Exit codes: 0 all is well, 1 the running gateway does not know an agent, 2 something is wrong; the error names its place.";
 
@@ -34,7 +34,7 @@ pub(super) struct Args {
     #[arg(long, requires = "file")]
     envelopes: bool,
 
-    /// Print what was found as a line of JSON
+    /// Print the result as a line of JSON
     #[arg(long)]
     json: bool,
 
@@ -45,7 +45,7 @@ pub(super) struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What is wrong, with its place.
+/// The fault, with its JSON Pointer.
 pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
     let file = args

@@ -1,4 +1,4 @@
-//! What goes into the package, and the two forms it is written in.
+//! The files of the package, as a directory and as a tarball.
 
 use std::{fs, io, path::Path};
 

@@ -78,7 +78,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What failed, why, and what to do.
+/// The message says what failed, why, and what to do.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
     let failed = |error: ClientFileError| Failure::new(error.to_string());

@@ -12,7 +12,7 @@ use openclaw_server::config::{ExecutorWord, ServeConfig, default_state_dir};
 /// The file in the state directory that is the configuration where none is named.
 const CONFIG: &str = "serve.json";
 
-/// Where a server's files are.
+/// The files of a server.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Files")]
 pub(super) struct FileArgs {
@@ -55,9 +55,9 @@ impl FileArgs {
     }
 }
 
-/// Who may reach the server, and how.
+/// The addresses and clients of the server.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Who may reach it")]
+#[command(next_help_heading = "Access")]
 struct ReachArgs {
     /// Listen on this port, of 127.0.0.1 unless the configuration names another address; 0 takes a free one [default: that of the configuration, else 9000]
     #[arg(long, value_name = "PORT", conflicts_with = "listen")]
@@ -83,20 +83,20 @@ struct ReachArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// A proxy passes requests on and secures connections; what it says of clients counts
+    /// A proxy forwards requests and terminates TLS; the server trusts its headers about clients
     #[arg(long)]
     behind_proxy: bool,
 
-    /// Where the proxy is beside loopback: an address, or a network such as 10.0.0.0/24; may be given several times
+    /// The proxy besides loopback: an address, or a network such as 10.0.0.0/24; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     trusted_proxy: Vec<String>,
 }
 
-/// Who does the work.
+/// The executor and its options.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Who does the work")]
+#[command(next_help_heading = "Executor")]
 struct WorkArgs {
-    /// Who does the work [default: that of the configuration, else gateway]
+    /// The executor [default: that of the configuration, else gateway]
     #[arg(long, value_enum, value_name = "WHO")]
     executor: Option<Who>,
 
@@ -120,11 +120,12 @@ struct WorkArgs {
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
 
-    /// How hard a turn thinks: off, minimal, low, medium, high, xhigh [default: low where OpenClaw's command is run and the model can, and as OpenClaw is configured behind its gateway]
+    /// The thinking level of a turn: off, minimal, low, medium, high, xhigh [default: low with OpenClaw's command if
+    /// the model supports it, else OpenClaw's own]
     #[arg(long, value_name = "LEVEL", value_parser = ["off", "minimal", "low", "medium", "high", "xhigh"], hide_possible_values = true)]
     thinking: Option<String>,
 
-    /// How long a turn may take; then it is stopped and its task has failed [default: 300]
+    /// The timeout of a turn, in seconds; then its task fails [default: 300]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
@@ -136,7 +137,8 @@ struct WorkArgs {
     #[arg(long, value_name = "DIR")]
     working_directory: Option<PathBuf>,
 
-    /// Give the command this variable of the server too, beside those that every program needs; `AWS_*` stands for all that begin so; may be given several times
+    /// Give the command this variable of the server too, beside those that every program needs; `AWS_*` means all
+    /// names with this prefix; may be given several times
     #[arg(long, value_name = "NAME")]
     pass_env: Vec<String>,
 
@@ -159,13 +161,13 @@ enum Who {
     Gateway,
     /// The command `openclaw agent`, a process for each message, half a minute each without a gateway
     Command,
-    /// A script that does what messages say: for conformance kits and clients under test
+    /// A script that messages control: for conformance kits and clients under test
     Scripted,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LocalWhen {
-    /// Where no gateway runs on OpenClaw's state
+    /// Only if no gateway runs on OpenClaw's state
     Auto,
     /// Always; OpenClaw refuses that while a gateway runs on its state
     Always,
@@ -173,7 +175,7 @@ enum LocalWhen {
     Never,
 }
 
-/// Where tasks are kept.
+/// The task store.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Where tasks are kept")]
 struct StoreArgs {
@@ -181,7 +183,7 @@ struct StoreArgs {
     #[arg(long, value_name = "STORE")]
     task_store: Option<String>,
 
-    /// The environment variable that holds what --task-store would be, where that has a password
+    /// The environment variable with the value of --task-store, if that has a password
     #[arg(long, value_name = "VAR", conflicts_with = "task_store")]
     task_store_env: Option<String>,
 
@@ -193,7 +195,7 @@ struct StoreArgs {
     #[arg(long, value_name = "SECONDS")]
     retention_age: Option<u64>,
 
-    /// Keep at most so many settled tasks of each client [default: 10000]
+    /// The maximum number of ended tasks of each client [default: 10000]
     #[arg(long, value_name = "NUMBER")]
     retention_count: Option<u64>,
 
@@ -212,19 +214,19 @@ enum When {
     Never,
 }
 
-/// What else there is to say.
+/// Further options.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "More")]
 struct MoreArgs {
-    /// What agent cards call the server [default: OpenClaw]
+    /// The name in agent cards [default: OpenClaw]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// What agent cards say the server is
+    /// The description in agent cards
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Clients may register this webhook and what is below it, and no others; may be given several times [default: any public one over https]
+    /// Allow webhooks only at this URL and below it; may be given several times [default: any public one over https]
     #[arg(long, value_name = "URL")]
     allow_webhook: Vec<String>,
 
@@ -237,7 +239,7 @@ struct MoreArgs {
     limit: Vec<(String, u64)>,
 }
 
-/// How a server is set up.
+/// The options of `serve`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
@@ -260,7 +262,7 @@ impl ServeArgs {
     /// The configuration, with the flags over it.
     ///
     /// # Errors
-    /// What is wrong in either.
+    /// The file or a flag is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
         let mut config = self.files.read_under(self.over())?;
         if let Some(port) = self.reach.port {

@@ -48,7 +48,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What failed, why, and what to do.
+/// The message says what failed, why, and what to do.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
         None => run::run(args.run, verbose).await,

@@ -1,4 +1,4 @@
-//! What flags put over a configuration, as it would stand in a file.
+//! Flags as settings that override a configuration file.
 
 use std::path::Path;
 

@@ -14,7 +14,7 @@ use crate::{
 };
 use openclaw_server::assembly::{Server, StartError};
 
-/// How the server is run.
+/// The options of `serve run`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(super) struct RunArgs {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// How lines of the log look, on standard error
+    /// The format of log lines, on standard error
     #[arg(
         long,
         value_name = "FORM",

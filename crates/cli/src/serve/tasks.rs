@@ -114,7 +114,7 @@ const STATES: [&str; 8] = [
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What failed, why, and what to do.
+/// The message says what failed, why, and what to do.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     match args.command {
         Command::List {

@@ -1,7 +1,7 @@
 //! Translations between the envelopes of `a2a-v1` and the words of other protocols (Heretek A2A §12), as pure functions.
 //!
-//! What is written for others and read back is the envelope it was; what has no place on the other side travels in a pocket that others may
-//! ignore. Whatever is read ends as an envelope that [`validate`](super::validate) takes.
+//! Writing and reading returns the original envelope; fields without a place on the other side travel in an extra field
+//! that others may ignore. Every result passes [`validate`](super::validate).
 
 mod a2a;
 mod fipa;

@@ -30,7 +30,7 @@ fn votes(approve: usize, reject: usize, abstain: usize) -> Vec<Vote> {
     .collect()
 }
 
-/// How many approve, reject, abstain; the result, and whether it is a consensus.
+/// The numbers of approve, reject and abstain; the result, and whether it is a consensus.
 type Row = (usize, usize, usize, &'static str, bool);
 
 /// All ten ways in which three can vote. Heretek A2A §10.6 has the first, second, third, sixth, seventh and ninth.

@@ -1,4 +1,4 @@
-//! How lines of a log write what they say.
+//! Formats fields of log lines.
 
 use std::time::SystemTime;
 

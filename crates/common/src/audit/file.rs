@@ -106,7 +106,7 @@ impl LogFile {
     }
 }
 
-/// Where the file is put aside: under the same name with `.1` behind.
+/// Returns the path of the rotated file: the same name with `.1`.
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");

@@ -1,7 +1,7 @@
 //! Lines that a background thread writes.
 //!
-//! They are handed over here and written by a thread of the runtime's own for work that blocks, so no call waits for a
-//! disk. A file that cannot be written costs lines and never a call.
+//! A blocking thread of the runtime writes the lines, so no call waits for a disk. A failed write loses lines and never
+//! fails a call.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ struct Queue {
 
 struct Writer {
     file: LogFile,
-    /// How many lines have been lost since a line was written last.
+    /// The number of lines lost since the last write.
     lost: u64,
     /// Whether the failed rotation of the file has been logged.
     stuck: bool,

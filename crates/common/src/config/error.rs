@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Errors of configurations.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde_json::json;
 
 use crate::validation;
 
-/// What is wrong with a configuration, and where. Shows no value that could be a secret.
+/// A fault of a configuration, with its place. Shows no value that could be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// JSON Pointer (RFC 6901) to the place; empty for the whole.
     pub path: String,
-    /// What is wrong and what would be right, as a sentence without a full stop.
+    /// The fault and the repair, as a sentence without a full stop.
     pub message: String,
 }
 
@@ -25,7 +25,7 @@ impl ConfigError {
         }
     }
 
-    /// What the schema found wrong.
+    /// Creates the error of a schema violation.
     pub fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> Self {
         let (place, message) = validation::sentence(wrong);
         // The schema has alternatives for secrets only.

@@ -1,4 +1,4 @@
-//! What every configuration has: errors with their place, secrets, addresses and places of files.
+//! Parts of every configuration: errors with their place, secrets, addresses and paths.
 
 mod error;
 mod place;

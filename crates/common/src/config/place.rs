@@ -1,4 +1,4 @@
-//! Where files are, for what is configured by a file of its own.
+//! Paths of configuration files and state directories.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ pub enum Secret {
     Known(SecretString),
     /// A SecretRef, as OpenClaw leaves it where secrets are not resolved (`openclaw agent --local`, discovery).
     Unresolved {
-        /// Where it would come from: `env`, `file`, …
+        /// The source of the reference: `env`, `file`, …
         source: String,
         /// Its name there.
         id: String,

@@ -12,7 +12,7 @@ pub fn card_url(path: &str) -> Option<String> {
 /// Reads an address that can be called: http or https, with a host, without user name, query or fragment.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The fault, as the end of a sentence.
 pub fn normal_url(text: &str) -> Result<Url, String> {
     if let Some(whole) = completed(text.trim()) {
         return Err(format!("has no scheme; try `{whole}`"));
@@ -60,7 +60,7 @@ pub fn completed(text: &str) -> Option<String> {
 /// Reads a gateway's address: ws or wss, with a host, without user name, query or fragment.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The fault, as the end of a sentence.
 pub fn gateway_url(text: &str) -> Result<Url, String> {
     let text = text.trim();
     if let Some(whole) = completed(text) {

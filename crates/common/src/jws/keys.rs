@@ -57,7 +57,7 @@ impl KeySet {
     /// that count are passed over, as the RFC asks.
     ///
     /// # Errors
-    /// It is no key set, or has no key that counts.
+    /// The JSON is not a key set, or has no usable key.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
         let set: Value =
             serde_json::from_slice(json).map_err(|e| format!("the key set is not JSON: {e}"))?;

@@ -12,7 +12,7 @@ pub use signature::Signature;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a signature is made.
+/// A signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Algorithm {
     Es256,

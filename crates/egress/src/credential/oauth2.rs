@@ -22,7 +22,7 @@ pub struct OAuth2 {
     pub client_id: String,
     /// The client's secret.
     pub client_secret: SecretString,
-    /// What to ask for.
+    /// The requested scopes.
     pub scopes: Vec<String>,
     /// The tokens it was given.
     pub tokens: Tokens,
@@ -73,7 +73,7 @@ pub struct Tokens {
     /// Held by the call that fetches a new one, so that one request at a time is under way. In it is why the last try came to
     /// nothing, where it did.
     pub asking: tokio::sync::Mutex<Option<TokenError>>,
-    /// How many tries have come to an end.
+    /// The number of finished attempts.
     pub ended: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! Whom a connection trusts, and the certificate it shows.
+//! TLS trust and the client certificate of connections.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-/// How connections to a peer are secured, where it is not as the system does it. `Debug` shows no key.
+/// The TLS trust of connections to a peer, if it differs from that of the system. `Debug` shows no key.
 pub struct Trust {
     authorities: Option<(Vec<CertificateDer<'static>>, Arc<RootCertStore>)>,
     certificate: Option<Arc<CertifiedKey>>,
@@ -31,7 +31,7 @@ impl Trust {
     /// certificate in `own`: its chain and its private key. All of them are PEM (RFC 7468).
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// The fault of one of them.
     pub fn read(ca: Option<&[u8]>, own: Option<(&[u8], &[u8])>) -> Result<Self, TrustError> {
         Ok(Self {
             authorities: ca.map(authorities).transpose()?,
@@ -99,7 +99,7 @@ fn certificate(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TrustError
     }
 }
 
-/// What tells it from others: whom it trusts and which certificate it shows.
+/// Hashes the trusted authorities and the client certificate.
 impl Hash for Trust {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let authorities = self.authorities.as_ref();

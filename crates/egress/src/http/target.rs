@@ -1,4 +1,4 @@
-//! Where a request goes.
+//! The target of a request.
 
 use url::Url;
 

@@ -14,7 +14,7 @@ use crate::{Duplex, Net, NetError, NetFault, Request, Sent, Upgrade};
 
 use super::{Dial, WsError};
 
-/// What a server puts behind the key before it hashes it (RFC 6455 §1.3).
+/// The text that a server appends to the key before it hashes it (RFC 6455 §1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Asks for the upgrade and checks the answer. Gives the connection and the subprotocol that was chosen.
@@ -74,7 +74,7 @@ fn key() -> Result<String, NetError> {
     Ok(STANDARD.encode(bytes))
 }
 
-/// What a server must answer to `key`.
+/// Returns the required answer to `key`.
 pub fn accept(key: &str) -> String {
     let hashed = format!("{key}{GUID}");
     STANDARD.encode(digest::digest(

@@ -20,7 +20,7 @@ use super::{Access, Net, NetError};
 pub use handshake::accept;
 pub use socket::{Frame, Receiver, Sender};
 
-/// Where to connect, and how.
+/// The target and the settings of a connection.
 #[derive(Clone)]
 pub struct Dial {
     /// The address, `ws` or `wss`. User info is never sent.
@@ -31,7 +31,7 @@ pub struct Dial {
     pub headers: HeaderMap,
     /// Which addresses may be connected.
     pub access: Access,
-    /// How the connection is secured, where not as the system does it.
+    /// The TLS trust, if it differs from that of the system.
     pub trust: Option<Arc<Trust>>,
     /// The largest message that is taken, in bytes.
     pub frame_bytes: usize,

@@ -26,7 +26,7 @@ const TOO_BIG: u16 = 1009;
 /// The most of a reason that fits a close frame, in bytes (RFC 6455 §5.5).
 const REASON: usize = 123;
 
-/// What comes in.
+/// An incoming frame.
 #[derive(Debug)]
 pub enum Frame {
     /// A text message.
@@ -41,7 +41,7 @@ pub enum Frame {
     Closed {
         /// Its close code, where it sent one.
         code: Option<u16>,
-        /// What it said about it.
+        /// The reason text.
         reason: String,
     },
     /// The connection broke, or was ended for what came. Nothing follows.

@@ -28,7 +28,7 @@ const DECISION_CHANNEL: &str = "triad:decision";
 /// The prefix of the correlation ids of subscriptions.
 const SUBSCRIPTION_ID_PREFIX: &str = "sub-";
 
-/// How a dialect writes and reads envelopes. Gateways older than `a2a-v1` have other words for the same messages.
+/// Converts envelopes to frames and back. Dialects older than `a2a-v1` use other words for the same messages.
 pub(crate) struct DialectCodec {
     /// The dialect's name in results.
     pub(crate) dialect: &'static str,

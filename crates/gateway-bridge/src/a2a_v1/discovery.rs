@@ -13,7 +13,7 @@ use peer::{Member, MemberStatus, PeerError, excerpt};
 use super::connection::A2aV1Connection;
 use super::registry::is_name;
 
-/// How long a caller that wants the list waits for it.
+/// The timeout of a caller for the list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Lists the agents. Where the gateway does not answer, the agents named before are listed. A message does not wait for a

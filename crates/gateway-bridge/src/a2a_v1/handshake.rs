@@ -20,8 +20,7 @@ use super::HandshakeError;
 use super::connection::{A2A_V1, A2aV1Connection};
 use super::errors;
 
-/// How long a gateway has to answer a credential. One that does not answer needs none, and
-/// shows that with its acknowledgement.
+/// The time for a response to a credential. A gateway that needs none does not respond, and sends its acknowledgement.
 const AUTH_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The words for a credential that holds.
@@ -119,7 +118,7 @@ struct HandshakeReader {
 }
 
 impl HandshakeReader {
-    /// What the gateway thinks of the credential.
+    /// Waits for the response to the credential.
     async fn auth_result(&mut self) -> Result<(), HandshakeError> {
         loop {
             let envelope = self.next().await?;

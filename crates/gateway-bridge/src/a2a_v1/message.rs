@@ -22,7 +22,7 @@ const ID_PREFIX: &str = "msg-";
 /// The longest message id (Heretek A2A §4.1), in characters.
 const MAX_ID_CHARS: usize = 128;
 
-/// What the metadata of a message is decided by here, whatever a caller says.
+/// Metadata that the bridge sets, whatever the caller sends.
 const RESERVED_METADATA: [&str; 2] = ["correlationId", "requiresResponse"];
 
 /// Sends one message and keeps its task. An error means that it was not sent.
@@ -154,7 +154,7 @@ fn expired() -> PeerError {
     )
 }
 
-/// What a message says: text as it is where it is nothing else, otherwise its parts.
+/// Returns the content of a message: a string if it consists of text, otherwise its parts.
 pub(super) fn content(parts: &[Part]) -> Value {
     match parts {
         [one] if one.kind() == "text" && one.json().get("metadata").is_none() => {

@@ -34,10 +34,10 @@ use super::{CallContext, Link, ListPurpose, TRIAD};
 
 pub(super) use connection::{A2aV1Connection, DialectCodec};
 
-/// How long a call that does not wait for the answer waits for a refusal.
+/// How long a call that does not wait for the reply waits for an error.
 const REFUSAL_WINDOW: Duration = Duration::from_millis(250);
 
-/// How long closing the connection may take.
+/// The timeout of closing the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why the handshake failed.

@@ -14,10 +14,10 @@ use peer::excerpt;
 use super::connection::A2aV1Connection;
 use super::{discovery, replies};
 
-/// So many frames that are no messages end a connection.
+/// The number of invalid frames that ends a connection.
 const MAX_BAD_FRAMES: usize = 5;
 
-/// So many pings without an answer end the connection.
+/// The number of unanswered pings that ends the connection.
 const MAX_UNANSWERED_PINGS: usize = 2;
 
 /// Reads frames until the connection ends.

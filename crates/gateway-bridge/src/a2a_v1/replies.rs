@@ -14,7 +14,7 @@ use peer::{PeerError, PeerErrorKind, excerpt};
 use super::connection::A2aV1Connection;
 use super::{decision, errors, message};
 
-/// How often a message is sent again to an agent that was busy.
+/// The maximum number of repetitions of a message to a busy agent.
 const MAX_RESENDS: usize = 3;
 
 /// Handles a reply, a vote, a decision or an error.
@@ -55,8 +55,8 @@ fn knows_no_pings(connection: &A2aV1Connection, error: &Envelope) -> bool {
         && connection.pinging.swap(false, Ordering::SeqCst)
 }
 
-/// What it answers, by what it says of that: a correlation id in either place, the message's id, the proposal's. An error
-/// that says nothing is that of the one message under way, where there is only one.
+/// Returns the request of a reply, by the correlation id in either place, the id of the message, or the id of the
+/// proposal. An error without ids belongs to the only pending message, if there is just one.
 fn answered(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<PendingTask>> {
     let tasks = &connection.tasks;
     let by_id = |id: &str| {

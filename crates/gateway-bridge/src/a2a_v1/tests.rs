@@ -78,7 +78,7 @@ impl Rig {
         tokio::spawn(async move { peer.send(&outgoing).await })
     }
 
-    /// Where connections arrive, apart from the rest.
+    /// Returns the receiver of new connections.
     fn arrivals(&mut self) -> Arrivals {
         std::mem::replace(&mut self.arrivals, network().1)
     }

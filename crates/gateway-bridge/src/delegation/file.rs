@@ -25,7 +25,7 @@ pub const MAX_SESSION_KEY_BYTES: usize = 1024;
 /// A file that is larger was not written by this code. Characters may take six bytes where they are escaped.
 const MAX_FILE_BYTES: u64 = (MAX_SESSIONS * (MAX_SESSION_KEY_BYTES + 256) * 6) as u64;
 
-/// Where the file is below the state directory.
+/// The directory below the state directory.
 const DIR_NAME: &str = "remote-agent";
 const FILE_NAME: &str = "delegations.json";
 
@@ -63,7 +63,7 @@ impl DelegationFile {
         &self.path
     }
 
-    /// What a session works on; `None` where the file does not say.
+    /// Returns the delegation of a session; `None` if the file has none.
     ///
     /// # Errors
     /// The file is there and cannot be read, or is no such file.

@@ -30,9 +30,9 @@ struct CachedFile {
 }
 
 impl DelegationLookup {
-    /// What a session works on, by the file of the host whose state is in `state_dir`. A file that is not there says
-    /// nothing; one that cannot be used says nothing either, with one line in `log` for each of its versions. `now` is
-    /// the time of day. Needs a tokio runtime.
+    /// Returns the delegation of a session, from the file of the host with the state directory `state_dir`. Returns
+    /// `None` without a file, and for an unusable file, which is logged once per version. `now` is the time of day.
+    /// Needs a tokio runtime.
     pub async fn find(
         &self,
         state_dir: &Path,

@@ -4,8 +4,8 @@
 //! up to the message, itself included: 1 for one whose sender works for itself. `chain` names the whole row. Who
 //! takes such a message and hands its work on sends `hop` + 1 under the same `chain`.
 //!
-//! What a session works on is the host's word. A host that speaks for itself says it with each call; beside it,
-//! `file.rs` keeps it by session key in a file of OpenClaw's state directory, and `lookup.rs` reads that.
+//! The host names the delegation of a session. Some hosts send it with each call; for OpenClaw, `file.rs` stores it by
+//! session key in a file of the state directory, and `lookup.rs` reads it.
 
 mod file;
 mod lookup;
@@ -16,18 +16,18 @@ use uuid::Uuid;
 pub use file::{DelegationFile, MAX_SESSION_KEY_BYTES, MAX_SESSIONS};
 pub use lookup::DelegationLookup;
 
-/// Where a message's metadata says it.
+/// The metadata key of a delegation.
 pub const METADATA_KEY: &str = "openclaw-remote-agent/delegation";
 
 /// The longest name of a chain that is passed on, in bytes. A longer one is no name.
 const MAX_CHAIN_BYTES: usize = 128;
 
-/// Where a message stands in a row of delegations.
+/// The position of a message in a chain of delegations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delegation {
-    /// How many delegations there have been up to this message, itself included.
+    /// The number of delegations, this message included.
     pub hop: u64,
-    /// What the whole row goes by, where that is known.
+    /// The id of the chain, if known.
     pub chain: Option<String>,
 }
 

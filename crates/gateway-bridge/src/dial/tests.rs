@@ -14,7 +14,7 @@ fn settings(dialect: DialectChoice) -> Settings {
     }
 }
 
-/// What came of a dial to a gateway that begins with `word`.
+/// Dials a gateway whose first frame is `word`. Returns the outcome.
 async fn met(word: Value, dialect: DialectChoice) -> Result<DialedSocket, PeerError> {
     let (net, mut arrivals) = network();
     let settings = settings(dialect);

@@ -17,7 +17,7 @@ pub(super) fn write(envelope: Envelope) -> String {
     }
 }
 
-/// What this gateway says as an envelope.
+/// Converts a frame of this gateway to an envelope.
 pub(super) fn read(frame: &str) -> Result<Envelope, Malformed> {
     let Ok(value) = serde_json::from_str::<Value>(frame) else {
         return Envelope::parse(frame);
@@ -32,7 +32,7 @@ pub(super) fn read(frame: &str) -> Result<Envelope, Malformed> {
     }
 }
 
-/// Who is connected, and who has been.
+/// Returns the agents that are or were connected.
 fn agents(discovered: &Value) -> Vec<Value> {
     let connected = names(discovered, "connectedAgents");
     let away = names(discovered, "registeredAgents").into_iter();

@@ -11,7 +11,7 @@ use super::OpenClaw;
 use super::outcome::RunOutcome;
 use super::run_status::{self, RunStatus, TaskRecord};
 
-/// How long a run that was aborted may take to be over.
+/// The timeout for the end of an aborted run.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OpenClaw {
@@ -78,7 +78,7 @@ impl OpenClaw {
             .map_err(|failure| failure.into_peer_error("tasks.cancel", &about.agent))
     }
 
-    /// Where the run stands once it had time to end.
+    /// Returns the state of the run after it had time to end.
     async fn settled(&self, about: &CallContext, run: &str) -> Result<RunStatus, PeerError> {
         run_status::wait(&self.connection, about, run, ABORT_TIMEOUT).await?;
         match run_status::status(&self.connection, about, run).await {

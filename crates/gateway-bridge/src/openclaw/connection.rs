@@ -20,7 +20,7 @@ use super::run_event::{self, RunEvent, RunEventDecoder};
 use super::runs::RunCache;
 use super::subscriber::{RunEventReceiver, Subscriber};
 
-/// So many requests may be without an answer at a time. A run counts until it is over.
+/// The maximum number of pending requests. A run counts until it ends.
 const MAX_PENDING_REQUESTS: usize = 1024;
 
 /// The shared connection.
@@ -47,7 +47,7 @@ struct State {
 
 /// A request without an answer.
 enum Pending {
-    /// It is answered once.
+    /// A request with one response.
     Once(oneshot::Sender<Result<Value, RpcError>>),
     /// It begins a run: it is answered when that is accepted, and once more when it is over.
     Run {
@@ -84,12 +84,12 @@ impl OpenClawConnection {
         }
     }
 
-    /// Something may still come.
+    /// Returns whether the connection may still receive frames.
     pub(super) fn is_open(&self) -> bool {
         self.state().over.is_none()
     }
 
-    /// What is known of the runs that were started over this connection.
+    /// Calls `look` with the cache of the runs of this connection.
     pub(super) fn with_runs<T>(&self, look: impl FnOnce(&mut RunCache) -> T) -> T {
         look(&mut self.state().runs)
     }
@@ -224,7 +224,7 @@ impl OpenClawConnection {
         Ok((id, frame, sender))
     }
 
-    /// What has come in. `false` where it is no frame.
+    /// Handles an incoming message. Returns `false` for an invalid frame.
     pub(super) fn handle_frame(&self, text: &str) -> bool {
         match frames::read(text) {
             Some(Incoming::Response { id, answer }) => {
@@ -301,7 +301,7 @@ impl OpenClawConnection {
         }
     }
 
-    /// Nothing will come any more, for this reason. What is under way fails with it.
+    /// Marks the connection as closed, and fails the pending requests with the reason.
     pub(super) fn mark_closed(&self, why: PeerError) {
         let mut state = self.state();
         state.over.get_or_insert(why);

@@ -1,4 +1,4 @@
-//! What the gateway refuses, in the errors of the registry.
+//! Converts errors of the gateway to errors of the registry.
 
 use a2a::ShapeError;
 use collective::ErrorCode;
@@ -103,7 +103,7 @@ pub(super) fn unsent(error: &NetError) -> PeerError {
     cut
 }
 
-/// What the gateway said has not the shape it should have.
+/// Returns the error for a response of another shape.
 pub(super) fn misshapen(what: ShapeError) -> PeerError {
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ProtocolError),
@@ -111,7 +111,7 @@ pub(super) fn misshapen(what: ShapeError) -> PeerError {
     )
 }
 
-/// What the gateway's close codes mean, and what to do.
+/// Returns the meaning of a close code, and the next step.
 pub(super) fn closed(code: Option<u16>, reason: &str) -> String {
     let said = if reason.is_empty() {
         String::new()

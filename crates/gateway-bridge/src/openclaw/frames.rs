@@ -16,14 +16,14 @@ pub(super) enum Incoming<'a> {
     Response {
         /// The id of the request.
         id: Cow<'a, str>,
-        /// What was asked for, or why not.
+        /// The result or the error.
         answer: Result<&'a RawValue, RpcError>,
     },
-    /// Something happened.
+    /// An event.
     Event {
         /// Its name: `agent`, `chat`, `tick`, ….
         name: Cow<'a, str>,
-        /// What happened.
+        /// The content of the event.
         payload: Option<&'a RawValue>,
     },
     /// A frame of a kind that is not known.
@@ -39,7 +39,7 @@ pub(super) struct RpcError {
     /// Why, for people.
     #[serde(default)]
     pub message: String,
-    /// What more there is to know; `details.code` is finer than `code`.
+    /// Details; `details.code` is more specific than `code`.
     #[serde(default)]
     pub details: Value,
 }

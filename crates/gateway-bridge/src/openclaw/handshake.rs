@@ -26,16 +26,16 @@ use super::reader;
 /// The version of the protocol.
 const PROTOCOL_VERSION: u64 = 4;
 
-/// What is asked for, and no more: to see what goes on, and to begin and abort runs.
+/// The required scopes: read access, and starting and aborting runs.
 const REQUIRED_SCOPES: [&str; 2] = ["operator.read", "operator.write"];
 
 /// The id of the one request of the handshake.
 const CONNECT_ID: &str = "connect";
 
-/// What the gateway allows and keeps to.
+/// The limits of the gateway.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GatewayPolicy {
-    /// How often it ticks.
+    /// The interval of its ticks.
     pub tick: Duration,
     /// The largest message that it takes, in bytes.
     pub largest: usize,

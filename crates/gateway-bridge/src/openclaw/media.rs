@@ -62,7 +62,7 @@ fn data_url(rest: &str) -> Value {
     }
 }
 
-/// What comes after the last `/` or `\`.
+/// Returns the text after the last `/` or `\`.
 fn last_of(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }

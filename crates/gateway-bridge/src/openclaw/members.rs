@@ -15,10 +15,10 @@ use peer::{Member, MemberStatus};
 use super::OpenClaw;
 use super::errors::RequestError;
 
-/// How long the list waits for the busy sessions. Without them it shows agents as online.
+/// The timeout of the list of busy sessions. Without it, all agents count as online.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What agents are handed: `message.rs` carries it.
+/// The media types that agents accept, by `message.rs`.
 const INPUT_MODES: [&str; 6] = [
     "text/plain",
     "application/json",
@@ -28,7 +28,7 @@ const INPUT_MODES: [&str; 6] = [
     "image/webp",
 ];
 
-/// So many busy sessions are looked through.
+/// The size of a page of busy sessions.
 const SESSION_PAGE_LEN: u64 = 200;
 
 impl OpenClaw {
@@ -81,7 +81,7 @@ impl OpenClaw {
     }
 }
 
-/// What the listing says of an agent. Where it works and on which model is its owner's business.
+/// Reads an agent of the list, without its workspace and model, which are private.
 fn member(agent: &Value, busy: Option<&HashSet<String>>) -> Option<Member> {
     let text = |pointer: &str| {
         let text = agent.pointer(pointer).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! What goes out: the parts of a message as the gateway's `agent` takes them.
+//! Converts the parts of a message to the parameters of the gateway's method `agent`.
 //!
 //! `agent` takes text and images in base64, and refuses any other attachment. So data goes as JSON in the text, files of
 //! text are spelled out in it, and a file that cannot go is named in it, so that the agent knows of it and can say so.
@@ -42,13 +42,13 @@ pub(super) fn to_agent_message(parts: &[Part], image_bytes: usize) -> AgentMessa
     carried
 }
 
-/// What OpenClaw takes for white space: `WhiteSpace` and `LineTerminator` of ECMAScript, which its `trim` and `\s` go by.
-/// Rust's own differs in `U+FEFF` and `U+0085`.
+/// Returns whether OpenClaw treats a character as white space: `WhiteSpace` and `LineTerminator` of ECMAScript, like
+/// `trim` and `\s`. Rust differs in `U+FEFF` and `U+0085`.
 pub fn is_space(c: char) -> bool {
     c == '\u{feff}' || (c.is_whitespace() && c != '\u{85}')
 }
 
-/// What the text says of a file.
+/// Returns the text for a file part.
 fn file(part: &Part, image_bytes: usize, attachments: &mut Vec<Value>) -> String {
     let name = part.file_field("name").unwrap_or("without a name");
     if let Some(uri) = part.file_field("uri") {

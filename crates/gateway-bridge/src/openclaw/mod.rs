@@ -114,7 +114,7 @@ pub fn text(parts: &[Part]) -> String {
     message::to_agent_message(parts, 0).text
 }
 
-/// What came of a run, by the response that ended it: `{status, result: {payloads, meta}}`.
+/// Reads the final response of a run: `{status, result: {payloads, meta}}`.
 ///
 /// # Errors
 /// An id that is no id.
@@ -126,7 +126,7 @@ fn is_over(first: &Value) -> bool {
     first["status"] != "accepted"
 }
 
-/// How a run ends. A cut says nothing about it: the gateway has taken it up, and can be asked later.
+/// Waits for the end of a run. After a cut, the run goes on at the gateway and can be queried.
 async fn ended(started: &mut StartedRun) -> RunOutcome {
     loop {
         match started.subscription.next().await {

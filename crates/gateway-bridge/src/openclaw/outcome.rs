@@ -1,4 +1,4 @@
-//! What came of a run, from whatever the gateway has kept of it.
+//! Reads the outcome of a run from the records of the gateway.
 //!
 //! Four records describe a run that is over: the last response to `agent`, which has everything; the response to
 //! `agent.wait`, for a while; the gateway's ledger of tasks, which it keeps on disk; and the history of the session.
@@ -13,17 +13,17 @@ use super::media;
 /// The artifact that an answer is in.
 pub(super) const ARTIFACT_ID: &str = "reply";
 
-/// What the ledger writes of a run whose process ended under it, in [`of_record`].
+/// The text of the task ledger for a run whose process ended, in [`of_record`].
 const EXITED_BEFORE_RESTART: &str = "exited before restart";
 
-/// Where a run stands, and what it came to.
+/// The state and the result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RunOutcome {
     /// The state of the task, as A2A 0.3 names it.
     pub state: &'static str,
     /// Why it is so.
     pub text: Option<String>,
-    /// What the agent answered, as parts.
+    /// The agent's answer, as parts.
     pub parts: Vec<Value>,
     /// Further facts of the gateway about the run.
     pub metadata: Map<String, Value>,
@@ -117,7 +117,7 @@ pub(super) fn message(text: &str) -> Value {
     json!({ "kind": "message", "role": "agent", "messageId": "status", "parts": [media::text_part(text)] })
 }
 
-/// What the last response to `agent` says.
+/// Reads the final response of `agent`.
 pub(super) fn of_response(response: &Value) -> RunOutcome {
     let payloads = response.pointer("/result/payloads");
     let payloads = payloads
@@ -162,7 +162,7 @@ pub(super) fn of_wait(response: &Value) -> Option<RunOutcome> {
     )
 }
 
-/// What an entry of the ledger says.
+/// Reads an entry of the task ledger.
 pub(super) fn of_record(entry: &Value) -> RunOutcome {
     let why = entry["error"]
         .as_str()
@@ -225,7 +225,7 @@ fn metadata(response: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// What an agent answered in a run, by the history of its session: the text of the last message of the run.
+/// Returns the answer of a run from the history of its session: the text of the last message of the run.
 pub(super) fn answer_in(history: &Value, run: &str) -> Option<String> {
     let messages = history["messages"].as_array()?;
     let of_run = |message: &&Value| {

@@ -18,7 +18,7 @@ use super::errors;
 /// After so many messages that are no frames of the protocol the connection is ended.
 const MAX_BAD_FRAMES: usize = 5;
 
-/// How long the gateway has to answer our leave.
+/// How long the gateway has to answer the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Reads until the end. The gateway ticks every `period` at least: after that much silence it is asked whether it is there,

@@ -21,7 +21,7 @@ pub(super) enum RunEvent {
         /// The text.
         text: String,
     },
-    /// What the agent says before it goes to work.
+    /// A text of the agent before it starts to work.
     Remark(String),
     /// A tool of the agent begins, gets on or is done.
     Tool(ToolUse),
@@ -31,18 +31,18 @@ pub(super) enum RunEvent {
     Abandoned(String),
 }
 
-/// What a tool of the agent does.
+/// A tool call of the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ToolUse {
     /// Its name.
     pub name: String,
-    /// What goes by this in all that is said of the same use of it.
+    /// The id that all events of the tool call share.
     pub call_id: Option<String>,
     /// `start`, `update` or `end`.
     pub phase: &'static str,
-    /// How it ended: `completed`, `failed`, `blocked`, ….
+    /// Its outcome: `completed`, `failed`, `blocked`, ….
     pub status: Option<String>,
-    /// What it says, or why it failed; not more than a few lines.
+    /// Its output or error, at most a few lines.
     pub text: Option<String>,
 }
 

@@ -15,19 +15,19 @@ use super::connection::OpenClawConnection;
 use super::errors::RequestError;
 use super::outcome::{self, RunOutcome};
 
-/// So many entries of the gateway's ledger are looked through, newest first. It takes no larger page.
+/// The size of a page of the task ledger, newest first; the maximum of the gateway.
 const TASK_PAGE_LEN: u64 = 500;
 
-/// So many messages of a session are looked through for an answer.
+/// The number of messages of a session that are searched for an answer.
 const HISTORY_PAGE_LEN: u64 = 200;
 
-/// How long a listener lets the gateway wait for the end of a run before it looks whether the run is still known.
+/// The timeout of one wait for the end of a run, before the bridge checks whether the run is still known.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A run that the gateway knows.
 #[derive(Debug)]
 pub(super) struct RunStatus {
-    /// Where it stands.
+    /// The outcome.
     pub outcome: RunOutcome,
     /// The conversation it belongs to.
     pub context: String,
@@ -48,7 +48,7 @@ impl TaskRecord {
         self.0["sessionKey"].as_str()
     }
 
-    /// Where the run stands.
+    /// Returns the outcome of the run.
     pub(super) fn outcome(&self) -> RunOutcome {
         outcome::of_record(&self.0)
     }
@@ -96,7 +96,7 @@ pub(super) async fn status(
     Ok(RunStatus { outcome, context })
 }
 
-/// What came of `run`, where it is over within `patience`.
+/// Returns the outcome of `run` if it ends within `patience`.
 pub(super) async fn wait(
     connection: &OpenClawConnection,
     about: &CallContext,
@@ -111,7 +111,7 @@ pub(super) async fn wait(
     Ok(outcome::of_wait(&response))
 }
 
-/// What comes of `run`, however long it takes.
+/// Waits for the outcome of `run` without a timeout.
 pub(super) async fn wait_for_end(
     connection: Arc<OpenClawConnection>,
     about: CallContext,

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 use serde_json::Value;
 
-/// So many runs are remembered; the one that was asked about longest ago goes first.
+/// The maximum number of cached runs; the least recently queried is evicted.
 const MAX_RUNS: usize = 128;
 
 /// A longer answer is not kept, in bytes: the gateway has it.
@@ -52,7 +52,7 @@ impl RunCache {
         }
     }
 
-    /// What is known of a run.
+    /// Returns a cached run.
     pub(super) fn get(&mut self, run: &str) -> Option<&CachedRun> {
         self.0.get(run)
     }

@@ -105,17 +105,17 @@ fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: u
     params
 }
 
-/// Where a message's metadata says how long its run may take, in milliseconds.
+/// The metadata key of the timeout of a run, in milliseconds.
 pub const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
 
-/// Where a message's metadata says how hard its run may think, in OpenClaw's word for it.
+/// The metadata key of the thinking level of a run, in OpenClaw's words.
 pub const THINKING: &str = "openclaw-remote-agent/thinking";
 
 fn said<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> {
     outgoing.metadata.as_ref()?.get(key)
 }
 
-/// How long the run may take. The gateway counts in seconds; without a limit it keeps to its own configuration.
+/// Returns the timeout of a run in seconds, the unit of the gateway; `None` means its own configuration.
 fn seconds(outgoing: &SendRequest) -> Option<u64> {
     let millis = said(outgoing, TIME_LIMIT)?.as_u64()?;
     Some(millis.div_ceil(1000).max(1))

@@ -10,7 +10,7 @@ use super::outcome::RunOutcome;
 use super::run_event::RunEvent;
 use super::subscription::RunSubscription;
 
-/// What is said of one run, until it is over.
+/// The events of one run, until its end.
 pub(super) struct RunStream {
     /// `None` once the run has ended.
     subscription: Option<RunSubscription>,

@@ -1,7 +1,7 @@
-//! What was sent to agents behind a gateway that keeps no tasks: each message is a task of its own here, with its answer.
+//! The tasks of gateways without tasks of their own: each message is a task here, with its reply.
 //!
-//! They outlive connections, so that a late answer is kept for a later query, and never given to another message. The
-//! bridge keeps 256 tasks for a day, and 8 MiB of them; it never evicts a task with a subscriber.
+//! Tasks outlive connections, so that a late reply is kept for a later query and never given to another message. The
+//! bridge keeps 256 tasks for a day, and 8 frames of bytes; it never evicts a task with a subscriber.
 
 mod render;
 mod stream;
@@ -22,27 +22,27 @@ use peer::{Delivered, PeerError, PeerErrorKind};
 pub(super) use render::TaskOutcome;
 pub(super) use task::{AwaitGuard, PendingTask, Resend, TaskKind};
 
-/// How many tasks are kept.
+/// The maximum number of tasks.
 const MAX_TASKS: usize = 256;
 
-/// How much of them is kept, in bytes: messages that may be sent again, steps and answers. Eight answers as large as a frame
-/// can be, or 32 kB for each of the 256, which is more than nearly all answers have.
+/// The maximum size of all tasks, in bytes: messages that may be sent again, status texts and replies. It allows eight
+/// replies of the maximum size, or 32 kB for each of the 256 tasks.
 const MAX_TOTAL_BYTES: usize = 8 * LARGEST_FRAME;
 
-/// How long one is kept.
+/// The time to live of a task.
 const TASK_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The tasks of one instance.
 pub(super) struct PendingTasks {
     index: Mutex<TaskIndex>,
-    /// What the tasks take, nearly.
+    /// The approximate size of the tasks.
     bytes: Arc<AtomicUsize>,
 }
 
 struct TaskIndex {
     /// By the id that messages and answers share.
     entries: LruCache<String, Arc<PendingTask>>,
-    /// That id by the id of the message.
+    /// The correlation id by message id.
     by_message: HashMap<String, String>,
 }
 
@@ -87,7 +87,7 @@ impl PendingTasks {
         index.by_message.remove(&entry.message_id);
     }
 
-    /// What goes by this correlation id.
+    /// Returns the task of a correlation id.
     pub(super) fn by_correlation_id(&self, id: &str) -> Option<Arc<PendingTask>> {
         let mut index = self.index();
         let entry = Arc::clone(index.entries.get(id)?);
@@ -99,7 +99,7 @@ impl PendingTasks {
         None
     }
 
-    /// What the message of this id began.
+    /// Returns the task of a message id.
     pub(super) fn by_message_id(&self, id: &str) -> Option<Arc<PendingTask>> {
         let correlation = self.index().by_message.get(id).cloned()?;
         self.by_correlation_id(&correlation)
@@ -114,7 +114,7 @@ impl PendingTasks {
         }
     }
 
-    /// Whatever waits for its answer.
+    /// Returns the tasks without a reply.
     pub(super) fn unfinished(&self) -> Vec<Arc<PendingTask>> {
         let index = self.index();
         let entries = index.entries.iter().map(|(_, entry)| entry);
@@ -196,7 +196,7 @@ impl TaskIndex {
     }
 }
 
-/// What a value takes in memory, nearly: its texts, and its own size for each value in it.
+/// Estimates the memory of a value: its texts, and the size of each value.
 fn weight(value: &Value) -> usize {
     let inside = match value {
         Value::String(text) => text.len(),

@@ -7,7 +7,7 @@ use peer::PeerError;
 
 use super::weight;
 
-/// What is said of a message that cannot be taken back.
+/// The text for a message that cannot be withdrawn.
 const CANCELED_TEXT: &str = "the call no longer waits for the answer; the gateway cannot take a message back, so the agent may go on with it";
 
 /// The ids that every update of a task carries.
@@ -19,14 +19,14 @@ pub(super) struct TaskIds<'a> {
     pub(super) context_id: &'a str,
 }
 
-/// What came of a message.
+/// The outcome of a message.
 #[derive(Debug, Clone)]
 pub(crate) enum TaskOutcome {
     /// The agent answered.
     Answered(Message),
     /// The triad decided: an artifact.
     Decided(Value),
-    /// Nothing will come.
+    /// No reply will arrive.
     Failed(PeerError),
     /// The caller waits no longer.
     Canceled,

@@ -18,9 +18,9 @@ pub(super) struct TaskStream {
     entry: Arc<PendingTask>,
     progress: watch::Receiver<TaskProgress>,
     begun: bool,
-    /// How many steps were delivered.
+    /// The number of delivered steps.
     delivered: usize,
-    /// How often the connection had been lost when this began.
+    /// The number of lost connections at the start.
     cuts: usize,
     /// The remaining events of the end.
     last: VecDeque<Value>,

@@ -21,10 +21,10 @@ use super::{MAX_TOTAL_BYTES, reset, weight};
 const MAX_STEPS: usize = 100;
 const MAX_STEP_BYTES: usize = MAX_TOTAL_BYTES / 2;
 
-/// How much later than its deadline a decision may come.
+/// The tolerated delay of a decision after its deadline.
 const DECISION_GRACE: Duration = Duration::from_secs(2);
 
-/// What was sent.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
     /// A message that is answered by a message.
@@ -36,39 +36,39 @@ pub(crate) enum TaskKind {
     },
 }
 
-/// What is needed to send a message once more, where its agent was busy.
+/// The data for repeating a message to a busy agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Resend {
     /// The message as it goes out.
     pub frame: String,
     /// When it is too old to be sent.
     pub expires: Option<Instant>,
-    /// It is wanted only as long as a call waits for it.
+    /// Whether to repeat it only while a call waits for it.
     pub while_awaited: bool,
 }
 
 /// One message and what came of it.
 pub(crate) struct PendingTask {
-    /// What message and answer share; the task's id.
+    /// The correlation id, which is the id of the task.
     pub id: String,
     /// The message's own id.
     pub message_id: String,
-    /// Whom it was sent to.
+    /// The recipient.
     pub agent: String,
     /// The session it belongs to.
     pub context_id: String,
-    /// What was sent.
+    /// The kind of the message.
     pub what: TaskKind,
-    /// How it is sent once more.
+    /// The data for repeating it.
     pub resend: Resend,
     created: Instant,
-    /// What it takes, nearly, and what all take of which it is one.
+    /// Its approximate size, and the size of all tasks.
     bytes: AtomicUsize,
     all: Arc<AtomicUsize>,
     pub(super) progress: watch::Sender<TaskProgress>,
     awaited: AtomicUsize,
     tries: AtomicUsize,
-    /// How many steps a subscriber has got.
+    /// The number of steps that a subscriber received.
     delivered_steps: AtomicUsize,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct TaskProgress {
     pub(super) steps: Vec<Value>,
     step_bytes: usize,
     pub(super) outcome: Option<TaskOutcome>,
-    /// How often the connection was lost meanwhile.
+    /// The number of connections lost meanwhile.
     pub(super) cuts: usize,
 }
 
@@ -127,7 +127,7 @@ impl PendingTask {
         }
     }
 
-    /// It is one of those that take `all` together.
+    /// Counts its size in `all`.
     pub(super) fn with_budget(mut self, all: &Arc<AtomicUsize>) -> Self {
         self.all = Arc::clone(all);
         self.add_bytes(self.resend.frame.len());
@@ -321,7 +321,7 @@ impl Drop for PendingTask {
 pub(crate) struct AwaitGuard(Arc<PendingTask>);
 
 impl AwaitGuard {
-    /// What came of it, waiting until `until` at most.
+    /// Waits for the outcome until `until`.
     pub(crate) async fn outcome(&self, until: Instant) -> Option<TaskOutcome> {
         self.0.outcome(until).await
     }

@@ -1,4 +1,4 @@
-//! What is kept, and what goes.
+//! Retention and eviction of tasks.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::json;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What OpenClaw takes for a session id.
+/// Returns whether OpenClaw accepts a text as a session id.
 fn is_session_id(text: &str) -> bool {
     let of_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=64).contains(&text.len())

@@ -1,4 +1,4 @@
-//! How a member is asked for its vote, and what counts as one.
+//! The request for a vote, and the parser of the reply.
 
 use serde_json::Value;
 
@@ -16,11 +16,11 @@ pub(super) struct Ballot {
     pub vote: Vote,
     /// Why.
     pub reasoning: String,
-    /// How sure its member is, from 0 to 1.
+    /// The confidence, from 0 to 1.
     pub confidence: Option<f64>,
 }
 
-/// What a member is asked. `mark` is random, so that no proposal can end before its end.
+/// Returns the request for a vote. `mark` is random, so that a proposal cannot imitate its end mark.
 pub(super) fn question(member: &str, proposal: &Proposal, mark: &str) -> String {
     let Proposal {
         text, reasoning, ..
@@ -35,7 +35,7 @@ pub(super) fn question(member: &str, proposal: &Proposal, mark: &str) -> String 
     )
 }
 
-/// What a member is asked whose answer was no vote.
+/// Returns the second request, after a reply without a vote.
 pub(super) fn once_more(why: &str) -> String {
     format!(
         "Your answer does not count as a vote: {why}. Vote once more on the same proposal.\n\n{ANSWER_FORMAT}"
@@ -95,7 +95,7 @@ impl Ballot {
     }
 }
 
-/// What is in the one fence around the text, or the text.
+/// Returns the content of the only code fence, or the whole text.
 fn bare(text: &str) -> &str {
     let inside = || {
         let rest = text.strip_prefix("```")?.strip_suffix("```")?;

@@ -61,7 +61,7 @@ impl Deliberation {
         Task::read(self.snapshot(&self.state()))
     }
 
-    /// It is decided, or was stopped.
+    /// Returns whether it is decided or canceled.
     pub(super) fn is_over(&self) -> bool {
         self.state().over
     }

@@ -29,13 +29,13 @@ use super::{CallContext, Link, Settings};
 use deliberation::Deliberation;
 use voter::Voter;
 
-/// So many proposals are remembered; the one that was asked about longest ago goes first.
+/// The maximum number of remembered proposals; the least recently queried is evicted.
 const MAX_REMEMBERED: usize = 64;
 
-/// So many are voted on at a time. Each asks three agents.
+/// The maximum number of concurrent votes. Each sends three requests.
 const MAX_OPEN_VOTES: usize = 8;
 
-/// How many members a triad has.
+/// The number of members.
 const MEMBER_COUNT: usize = 3;
 
 /// Gives the connection that stands, or makes one.
@@ -104,7 +104,7 @@ impl Triad {
         self.votes().contains(task_id)
     }
 
-    /// How a vote stands.
+    /// Returns the state of a vote as a task.
     ///
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`]
@@ -266,7 +266,7 @@ fn task(vote: &Deliberation) -> Result<Task, PeerError> {
     })
 }
 
-/// What a vote is made of.
+/// A round of votes.
 struct VoteRound {
     vote: Arc<Deliberation>,
     voters: Vec<Arc<Voter>>,

@@ -19,7 +19,7 @@ use peer::{Delivered, Member, NextEvent};
 
 use super::*;
 
-/// What a member does when it is asked, in order.
+/// The scripted reactions of a member, in order.
 #[derive(Clone)]
 enum Does {
     Says(&'static str),

@@ -14,17 +14,17 @@ use peer::{EventStream, PeerError};
 use super::ballot::Ballot;
 use super::{LinkProvider, ballot};
 
-/// How long to pause before a cut run is listened to again.
+/// The delay before a cut run is subscribed again.
 const RESUBSCRIBE_DELAY: Duration = Duration::from_millis(500);
 
-/// How long a run that is no longer needed may take to be stopped.
+/// The timeout of canceling a run that is no longer needed.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A member that is asked.
 pub(super) struct Voter {
     /// Its name, and the session that it is asked in.
     pub about: CallContext,
-    /// What goes with every message to it.
+    /// The metadata of every message.
     pub metadata: Map<String, Value>,
     /// Until when its vote counts.
     pub until: Instant,

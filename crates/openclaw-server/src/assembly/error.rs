@@ -16,7 +16,7 @@ pub enum StartError {
     /// The file of clients cannot be used.
     #[error(transparent)]
     Clients(#[from] ClientFileError),
-    /// Nothing can listen there.
+    /// The server cannot listen there.
     #[error("cannot listen on {address}: {error}")]
     Listen {
         /// The address that was asked for.

@@ -1,4 +1,4 @@
-//! Where the tasks of a server are kept.
+//! Opens the task store of a server.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use a2a_server::service::Service;
 use crate::clients::{ClientFile, known};
 use crate::config::ServeConfig;
 
-/// How often the file of clients is looked at: what a removed client has begun is to end within a second.
+/// The interval of checks of the file of clients: the requests of a removed client end within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The file of clients, and when it was last changed as far as is known.
@@ -52,7 +52,7 @@ impl Watch {
         watch
     }
 
-    /// What tells this version of the file from others; `None` where there is no file.
+    /// Returns the version of the file; `None` if there is none.
     fn version(&self) -> Option<FileVersion> {
         let facts = std::fs::metadata(self.file.path());
         facts

@@ -1,4 +1,4 @@
-//! Who does the work of a server.
+//! Creates the executor of a server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartE
     Ok(Arc::new(Redacted::new(inner, secrets(config)?)))
 }
 
-/// What no client may read: the token of the gateway and the address of the store, whatever variable they are in, and what
-/// the variables of the server and of the command hold.
+/// Returns the values that no client may read: the token of the gateway, the address of the store, and the secret
+/// variables of the server and of the command.
 fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
     let mut all = secrets_of(std::env::vars_os());
     let given = config.env_vars.iter();
@@ -97,7 +97,7 @@ fn gateway(config: &ServeConfig) -> Result<gateway_bridge::Settings, ConfigError
     Ok(settings)
 }
 
-/// What is shown to the gateway: the token of the configuration, else what OpenClaw's own clients show.
+/// Returns the token for the gateway: that of the configuration, or else that of OpenClaw's own clients.
 fn token(config: &ServeConfig) -> Result<Option<SecretString>, ConfigError> {
     let variable = |name: &str| std::env::var(name).ok();
     let usual = || variable("OPENCLAW_GATEWAY_TOKEN").filter(|token| !token.is_empty());

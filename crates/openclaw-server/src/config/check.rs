@@ -1,4 +1,4 @@
-//! What the schema of the server's configuration cannot say.
+//! Checks of the server's configuration that its schema cannot express.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigErro
     ConfigError::at(place, message)
 }
 
-/// What has to be known before the configuration can be read: its errors would have no place otherwise.
+/// Checks values whose parse errors would have no JSON Pointer.
 pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
     if let Some(listen) = value.get("listen").and_then(Value::as_str)
         && listen.parse::<SocketAddr>().is_err()

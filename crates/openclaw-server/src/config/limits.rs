@@ -1,4 +1,4 @@
-//! How much clients can make the server hold and do.
+//! Limits of clients.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -19,23 +19,23 @@ fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>
 /// One address or client may have this part of what all have, unless it is set.
 const SHARES: usize = 4;
 
-/// How much clients can make the server hold and do.
+/// Limits of clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
-    /// So many connections at a time.
+    /// The maximum number of connections.
     #[serde(deserialize_with = "whole_size")]
     pub connections: usize,
-    /// So many of one address; a quarter of `connections` where it is not set.
+    /// The maximum number of connections of one address; by default a quarter of `connections`.
     #[serde(deserialize_with = "some_size")]
     pub connections_per_address: Option<usize>,
-    /// So many requests of one client that are open at a time.
+    /// The maximum number of open requests of one client.
     #[serde(deserialize_with = "whole_size")]
     pub open_requests: usize,
-    /// So many requests a second of one client, in the long run.
+    /// The sustained number of requests per second of one client.
     #[serde(deserialize_with = "whole")]
     pub requests_per_second: u64,
-    /// So many requests at once of a client that was silent before.
+    /// The number of requests that a client may send at once.
     #[serde(deserialize_with = "whole")]
     pub burst: u64,
     /// The largest body, in bytes.
@@ -47,34 +47,34 @@ pub struct Limits {
     /// The same of one client; a quarter of `total_body_bytes`, and at least `body_bytes`, where it is not set.
     #[serde(deserialize_with = "some_size")]
     pub body_bytes_per_client: Option<usize>,
-    /// How long the head of a request may take, in milliseconds.
+    /// The timeout of a request head, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub head_ms: u64,
-    /// How long a body may take, in milliseconds.
+    /// The timeout of a body, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub body_ms: u64,
     /// After how much silence a stream says that it is still there, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub keep_alive_ms: u64,
-    /// How long the end may take, in milliseconds.
+    /// The timeout of the shutdown, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub shutdown_ms: u64,
-    /// So many runs at a time.
+    /// The maximum number of concurrent runs.
     #[serde(deserialize_with = "whole_size")]
     pub runs: usize,
-    /// So many unsettled tasks of one client.
+    /// The maximum number of unfinished tasks of one client.
     #[serde(deserialize_with = "whole_size")]
     pub tasks_per_client: usize,
-    /// So many parts of a message.
+    /// The maximum number of parts of a message.
     #[serde(deserialize_with = "whole_size")]
     pub parts: usize,
-    /// So many messages that a request can ask for.
+    /// The maximum number of messages in a returned history.
     #[serde(deserialize_with = "whole_size")]
     pub history: usize,
-    /// What one task holds of its agent's, in bytes.
+    /// The maximum size of the artifacts of a task, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub artifact_bytes: usize,
-    /// What a page of a list holds, in bytes.
+    /// The maximum size of a page of a list, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub page_bytes: usize,
     /// The tasks of one client that are kept, in bytes.
@@ -83,10 +83,10 @@ pub struct Limits {
     /// The tasks of all that are kept, in bytes.
     #[serde(deserialize_with = "whole")]
     pub total_bytes: u64,
-    /// So many webhooks of one task.
+    /// The maximum number of webhooks of a task.
     #[serde(deserialize_with = "whole_size")]
     pub pushes_per_task: usize,
-    /// So many notifications that wait.
+    /// The maximum number of queued notifications.
     #[serde(deserialize_with = "whole_size")]
     pub waiting_pushes: usize,
 }
@@ -125,7 +125,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What clients may take of the server by HTTP.
+    /// Returns the limits of requests and responses.
     pub fn http(&self) -> HttpLimits {
         let some = |number: u64| {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
@@ -143,7 +143,7 @@ impl Limits {
         }
     }
 
-    /// How many connections there may be, and how long they may take.
+    /// Returns the limits of connections.
     pub fn connections(&self) -> ConnectionConfig {
         ConnectionConfig {
             total: self.connections,
@@ -154,20 +154,20 @@ impl Limits {
         }
     }
 
-    /// How many connections one address may have.
+    /// Returns the maximum number of connections of one address.
     pub fn connection_share(&self) -> usize {
         let quarter = self.connections.div_ceil(SHARES);
         self.connections_per_address.unwrap_or(quarter)
     }
 
-    /// How many bytes the bodies of one client may have.
+    /// Returns the maximum size of all bodies of one client, in bytes.
     pub fn body_share(&self) -> usize {
         let quarter = self.total_body_bytes / SHARES;
         let share = self.body_bytes_per_client;
         share.unwrap_or_else(|| quarter.max(self.body_bytes))
     }
 
-    /// How many tasks there may be, and how large.
+    /// Returns the limits of tasks.
     pub fn tasks(&self) -> settings::Limits {
         settings::Limits {
             runs: self.runs,
@@ -185,7 +185,7 @@ impl Limits {
         }
     }
 
-    /// How long the end may take.
+    /// Returns the timeout of the shutdown.
     pub fn shutdown(&self) -> Duration {
         Duration::from_millis(self.shutdown_ms)
     }

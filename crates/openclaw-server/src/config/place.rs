@@ -1,4 +1,4 @@
-//! Where files and secrets are.
+//! Resolves paths of files and references of secrets.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ fn named(word: &str) -> TaskStoreKind {
     }
 }
 
-/// What a secret is.
+/// Returns the value of a secret.
 pub(super) fn secret(
     secret: &Secret,
     place: &str,

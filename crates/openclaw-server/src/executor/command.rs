@@ -42,22 +42,21 @@ use answer::Reading;
 use child::Ended;
 use error::CommandError;
 
-/// How long the command may take to list the agents.
+/// The timeout of listing the agents.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How the command is run. `Debug` shows no value of a variable.
+/// The settings of the command. `Debug` omits the values of variables.
 #[derive(Debug, Clone)]
 pub struct CommandSettings {
     /// The command, as a path or as a name that is looked for in `PATH`.
     pub openclaw_path: PathBuf,
     /// The agent that is asked where a message names none; OpenClaw's default where there is none.
     pub agent_id: Option<String>,
-    /// How hard a turn thinks. Where there is none: a little (`low`) where the model can, which OpenClaw says, else as
-    /// OpenClaw is configured.
+    /// The thinking level of a turn; by default `low` if the model supports it, else that of OpenClaw.
     pub thinking: Option<Thinking>,
-    /// How long a turn may take, the start of the command included.
+    /// The timeout of a turn, with the start of the command.
     pub timeout: Duration,
-    /// Where the command is run; where the server is where there is none.
+    /// The working directory of the command; by default that of the server.
     pub working_directory: Option<PathBuf>,
     /// Variables beside those that it gets of the server's.
     pub env_vars: Vec<(String, SecretString)>,
@@ -331,7 +330,8 @@ impl TurnLimiter {
     }
 }
 
-/// What agents are called. Nothing else gets on the command line, where it might be taken for an option.
+/// Returns whether a text is a valid name of an agent. Other texts never become arguments, because the command could
+/// read them as options.
 fn is_name(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     (1..=64).contains(&name.len())

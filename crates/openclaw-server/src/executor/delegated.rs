@@ -15,7 +15,7 @@ use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup};
 
 /// The file of one OpenClaw.
 pub(super) struct Delegated {
-    /// Where OpenClaw keeps its state; where that is not known nothing is written down.
+    /// The state directory of OpenClaw; without it nothing is written.
     state_dir: Option<PathBuf>,
     kept: DelegationLookup,
     env: Arc<dyn Environment>,

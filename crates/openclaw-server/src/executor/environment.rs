@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use secrecy::SecretString;
 use url::Url;
 
-/// What every program needs to find its files, its language and the network. A name that ends with `*` stands for all that
-/// begin so. None of these holds a secret, but for the password of a proxy and what [`has_secret_name`] finds.
+/// Variables that programs need for their files, their language and the network. A name with `*` at its end is a
+/// prefix. None contains a secret, except for the password of a proxy and those that [`has_secret_name`] finds.
 const COMMON_VARIABLES: [&str; 47] = [
     "PATH",
     "HOME",
@@ -176,7 +176,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What no client may read of the server's own variables.
+/// Returns the values of the server's own variables that no client may read.
 pub(crate) fn secrets_of(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<SecretString> {
@@ -191,7 +191,7 @@ pub(crate) fn secrets_of(
     secrets.collect()
 }
 
-/// What no client may read of variables that were given to the command: all but what every program needs.
+/// Returns the values of the configured variables of the command that no client may read: all but the common ones.
 pub(crate) fn secrets_of_given<'a>(
     variables: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Vec<SecretString> {

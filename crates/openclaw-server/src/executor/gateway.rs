@@ -37,24 +37,23 @@ use super::{parts, sanitize};
 use abort::{AbortGuard, AbortRequest};
 use run_reporter::RunReporter;
 
-/// How long the gateway has to say that it is there.
+/// The timeout of a readiness check of the gateway.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait before each attempt to find a run again whose connection broke: a restart of the gateway fits in.
+/// The delays before the attempts to find a run again after its connection broke; they cover a restart of the gateway.
 const RECONNECT_DELAYS_S: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
 
 /// The agent that is asked where neither the message nor the gateway names one, as OpenClaw calls its first one.
 const DEFAULT_AGENT: &str = "main";
 
-/// How runs are made.
+/// The settings of runs.
 #[derive(Debug, Clone)]
 pub struct GatewayRuns {
-    /// How long a run may take; the gateway ends it then, whatever has become of the server.
+    /// The timeout of a run, which the gateway enforces even without the server.
     pub timeout: Duration,
-    /// How hard it thinks; as OpenClaw is configured where there is none.
+    /// The thinking level; by default OpenClaw's own.
     pub thinking: Option<Thinking>,
-    /// Where the gateway's OpenClaw keeps its state; how deep delegations are is written down there. `None` where it is on
-    /// another machine.
+    /// The state directory of the gateway's OpenClaw, for the depth of delegations; `None` if it is on another machine.
     pub state_dir: Option<PathBuf>,
 }
 
@@ -306,7 +305,7 @@ fn rank(status: MemberStatus) -> u8 {
     }
 }
 
-/// Where one run is.
+/// The name of a run.
 struct RunHandle {
     runs: Arc<Runs>,
     agent: String,

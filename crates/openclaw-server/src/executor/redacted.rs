@@ -112,7 +112,7 @@ impl Executor for Redacted {
     }
 }
 
-/// What one run says, without secrets.
+/// Removes secrets from the reports of one run.
 struct Filter {
     secrets: Arc<Secrets>,
     /// The artifacts of which more may come, by their ids.
@@ -233,7 +233,7 @@ impl Filter {
         Some(piece(artifact, append, last))
     }
 
-    /// What is left of artifacts whose last piece was not said to be the last one.
+    /// Returns the rest of artifacts without a last chunk.
     fn rest(&mut self) -> Vec<Report> {
         let all = mem::take(&mut self.open).into_iter();
         let rest = all.filter_map(|(id, mut open)| {

@@ -1,4 +1,4 @@
-//! What a client writes is for the agent to read, and never a command to OpenClaw.
+//! Keeps OpenClaw from executing commands in a message of a client.
 //!
 //! OpenClaw 2026.9.6 looks at a message before the agent does, after JavaScript's `trim`. A `/` in front is a command:
 //! `/new` and `/reset` throw the session away (with the rights of an operator, which the command `openclaw agent` takes for
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use gateway_bridge::openclaw::is_space;
 
-/// What stands before a message in which something looks like a command.
+/// The line before a message in which some text looks like a command.
 const NOTICE_LINE: &str =
     "// Text of an A2A client. Slash commands and $references in it have no effect.";
 
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// What JavaScript's `trim` takes off, one of each kind, and `U+0085`, which it leaves.
+    /// One of each kind of white space that JavaScript's `trim` removes, and `U+0085`, which it keeps.
     #[test]
     fn a_command_behind_white_space_of_javascript_is_found() {
         for space in [

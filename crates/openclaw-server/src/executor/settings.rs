@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// How hard a turn thinks, in OpenClaw's words.
+/// A thinking level, in OpenClaw's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thinking {
     /// Not at all.
@@ -82,8 +82,8 @@ pub enum Local {
     Never,
 }
 
-/// Where the OpenClaw of a user keeps its state, by the variables of an environment: `OPENCLAW_STATE_DIR`, else `.openclaw`
-/// in `OPENCLAW_HOME` or the home. `None` where no variable says.
+/// Returns the state directory of a user's OpenClaw: `OPENCLAW_STATE_DIR`, else `.openclaw` in `OPENCLAW_HOME` or in
+/// the home directory; `None` if no variable is set.
 pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let named = |name: &str| {
         variable(name)

@@ -15,7 +15,7 @@ pub type Places = Map<String, Value>;
 pub struct Case {
     /// The file's name without its ending.
     pub name: String,
-    /// What the case shows, in one sentence.
+    /// The behaviour that the case shows, in one sentence.
     pub description: String,
     /// The plugin's config, with `{{origin:NAME}}` and `{{port:NAME}}`.
     pub config: Value,
@@ -28,7 +28,7 @@ pub struct Case {
     /// Tool inputs, run in order against one instance.
     #[serde(default)]
     pub requests: Vec<Value>,
-    /// How to run each request.
+    /// The options of each request.
     #[serde(default)]
     pub steps: Vec<Step>,
     /// One envelope a request, compared by what the contract fixes; `null` compares nothing.
@@ -41,7 +41,7 @@ pub struct Case {
     pub wire: Option<Value>,
     /// The config is refused: `true`, or matchers for the refusal.
     pub init_error: Option<Value>,
-    /// What `parse_config` answers, or `{"init_error": …}`.
+    /// The result of `parse_config`, or `{"init_error": …}`.
     pub parsed_config: Option<Value>,
     /// The tool's definition.
     pub tool_definition: Option<Value>,
@@ -81,7 +81,7 @@ pub struct Case {
     _record_tool_definition: bool,
 }
 
-/// How to run one request.
+/// The options of one request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Step {
@@ -123,7 +123,7 @@ impl Case {
         Ok(case)
     }
 
-    /// How to run request `index`.
+    /// Returns the options of request `index`.
     pub fn step(&self, index: usize) -> Step {
         self.steps.get(index).cloned().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What the runner needs of an implementation.
+//! The interface of an implementation under test.
 
 use std::future::Future;
 use std::panic;
@@ -35,7 +35,7 @@ pub trait Driver: Send + Sync {
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> impl Future<Output = Result<Value, Failure>> + Send;
 
-    /// What was logged so far, as level and line; `None` where the driver cannot see it.
+    /// Returns the log as level and line; `None` if the driver has no access to it.
     fn log(&self) -> Option<Vec<(String, String)>> {
         None
     }
@@ -57,10 +57,10 @@ impl Failure {
     }
 }
 
-/// What an implementation answered, which has to be JSON.
+/// Parses the JSON of a result.
 ///
 /// # Errors
-/// It is not.
+/// The text is not JSON.
 pub fn read(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| Failure::Broken(format!("{error} in: {text}")))
 }

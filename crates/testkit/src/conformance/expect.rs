@@ -16,7 +16,7 @@ pub(super) struct Outcome {
     pub(super) took: Duration,
 }
 
-/// What a case expects of request `index`.
+/// Checks the expectations of request `index`.
 pub(super) fn of_request(case: &Case, index: usize, outcome: &Outcome) -> Result<(), String> {
     if let Some(Some(places)) = case.expect_contains.get(index) {
         all(&outcome.envelope, places)?;
@@ -49,7 +49,7 @@ pub(super) fn of_request(case: &Case, index: usize, outcome: &Outcome) -> Result
     Ok(())
 }
 
-/// What a case expects of the peers once every request is answered.
+/// Checks the expectations of the peers after the last request.
 pub(super) fn of_peers(case: &Case, peers: &Peers) -> Result<(), String> {
     for (name, counts) in &case.expect_requests {
         known(peers, name)?;
@@ -68,7 +68,7 @@ pub(super) fn of_peers(case: &Case, peers: &Peers) -> Result<(), String> {
     Ok(())
 }
 
-/// What a case expects of the log of an implementation.
+/// Checks the expectations of the log.
 pub(super) fn of_log(case: &Case, log: Option<&[(String, String)]>) -> Result<(), String> {
     let lines = log.unwrap_or_default();
     lines

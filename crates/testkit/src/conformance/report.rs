@@ -1,10 +1,10 @@
-//! How a run went: for people as lines, for programs as JSON.
+//! The report of a run: lines for people, JSON for programs.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What came of one case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// As the case expects.
@@ -58,9 +58,9 @@ impl Outcome {
 pub struct Ran {
     /// The case, by its path below the fixtures.
     pub name: String,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How long it took, starting its peers included.
+    /// The duration, with the start of the peers.
     pub took: Duration,
 }
 

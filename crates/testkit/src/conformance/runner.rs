@@ -18,18 +18,18 @@ use super::peers::{Peers, Recorded, lookup_origin};
 use super::refs;
 use super::template;
 
-/// How cases are run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Merged deep over the config of every case that does not refuse it.
     pub overlay: Value,
     /// Also compare the requests that the peers received.
     pub wire: bool,
-    /// How long one call may take before it counts as hung.
+    /// The timeout of one call.
     pub call_limit: Duration,
     /// Only cases whose name contains this.
     pub filter: Option<String>,
-    /// How many cases run at the same time.
+    /// The number of concurrent cases.
     pub jobs: usize,
 }
 
@@ -85,7 +85,7 @@ struct Run<'a, D> {
     subset: Subset,
 }
 
-/// What came of one request, as it was answered.
+/// The result of one request.
 struct Answer {
     envelope: Value,
     updates: Vec<Value>,

@@ -26,7 +26,7 @@ pub struct Driver {
 #[derive(Debug, Clone, Copy)]
 pub struct CallId(u64);
 
-/// What a call says.
+/// An output of a call.
 #[derive(Debug)]
 pub enum Reply {
     /// News while it runs.

@@ -51,7 +51,7 @@ impl Filter {
         }
     }
 
-    /// What the system says of the process's memory under this name (`VmRSS`, `VmHWM`), in kB.
+    /// Returns a memory value of the process (`VmRSS`, `VmHWM`), in kB.
     pub fn memory_kb(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let mut lines = status.lines();

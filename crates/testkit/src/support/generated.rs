@@ -15,7 +15,7 @@ pub fn file(path: &str, expected: &str) {
     replaced(path, |_| expected.to_owned());
 }
 
-/// What is between `<!-- generated: NAME -->` and `<!-- end: NAME -->` in the file at `path`, without the blank lines around it.
+/// Checks or updates the text between `<!-- generated: NAME -->` and `<!-- end: NAME -->` in the file at `path`.
 pub fn part(path: &str, name: &str, expected: &str) {
     let (open, close) = (
         format!("<!-- generated: {name} -->"),
@@ -24,7 +24,7 @@ pub fn part(path: &str, name: &str, expected: &str) {
     between(path, &open, &close, &format!("\n\n{}\n\n", expected.trim()));
 }
 
-/// What is between two texts, each of which is in the file once.
+/// Checks or updates the text between two texts that the file contains once.
 pub fn between(path: &str, open: &str, close: &str, expected: &str) {
     replaced(path, |now| {
         let missing = |what: &str| -> ! { panic!("`{path}` has no `{what}`") };

@@ -1,4 +1,4 @@
-//! Where peers report to by themselves.
+//! A server for callbacks of peers.
 
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ impl Hook {
         format!("http://{}/hook", self.address)
     }
 
-    /// How often it was called so far.
+    /// Returns the number of requests so far.
     pub fn calls(&self) -> usize {
         self.reported.len()
     }

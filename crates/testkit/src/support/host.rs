@@ -58,7 +58,7 @@ impl Host {
         host
     }
 
-    /// What OpenClaw and Node.js say their versions are.
+    /// Returns the versions of OpenClaw and Node.js.
     pub fn versions(&self) -> (String, String) {
         let node = Command::new(self.installed.node())
             .arg("--version")
@@ -188,7 +188,7 @@ impl Host {
 /// A running gateway. Dropping it stops it and waits for its end.
 pub struct Gateway {
     child: Child,
-    /// What it prints, line by line.
+    /// The output, line by line.
     pub output: Journal<String>,
     address: SocketAddr,
 }
@@ -203,7 +203,7 @@ impl Gateway {
         self.child.id()
     }
 
-    /// Where it listens.
+    /// Returns the listen address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

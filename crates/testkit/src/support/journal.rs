@@ -1,4 +1,4 @@
-//! What happened so far, and a way to wait for what has not happened yet.
+//! A list of events, with a way to wait for the next ones.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -27,7 +27,7 @@ impl<T: Clone> Journal<T> {
         self.0.1.notify_all();
     }
 
-    /// How many entries there are: a place to wait from.
+    /// Returns the number of entries, as a start for waiting.
     pub fn len(&self) -> usize {
         self.entries().len()
     }

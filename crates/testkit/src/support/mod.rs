@@ -1,4 +1,4 @@
-//! What the integration suites start and read: the command, real servers, packages below `target/`, generated documents.
+//! Support of the integration suites: the command, real servers, packages below `target/`, generated documents.
 //!
 //! The module waits and panics as tests do, so it is behind the feature `support`, which only tests enable.
 #![allow(

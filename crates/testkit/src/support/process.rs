@@ -9,7 +9,7 @@ use std::{
 /// Far longer than any of them takes, so that a test that waits for nothing fails.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// How a process ended and what it wrote.
+/// The exit status and the output of a process.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,

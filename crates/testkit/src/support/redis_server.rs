@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What it takes to run it, beyond what every Debian has.
+/// The Debian packages of Redis.
 const PACKAGES: [&str; 2] = ["redis-server", "redis-tools"];
-/// Where its libraries come from, if they are missing.
+/// The packages of its libraries, if they are missing.
 const LIBRARIES: [(&str, &str); 7] = [
     ("libjemalloc.so.2", "libjemalloc2"),
     ("liblzf.so.1", "liblzf1"),
@@ -21,7 +21,7 @@ const LIBRARIES: [(&str, &str); 7] = [
     ("libsystemd.so.0", "libsystemd0"),
     ("liblua5.1.so.0", "liblua5.1-0"),
 ];
-/// How long it may take to start.
+/// The timeout of its start.
 const START: Duration = Duration::from_secs(20);
 
 /// A server on loopback, at a port of its own, with its files in a folder of its own. Killed when it is dropped.
@@ -88,7 +88,7 @@ impl RedisServer {
         self.folder.path()
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

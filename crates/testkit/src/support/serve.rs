@@ -17,10 +17,10 @@ pub struct Server {
     state: PathBuf,
 }
 
-/// How a server ended.
+/// The end of a server.
 pub struct Ended {
     pub status: ExitStatus,
-    /// What it logged.
+    /// Its log.
     pub log: String,
 }
 
@@ -67,7 +67,7 @@ impl Server {
         }
     }
 
-    /// Where it is reached, without a slash at the end.
+    /// Returns its URL, without a trailing slash.
     pub fn url(&self) -> &str {
         self.said["url"].as_str().unwrap()
     }

@@ -79,7 +79,7 @@ impl Socket {
     /// The same for a request that may be refused.
     ///
     /// # Errors
-    /// What the gateway says instead: `{code, message}`.
+    /// An error of the gateway: `{code, message}`.
     pub fn attempt(&self, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.send(method, params);
         let frame = self.answer(method, &id, |_| true);

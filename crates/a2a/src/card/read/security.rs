@@ -1,4 +1,4 @@
-//! What a card asks of callers, in each of the ways that cards say it (A2A 0.3 §5.5.3, 1.0 §4.5).
+//! Reads security requirements in all forms of cards (A2A 0.3 §5.5.3, 1.0 §4.5).
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Where the tasks are: with a server that runs, or in a store that this command opens itself.
+//! Access to tasks: through a running server, or in a store that this command opens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct TaskSourceArgs {
     bearer_env: Option<String>,
 }
 
-/// Where the tasks are.
+/// The source of tasks.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum TaskSource {
     /// A server has them.
@@ -121,7 +121,7 @@ impl TaskSource {
     /// Tasks of all clients, the last changed first; those after `after`, where that is given.
     ///
     /// # Errors
-    /// They cannot be had.
+    /// The source cannot be read.
     pub(super) async fn page(&self, after: Option<&str>) -> Result<Page, Failure> {
         match self {
             Self::Running(running) => running.page(after).await,

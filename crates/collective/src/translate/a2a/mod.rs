@@ -45,7 +45,7 @@ const POCKET: &str = crate::SUBPROTOCOL;
 /// The place in an envelope's `metadata` of what an A2A message says and no envelope has a field for; in its `content` of a whole task.
 const KEPT: &str = "a2a";
 
-/// What a translation takes from its caller.
+/// Values that a translation needs from its caller.
 pub struct Fill<'a> {
     /// The time, in milliseconds since 1970, for envelopes that have none.
     pub now: u64,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// How a value is found again among parts where they alone do not tell.
+/// The name of the shape of a value that parts alone do not preserve.
 const OBJECT: &str = "object";
 const VALUE: &str = "value";
 const PARTS: &str = "parts";
@@ -20,7 +20,7 @@ pub(super) fn write(value: &Value) -> (Vec<Value>, Option<&'static str>) {
     }
 }
 
-/// What [`write`] wrote with this word.
+/// Reads parts that [`write`] created with this shape.
 pub(super) fn read_as(parts: &[Value], shape: Option<&str>) -> Value {
     let data = parts.first().map_or(&Value::Null, |part| &part["data"]);
     match shape {

@@ -14,7 +14,7 @@ const TRIAD: &str = "triad";
 /// An A2A message, task or update of a task as an envelope.
 ///
 /// # Errors
-/// What is wrong with it, in the words of the registry.
+/// The fault, with a code of the registry.
 pub fn from_a2a(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
     if !object.is_object() {
         return refused(
@@ -50,7 +50,7 @@ pub fn from_a2a(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malform
     Ok(envelope)
 }
 
-/// What was put aside of the envelope that the object was, and its type.
+/// Returns the stored rest of the original envelope, and its type.
 fn pocket(object: &Value) -> Option<(Kind, &Map<String, Value>)> {
     let pocket = object["metadata"][POCKET].as_object()?;
     let kind = Kind::from_word(pocket.get("type")?.as_str()?)?;

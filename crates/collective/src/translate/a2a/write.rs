@@ -49,9 +49,9 @@ struct Source<'a> {
     envelope: &'a Envelope,
     /// Its metadata without what is in the fields of A2A.
     metadata: Map<String, Value>,
-    /// What A2A has no field for.
+    /// The fields without a place in A2A.
     pocket: Map<String, Value>,
-    /// What a foreign message said beside what is known of messages.
+    /// The unknown fields of a foreign message.
     kept: Map<String, Value>,
 }
 
@@ -212,7 +212,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What the answer, the votes and the decision have in common.
+    /// Returns the task id that reply, votes and decision share.
     fn task_id(&self, fill: &mut Fill<'_>) -> String {
         let of_proposal = self.envelope.content_str("proposalId");
         let ids = [

@@ -36,7 +36,7 @@ use serde_json::Value;
 
 use crate::{Envelope, ErrorCode, Kind, Vote};
 
-/// What of an envelope has no parameter in ACL. FIPA leaves names that begin with `X-` to their users.
+/// The parameter for fields without a place in ACL. FIPA reserves names with `X-` for users.
 const POCKET: &str = "X-heretek";
 
 /// The place in `metadata` of what ACL says and no envelope has a field for.
@@ -51,7 +51,7 @@ const ADDED: &str = "added";
 const LANGUAGE: &str = "json";
 const ONTOLOGY: &str = "heretek-v1";
 
-/// What an envelope is in ACL (Heretek A2A §12.3).
+/// Returns the performative of an envelope (Heretek A2A §12.3).
 fn performative(envelope: &Envelope) -> &'static str {
     match envelope.kind() {
         Kind::Request => "request",

@@ -9,7 +9,7 @@ use crate::{
     validate,
 };
 
-/// What a performative stands for among envelopes (Heretek A2A §12.3).
+/// The meaning of a performative (Heretek A2A §12.3).
 #[derive(Clone, Copy)]
 enum Meaning {
     Message,
@@ -57,7 +57,7 @@ const PLACED: &[&str] = &[
 /// `now`, in milliseconds since 1970, is when it was written, unless it comes from an envelope.
 ///
 /// # Errors
-/// What is wrong with it, in the words of the registry.
+/// The fault, with a code of the registry.
 pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, Malformed> {
     let Some(acl) = acl.as_object() else {
         return refused(ErrorCode::InvalidType, "an ACL message is an object");
@@ -232,7 +232,7 @@ impl FipaMessage<'_> {
             })
     }
 
-    /// What it says and no envelope has a field for.
+    /// Returns the parameters without a field in envelopes.
     fn kept(&self) -> Map<String, Value> {
         let own = |parameter: &str, value: &Value| {
             (parameter == "language" && value == LANGUAGE)
@@ -345,7 +345,7 @@ impl FipaMessage<'_> {
 }
 
 impl Content {
-    /// As it is, where it is an object.
+    /// Returns an object unchanged.
     fn whole(content: Option<&Value>) -> Self {
         let fields = content.and_then(Value::as_object);
         Self {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What comes of a message to alpha that the gateway answers with what `answer` makes of it.
+/// Sends a message to alpha, and returns the outcome of the reply that `answer` creates.
 async fn answered(answer: impl Fn(&Value) -> Value) -> Result<Reply, PeerError> {
     let mut rig = rig(settings());
     let resend = rig.send("alpha", text("hello"));

@@ -1,4 +1,4 @@
-//! How connections end, and what comes after.
+//! Ends of connections and reconnections.
 
 use super::*;
 use crate::scripted::DialAnswer;

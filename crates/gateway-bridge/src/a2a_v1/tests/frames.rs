@@ -1,9 +1,9 @@
-//! What goes out, and what is no message.
+//! Outgoing frames, and invalid incoming ones.
 
 use super::*;
 use crate::scripted::START_UNIX_MILLIS;
 
-/// What a message to alpha looks like on the wire.
+/// Returns the frame of a message to alpha.
 async fn sent(outgoing: SendRequest) -> Value {
     let mut rig = rig(settings());
     let resend = rig.send("alpha", outgoing);

@@ -1,4 +1,4 @@
-//! Who is there.
+//! Discovery of agents.
 
 use super::*;
 use peer::{Member, MemberStatus};

@@ -1,4 +1,4 @@
-//! How long the connection lives.
+//! The lifetime of the connection.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What becomes of a vote that is under way.
+//! The lifecycle of a vote.
 
 use super::*;
 

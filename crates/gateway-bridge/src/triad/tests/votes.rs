@@ -1,4 +1,4 @@
-//! How votes are asked for and counted.
+//! Requests for votes and their count.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What `openclaw agent --json` prints.
+//! Reads the output of `openclaw agent --json`.
 //!
 //! With `--local` it is `{payloads, meta}`, through the gateway `{runId, status, result: {payloads, meta}}`, and what went
 //! wrong before a turn is `{ok: false, error: {type, message}}`. Log lines may stand before and after it.
@@ -13,18 +13,18 @@ use super::child::Finished;
 use super::error::CommandError;
 use super::parts;
 
-/// So many places that look like the beginning of JSON are tried and passed over.
+/// The maximum number of positions where parsing of JSON is tried.
 const MAX_JSON_CANDIDATES: usize = 1000;
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Reading {
     /// It has an end.
     QueuePermit {
-        /// How it ended.
+        /// The outcome.
         outcome: Outcome,
-        /// What OpenClaw tells about it beside that.
+        /// OpenClaw's metadata of the turn.
         metadata: Option<Report>,
     },
     /// It has not begun: a gateway runs and `--local` was given, or the other way round.
@@ -95,7 +95,7 @@ fn is_answer(value: &Value) -> bool {
         || (value["status"].is_string() && value["runId"].is_string())
 }
 
-/// What went wrong before a turn could begin.
+/// Returns the error of a turn that did not begin.
 pub(super) fn error(value: &Value) -> Option<&str> {
     (value["ok"] == false)
         .then_some(value["error"]["message"].as_str())

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 /// The time from SIGTERM to SIGKILL of the process group.
 const TERMINATE_GRACE: Duration = Duration::from_secs(2);
 
-/// How often to look whether it has.
+/// The interval of checks for the end of the process group.
 const GROUP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long what a process has left behind may go on to write.
+/// How long to read from pipes that descendants of an ended process hold open.
 const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The most that is read of what a process prints, in bytes.
@@ -36,12 +36,12 @@ pub(super) enum Ended {
     Canceled,
 }
 
-/// What a process has left.
+/// The result of a process.
 #[derive(Debug)]
 pub(super) struct Finished {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// The standard output.
     pub out: Vec<u8>,
     /// It printed more than that.
     pub more: bool,
@@ -142,7 +142,7 @@ async fn to_the_end(
     Ok(status)
 }
 
-/// Who does not read it does without.
+/// Ignores a process that does not read its input.
 async fn feed(stdin: Option<ChildStdin>, input: Option<&str>) {
     if let (Some(mut stdin), Some(input)) = (stdin, input) {
         let _ = stdin.write_all(input.as_bytes()).await;

@@ -1,4 +1,4 @@
-//! What can be wrong with the command, in one table: a word for programs, and what, why and what to do.
+//! Errors of the command, in one table: a reason for programs, and a text that says what failed, why and what to do.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,7 +16,7 @@ const MAX_TEXT_CHARS: usize = 1000;
 pub(super) struct CommandError {
     /// One word for programs.
     pub reason: &'static str,
-    /// What failed, why, and what to do next.
+    /// What failed, why, and what to do.
     pub text: String,
 }
 
@@ -201,7 +201,7 @@ impl CommandError {
 /// The reason of a level of thinking that the model does not take.
 pub(super) const THINKING: &str = "thinking_not_supported";
 
-/// What the system says of a file that is no program (`ENOEXEC`).
+/// The error of the system for a file that is not a program (`ENOEXEC`).
 const NO_PROGRAM: i32 = 8;
 
 fn shown(text: &str) -> String {

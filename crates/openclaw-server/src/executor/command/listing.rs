@@ -1,4 +1,4 @@
-//! What `openclaw agents list --json` prints: a list of `{id, identityName, isDefault}`.
+//! Reads the output of `openclaw agents list --json`: a list of `{id, identityName, isDefault}`.
 
 use a2a_server::executor::Agent;
 use serde_json::Value;

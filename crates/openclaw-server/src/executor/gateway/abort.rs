@@ -6,10 +6,10 @@ use tokio::time::timeout;
 
 use peer::Peer;
 
-/// How long a run may take to be aborted, the connection included.
+/// The timeout of an abort, with the connection.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What it takes to abort a run.
+/// A request to abort a run.
 pub(super) struct AbortRequest {
     peer: Box<dyn Peer>,
     run: String,

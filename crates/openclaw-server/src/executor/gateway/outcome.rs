@@ -5,7 +5,7 @@ use a2a_server::executor::Outcome;
 use collective::ErrorCode as E;
 use peer::{PeerError, PeerErrorKind};
 
-/// How a task ends whose run could not be begun or followed.
+/// Returns the outcome of a task whose run could not be started or followed.
 pub(super) fn outcome(error: &PeerError) -> Outcome {
     let reason = match error.kind {
         PeerErrorKind::Gateway(E::InvalidContent) => {

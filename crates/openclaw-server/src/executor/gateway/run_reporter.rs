@@ -1,4 +1,4 @@
-//! What is said of a run, as reports and the end of a task.
+//! Converts events of a run to reports and to the outcome of the task.
 
 use a2a::v1_0::Artifact;
 use a2a_server::executor::{Outcome, Report, Reports};
@@ -45,7 +45,7 @@ impl RunReporter {
         self.stands(&state, &said["status"]["message"]).await
     }
 
-    /// What the state of the run means, with what the agent says about it.
+    /// Handles a state of the run, with the status text of the agent.
     async fn stands(&self, state: &TaskState, message: &Value) -> Option<Outcome> {
         let words = parts::of_message(message);
         let text = || {
@@ -96,7 +96,7 @@ impl RunReporter {
         .await;
     }
 
-    /// Who has gone wants to hear nothing more.
+    /// Ignores a receiver that is gone.
     async fn report(&self, report: Report) {
         let _ = self.0.send(report).await;
     }

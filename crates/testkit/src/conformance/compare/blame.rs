@@ -68,7 +68,7 @@ fn near(place: &str, others: &[&str]) -> bool {
         .any(|other| place.starts_with(other) || other.starts_with(place))
 }
 
-/// What errors at the root speak of: a field where one is named, else the rule.
+/// Returns the subjects of errors at the root: a named field, or else the rule.
 fn subjects(errors: &[Value]) -> BTreeSet<String> {
     let subject = |error: &Value| {
         let params = &error["params"];

@@ -1,4 +1,4 @@
-//! What the contract fixes of an answer, and whether two answers agree in it.
+//! Compares results in everything that the contract fixes.
 //!
 //! A recording is compared with an answer in three steps: both are *normalised* (handles, ids, times and ports become
 //! names), reduced to what the *contract* fixes, and then every value of the recording must be in the answer, which may

@@ -1,4 +1,4 @@
-//! What peers received, reduced to what must not change.
+//! Requests of peers, reduced to what must not change.
 
 use serde_json::{Map, Value, json};
 

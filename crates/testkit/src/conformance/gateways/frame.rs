@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// No message of a client is read beyond this. A gateway's own bound is lower.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// What a client masks with. A fixed key keeps runs alike, and nothing between two loopback sockets needs a random one.
+/// The mask of client frames. A fixed key makes runs equal, and loopback needs no random one.
 const MASK: [u8; 4] = [0x13, 0x57, 0x9b, 0xdf];
 
 pub(super) const CONTINUATION: u8 = 0;
@@ -25,7 +25,7 @@ pub(super) struct Head {
     pub(super) reserved: u8,
     pub(super) opcode: u8,
     pub(super) masked: bool,
-    /// What the head claims. The payload may differ.
+    /// The length in the frame header. The payload may differ.
     pub(super) length: u64,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn mask(bytes: &mut [u8], offset: usize) {
     }
 }
 
-/// What the other side said, its fragments put together.
+/// An incoming message, with its fragments joined, or a control frame.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Incoming {
     Text(Vec<u8>),

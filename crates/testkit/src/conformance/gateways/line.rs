@@ -20,7 +20,7 @@ use crate::conformance::peers::{Fill, Piece};
 /// Lets bytes that were written reach the other side before a reset throws away what it has not read.
 const BEFORE_RESET: Duration = Duration::from_millis(5);
 
-/// How long a close frame waits for its answer.
+/// The timeout of the answer to a close frame.
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// Small pieces of a long payload are gathered up to this size.
@@ -36,14 +36,14 @@ struct SendHalf {
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) number: usize,
-    /// What it came with.
+    /// The path of the upgrade request.
     pub(super) path: String,
     /// A client masks what it sends.
     masked: bool,
     half: Mutex<Option<SendHalf>>,
     /// A close frame was sent.
     closing: AtomicBool,
-    /// Nothing is read any more.
+    /// Cancelled once the connection stops reading.
     pub(super) hung: CancellationToken,
     /// The connection is to be let go.
     pub(super) ended: CancellationToken,

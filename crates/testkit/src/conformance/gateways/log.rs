@@ -1,4 +1,4 @@
-//! What came in, and ways to wait for it.
+//! A log of incoming frames, with ways to wait for them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,11 +13,11 @@ use crate::conformance::compare::check_at;
 pub struct Received {
     /// The number of its connection, the first being 1.
     pub connection: usize,
-    /// What it was.
+    /// The event.
     pub what: What,
 }
 
-/// What came in.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A request for a WebSocket, as `{method, path, query, headers, connection, accept}`.

@@ -83,12 +83,12 @@ impl Gateways {
         format!("ws://{}", self.address)
     }
 
-    /// Where it listens.
+    /// Returns the listen address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What came in.
+    /// Returns the log.
     pub fn log(&self) -> &Log {
         &self.stage.log
     }
@@ -159,7 +159,7 @@ impl Member {
     /// Says this now.
     ///
     /// # Errors
-    /// What the socket says.
+    /// Sends a frame.
     pub async fn say(&self, frame: &Value) -> io::Result<()> {
         self.line.json(frame).await
     }
@@ -173,7 +173,7 @@ impl Member {
         play::one(&self.stage, &self.line, &act, &Value::Null, 0).await
     }
 
-    /// What came in.
+    /// Returns the log.
     pub fn log(&self) -> &Log {
         &self.stage.log
     }

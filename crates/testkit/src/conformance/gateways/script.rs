@@ -14,21 +14,21 @@ pub(super) type When = BTreeMap<String, Value>;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Profile {
-    /// What it stands for; read by people alone.
+    /// A description for people.
     #[serde(default, rename = "about")]
     _about: String,
-    /// What an upgrade gets: the first that matches. Without one that does, the upgrade is refused with 404.
+    /// The responses to upgrades: the first match applies, and 404 without one.
     #[serde(default = "any_door", deserialize_with = "one_or_more")]
     pub(super) upgrade: Vec<Door>,
-    /// What a frame gets: the first that matches and is not used up.
+    /// The responses to frames: the first match that is not used up.
     #[serde(default)]
     pub(super) on: Vec<Rule>,
-    /// What a frame gets that matches nothing.
+    /// The response to other frames.
     #[serde(default)]
     pub(super) otherwise: Vec<Act>,
 }
 
-/// How one kind of upgrade is met. Its `when` sees `{method, path, query, headers, connection}`.
+/// The response to an upgrade. `when` matches `{method, path, query, headers, connection}`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Door {
@@ -52,7 +52,7 @@ pub(super) struct Door {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rule {
-    /// What the frame must be. A frame that is not JSON is seen as a text.
+    /// The condition on the frame. A frame that is not JSON is a string.
     #[serde(default)]
     pub(super) when: When,
     /// Whether the frame is JSON; either will do where nothing is said.
@@ -119,7 +119,7 @@ pub(super) struct Frame {
     pub(super) reserved: u8,
     #[serde(default)]
     pub(super) masked: bool,
-    /// What its head claims, where that is not the truth.
+    /// A false length for the header.
     pub(super) length: Option<u64>,
     #[serde(default, deserialize_with = "one_or_more")]
     pub(super) payload: Vec<Piece>,
@@ -163,7 +163,7 @@ pub(super) enum End {
     Destroy,
     /// The sending side is closed, in the middle of whatever was being said.
     Drop,
-    /// Nothing is read or answered any more, and nothing is closed.
+    /// Stops reading and writing, and does not close.
     Hang,
 }
 

@@ -1,4 +1,4 @@
-//! What the connections of one gateway, or of one scripted client, have in common.
+//! State that the connections of a gateway, or of a scripted client, share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(super) struct Stage {
     pub(super) port: u16,
     pub(super) log: Arc<Log>,
     pub(super) kept: Mutex<BTreeMap<String, Value>>,
-    /// How often each rule was used.
+    /// How many times each rule was used.
     used: Mutex<Vec<u64>>,
     open: watch::Sender<BTreeSet<String>>,
     running: Mutex<HashMap<String, CancellationToken>>,
@@ -58,7 +58,7 @@ impl Stage {
         }
     }
 
-    /// What a frame gets, which is JSON or not.
+    /// Returns the response to a frame.
     pub(super) fn part(&self, line: &Line, frame: &Value, is_json: bool) -> Part {
         let vars = self.vars(line, frame, 0);
         let kept = |name: &String| lock(&self.kept).contains_key(&vars.text(name));
@@ -102,7 +102,7 @@ impl Stage {
             .await;
     }
 
-    /// What ends when `name` is stopped.
+    /// Returns the token that stopping `name` cancels.
     pub(super) fn begin(&self, name: String) -> CancellationToken {
         let token = CancellationToken::new();
         lock(&self.running).insert(name, token.clone());

@@ -14,7 +14,7 @@ use super::script::Door;
 use super::vars::Vars;
 use crate::conformance::peers::Recorded;
 
-/// What every server appends to a client's key (RFC 6455 §1.3).
+/// The text that every server appends to a client's key (RFC 6455 §1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The client's key. The server's answer to it is fixed as well, and an attack on caches is nothing a test needs to hinder.

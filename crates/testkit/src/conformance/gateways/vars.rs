@@ -1,4 +1,4 @@
-//! What `{{…}}` stands for in what a gateway says.
+//! Placeholders `{{…}}` in the frames of a gateway.
 //!
 //! `{{/POINTER}}` is a place of the frame that is answered (or of the upgrade), `{{i}}` the number of the round, `{{now}}` the
 //! time in milliseconds, `{{now+MS}}` a later one, `{{iso}}` the time as text, `{{uuid}}` a new id, `{{connection}}` the number
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::conformance::template;
 
-/// Where placeholders are looked up.
+/// The values of placeholders.
 #[derive(Clone, Copy)]
 pub(super) struct Vars<'a> {
     pub(super) frame: &'a Value,

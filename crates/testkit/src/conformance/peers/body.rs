@@ -12,7 +12,7 @@ use super::script::Fill;
 /// Small writes are gathered up to this size.
 const GATHER: usize = 16 * 1024;
 
-/// Where body bytes go: as they are, or as HTTP/1.1 chunks.
+/// A writer of bodies: plain, or as HTTP/1.1 chunks.
 pub(super) struct Sink<'a> {
     stream: &'a mut TcpStream,
     chunked: bool,
@@ -71,7 +71,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// What a response that is not an event stream carries.
+/// The body of a response without events.
 pub(super) enum Body<'a> {
     Text(String),
     Json(String),

@@ -1,4 +1,4 @@
-//! What a peer received, and a way to wait for it.
+//! The requests of a peer, with a way to wait for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

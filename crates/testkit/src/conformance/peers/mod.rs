@@ -1,7 +1,7 @@
 //! A2A peers that answer what a script says, each on a port of 127.0.0.1 of its own.
 //!
-//! They know nothing of the client's types: answers are literal JSON and bytes, so a slip in the client's reading or
-//! writing cannot cancel itself out. `fixtures/README.md` describes the script; beyond plain answers it has
+//! Peers share no types with the client: responses are literal JSON and bytes, so that an error in the client's reader
+//! cannot hide one in its writer. `fixtures/README.md` describes the script; besides plain responses it has
 //!
 //! * `unreachable: true` (a port that refuses) and `accept_only: true` (connections are taken and never answered);
 //! * `end: "destroy"` (a TCP reset), `end: "hang"` (nothing more comes), `truncate_at: n` (fewer bytes than promised);
@@ -104,7 +104,7 @@ impl Peers {
             .unwrap_or_default()
     }
 
-    /// How many connections a peer has accepted.
+    /// Returns the number of connections that a peer accepted.
     pub fn connections(&self, name: &str) -> usize {
         self.logs.get(name).map_or(0, |log| log.connections())
     }

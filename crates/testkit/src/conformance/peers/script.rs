@@ -77,7 +77,7 @@ pub(super) struct Response {
 pub(super) enum End {
     /// A TCP reset.
     Destroy,
-    /// Nothing more comes and nothing is closed.
+    /// Sends nothing more and does not close.
     Hang,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Server {
     pub(super) origin: String,
     pub(super) origins: Arc<BTreeMap<String, String>>,
     pub(super) log: Arc<Log>,
-    /// How often each list of answers was used.
+    /// How many times each list of responses was used.
     used: Mutex<HashMap<String, usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! What `{{…}}` stands for in a peer's answer.
+//! Placeholders `{{…}}` in the responses of a peer.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::conformance::template;
 
-/// What `{{…}}` stands for in one answer.
+/// The values of placeholders in one response.
 pub(super) struct Vars<'a> {
     pub(super) own_origin: &'a str,
     pub(super) origins: &'a BTreeMap<String, String>,

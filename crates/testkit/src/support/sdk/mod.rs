@@ -79,7 +79,7 @@ impl Sdk {
         }
     }
 
-    /// What starts it. `home` is where it is installed.
+    /// Returns the command that starts it. `home` is its installation.
     fn command(self, home: &Path) -> Command {
         let programs = super::root("tests/peers");
         let python = |program: &str| {
@@ -105,14 +105,14 @@ impl Sdk {
 /// A running server. It lives as long as the test process: it exits when its stdin closes.
 #[derive(Debug)]
 pub struct Server {
-    /// What it said of itself: the port of each flavour, and what else there is to know.
+    /// Its announcement: the port of each flavour, and more.
     said: HashMap<String, String>,
     _child: Child,
     _stdin: ChildStdin,
 }
 
 impl Server {
-    /// Where one of its flavours listens, without a trailing slash.
+    /// Returns the origin of a flavour, without a trailing slash.
     pub fn origin(&self, flavour: &str) -> String {
         format!("http://127.0.0.1:{}", self.said(flavour))
     }
@@ -140,7 +140,7 @@ pub fn server(sdk: Sdk) -> &'static Server {
     }
 }
 
-/// Where the SDK is installed, for programs that use another part of it than its server.
+/// Returns the installation of the SDK, for programs that use other parts of it.
 ///
 /// # Panics
 /// As [`server`].

@@ -1,4 +1,4 @@
-//! What can be wrong, each with its own reason.
+//! Faults of the command, each with its reason.
 
 use super::*;
 

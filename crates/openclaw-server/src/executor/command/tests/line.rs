@@ -1,4 +1,4 @@
-//! How the command is run.
+//! The command line.
 
 use super::*;
 
@@ -100,7 +100,7 @@ async fn every_value_stands_with_its_option() {
     assert_eq!(bare, ["agent"]);
 }
 
-/// What the command reads as a message.
+/// Returns the message that the command reads.
 async fn read(text: &str) -> String {
     let fake = Fake::new(&format!(
         "cat /dev/stdin > \"$OPENCLAW_STATE_DIR/read\"; echo '{LOCAL}'"
