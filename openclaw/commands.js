@@ -11,6 +11,8 @@ import { FAILED, OK, TIMEOUT, USAGE, complain, exitOf, hintFor, line, note, prin
 
 const PLACE = "plugins.entries.remote-agent.config";
 const POLL_MS = 250;
+/** Failed connections in a row after which no gateway is running. */
+const MAX_MISSES = 3;
 
 /** A mistake of the user, or another reason to stop. */
 class Stop extends Error {
@@ -123,9 +125,10 @@ async function add({ api, host, options }, url) {
 /** Waits until the running gateway knows `alias`. Without a gateway, says so. */
 async function applied(alias, seconds) {
   const deadline = Date.now() + seconds * 1000;
-  for (;;) {
+  for (let misses = 0; ; ) {
     const { answer, error, away } = await gateway("remoteAgent.targets");
-    if (away) return note("no gateway is running; `openclaw gateway run` starts one, with this agent");
+    misses = away ? misses + 1 : 0;
+    if (misses === MAX_MISSES) return note("no gateway is running; `openclaw gateway run` starts one, with this agent");
     if (answer?.targets?.some((target) => target.alias === alias)) return note("the running gateway has the agent");
     if (Date.now() > deadline) {
       const why = error ? `: ${line(error)}` : "";
@@ -251,9 +254,10 @@ function positive(text, option) {
 async function gateway(method, params = {}) {
   const { callGatewayFromCli, isGatewayTransportError } = await import("openclaw/plugin-sdk/gateway-runtime");
   try {
-    return { answer: await callGatewayFromCli(method, { timeout: "5000", json: true }, params, { progress: false }) };
+    return { answer: await callGatewayFromCli(method, { timeout: "10000", json: true }, params, { progress: false }) };
   } catch (error) {
-    return isGatewayTransportError(error) ? { away: true } : { error: error.message };
+    // A busy gateway may time out; it is away only where no connection stands.
+    return isGatewayTransportError(error) && error.kind !== "timeout" ? { away: true } : { error: error.message };
   }
 }
 
