@@ -67,7 +67,7 @@ pub enum Found<T> {
 
 /// A task to store.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a, T> {
+pub struct NewHandle<'a, T> {
     /// The peer.
     pub target: &'a Arc<T>,
     /// The key that identifies this peer.
@@ -136,7 +136,7 @@ impl<T> Handles<T> {
     /// task, and returns if it was evicted), else the task's valid handle, else a new one from `fresh`.
     pub fn remember(
         &mut self,
-        task: Named<'_, T>,
+        task: NewHandle<'_, T>,
         held: Option<Handle>,
         now: Instant,
         fresh: impl FnOnce() -> Uuid,

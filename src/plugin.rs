@@ -32,7 +32,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Two, so that a call that parses a large answer, or whose host takes updates slowly, does not block the others.
-const WORKERS: usize = 2;
+const WORKER_THREADS: usize = 2;
 
 /// The name of every thread that an instance starts. Linux shows 15 bytes of it.
 const THREAD_NAME: &str = "remote-agent";
@@ -71,17 +71,17 @@ pub struct Plugin {
     log: Arc<dyn Log>,
     calls: TaskTracker,
     closing: CancellationToken,
-    engine: Mutex<Engine>,
+    engine: Mutex<RuntimeState>,
 }
 
-enum Engine {
+enum RuntimeState {
     Idle,
     Running(Runtime),
     Closed,
 }
 
 /// The reason that a call was not started.
-enum NotStarted {
+enum StartError {
     Closed,
     NoThreads(io::Error),
 }
@@ -97,7 +97,7 @@ impl Plugin {
             log,
             calls: TaskTracker::new(),
             closing: CancellationToken::new(),
-            engine: Mutex::new(Engine::Idle),
+            engine: Mutex::new(RuntimeState::Idle),
         })
     }
 
@@ -162,8 +162,8 @@ impl Plugin {
                 let run = Arc::clone(self).run(reply_guard, caller, updates, cancel);
                 engine.spawn(self.calls.track_future(run));
             }
-            Ok(Err(NotStarted::Closed)) => drop(reply_guard),
-            Ok(Err(NotStarted::NoThreads(error))) => reply_guard.fail(
+            Ok(Err(StartError::Closed)) => drop(reply_guard),
+            Ok(Err(StartError::NoThreads(error))) => reply_guard.fail(
                 Reason::InternalFault,
                 &format!("the plugin cannot start its threads: {error}"),
             ),
@@ -190,14 +190,14 @@ impl Plugin {
 
     /// Ends the instance. The receiver disconnects when the plugin has left the local gateway.
     fn end(&self) -> Option<mpsc::Receiver<()>> {
-        let engine = mem::replace(&mut *self.lock(), Engine::Closed);
+        let engine = mem::replace(&mut *self.lock(), RuntimeState::Closed);
         self.closing.cancel();
         self.calls.close();
         // An answered call can still count as running, and its host may end the process now.
         if let Some(audit) = self.agent.audit() {
             audit.close();
         }
-        let Engine::Running(runtime) = engine else {
+        let RuntimeState::Running(runtime) = engine else {
             return None;
         };
         let leave = self.agent.close();
@@ -260,26 +260,26 @@ impl Plugin {
         message
     }
 
-    fn engine(&self) -> Result<Handle, NotStarted> {
+    fn engine(&self) -> Result<Handle, StartError> {
         let mut engine = self.lock();
         match &*engine {
-            Engine::Running(runtime) => Ok(runtime.handle().clone()),
-            Engine::Closed => Err(NotStarted::Closed),
-            Engine::Idle => {
+            RuntimeState::Running(runtime) => Ok(runtime.handle().clone()),
+            RuntimeState::Closed => Err(StartError::Closed),
+            RuntimeState::Idle => {
                 let runtime = Builder::new_multi_thread()
-                    .worker_threads(WORKERS)
+                    .worker_threads(WORKER_THREADS)
                     .thread_name(THREAD_NAME)
                     .enable_all()
                     .build()
-                    .map_err(NotStarted::NoThreads)?;
+                    .map_err(StartError::NoThreads)?;
                 let handle = runtime.handle().clone();
-                *engine = Engine::Running(runtime);
+                *engine = RuntimeState::Running(runtime);
                 Ok(handle)
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Engine> {
+    fn lock(&self) -> MutexGuard<'_, RuntimeState> {
         // A panic under this lock leaves the value consistent.
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -165,7 +165,7 @@ async fn a_bad_line_is_answered_and_the_next_one_read() {
 }
 
 #[tokio::test]
-async fn content_is_what_a_model_reads_beside_the_result() {
+async fn content_has_the_model_text() {
     let init = r#"{"id":1,"op":"init","config":{}}"#;
     let with = r#"{"id":"with","op":"execute","request":{"action":"list_targets"},"content":true}"#;
     let without =
@@ -219,7 +219,7 @@ async fn a_call_is_aborted_by_its_id() {
 
 // The test waits for lines on its own thread; the peer needs another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_new_instance_ends_the_calls_of_the_one_before_and_others_run_beside_them() {
+async fn new_instance_ends_calls_of_the_previous_one() {
     let peers = silent_peer().await;
     let mut child = filter();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -280,7 +280,7 @@ async fn an_unset_secret_fails_the_calls_that_need_it_and_no_others() {
 }
 
 #[tokio::test]
-async fn an_unset_secret_where_none_may_be_is_refused_with_its_variable() {
+async fn refuses_unset_secret_with_its_variable() {
     let alias = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
     let config = json!({"targets": [{"alias": alias, "baseUrl": "http://127.0.0.1:1"}]});
     let line = json!({"id": 1, "op": "init", "config": config}).to_string();
@@ -339,7 +339,7 @@ async fn a_request_that_is_no_json_is_called_so_once() {
 }
 
 #[tokio::test]
-async fn a_call_whose_task_failed_is_a_good_call() {
+async fn failed_task_is_a_successful_call() {
     let failed =
         json!({"kind": "task", "id": "t", "contextId": "c", "status": {"state": "failed"}});
     let peers = peer("desk", &json!([{"result": failed}])).await;
@@ -356,7 +356,7 @@ async fn a_call_whose_task_failed_is_a_good_call() {
 }
 
 #[tokio::test]
-async fn a_secret_from_the_environment_reaches_the_peer_and_no_client_else() {
+async fn environment_secret_reaches_only_its_peer() {
     let peers = answering_peer().await;
     let token = json!({"source": "env", "provider": "default", "id": "REMOTE_AGENT_TEST_TOKEN"});
     let auth = json!({"type": "bearer", "token": token});
@@ -410,7 +410,7 @@ async fn a_reader_that_goes_away_ends_the_command() {
         drop(stdin);
         status
     });
-    let status = tokio::time::timeout(process::SOON, status)
+    let status = tokio::time::timeout(process::EXIT_TIMEOUT, status)
         .await
         .expect("it ends")
         .unwrap();

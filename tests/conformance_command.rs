@@ -65,7 +65,7 @@ async fn the_counts_are_the_last_line() {
 }
 
 #[tokio::test]
-async fn a_case_that_fails_is_reported_with_its_reason_and_ends_with_one() {
+async fn failed_case_is_reported_and_exits_with_1() {
     let cases = Cases::new(
         "one-fails",
         &[("good", lists("good", true)), ("bad", lists("bad", false))],
@@ -128,7 +128,7 @@ async fn a_program_that_cannot_start_is_reported_once() {
 }
 
 #[tokio::test]
-async fn nothing_to_run_is_a_matter_of_usage_that_names_the_place() {
+async fn empty_case_directory_is_a_usage_error() {
     let missing = conformance(&["--fixtures", "/nowhere/cases"]).await;
     let unmatched = conformance(&["--filter", "no_such_case"]).await;
     assert!(missing.stderr.contains("`/nowhere/cases`"), "{missing:?}");

@@ -73,7 +73,7 @@ fn json(path: &Path) -> Value {
 }
 
 #[test]
-fn tarball_holds_what_runs_and_nothing_else() {
+fn tarball_has_only_runtime_files() {
     let packaged = packaged(&scratch("contents"));
     let library = format!("package/native/{}", package::library_name());
     let names: Vec<_> = unpack(&packaged.tarball).into_keys().collect();
@@ -139,7 +139,7 @@ fn package_is_for_this_platform_only() {
 }
 
 #[test]
-fn package_runs_nothing_when_it_is_installed() {
+fn package_has_no_install_script() {
     let manifest = json(&Path::new(SOURCE).join("openclaw/package.json"));
     assert_eq!(manifest["scripts"], Value::Null);
     assert_eq!(manifest["dependencies"], Value::Null);

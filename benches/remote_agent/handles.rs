@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use openclaw_remote_agent::handles::{Found, Handle, Handles, Named};
+use openclaw_remote_agent::handles::{Found, Handle, Handles, NewHandle};
 use uuid::Uuid;
 
 use crate::{
@@ -45,7 +45,7 @@ impl Store {
     /// Remembers a new task, which pushes the oldest one out of a full store.
     fn create(&mut self) -> Handle {
         self.created += 1;
-        let task = Named {
+        let task = NewHandle {
             target: &self.target,
             key: &self.key,
             task_id: &format!("task-{}", self.created),

@@ -29,7 +29,7 @@ use common::validation;
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
 
 /// The longest timeout that a request or the configuration may set: 24 hours.
-pub const LONGEST_CALL: Duration = Duration::from_secs(24 * 60 * 60);
+pub const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The configuration of one instance.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]

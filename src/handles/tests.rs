@@ -21,7 +21,7 @@ impl Bench {
     }
 
     fn remember(&mut self, task_id: &str, held: Option<Handle>, after: u64) -> Handle {
-        let task = Named {
+        let task = NewHandle {
             target: &self.target,
             key: &self.key,
             task_id,

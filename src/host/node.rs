@@ -25,11 +25,11 @@ use common::panics;
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
 /// keep the process alive.
 type Callback<Values> =
-    ThreadsafeFunction<Values, UnknownReturnValue, Values, Status, false, true, WAITING>;
+    ThreadsafeFunction<Values, UnknownReturnValue, Values, Status, false, true, MAX_QUEUED_UPDATES>;
 
 /// How many values may wait for the thread of the JavaScript environment. While that thread is busy, further updates
 /// and log lines are dropped, so that memory stays bounded.
-const WAITING: usize = 256;
+const MAX_QUEUED_UPDATES: usize = 256;
 
 /// Returns the hash of the sources that the library was built from.
 #[napi(catch_unwind)]
@@ -135,7 +135,7 @@ impl RemoteAgent {
         on_update: Option<Callback<String>>,
     ) -> Result<Object<'env>> {
         let (deferred, promise) = env.create_deferred()?;
-        let answer = Arc::new(Answer {
+        let answer = Arc::new(CallPromise {
             deferred: Mutex::new(Some(deferred)),
             envelope: OnceLock::new(),
         });
@@ -162,7 +162,7 @@ impl RemoteAgent {
 }
 
 /// Returns the callback for updates. Each update that waits in Node's queue delays the promise until it was delivered.
-fn forward(callback: Callback<String>, answer: Arc<Answer>, log: Arc<dyn Log>) -> Updates {
+fn forward(callback: Callback<String>, answer: Arc<CallPromise>, log: Arc<dyn Log>) -> Updates {
     let complained = Arc::new(AtomicBool::new(false));
     Arc::new(move |json: &str| {
         let (held, complained, log) = (answer.clone(), complained.clone(), log.clone());
@@ -184,12 +184,12 @@ type Deferred = JsDeferred<String, Box<dyn FnOnce(Env) -> Result<String> + Send>
 
 /// The promise of one call. It settles when its last holder is dropped: the call, its update callback, and each queued
 /// update. So no update comes after the result, and no promise stays pending, which would keep Node.js from exiting.
-struct Answer {
+struct CallPromise {
     deferred: Mutex<Option<Deferred>>,
     envelope: OnceLock<String>,
 }
 
-impl Drop for Answer {
+impl Drop for CallPromise {
     fn drop(&mut self) {
         let deferred = self
             .deferred

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use common::log::{Recorder, Silent};
-use testkit::conformance::gateways::{Gateways, Received, What};
+use testkit::conformance::gateways::{Gateways, LogEvent, Received};
 
 /// Panics without the output of the panic hook.
 fn boom() -> String {
@@ -57,7 +57,7 @@ async fn close_leaves_the_gateway() {
         .frame(1, &json!({"/type": "disconnect"}))
         .await;
     assert_eq!(left["content"]["reason"], "shutdown");
-    let gone = |all: &[Received]| all.iter().any(|one| one.what == What::Gone);
+    let gone = |all: &[Received]| all.iter().any(|one| one.what == LogEvent::Gone);
     gateway.log().until(gone).await;
 }
 

@@ -10,7 +10,7 @@ use a2a::Artifact;
 use super::error::{Reason, ToolError};
 
 /// How many artifacts of a task an error lists.
-const NAMED: usize = 100;
+const MAX_LISTED_ARTIFACTS: usize = 100;
 
 pub(super) enum Piece<'a> {
     /// A text part.
@@ -118,11 +118,14 @@ fn unknown(artifacts: &[&Artifact], id: &str) -> ToolError {
         1 => "the task has one artifact, and its id differs".to_owned(),
         count => format!("the task has {count} artifacts, and none of them has this id"),
     };
-    let known = artifacts.iter().take(NAMED).map(|artifact| artifact.id());
+    let known = artifacts
+        .iter()
+        .take(MAX_LISTED_ARTIFACTS)
+        .map(|artifact| artifact.id());
     let error = ToolError::new(Reason::UnknownArtifact, message)
         .with("artifact_id", id)
         .with("known_artifact_ids", known.collect::<Vec<_>>());
-    match artifacts.len().saturating_sub(NAMED) {
+    match artifacts.len().saturating_sub(MAX_LISTED_ARTIFACTS) {
         0 => error,
         more => error.with("more_artifacts", more),
     }
@@ -173,7 +176,7 @@ mod tests {
         let error = page(&all, "c", 0, 10).unwrap_err();
         assert_eq!(error.reason, Reason::UnknownArtifact);
         assert_eq!(error.details["known_artifact_ids"], json!(["a", "b"]));
-        let many: Vec<_> = (0..NAMED + 7)
+        let many: Vec<_> = (0..MAX_LISTED_ARTIFACTS + 7)
             .map(|i| artifact(&i.to_string(), json!([])))
             .collect();
         let error = page(&many, "c", 0, 10).unwrap_err();

@@ -34,7 +34,7 @@ pub(super) enum Source {
 /// The artifacts of one task, in the order of their first piece, or of the last snapshot.
 #[derive(Debug)]
 pub(super) struct Artifacts {
-    held: Vec<Held>,
+    held: Vec<HeldArtifact>,
     /// The position of each id: one, unless the agent gave one id to several artifacts.
     by_id: HashMap<String, Vec<usize>>,
     bytes: usize,
@@ -55,7 +55,7 @@ pub(super) enum Gap {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldArtifact {
     artifact: Artifact,
     bytes: usize,
     /// The first part after the last gap; `None` where nothing is missing.
@@ -63,7 +63,7 @@ struct Held {
 }
 
 /// One artifact of a snapshot: its current position, and its replacement with its bytes.
-type Step = (Option<usize>, Option<(Artifact, usize)>);
+type SnapshotChange = (Option<usize>, Option<(Artifact, usize)>);
 
 impl Artifacts {
     pub(super) fn new(limits: &Limits) -> Self {
@@ -132,16 +132,16 @@ impl Artifacts {
                 self.held[i].artifact.append(piece);
                 self.held[i].bytes += bytes;
             }
-            Some(i) => self.held[i] = Held::whole(piece, bytes),
+            Some(i) => self.held[i] = HeldArtifact::whole(piece, bytes),
             None if self.held.len() == self.most => return Err(self.too_many()),
             None => {
                 let piece = piece.numbered(self.held.len());
                 let places = self.by_id.entry(piece.id().to_owned());
                 places.or_default().push(self.held.len());
                 let since_gap = (append && self.gap != Gap::No).then_some(0);
-                self.held.push(Held {
+                self.held.push(HeldArtifact {
                     since_gap,
-                    ..Held::whole(piece, bytes)
+                    ..HeldArtifact::whole(piece, bytes)
                 });
             }
         }
@@ -161,7 +161,7 @@ impl Artifacts {
         let mut times: HashMap<String, usize> = HashMap::new();
         let mut known = 0;
         let mut bytes = self.bytes;
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<SnapshotChange> = Vec::new();
         for shown in task.artifacts() {
             let at = self.by_id.get(shown.id()).and_then(|all| {
                 let time = times.entry(shown.id().to_owned()).or_default();
@@ -206,12 +206,12 @@ impl Artifacts {
         Ok(news)
     }
 
-    fn replace(&mut self, steps: Vec<Step>) {
+    fn replace(&mut self, steps: Vec<SnapshotChange>) {
         for (at, new) in steps {
             let Some((artifact, bytes)) = new else {
                 continue;
             };
-            let new = Held::whole(artifact, bytes);
+            let new = HeldArtifact::whole(artifact, bytes);
             if let Some(at) = at {
                 self.held[at] = new;
             } else {
@@ -222,14 +222,14 @@ impl Artifacts {
         }
     }
 
-    fn arrange(&mut self, steps: Vec<Step>) {
+    fn arrange(&mut self, steps: Vec<SnapshotChange>) {
         let mut old: Vec<_> = std::mem::take(&mut self.held)
             .into_iter()
             .map(Some)
             .collect();
         let shown = steps.into_iter().filter_map(|(at, new)| {
             let had = at.and_then(|at| old[at].take());
-            new.map(|(artifact, bytes)| Held::whole(artifact, bytes))
+            new.map(|(artifact, bytes)| HeldArtifact::whole(artifact, bytes))
                 .or(had)
         });
         self.held = shown.collect();
@@ -258,7 +258,7 @@ impl Artifacts {
     }
 }
 
-impl Held {
+impl HeldArtifact {
     fn whole(artifact: Artifact, bytes: usize) -> Self {
         Self {
             artifact,
@@ -287,15 +287,15 @@ impl Held {
 }
 
 /// Whether the shown artifacts are already at the front in this order, with new ones behind all others.
-fn in_place(steps: &[Step], held: usize) -> bool {
+fn in_place(steps: &[SnapshotChange], held: usize) -> bool {
     let mut steps = steps.iter().enumerate();
     steps.all(|(i, (at, _))| at.map_or(i >= held, |at| at == i))
 }
 
 /// Returns the length of `value` as JSON, in bytes.
 pub(super) fn weight(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
+    struct ByteCounter(usize);
+    impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -305,7 +305,7 @@ pub(super) fn weight(value: &impl Serialize) -> usize {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     // Counting cannot fail, and the value came as JSON.
     let _ = serde_json::to_writer(&mut count, value);
     count.0

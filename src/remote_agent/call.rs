@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::handles::{Handle, Named};
+use crate::handles::{Handle, NewHandle};
 use crate::targets::{KnownCard, Target};
 use a2a::{Artifact, Event, ShapeError, Task, TaskState, text_at};
 use common::panics;
@@ -287,7 +287,7 @@ impl<'a> Call<'a> {
         if known.is_some_and(|(task, context)| task == task_id && context.as_ref() == context_id) {
             return;
         }
-        let named = Named {
+        let named = NewHandle {
             target: &self.target,
             key: &self.target.key,
             task_id,

@@ -18,12 +18,12 @@ pub(super) struct CallMetrics {
     trace_id: String,
     /// Whether to count bytes and ids, which costs another pass over each message.
     counts: bool,
-    recorded: Mutex<Recorded>,
+    recorded: Mutex<RecordedMetrics>,
 }
 
 /// What has been recorded so far.
 #[derive(Debug, Default)]
-pub(super) struct Recorded {
+pub(super) struct RecordedMetrics {
     /// The parts that were sent, in bytes of JSON.
     pub(super) sent_bytes: u64,
     /// What the peer answered, in bytes of JSON.
@@ -49,7 +49,7 @@ impl CallMetrics {
     }
 
     /// Locks what has been recorded so far.
-    pub(super) fn recorded(&self) -> MutexGuard<'_, Recorded> {
+    pub(super) fn recorded(&self) -> MutexGuard<'_, RecordedMetrics> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl CallMetrics {
     }
 }
 
-impl Recorded {
+impl RecordedMetrics {
     fn event(&mut self, event: &Event, bytes: u64) {
         self.received_bytes += bytes;
         match event {

@@ -12,7 +12,7 @@ use common::redact::{MARK, Secrets};
 
 use super::artifacts::{Artifacts, Gap, Source, weight};
 use super::error::ToolError;
-use super::redaction::FEW_BYTES;
+use super::redaction::MAX_SHOWN_PREFIX_BYTES;
 
 #[derive(Debug)]
 pub(super) struct Collected {
@@ -230,7 +230,7 @@ impl Collected {
                 let artifacts = artifacts.iter_mut().filter(|_| i < newest);
                 for text in artifacts.filter_map(|artifact| texts_mut(artifact).pop()) {
                     let begun = secrets.begun(text);
-                    if text.len() - begun >= FEW_BYTES {
+                    if text.len() - begun >= MAX_SHOWN_PREFIX_BYTES {
                         text.truncate(begun);
                         text.push_str(MARK);
                     }

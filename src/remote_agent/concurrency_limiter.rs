@@ -20,12 +20,12 @@ pub(super) struct ConcurrencyLimiter {
     most_per_target: usize,
     /// One semaphore for each target with calls that run or wait. The last call removes it, because requests may name
     /// any number of targets.
-    lines: Mutex<HashMap<Arc<str>, Line>>,
+    lines: Mutex<HashMap<Arc<str>, TargetSemaphore>>,
 }
 
 /// The semaphore of a target.
 #[derive(Debug)]
-struct Line {
+struct TargetSemaphore {
     turns: Arc<Semaphore>,
     /// How many calls run or wait. Changes under the lock of the map, so that exactly one call is the last.
     places: usize,
@@ -33,10 +33,10 @@ struct Line {
 
 /// Permission to run one call, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct CallPermit<'a> {
     _common: SemaphorePermit<'a>,
     _of_target: OwnedSemaphorePermit,
-    _place: Place<'a>,
+    _place: Registration<'a>,
 }
 
 impl ConcurrencyLimiter {
@@ -57,7 +57,7 @@ impl ConcurrencyLimiter {
         &self,
         target: &Arc<str>,
         deadline: &Deadline,
-    ) -> Result<Turn<'_>, ToolError> {
+    ) -> Result<CallPermit<'_>, ToolError> {
         deadline
             .goes_on()
             .map_err(|error| error.delivered(Delivered::No))?;
@@ -77,7 +77,7 @@ impl ConcurrencyLimiter {
                 Box::pin(self.wait(deadline, turn, self.most, "in all")).await?
             }
         };
-        Ok(Turn {
+        Ok(CallPermit {
             _common: common,
             _of_target: target_rules,
             _place: place,
@@ -103,33 +103,35 @@ impl ConcurrencyLimiter {
         }
     }
 
-    fn place(&self, target: &Arc<str>) -> (Place<'_>, Arc<Semaphore>) {
+    fn place(&self, target: &Arc<str>) -> (Registration<'_>, Arc<Semaphore>) {
         let mut lines = self.lines();
-        let line = lines.entry(Arc::clone(target)).or_insert_with(|| Line {
-            turns: Arc::new(Semaphore::new(self.most_per_target)),
-            places: 0,
-        });
+        let line = lines
+            .entry(Arc::clone(target))
+            .or_insert_with(|| TargetSemaphore {
+                turns: Arc::new(Semaphore::new(self.most_per_target)),
+                places: 0,
+            });
         line.places += 1;
-        let place = Place {
+        let place = Registration {
             concurrency_limiter: self,
             target: Arc::clone(target),
         };
         (place, Arc::clone(&line.turns))
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, TargetSemaphore>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A call's registration at its target's semaphore.
 #[derive(Debug)]
-struct Place<'a> {
+struct Registration<'a> {
     concurrency_limiter: &'a ConcurrencyLimiter,
     target: Arc<str>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
         let mut lines = self.concurrency_limiter.lines();
         if let Some(line) = lines.get_mut(&self.target) {

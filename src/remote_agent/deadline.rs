@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::{Reason, ToolError};
 
 /// How long before the deadline a blocking send becomes a task, at most.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const MAX_DETACH_MARGIN: Duration = Duration::from_secs(1);
 
 /// The end of a call: its deadline, its cancellation, or the end of the instance. The deadline uses the runtime's
 /// clock, because the runtime wakes the call.
@@ -49,7 +49,7 @@ impl Deadline {
     /// Returns the time at which a blocking send becomes a task: `at_most` from now, and shortly before the deadline,
     /// so that the answer names the task.
     pub(super) fn until(&self, at_most: Option<Duration>) -> Instant {
-        let end = self.deadline - (self.wait / 10).min(LAST_WORDS);
+        let end = self.deadline - (self.wait / 10).min(MAX_DETACH_MARGIN);
         at_most.map_or(end, |wait| end.min(Instant::now() + wait))
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Diagnostics {
 
 /// The media types that a request sends and accepts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct MediaTypes {
     input: Vec<String>,
     unknown: Vec<usize>,
     output: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
 
 const UNKNOWN: &str = "unknown";
 
-impl Wanted {
+impl MediaTypes {
     pub(super) fn new(outgoing: &SendRequest) -> Self {
         let mut wanted = Self {
             output: tidy(outgoing.accepted_output_modes.iter()),

@@ -13,7 +13,7 @@ use super::error::ToolError;
 const OPERATION: &str = "remote_agent";
 
 /// The initial capacity in bytes; most envelopes fit.
-const USUAL: usize = 1024;
+const INITIAL_CAPACITY_BYTES: usize = 1024;
 
 #[derive(Serialize)]
 struct Success<'a, S, R> {
@@ -55,12 +55,12 @@ struct Failure<'a> {
     ok: bool,
     operation: &'static str,
     action: &'a str,
-    error: Shown,
+    error: ErrorFields,
 }
 
 /// An error in an envelope.
 #[derive(Serialize)]
-struct Shown {
+struct ErrorFields {
     code: &'static str,
     reason: &'static str,
     retryable: bool,
@@ -68,7 +68,7 @@ struct Shown {
     details: Map<String, Value>,
 }
 
-impl From<ToolError> for Shown {
+impl From<ToolError> for ErrorFields {
     fn from(error: ToolError) -> Self {
         let mut details = error.details;
         details
@@ -96,12 +96,12 @@ pub(super) fn failure(action: &str, error: ToolError) -> String {
 
 /// Returns an error as envelopes show it.
 pub(super) fn shown(error: ToolError) -> Value {
-    json!(Shown::from(error))
+    json!(ErrorFields::from(error))
 }
 
 fn write(envelope: &impl Serialize) -> String {
     // `serde_json` fails here only on maps with keys that are not strings, and no envelope has one.
-    let mut json = Vec::with_capacity(USUAL);
+    let mut json = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
     let written = serde_json::to_writer(&mut json, envelope);
     let json = written.ok().and_then(|()| String::from_utf8(json).ok());
     json.unwrap_or_else(|| {

@@ -12,7 +12,7 @@ use super::collected::Kind;
 use super::error::{Reason, ToolError};
 
 /// How often the pause between two polls of a silent stream doubles at most.
-const DOUBLINGS: u32 = 3;
+const MAX_DOUBLINGS: u32 = 3;
 
 /// The end of a connection.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl LostConnection {
 
 /// The first event of a connection.
 #[derive(Debug)]
-pub(super) enum Begins {
+pub(super) enum FirstEvent {
     /// Anything: nothing of the task is known yet.
     Anew,
     /// The task as this answer showed it; it needs no second update.
@@ -66,7 +66,7 @@ pub(super) async fn listen(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     mut stream: Box<dyn EventStream>,
-    mut begins: Option<Begins>,
+    mut begins: Option<FirstEvent>,
 ) -> Result<ConnectionEnd, ToolError> {
     let subscribed = begins.is_some();
     let mut received = false;
@@ -105,13 +105,13 @@ fn add_event(
     call: &mut Call<'_>,
     event: Event,
     bytes: usize,
-    begins: Option<Begins>,
+    begins: Option<FirstEvent>,
 ) -> Result<bool, ToolError> {
     match (event, begins) {
-        (Event::Task(task), Some(Begins::Again)) => {
+        (Event::Task(task), Some(FirstEvent::Again)) => {
             call.add_snapshot(task, Source::Streamed, Some(bytes))
         }
-        (Event::Task(task), Some(Begins::After(known))) if task == known => {
+        (Event::Task(task), Some(FirstEvent::After(known))) if task == known => {
             call.add_snapshot(task, Source::Streamed, Some(bytes))
         }
         (event, _) => call.add_event(event, bytes, true).map(|()| true),
@@ -150,7 +150,7 @@ async fn next(call: &Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) ->
             let step = timeout(pace.final_wait, &mut step).await;
             return step.map_or(Awaited::Ended(Some(task)), Awaited::Event);
         }
-        idle = (idle * 2).min(pace.idle * (1 << DOUBLINGS));
+        idle = (idle * 2).min(pace.idle * (1 << MAX_DOUBLINGS));
     }
 }
 

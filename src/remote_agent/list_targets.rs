@@ -21,7 +21,7 @@ use super::error::{Reason, ToolError};
 use super::request::Action;
 
 use card::{CAMEL, SNAKE, card_json, object};
-use local::Standing;
+use local::AgentPresence;
 
 /// How long the listing waits for a card or for the local gateway.
 const CARD_WAIT: Duration = Duration::from_secs(10);
@@ -81,7 +81,7 @@ impl Listing {
         tool: &RemoteAgent,
         target: &Target,
         outcome: Result<KnownCard, ToolError>,
-        standing: Option<&Standing>,
+        standing: Option<&AgentPresence>,
     ) -> Result<(), ToolError> {
         if let Err(error) = &outcome
             && matches!(error.reason, Reason::Aborted | Reason::ShuttingDown)

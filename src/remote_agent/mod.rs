@@ -44,8 +44,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::instrument::WithSubscriber as _;
 
 use crate::audit::AuditLog;
-use crate::config::{Config, ConfigError, LONGEST_CALL, Limits, Policy, ToolSchema};
-use crate::handles::{Handle, Handles, Named};
+use crate::config::{Config, ConfigError, Limits, MAX_CALL_TIMEOUT, Policy, ToolSchema};
+use crate::handles::{Handle, Handles, NewHandle};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
 use common::environment::Environment;
@@ -66,10 +66,10 @@ use request::{Action, Request};
 use schema::RequestSchema;
 
 /// The longest unknown action that an envelope repeats, in bytes.
-const LONGEST_ACTION: usize = 64;
+const MAX_ACTION_BYTES: usize = 64;
 
 /// How long [`RemoteAgent::close`] waits for the local gateway.
-const LEAVE: Duration = Duration::from_secs(1);
+const GATEWAY_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The callback for updates during a call; each is an envelope with `phase: "update"`.
 pub type Updates<'a> = &'a (dyn Fn(&str) + Send + Sync);
@@ -153,7 +153,8 @@ impl RemoteAgent {
             policy: config.policy.clone(),
             limits: config.limits.clone(),
             concurrency_limiter: ConcurrencyLimiter::new(&config.limits),
-            default_timeout: Duration::from_millis(config.defaults.timeout_ms).min(LONGEST_CALL),
+            default_timeout: Duration::from_millis(config.defaults.timeout_ms)
+                .min(MAX_CALL_TIMEOUT),
             pace,
             log,
         })
@@ -176,7 +177,7 @@ impl RemoteAgent {
         let gateway = Arc::clone(self.gateway.as_ref()?);
         Some(Box::pin(async move {
             // A gateway that does not answer delays nothing: the connection ends with its runtime.
-            let _ = tokio::time::timeout(LEAVE, gateway.close()).await;
+            let _ = tokio::time::timeout(GATEWAY_CLOSE_TIMEOUT, gateway.close()).await;
         }))
     }
 
@@ -284,7 +285,7 @@ impl RemoteAgent {
                 || self.default_timeout(&request, &resolved.target),
                 Duration::from_millis,
             )
-            .min(LONGEST_CALL);
+            .min(MAX_CALL_TIMEOUT);
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
         if request.action == Action::Send {
@@ -359,7 +360,7 @@ impl RemoteAgent {
         })
     }
 
-    fn remember(&self, task: Named<'_, Target>, held: Option<Handle>) -> Handle {
+    fn remember(&self, task: NewHandle<'_, Target>, held: Option<Handle>) -> Handle {
         self.lock()
             .remember(task, held, self.env.now(), || self.env.uuid())
     }
@@ -409,6 +410,6 @@ fn audit(config: &Config, log: &Arc<dyn Log>) -> Option<AuditLog> {
 fn action_of(request: &Value) -> &str {
     let action = request.get("action").and_then(Value::as_str);
     action
-        .filter(|action| action.len() <= LONGEST_ACTION)
+        .filter(|action| action.len() <= MAX_ACTION_BYTES)
         .unwrap_or("unknown")
 }

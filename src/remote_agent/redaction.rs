@@ -15,7 +15,7 @@ use a2a::texts_mut;
 use common::redact::{Redactor, Secrets};
 
 /// Up to this many bytes of a secret's start are shown at the end of a message, because no later piece completes it.
-pub(super) const FEW_BYTES: usize = 3;
+pub(super) const MAX_SHOWN_PREFIX_BYTES: usize = 3;
 
 /// The state of the updates of one call.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl Redaction {
             let from = self.collected.len();
             self.collected.push_str(text);
             let begun = secrets.begun(&self.collected).max(from);
-            let shows_all = self.collected.len() - begun < FEW_BYTES && begun > from;
+            let shows_all = self.collected.len() - begun < MAX_SHOWN_PREFIX_BYTES && begun > from;
             let to = match (is_last && i == last) || shows_all {
                 true => self.collected.len(),
                 false => begun,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::handles::{Found, Handle};
-use crate::targets::{Catalog, Refused, Target, local_name, same_place};
+use crate::targets::{Catalog, Target, TargetError, local_name, same_place};
 
 use super::error::{Reason, ToolError};
 use super::request::{ContinuationTarget, Request};
@@ -234,36 +234,36 @@ const NO_GATEWAY: &str = "Ask the operator to configure the gateway that the con
 const NOT_OF_GATEWAY: &str = "A continuation of a local gateway is valid only for that gateway and agent: call list_targets and send to one of its targets, or ask the operator to restore gateway.url.";
 
 /// Returns the error for the URL at `at` of a request.
-fn refused_error(refused: Refused, url: &str, at: &str) -> ToolError {
+fn refused_error(refused: TargetError, url: &str, at: &str) -> ToolError {
     // The error repeats only the URL's origin and path: the rest may hold a secret.
     let place = url::Url::parse(url)
         .map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path()));
     let place = place.unwrap_or_else(|_| "the URL".into());
     match refused {
-        Refused::NotConfigured => ToolError::new(
+        TargetError::NotConfigured => ToolError::new(
             Reason::TargetNotAllowed,
             format!(
                 "no target is configured at `{place}` with that card path, and policy does not allow others"
             ),
         ),
-        Refused::BadCardPath => ToolError::new(
+        TargetError::BadCardPath => ToolError::new(
             Reason::TargetNotAllowed,
             "the continuation's card_path is not a path; a card elsewhere can only be configured",
         ),
-        Refused::NoGateway => ToolError::new(
+        TargetError::NoGateway => ToolError::new(
             Reason::TargetNotAllowed,
             "the continuation leads to an agent of a local gateway, and none is configured",
         )
         .with("hint", NO_GATEWAY),
-        Refused::NotOfGateway => ToolError::new(
+        TargetError::NotOfGateway => ToolError::new(
             Reason::TargetNotAllowed,
             format!(
                 "the continuation leads to an agent at `{place}` that the configured local gateway does not have for you"
             ),
         )
         .with("hint", NOT_OF_GATEWAY),
-        Refused::BadUrl(wrong) => ToolError::invalid(vec![bad_url(at, &wrong)], 0),
-        Refused::Ambiguous(aliases) => ToolError::new(
+        TargetError::BadUrl(wrong) => ToolError::invalid(vec![bad_url(at, &wrong)], 0),
+        TargetError::Ambiguous(aliases) => ToolError::new(
             Reason::AmbiguousTarget,
             format!("several targets are configured at `{place}`"),
         )

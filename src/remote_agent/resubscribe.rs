@@ -11,11 +11,11 @@ use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 use super::artifacts::{Gap, Source};
 use super::call::Call;
 use super::error::{Reason, ToolError};
-use super::follow::{Begins, ConnectionEnd, LostConnection, listen};
+use super::follow::{ConnectionEnd, FirstEvent, LostConnection, listen};
 use super::poll::poll;
 
 /// How many subscriptions in a row may bring nothing new before the peer is polled.
-const FRUITLESS: usize = 2;
+const MAX_FRUITLESS_SUBSCRIPTIONS: usize = 2;
 
 /// The start of following.
 pub(super) enum Start {
@@ -63,8 +63,8 @@ async fn follow_to_end(
         start => {
             // Only a snapshot shows the earlier events.
             let (begins, fresh, gap) = match start {
-                Start::Answer(task) => (Begins::After(task), true, Gap::Hardly),
-                _ => (Begins::Anew, false, Gap::Open),
+                Start::Answer(task) => (FirstEvent::After(task), true, Gap::Hardly),
+                _ => (FirstEvent::Anew, false, Gap::Open),
             };
             call.collected.open_gap(gap);
             if streams {
@@ -86,12 +86,12 @@ async fn follow_to_end(
     };
     let mut fruitless = 0;
     let mut not_before: Option<Instant> = None;
-    while !lost.refused && fruitless < FRUITLESS {
+    while !lost.refused && fruitless < MAX_FRUITLESS_SUBSCRIPTIONS {
         if let Some(then) = not_before {
             call.deadline.run(sleep_until(then)).await?;
         }
         not_before = Some(Instant::now() + call.pace().first_poll);
-        match subscribed(call, peer, Begins::Again).await? {
+        match subscribed(call, peer, FirstEvent::Again).await? {
             ConnectionEnd::Ended => return whole(call, peer).await,
             ConnectionEnd::Lost(again) => {
                 fruitless = if again.news { 0 } else { fruitless + 1 };
@@ -113,7 +113,7 @@ async fn follow_to_end(
 async fn subscribed(
     call: &mut Call<'_>,
     peer: &dyn Peer,
-    begins: Begins,
+    begins: FirstEvent,
 ) -> Result<ConnectionEnd, ToolError> {
     let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Err(nothing_to_resume());

@@ -7,7 +7,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use crate::targets::{Callbacks, Catalog, Refused};
+use crate::targets::{Callbacks, Catalog, TargetError};
 use crate::trace;
 use common::validation::{complaint, escape};
 use gateway_bridge::delegation;
@@ -49,7 +49,7 @@ const ROUTING: [&str; 5] = [
 
 /// Headers that no request may set: they carry credentials, frame the connection, or identify the call. So do all names
 /// that begin with `content-` or `a2a-`.
-const CLOSED_HEADERS: [&str; 14] = [
+const RESERVED_HEADERS: [&str; 14] = [
     "authorization",
     "cookie",
     "host",
@@ -124,8 +124,8 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
         return;
     };
     match catalog.by_url(url) {
-        Err(Refused::BadUrl(wrong)) => out.push(bad_url("/target_url", &wrong)),
-        Err(Refused::NotConfigured) => {
+        Err(TargetError::BadUrl(wrong)) => out.push(bad_url("/target_url", &wrong)),
+        Err(TargetError::NotConfigured) => {
             let params = json!({ "allowTargetUrlOverride": false, "configuredTargetAliases": catalog.aliases() });
             let message = "no target is configured at this URL, and policy does not allow others; use target_alias";
             out.push(complaint(
@@ -137,10 +137,10 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
             ));
         }
         Err(
-            Refused::Ambiguous(_)
-            | Refused::BadCardPath
-            | Refused::NoGateway
-            | Refused::NotOfGateway,
+            TargetError::Ambiguous(_)
+            | TargetError::BadCardPath
+            | TargetError::NoGateway
+            | TargetError::NotOfGateway,
         )
         | Ok(_) => {}
     }
@@ -396,5 +396,5 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
 }
 
 fn is_closed(name: &str) -> bool {
-    CLOSED_HEADERS.contains(&name) || name.starts_with("content-") || name.starts_with("a2a-")
+    RESERVED_HEADERS.contains(&name) || name.starts_with("content-") || name.starts_with("a2a-")
 }

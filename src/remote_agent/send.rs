@@ -7,7 +7,7 @@ use a2a::{Message, Reply, SendRequest, Task};
 use peer::{Delivered, Peer};
 
 use super::call::{Call, with_diagnostics};
-use super::diagnostics::Wanted;
+use super::diagnostics::MediaTypes;
 use super::error::{Reason, ToolError};
 use super::request::{Request, TaskRequirement, push_config};
 use super::resubscribe::{Start, follow};
@@ -66,7 +66,7 @@ pub(super) async fn send(
                 .card
                 .as_ref()
                 .and_then(|known| known.card.view.as_ref().ok());
-            Err(with_diagnostics(error, &Wanted::new(&outgoing).against(card)).for_send())
+            Err(with_diagnostics(error, &MediaTypes::new(&outgoing).against(card)).for_send())
         }
     }
 }

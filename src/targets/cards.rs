@@ -13,14 +13,14 @@ use peer::{CallOptions, Directory, Discovered, PeerError, PeerErrorKind, Validat
 use super::Target;
 
 /// How many cards are kept; requests may name any number of URLs.
-const KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
+const CACHE_CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
 /// How long a call waits for the extended card, and at most half of the call's time: the plain card is enough to
 /// proceed.
 const EXTENDED_WAIT: Duration = Duration::from_secs(5);
 
 /// The longest lifetime of a card, whatever the peer's headers allow.
-const LONGEST_USE: Duration = Duration::from_hours(24);
+const MAX_CACHE_AGE: Duration = Duration::from_hours(24);
 
 /// How long a call waits for a new card before it uses the stale one.
 const REFRESH_WAIT: Duration = Duration::from_secs(3);
@@ -45,18 +45,18 @@ pub struct CardCache {
 
 #[derive(Default)]
 struct Slot {
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<CachedCard>>,
     fetching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
-struct Kept {
+struct CachedCard {
     known: KnownCard,
     validator: Option<Validator>,
     fresh_until: Instant,
 }
 
-impl Kept {
+impl CachedCard {
     /// Returns the stale card with the error of its refresh.
     fn stale(mut self, why: PeerError) -> KnownCard {
         self.known.stale = Some(why);
@@ -77,7 +77,7 @@ impl CardCache {
             directory,
             env,
             ttl,
-            slots: Mutex::new(LruCache::new(KEPT.saturating_add(targets))),
+            slots: Mutex::new(LruCache::new(CACHE_CAPACITY.saturating_add(targets))),
         }
     }
 
@@ -151,8 +151,8 @@ impl CardCache {
             refreshed: self.env.system_time(),
             stale: None,
         };
-        let fresh_until = self.env.now() + max_age.unwrap_or(self.ttl).min(LONGEST_USE);
-        *lock(&slot.kept) = Some(Kept {
+        let fresh_until = self.env.now() + max_age.unwrap_or(self.ttl).min(MAX_CACHE_AGE);
+        *lock(&slot.kept) = Some(CachedCard {
             known: known.clone(),
             validator,
             fresh_until,

@@ -18,7 +18,7 @@ use super::target::{Target, same_place};
 
 /// The reason that a requested target cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum TargetError {
     /// No target is configured there, and policy refuses others.
     NotConfigured,
     /// Several targets are configured there.
@@ -130,8 +130,8 @@ impl Catalog {
     ///
     /// # Errors
     /// No target matches.
-    pub fn by_url(&self, url: &str) -> Result<Arc<Target>, Refused> {
-        let parsed = normal_url(url).map_err(Refused::BadUrl)?;
+    pub fn by_url(&self, url: &str) -> Result<Arc<Target>, TargetError> {
+        let parsed = normal_url(url).map_err(TargetError::BadUrl)?;
         let found: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
         match found.as_slice() {
             [one] => Ok(Arc::clone(one)),
@@ -151,24 +151,24 @@ impl Catalog {
         card_path: &str,
         preferred: &[Transport],
         alias: Option<&str>,
-    ) -> Result<Arc<Target>, Refused> {
-        let parsed = normal_url(url).map_err(Refused::BadUrl)?;
+    ) -> Result<Arc<Target>, TargetError> {
+        let parsed = normal_url(url).map_err(TargetError::BadUrl)?;
         if preferred.contains(&Transport::Gateway) {
-            let local = self.local.as_ref().ok_or(Refused::NoGateway)?;
+            let local = self.local.as_ref().ok_or(TargetError::NoGateway)?;
             return local
                 .at(&parsed, card_path)
                 .filter(|target| {
                     target.reach.preferred == preferred
                         && (alias.is_none() || target.alias.as_deref() == alias)
                 })
-                .ok_or(Refused::NotOfGateway);
+                .ok_or(TargetError::NotOfGateway);
         }
         if !is_path(card_path)
             && !self
                 .at(url, &parsed)
                 .any(|target| target.card_path == card_path)
         {
-            return Err(Refused::BadCardPath);
+            return Err(TargetError::BadCardPath);
         }
         let found: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
         let same: Vec<&Arc<Target>> = found
@@ -209,9 +209,9 @@ impl Catalog {
         parsed: Url,
         card_path: Option<&str>,
         preferred: Option<&[Transport]>,
-    ) -> Result<Arc<Target>, Refused> {
+    ) -> Result<Arc<Target>, TargetError> {
         if !self.allow_override {
-            return Err(Refused::NotConfigured);
+            return Err(TargetError::NotConfigured);
         }
         let card_path = card_path.unwrap_or(&self.ad_hoc.card_path).to_owned();
         let reach = PeerConfig {
@@ -238,8 +238,8 @@ fn is_path(card_path: &str) -> bool {
     !card_path.contains("://") && !card_path.starts_with("//") && !card_path.contains('\\')
 }
 
-fn ambiguous(targets: &[&Arc<Target>]) -> Refused {
-    Refused::Ambiguous(
+fn ambiguous(targets: &[&Arc<Target>]) -> TargetError {
+    TargetError::Ambiguous(
         targets
             .iter()
             .filter_map(|target| target.alias.clone())

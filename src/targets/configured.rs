@@ -6,12 +6,12 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use crate::config::{
-    Config, LONGEST_CALL, ProtocolVersion, SecretMap, TargetConfig, card_url, normal_url,
+    Config, MAX_CALL_TIMEOUT, ProtocolVersion, SecretMap, TargetConfig, card_url, normal_url,
 };
 use a2a::{Transport, Version};
 use peer::{CardKeys, CardLocation, PeerConfig};
 
-use super::credentials::{self, Lacking, Trusts};
+use super::credentials::{self, CredentialError, TargetTrust};
 use super::target::{Target, key};
 
 /// Builds the target that `target` describes; `place` locates it in the configuration.
@@ -21,7 +21,7 @@ use super::target::{Target, key};
 pub(super) fn configured(
     config: &Config,
     target: &TargetConfig,
-    trusts: Trusts,
+    trusts: TargetTrust,
     card_keys: Option<CardKeys>,
 ) -> Result<Target, String> {
     let base_url = normal_url(&target.base_url)?;
@@ -37,8 +37,8 @@ pub(super) fn configured(
     let credential = target.auth.as_ref().map(credentials::credential);
     let (credential, unresolved) = match credential.transpose() {
         Ok(credential) => (credential.flatten().map(Arc::new), None),
-        Err(Lacking::Secret(reference)) => (None, Some(reference)),
-        Err(Lacking::Use(wrong)) => return Err(wrong),
+        Err(CredentialError::Secret(reference)) => (None, Some(reference)),
+        Err(CredentialError::Use(wrong)) => return Err(wrong),
     };
     let own = headers(&target.headers)?;
     let mut closed_headers: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
@@ -111,5 +111,5 @@ pub(super) fn transports(names: &[String]) -> Vec<Transport> {
 
 /// Returns a timeout, at most [`MAX_TIMEOUT`].
 pub(super) fn millis(ms: u64) -> Duration {
-    Duration::from_millis(ms).min(LONGEST_CALL)
+    Duration::from_millis(ms).min(MAX_CALL_TIMEOUT)
 }

@@ -8,12 +8,12 @@ use http::HeaderName;
 use secrecy::SecretString;
 
 use crate::config::{Auth, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, normal_url};
-use egress::credential::{Credential, OAuth2, Place, Trust, TrustError};
+use egress::credential::{Credential, CredentialPlace, OAuth2, Trust, TrustError};
 
 use super::files;
 
 /// The reason that a credential is missing.
-pub(super) enum Lacking {
+pub(super) enum CredentialError {
     /// The host has not resolved this secret reference.
     Secret(String),
     /// A value is invalid in a way that the schema cannot detect.
@@ -21,21 +21,22 @@ pub(super) enum Lacking {
 }
 
 /// Returns the credential of a target; `None` for mTLS, whose certificate belongs to the connection.
-pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, Lacking> {
+pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialError> {
     Ok(Some(match auth {
-        Auth::Bearer { token } => Credential::Bearer(known(token)?),
+        Auth::Bearer { token } => Credential::Bearer(resolved(token)?),
         Auth::Basic { username, password } => Credential::Basic {
             username: username.clone(),
-            password: known(password)?,
+            password: resolved(password)?,
         },
         Auth::ApiKey { place, name, value } => Credential::ApiKey {
-            key: known(value)?,
+            key: resolved(value)?,
             place: match place {
-                KeyPlace::Header => Place::Header(
-                    HeaderName::try_from(name).map_err(|wrong| Lacking::Use(wrong.to_string()))?,
+                KeyPlace::Header => CredentialPlace::Header(
+                    HeaderName::try_from(name)
+                        .map_err(|wrong| CredentialError::Use(wrong.to_string()))?,
                 ),
-                KeyPlace::Query => Place::Query(name.clone()),
-                KeyPlace::Cookie => Place::Cookie(name.clone()),
+                KeyPlace::Query => CredentialPlace::Query(name.clone()),
+                KeyPlace::Cookie => CredentialPlace::Cookie(name.clone()),
             },
         },
         Auth::OAuth2 {
@@ -44,25 +45,25 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, Lacking> {
             client_secret,
             scopes,
         } => Credential::OAuth2(Box::new(OAuth2::new(
-            normal_url(token_url).map_err(Lacking::Use)?,
+            normal_url(token_url).map_err(CredentialError::Use)?,
             client_id.clone(),
-            known(client_secret)?,
+            resolved(client_secret)?,
             scopes.clone(),
         ))),
         Auth::MutualTls { .. } => return Ok(None),
     }))
 }
 
-fn known(secret: &Secret) -> Result<SecretString, Lacking> {
+fn resolved(secret: &Secret) -> Result<SecretString, CredentialError> {
     match secret {
         Secret::Known(text) => Ok(text.clone()),
-        Secret::Unresolved { source, id } => Err(Lacking::Secret(format!("{source}:{id}"))),
+        Secret::Unresolved { source, id } => Err(CredentialError::Secret(format!("{source}:{id}"))),
     }
 }
 
 /// The TLS trust of a target's connections.
 #[derive(Default, Clone)]
-pub(super) struct Trusts {
+pub(super) struct TargetTrust {
     /// For the target's own origins.
     pub(super) own: Option<Arc<Trust>>,
     /// For other origins.
@@ -72,7 +73,7 @@ pub(super) struct Trusts {
 /// The certificates and keys of all targets. Targets that name the same files share the parsed files, and with them
 /// their connections.
 #[derive(Default)]
-pub(super) struct Files(HashMap<[Option<PathBuf>; 3], Trusts>);
+pub(super) struct Files(HashMap<[Option<PathBuf>; 3], TargetTrust>);
 
 impl Files {
     /// Reads the files of the target at `place`.
@@ -83,7 +84,7 @@ impl Files {
         &mut self,
         target: &TargetConfig,
         place: &str,
-    ) -> Result<Trusts, ConfigError> {
+    ) -> Result<TargetTrust, ConfigError> {
         let ca = target.tls.ca_file.as_deref();
         let own = match &target.auth {
             Some(Auth::MutualTls {
@@ -93,7 +94,7 @@ impl Files {
             _ => None,
         };
         if ca.is_none() && own.is_none() {
-            return Ok(Trusts::default());
+            return Ok(TargetTrust::default());
         }
         let names = [ca, own.map(|(cert, _)| cert), own.map(|(_, key)| key)];
         let names = names.map(|name| name.map(Path::to_owned));
@@ -106,7 +107,7 @@ impl Files {
             None => None,
         };
         let own = Arc::new(trust);
-        let trusts = Trusts {
+        let trusts = TargetTrust {
             // Without a client certificate both are the same.
             elsewhere: elsewhere.or_else(|| own.certificate().is_none().then(|| Arc::clone(&own))),
             own: Some(own),

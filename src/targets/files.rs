@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 /// The size limit in bytes. The files hold certificates and keys.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Reads a whole file.
 ///
@@ -14,11 +14,11 @@ const LARGEST: u64 = 1 << 20;
 pub(super) fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(file)?
-        .take(LARGEST + 1)
+        .take(MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(io::Error::other(format!(
-            "it is larger than {LARGEST} bytes"
+            "it is larger than {MAX_FILE_BYTES} bytes"
         )));
     }
     Ok(bytes)

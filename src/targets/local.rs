@@ -24,7 +24,7 @@ const TRIAD: &str = "triad";
 pub const NAME_PATTERN: &str = "[A-Za-z0-9_-]{1,64}";
 
 /// The longest name, in characters.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// The agents of the local gateway. Only the gateway knows which exist, so every name that may be called has a target.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ pub fn local_alias(name: &str) -> String {
 
 fn is_name(name: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(letter)
+    !name.is_empty() && name.len() <= MAX_NAME_CHARS && name.chars().all(letter)
 }
 
 /// Returns a gateway's address in the form of results and continuations.

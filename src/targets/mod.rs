@@ -12,7 +12,7 @@ mod target;
 
 pub use callbacks::Callbacks;
 pub use cards::{CardCache, KnownCard};
-pub use catalog::{Catalog, Refused};
+pub use catalog::{Catalog, TargetError};
 pub use credentials::local_trust;
 pub use local::{Local, NAME_PATTERN, local_alias, local_name};
 pub use target::{Target, same_place};

@@ -39,7 +39,7 @@ impl Spans {
             return None;
         }
         let made = || {
-            Dispatch::new(Teller {
+            Dispatch::new(SpanLog {
                 log: Arc::clone(&self.log),
                 env: Arc::clone(&self.env),
                 next: AtomicU64::new(1),
@@ -50,22 +50,22 @@ impl Spans {
     }
 }
 
-struct Teller {
+struct SpanLog {
     log: Arc<dyn Log>,
     env: Arc<dyn Environment>,
     next: AtomicU64,
-    open: Mutex<HashMap<u64, Open>>,
+    open: Mutex<HashMap<u64, OpenSpan>>,
 }
 
-struct Open {
+struct OpenSpan {
     name: &'static str,
     began: Instant,
-    fields: Fields,
+    fields: FieldText,
     holders: usize,
 }
 
-impl Teller {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
+impl SpanLog {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, OpenSpan>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,7 +75,7 @@ fn is_own(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
 }
 
-impl Subscriber for Teller {
+impl Subscriber for SpanLog {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         if is_own(metadata) {
             // Not `always`: that would enable the span for instances whose log is not at debug level.
@@ -96,9 +96,9 @@ impl Subscriber for Teller {
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         // Ids begin at 1 and are never reused. `Id` refuses zero.
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut fields = Fields::default();
+        let mut fields = FieldText::default();
         span.record(&mut fields);
-        let open = Open {
+        let open = OpenSpan {
             name: span.metadata().name(),
             began: self.env.now(),
             fields,
@@ -151,9 +151,9 @@ impl Subscriber for Teller {
 }
 
 #[derive(Default)]
-struct Fields(String);
+struct FieldText(String);
 
-impl Visit for Fields {
+impl Visit for FieldText {
     fn record_str(&mut self, field: &Field, value: &str) {
         // Writing to a `String` never fails.
         let _ = write!(self.0, " {}={}", field.name(), value.escape_debug());

@@ -62,7 +62,7 @@ async fn forbidden_caller_is_refused_before_any_socket() {
 }
 
 #[tokio::test]
-async fn a_target_is_listed_for_those_who_may_use_it() {
+async fn target_is_listed_for_allowed_callers() {
     let peers = desk().await;
     let rig = rig(&peers, &json!({}));
     let list = json!({"action": "list_targets"});
@@ -77,7 +77,7 @@ async fn a_target_is_listed_for_those_who_may_use_it() {
 }
 
 #[tokio::test]
-async fn what_another_agent_was_reported_opens_nothing() {
+async fn handle_of_another_agent_is_refused() {
     let peers = desk().await;
     let rig = rig(
         &peers,

@@ -40,7 +40,7 @@ fn caller() -> Value {
 }
 
 #[tokio::test]
-async fn a_call_leaves_one_line_that_says_who_called_whom_and_what_came_of_it() {
+async fn audit_line_has_caller_target_and_outcome() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     let request = send();
@@ -62,7 +62,7 @@ async fn a_call_leaves_one_line_that_says_who_called_whom_and_what_came_of_it() 
 }
 
 #[tokio::test]
-async fn a_task_is_reported_by_its_ids_and_its_last_state_however_it_is_received_of() {
+async fn audit_line_has_task_ids_and_last_state() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     call(&rig, &caller(), &stream()).await;
@@ -87,7 +87,7 @@ async fn a_task_is_reported_by_its_ids_and_its_last_state_however_it_is_received
 }
 
 #[tokio::test]
-async fn nothing_that_is_said_and_no_secret_is_written() {
+async fn audit_log_has_no_content_and_no_secret() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     for mut request in [send(), stream()] {
@@ -192,7 +192,7 @@ async fn silent() -> Peers {
 }
 
 #[tokio::test]
-async fn a_call_that_its_caller_ends_is_reported_with_what_had_been_sent() {
+async fn audit_line_of_aborted_call_says_what_was_sent() {
     let (peers, folder) = (silent().await, Folder::new());
     let rig = rig(&peers, &folder);
     let cancel = CancellationToken::new();
@@ -262,7 +262,7 @@ async fn instances_on_one_file_share_it() {
 }
 
 #[tokio::test]
-async fn there_is_none_unless_it_is_enabled() {
+async fn audit_log_is_off_by_default() {
     let (peers, folder) = (desk().await, Folder::new());
     let path = folder.path().join("audit.jsonl");
     let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true});

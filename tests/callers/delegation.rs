@@ -54,7 +54,7 @@ async fn a_message_says_how_many_delegations_came_before_it() {
 }
 
 #[tokio::test]
-async fn what_a_request_says_stays_beside_it() {
+async fn request_metadata_is_kept_beside_the_chain() {
     let peers = desk().await;
     let mut request = send();
     request["metadata"] = json!({"ticket": 7});
@@ -66,8 +66,7 @@ async fn what_a_request_says_stays_beside_it() {
 }
 
 #[tokio::test]
-async fn the_last_delegation_that_is_allowed_goes_through_and_the_next_is_refused_before_any_socket()
- {
+async fn delegation_beyond_max_depth_opens_no_connection() {
     for most in [0, 1, 4, 100] {
         let peers = desk().await;
         let rig = rig(&peers, most);
@@ -119,7 +118,7 @@ async fn a_request_cannot_say_it() {
 }
 
 #[tokio::test]
-async fn the_file_of_the_host_says_what_a_session_works_on() {
+async fn host_file_names_the_task_of_a_session() {
     let peers = desk().await;
     let state = Folder::new();
     let rig = rig(&peers, 4);
@@ -147,7 +146,7 @@ async fn the_file_of_the_host_says_what_a_session_works_on() {
 }
 
 #[tokio::test]
-async fn what_comes_with_the_call_counts_before_the_file() {
+async fn call_argument_precedes_delegation_file() {
     let peers = desk().await;
     let state = Folder::new();
     let work = Delegation {

@@ -78,7 +78,7 @@ fn spans(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_log_is_reported_a_call_and_its_exchanges_and_of_nothing_that_is_said() {
+async fn log_has_call_and_exchanges_without_content() {
     let peers = desk().await;
     let rig = Rig::at(&peers);
     let mut request = send();

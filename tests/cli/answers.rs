@@ -8,7 +8,7 @@ use testkit::conformance::peers::Peers;
 use crate::cli::support::*;
 
 #[tokio::test]
-async fn an_answer_goes_to_standard_output_and_nothing_else_does() {
+async fn only_the_answer_goes_to_standard_output() {
     let peers = desk(json!({"message/send": results([message("All is well.")])})).await;
     let ended = ask(&peers, "send", &["Is", "the shop", "down?"]).await;
     exits(&ended, 0);
@@ -77,7 +77,7 @@ async fn a_followed_task_shows_its_states_and_its_artifact_once() {
 }
 
 #[tokio::test]
-async fn that_an_agent_tells_no_more_of_a_task_is_said() {
+async fn truncated_history_is_reported() {
     let events = [task("working", json!({})), chunk("One ", false)];
     let peers = desk(json!({"message/stream": stream(events)})).await;
     let ended = ask(&peers, "send", &["--follow", "go"]).await;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cli::{process::end, support::*};
 
 #[tokio::test]
-async fn the_demo_goes_as_reported_and_leaves_nothing_behind() {
+async fn demo_passes_and_leaves_no_files() {
     let temporary = scratch("demo");
     let child = command(&["demo"]).env("TMPDIR", &temporary).spawn();
     let ended = end(child.unwrap()).await;

@@ -54,7 +54,7 @@ async fn the_filter_has_such_agents_too() {
 }
 
 #[tokio::test]
-async fn what_such_a_gateway_cannot_do_is_reported_with_what_can() {
+async fn unsupported_gateway_command_names_alternatives() {
     for (args, reported) in [
         (
             &["status", "--gateway", "embedded", "--task", "t"][..],

@@ -8,7 +8,7 @@ use testkit::conformance::peers::Peers;
 use crate::cli::{process::end, support::*};
 
 #[tokio::test]
-async fn what_the_peer_says_against_it_is_a_failure() {
+async fn peer_refusal_is_a_failure() {
     let peers =
         desk(json!({"message/send": [{"error": {"code": -32000, "message": "not today"}}]})).await;
     let ended = ask(&peers, "send", &["hi"]).await;
@@ -18,7 +18,7 @@ async fn what_the_peer_says_against_it_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_wrong_command_line_is_reported_with_what_is_wrong() {
+async fn wrong_command_line_names_the_fault() {
     let directory = scratch("usage");
     let file = |name: &str, text: &str| {
         let file = directory.join(name);
@@ -195,7 +195,7 @@ async fn a_peer_that_wants_a_token_gets_it_from_the_environment() {
 }
 
 #[tokio::test]
-async fn a_peer_that_says_nothing_runs_out_of_time() {
+async fn silent_peer_times_out() {
     let peers = desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
     let ended = ask(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
     exits(&ended, 5);
@@ -204,7 +204,7 @@ async fn a_peer_that_says_nothing_runs_out_of_time() {
 }
 
 #[tokio::test]
-async fn what_was_received_before_the_time_ran_out_is_reported_once() {
+async fn output_before_timeout_is_printed_once() {
     let events = results([status("working", "Reading the log.")]);
     let peers = desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
     let ended = ask(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
@@ -222,7 +222,7 @@ async fn what_was_received_before_the_time_ran_out_is_reported_once() {
 }
 
 #[tokio::test]
-async fn a_task_that_failed_or_was_rejected_is_a_failure_with_what_the_agent_says() {
+async fn failed_task_exits_with_message_of_agent() {
     for (state, follow) in [("failed", false), ("rejected", false), ("failed", true)] {
         let done = json!({
             "status": {"state": state, "message": message("Disk full.")},
@@ -279,7 +279,7 @@ async fn a_page_instead_of_a_card_is_reported_with_its_kind_and_size() {
 }
 
 #[tokio::test]
-async fn the_url_stands_alone_beside_the_configuration_of_the_environment() {
+async fn url_option_ignores_configuration_of_environment() {
     let peers = desk(json!({"message/send": results([message("Hello.")])})).await;
     let url = peers.origin("desk");
     let child = command(&["send", "hi", "--url", url, "--allow-private"])

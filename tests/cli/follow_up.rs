@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::cli::support::*;
 
 #[tokio::test]
-async fn a_continuation_is_kept_for_this_user_and_read_back_by_later_commands() {
+async fn saved_continuation_is_private_and_reusable() {
     let asks = task(
         "input-required",
         json!({"status": {"state": "input-required", "message": message("Publish it?")}}),
@@ -134,7 +134,7 @@ async fn a_task_id_cannot_smuggle_a_command_into_the_advice() {
 }
 
 #[tokio::test]
-async fn a_cut_stream_still_shows_what_came_and_how_to_go_on() {
+async fn cut_stream_prints_output_and_next_step() {
     let events = results([task("working", json!({})), chunk("Half of ", false)]);
     let cut = json!([{"sse": events, "end": "destroy"}]);
     let peers = desk(json!({"message/stream": cut})).await;

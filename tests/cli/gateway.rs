@@ -118,7 +118,7 @@ async fn an_agent_answers_and_comes_back_when_it_is_restarted() {
 }
 
 #[tokio::test]
-async fn who_is_there_is_reported_by_the_gateway_and_without_one_by_the_configuration() {
+async fn agent_list_comes_from_gateway_or_configuration() {
     let folder = scratch("gateway-agents");
     let (gateway, url) = Running::gateway(&folder, &[]);
     let _alpha = Running::agent(&url, "alpha", &[]);
@@ -146,7 +146,7 @@ async fn who_is_there_is_reported_by_the_gateway_and_without_one_by_the_configur
 }
 
 #[tokio::test]
-async fn an_agent_that_is_created_is_in_the_configuration_and_known_from_the_next_start_on() {
+async fn created_agent_is_known_after_restart() {
     let folder = scratch("gateway-create");
     let state = folder.to_str().unwrap();
     let files = ["--state-dir", state];
@@ -222,7 +222,7 @@ async fn sessions_are_managed_with_and_without_a_gateway() {
 }
 
 #[tokio::test]
-async fn gateway_with_other_state_directory_changes_nothing() {
+async fn create_refuses_gateway_with_other_state_directory() {
     let (ours, theirs) = (scratch("gateway-ours"), scratch("gateway-theirs"));
     let (_one, _) = Running::gateway(&ours, &[]);
     let (_other, url) = Running::gateway(&theirs, &[]);
@@ -261,7 +261,7 @@ async fn other_gateways_are_reported_by_their_names() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_reported_with_who_has_it() {
+async fn taken_port_is_reported_with_its_holder() {
     let folder = scratch("gateway-port");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let port = url.rsplit_once(':').unwrap().1;
@@ -321,7 +321,7 @@ async fn a_configuration_and_envelopes_are_checked_with_their_places() {
 }
 
 #[tokio::test]
-async fn lines_are_translated_one_by_one_and_what_cannot_be_is_reported_with_its_line() {
+async fn untranslatable_line_is_reported_by_number() {
     use std::io::Write as _;
     let mut child = command(&["translate", "--from", "fipa", "--to", "a2a-v1"]);
     let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();

@@ -45,8 +45,7 @@ async fn gateway(token: Option<&str>) -> Gateways {
 }
 
 #[tokio::test]
-async fn the_agents_of_a_gateway_are_shown_with_how_they_are_and_the_connection_with_its_parameters()
- {
+async fn targets_shows_gateway_agents_and_connection() {
     let gateway = gateway(None).await;
     let ended = run(&["targets", "--gateway", &gateway.url()]).await;
     exits(&ended, 0);
@@ -203,7 +202,7 @@ async fn unreachable_gateway_is_reported_once() {
 }
 
 #[tokio::test]
-async fn a_wrong_address_or_no_agent_is_reported_with_what_is_right() {
+async fn wrong_gateway_address_is_reported_with_hint() {
     for (args, reported) in [
         (
             &["targets", "--gateway", "http://127.0.0.1:18789"][..],

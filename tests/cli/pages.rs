@@ -272,7 +272,7 @@ async fn run_page(page: &str, needs: Needs) {
 }
 
 #[tokio::test]
-async fn the_pages_commands_do_what_the_pages_show() {
+async fn commands_of_the_pages_print_the_shown_output() {
     for (page, needs) in PAGES {
         run_page(page, needs).await;
     }

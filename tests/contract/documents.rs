@@ -216,7 +216,7 @@ pub(crate) fn blocks(document: &str, language: &str) -> Vec<(usize, String)> {
 }
 
 #[tokio::test]
-async fn the_example_of_an_error_is_what_its_request_gives() {
+async fn error_example_is_the_output_of_its_request() {
     let target = json!({"alias": "support", "baseUrl": "https://support.example", "default": true});
     let config = json!({"enabled": true, "targets": [target]});
     let page = text("docs/reference/tool.md");
@@ -230,7 +230,7 @@ async fn the_example_of_an_error_is_what_its_request_gives() {
 }
 
 #[test]
-fn the_readmes_first_commands_are_what_ci_runs() {
+fn readme_commands_are_those_of_ci() {
     let first = blocks(&text("README.md"), "sh").swap_remove(0).1;
     let commands: Vec<&str> = first
         .lines()

@@ -193,7 +193,7 @@ fn the_contracts_configuration_is_taken_as_it_is() {
 }
 
 #[tokio::test]
-async fn targets_are_listed_with_what_their_cards_say() {
+async fn targets_are_listed_with_card_data() {
     plays("list_targets").await;
 }
 
@@ -211,7 +211,7 @@ async fn a_required_task_comes_back_at_once_with_a_handle() {
 }
 
 #[tokio::test]
-async fn a_message_in_place_of_a_required_task_is_an_error_that_shows_it() {
+async fn message_instead_of_required_task_is_an_error() {
     let answer = example("related_work")["says"].take();
     let desk = Desk::with(json!({"message/send": {"result": answer}})).await;
     let request = example("require_a_task")["request"].take();
@@ -386,7 +386,7 @@ async fn an_expired_handle_in_a_continuation_falls_back_to_its_task() {
 }
 
 #[tokio::test]
-async fn the_handle_of_an_earlier_process_is_not_known_and_its_continuation_works() {
+async fn continuation_survives_process_restart() {
     let (desk, continuation) = waiting().await;
     let desk = desk.restarted().await;
     let handle = &continuation["task"]["task_handle"];

@@ -220,7 +220,7 @@ async fn pages_asked_for_one_after_another_are_the_whole_artifact() {
 }
 
 #[tokio::test]
-async fn a_page_is_fetched_anew_and_its_envelope_holds_nothing_else_of_the_task() {
+async fn page_envelope_has_only_the_page() {
     let desk = Desk::with(&ten(), &json!({"modelTextChars": 1000})).await;
     let envelope = desk.page("report-3", 2000).await;
     assert_eq!(envelope["ok"], true, "{envelope}");

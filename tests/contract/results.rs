@@ -92,7 +92,7 @@ fn good() -> Vec<Value> {
 }
 
 #[test]
-fn what_is_no_result_does_not_fit() {
+fn schema_rejects_invalid_results() {
     let schema = validation::compile_value(&json("schema/result.schema.json")).unwrap();
     for envelope in good() {
         check_result(&envelope);

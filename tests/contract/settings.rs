@@ -216,7 +216,7 @@ fn the_schemas_defaults_are_the_ones_that_hold() {
 }
 
 #[test]
-fn every_setting_has_a_label_and_a_help_text_and_nothing_else_has() {
+fn exactly_the_settings_have_label_and_help() {
     let manifest = read_json(MANIFEST);
     let hints = manifest["uiHints"].as_object().unwrap();
     let paths: BTreeSet<&str> = hints.keys().map(String::as_str).collect();

@@ -85,7 +85,7 @@ async fn every_token_that_a_peer_repeats_with_its_refusal_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_peer_refuses_is_replaced_and_the_send_succeeds() {
+async fn refused_token_is_replaced_and_send_succeeds() {
     let Some(server) = server() else { return };
     let refusal = json!({"status": 401, "body": "who is this?"});
     let peers = answering(json!([refusal, result(message("pong"))])).await;
@@ -165,7 +165,7 @@ async fn calls_that_are_refused_at_once_get_one_new_token() {
 }
 
 #[tokio::test]
-async fn a_slow_authorization_server_does_not_outlast_the_call_and_serves_the_next() {
+async fn slow_authorization_server_ends_at_the_call_timeout() {
     let Some(server) = server() else { return };
     let peers = pong().await;
     let mut watched = Watched::with_target(&target(server, "slow-late", &peers));
@@ -180,7 +180,7 @@ async fn a_slow_authorization_server_does_not_outlast_the_call_and_serves_the_ne
 }
 
 #[tokio::test]
-async fn a_refused_client_is_reported_in_the_servers_words_and_the_peer_is_not_called() {
+async fn refused_oauth_client_is_reported_without_peer_call() {
     let Some(server) = server() else { return };
     let peers = pong().await;
     let mut main = target(server, "steady", &peers);

@@ -63,7 +63,7 @@ async fn a_key_in_the_query_goes_with_every_request() {
 }
 
 #[tokio::test]
-async fn a_key_in_a_cookie_goes_with_every_request_beside_another_cookie() {
+async fn api_key_cookie_is_sent_beside_other_cookies() {
     let auth = json!({"type": "apiKey", "in": "cookie", "name": "key", "value": KEY});
     let settings = json!({"auth": auth, "headers": {"Cookie": "session=chocolate-9b"}});
     let seen = called(settings, &[KEY, "sesame", "chocolate-9b"]).await;
@@ -72,7 +72,7 @@ async fn a_key_in_a_cookie_goes_with_every_request_beside_another_cookie() {
 }
 
 #[tokio::test]
-async fn a_targets_own_headers_go_with_every_request_before_those_of_all_targets() {
+async fn target_headers_precede_default_headers() {
     let peer = Echo::start().await;
     let target = json!({"alias": "main", "baseUrl": peer.origin, "default": true,
         "headers": {"X-Desk-Token": KEY, "X-Both": "target-secret-3c"}});
@@ -90,7 +90,7 @@ async fn a_targets_own_headers_go_with_every_request_before_those_of_all_targets
 }
 
 #[tokio::test]
-async fn a_request_names_one_version_whatever_header_the_operator_set() {
+async fn request_has_one_version_header() {
     let card = json!({"name": "Desk", "description": "Answers.", "version": "1.0.0", "capabilities": {}, "skills": [],
         "supportedInterfaces": [{"url": "{{origin}}/a2a/jsonrpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
         "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"]});
@@ -158,7 +158,7 @@ async fn no_kind_of_credential_goes_to_another_origin() {
 }
 
 #[tokio::test]
-async fn a_request_cannot_set_the_header_of_any_credential_of_its_target() {
+async fn request_cannot_set_credential_headers() {
     let peer = Echo::start().await;
     let key = json!({"type": "apiKey", "in": "header", "name": "X-Desk-Key", "value": KEY});
     let mut watched = Watched::new(&json!({"targets": [
@@ -188,7 +188,7 @@ async fn a_request_cannot_set_the_header_of_any_credential_of_its_target() {
 }
 
 #[tokio::test]
-async fn a_reference_that_no_client_resolved_stops_every_kind_before_anything_is_connected() {
+async fn unresolved_secret_opens_no_connection() {
     let reference = json!({"source": "env", "id": "DESK_SECRET"});
     for auth in [
         json!({"type": "bearer", "token": reference}),
@@ -210,7 +210,7 @@ async fn a_reference_that_no_client_resolved_stops_every_kind_before_anything_is
 }
 
 #[tokio::test]
-async fn what_a_peer_asks_for_is_reported_by_scheme_and_realm() {
+async fn auth_challenge_is_reported_by_scheme_and_realm() {
     let peer = Echo::start().await;
     let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin}));
     let mut request = crate::credentials::rig::send();

@@ -12,7 +12,7 @@ fn mtls(pair: &Pair) -> Value {
 }
 
 #[tokio::test]
-async fn a_server_of_a_private_authority_is_reached_by_those_who_trust_it_alone() {
+async fn private_authority_is_trusted_per_target() {
     let authority = Authority::new("private");
     let other = Authority::new("private_other");
     let peer = Echo::over(Some(authority.server(&Clients::Any)), None).await;
@@ -33,7 +33,7 @@ async fn a_server_of_a_private_authority_is_reached_by_those_who_trust_it_alone(
 }
 
 #[tokio::test]
-async fn a_certificate_opens_a_server_that_wants_one_and_its_key_is_not_reported() {
+async fn client_certificate_is_sent_and_key_stays_secret() {
     let authority = Authority::new("certified");
     let pair = authority.client("certified_desk");
     let peer = Echo::over(Some(authority.server(&Clients::Certified)), None).await;

@@ -1,4 +1,4 @@
-//! What always holds, wherever the connection is cut.
+//! Invariants, wherever the connection is cut.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
 
 use crate::cuts::{
-    cut::{Cut, How, Then, What},
+    cut::{Cut, CutPoint, How, Then},
     reader::{Artifact, Reader, artifacts},
     recording::Recording,
     stage::Came,
@@ -15,7 +15,7 @@ use crate::cuts::{
 /// More requests than this for one call are a storm.
 const STORM: usize = 60;
 
-/// What the peer says when nothing is cut.
+/// The exchange of the peer without a cut.
 pub(crate) struct Truth {
     /// The artifacts after each event; the first entry is before any.
     after: Vec<Vec<Artifact>>,
@@ -76,7 +76,7 @@ pub(crate) fn violations(
         // The little time that a call has here was up before it began.
         return wrong;
     }
-    if case.sends != usize::from(cut.what != What::Watched) {
+    if case.sends != usize::from(cut.what != CutPoint::Watched) {
         wrong.push(format!("the message was sent {} times", case.sends));
     }
     if let Some(odd) = &case.odd {
@@ -92,8 +92,8 @@ pub(crate) fn violations(
         envelope,
     };
     wrong.extend(match cut.what {
-        What::Reply => at.reply(case.requests.len()),
-        What::Stream | What::Unframed | What::Watched => at.stream(came.updates.len()),
+        CutPoint::Reply => at.reply(case.requests.len()),
+        CutPoint::Stream | CutPoint::Unframed | CutPoint::Watched => at.stream(came.updates.len()),
     });
     // Repeated events of a peer stay repeated.
     if cut.then != Then::Doubled {
@@ -128,7 +128,7 @@ impl At<'_> {
             _ => stream.arrived(self.cut.offset),
         };
         let begun = stream.begun(self.cut.offset);
-        let known = arrived > 0 || self.cut.what == What::Watched;
+        let known = arrived > 0 || self.cut.what == CutPoint::Watched;
         if !known && self.envelope["ok"] == false {
             let mut wrong = self.error();
             wrong.extend(self.unknown());
@@ -153,7 +153,7 @@ impl At<'_> {
                 // A body that ends where its framing allows it looks like a clean end; a silent one runs out of time.
                 let reported = match self.cut.how {
                     How::Stall => shown["wait_expired"] == true,
-                    How::Fin => self.cut.what == What::Unframed && shown["incomplete"] == true,
+                    How::Fin => self.cut.what == CutPoint::Unframed && shown["incomplete"] == true,
                     How::Rst => false,
                 };
                 if !reported {
@@ -167,7 +167,7 @@ impl At<'_> {
                 if arrived > 0 {
                     wrong.extend(self.partly(&details["latest_event_summary"], arrived, begun));
                 }
-                if self.cut.what != What::Watched && details["delivered"] != "yes" {
+                if self.cut.what != CutPoint::Watched && details["delivered"] != "yes" {
                     wrong.push("the message had arrived".to_owned());
                 }
                 wrong

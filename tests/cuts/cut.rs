@@ -9,16 +9,16 @@ use crate::cuts::recording::Recording;
 pub(crate) struct Cut {
     /// Its place in the list of recordings.
     pub(crate) recording: usize,
-    pub(crate) what: What,
+    pub(crate) what: CutPoint,
     /// How many bytes of the response are sent.
     pub(crate) offset: usize,
     pub(crate) how: How,
     pub(crate) then: Then,
 }
 
-/// What is cut.
+/// The response that is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum CutPoint {
     /// A stream in chunks: an end without the last chunk is an end before its time.
     Stream,
     /// A stream that ends when its connection does: an end at any byte looks like the end of the body.
@@ -85,15 +85,15 @@ pub(crate) fn every_cut(recordings: &[Arc<Recording>], stride: usize, ways: Ways
     for (recording, recorded) in recordings.iter().enumerate() {
         // The turns begin elsewhere for each, so that a byte sees several ways.
         for (what, first) in [
-            (What::Stream, 0),
-            (What::Unframed, 2),
-            (What::Watched, 4),
-            (What::Reply, 0),
+            (CutPoint::Stream, 0),
+            (CutPoint::Unframed, 2),
+            (CutPoint::Watched, 4),
+            (CutPoint::Reply, 0),
         ] {
             for (turn, offset) in (0..recorded.bytes(what).len()).step_by(stride).enumerate() {
                 let then = match (what, ways) {
                     // There is no way to go on.
-                    (What::Reply, _) => &EVERY_THEN[..1],
+                    (CutPoint::Reply, _) => &EVERY_THEN[..1],
                     (_, Ways::All) => &EVERY_THEN[..],
                     (_, Ways::InTurn) => &EVERY_THEN[(first + turn) % EVERY_THEN.len()..][..1],
                 };

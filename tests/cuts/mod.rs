@@ -26,7 +26,7 @@ use run::Wrong;
 const STRIDE: usize = 7;
 
 #[test]
-fn a_cut_at_any_byte_loses_nothing_repeats_nothing_and_gives_one_envelope() {
+fn cut_at_any_byte_gives_one_complete_envelope() {
     let recordings: Vec<_> = recording::NAMES
         .iter()
         .map(|name| Arc::new(Recording::load(name)))

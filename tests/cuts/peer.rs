@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::cuts::{
-    cut::{Cut, How, Then, What},
+    cut::{Cut, CutPoint, How, Then},
     recording::{Answer, Binding, Recording, Version},
     request::{self, Request, Wanted},
 };
@@ -42,7 +42,7 @@ pub(crate) struct Case {
     pub(crate) odd: Option<String>,
 }
 
-/// What goes out, and what becomes of the connection.
+/// The bytes of a response, and the end of the connection.
 struct Out {
     bytes: Vec<u8>,
     end: Option<How>,
@@ -175,7 +175,7 @@ impl Case {
             ),
             Wanted::Subscription { .. } => {
                 self.subscriptions += 1;
-                if self.cut.what == What::Watched && self.subscriptions == 1 {
+                if self.cut.what == CutPoint::Watched && self.subscriptions == 1 {
                     return self.cut_stream(recording);
                 }
                 self.subscribed(recording, all)
@@ -224,7 +224,7 @@ impl Case {
             return late(recording);
         }
         // A watched subscription came before.
-        let again = self.subscriptions - usize::from(self.cut.what == What::Watched);
+        let again = self.subscriptions - usize::from(self.cut.what == CutPoint::Watched);
         let bare = match self.cut.then {
             Then::Bare | Then::Doubled => true,
             Then::CutAgain => again == 2,
@@ -320,7 +320,7 @@ fn stream(recording: &Recording, events: impl Iterator<Item = Vec<u8>>) -> Vec<u
     bytes
 }
 
-/// What the recorded server answers to a subscription when the task has finished.
+/// The answer of the recorded server to a subscription to a finished task.
 fn late(recording: &Recording) -> Out {
     match (recording.version, recording.binding) {
         // The official JavaScript server sends the task and ends.

@@ -1,10 +1,10 @@
-//! What real servers answered, byte for byte, and where in it each event begins and ends.
+//! Recorded responses of real servers, byte for byte, with the place of each event.
 
 use std::{fs, ops::Range, path::Path};
 
 use serde_json::Value;
 
-use crate::cuts::cut::{Cut, What};
+use crate::cuts::cut::{Cut, CutPoint};
 
 /// One directory of `recordings/` each, with the protocol it was recorded in.
 pub(crate) const NAMES: [(&str, Version, Binding); 4] = [
@@ -77,20 +77,20 @@ impl Recording {
     }
 
     /// The bytes that a cut is made in.
-    pub(crate) fn bytes(&self, what: What) -> &[u8] {
+    pub(crate) fn bytes(&self, what: CutPoint) -> &[u8] {
         match what {
-            What::Stream | What::Watched => &self.stream.bytes,
-            What::Unframed => &self.unframed.bytes,
-            What::Reply => &self.reply,
+            CutPoint::Stream | CutPoint::Watched => &self.stream.bytes,
+            CutPoint::Unframed => &self.unframed.bytes,
+            CutPoint::Reply => &self.reply,
         }
     }
 
     /// The stream that a cut is made in, unless it is made in a reply.
-    pub(crate) fn answer(&self, what: What) -> Option<&Answer> {
+    pub(crate) fn answer(&self, what: CutPoint) -> Option<&Answer> {
         match what {
-            What::Stream | What::Watched => Some(&self.stream),
-            What::Unframed => Some(&self.unframed),
-            What::Reply => None,
+            CutPoint::Stream | CutPoint::Watched => Some(&self.stream),
+            CutPoint::Unframed => Some(&self.unframed),
+            CutPoint::Reply => None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::cuts::recording::find;
 /// Tells the calls of one client apart.
 pub(crate) const CUT: &str = "x-cut";
 
-/// What a client wants.
+/// The operation that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Card,

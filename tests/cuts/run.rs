@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream};
 
 use crate::cuts::{
     check::{Truth, violations},
-    cut::{Cut, EVERY_THEN, How, Then, What},
+    cut::{Cut, CutPoint, EVERY_THEN, How, Then},
     recording::Recording,
     stage::Stage,
 };
@@ -17,7 +17,7 @@ const AT_A_TIME: usize = 64;
 /// A cut that showed something wrong.
 pub(crate) struct Wrong {
     pub(crate) cut: Cut,
-    /// What is wrong.
+    /// The violated invariant.
     pub(crate) why: Vec<String>,
     /// The outcome, for debugging.
     pub(crate) came: String,
@@ -80,7 +80,7 @@ async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Wrong> {
     wrong
 }
 
-/// What the peer says when nothing is cut.
+/// The exchange of the peer without a cut.
 async fn uncut(place: usize, recording: &Recording, stage: &Stage) -> Truth {
     let whole = |what| Cut {
         recording: place,
@@ -90,8 +90,8 @@ async fn uncut(place: usize, recording: &Recording, stage: &Stage) -> Truth {
         then: Then::Snapshot,
     };
     let streamed = stage
-        .play(usize::MAX, whole(What::Stream), recording.stream.len())
+        .play(usize::MAX, whole(CutPoint::Stream), recording.stream.len())
         .await;
-    let answered = stage.play(usize::MAX, whole(What::Reply), 0).await;
+    let answered = stage.play(usize::MAX, whole(CutPoint::Reply), 0).await;
     Truth::of(recording, &streamed, &answered)
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cuts::{
-    cut::{Cut, How, Then, What},
+    cut::{Cut, CutPoint, How, Then},
     peer::{Case, Peer},
     recording::Recording,
     request::CUT,
@@ -41,13 +41,13 @@ const SHORT_MS: u64 = 2_000;
 /// A call that outlives its own deadline by so much hangs.
 const HANGS: Duration = Duration::from_millis(LONG_MS + 10_000);
 
-/// What came of a cut.
+/// The outcome of a cut.
 pub(crate) struct Came {
     /// The envelope; `None` when none came.
     pub(crate) envelope: Option<Value>,
     /// The updates.
     pub(crate) updates: Vec<Value>,
-    /// What the peer saw.
+    /// The requests that the peer received.
     pub(crate) case: Case,
 }
 
@@ -97,18 +97,18 @@ impl Stage {
     /// Makes one cut and sees what comes of it.
     pub(crate) async fn play(&self, number: usize, cut: Cut, arrived: usize) -> Came {
         self.peer.open(number, cut);
-        let waits = arrived == 0 && cut.what != What::Watched;
+        let waits = arrived == 0 && cut.what != CutPoint::Watched;
         let silent = cut.how == How::Stall && (waits || cut.then == Then::Gone);
         let mut request = json!({
             "timeout_ms": if silent { SHORT_MS } else { LONG_MS },
             "service_parameters": {CUT: number.to_string()},
         });
         let asked = match cut.what {
-            What::Watched => json!({
+            CutPoint::Watched => json!({
                 "action": "watch", "target_alias": "desk", "task_id": self.peer.task_id(),
             }),
             what => json!({
-                "action": "send", "parts": [{"kind": "text", "text": "Write."}], "follow_updates": what != What::Reply,
+                "action": "send", "parts": [{"kind": "text", "text": "Write."}], "follow_updates": what != CutPoint::Reply,
             }),
         };
         request

@@ -56,7 +56,7 @@ async fn talk(mut child: tokio::process::Child, lines: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn the_environments_proxy_is_not_asked_unless_the_operator_wants_it() {
+async fn environment_proxy_is_opt_in() {
     let (envelope, connections) = call(false).await;
     assert_eq!(envelope["error"]["reason"], "dns", "{envelope}");
     assert_eq!(connections, 0);

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::faults::rig::{
-    Rig, SOON, card, message, parse, peers, result, send, status, stream, task,
+    EXIT_TIMEOUT, Rig, card, message, parse, peers, result, send, status, stream, task,
 };
 
 const FIELDS: &[&str] = &[
@@ -199,7 +199,7 @@ pub(crate) fn one_envelope(rig: &Rig, request: String) -> Result<Value, TestCase
         let _ = give.send(envelope);
     });
     let envelope = take
-        .recv_timeout(SOON)
+        .recv_timeout(EXIT_TIMEOUT)
         .map_err(|_| TestCaseError::fail("no envelope came"))?;
     prop_assert_eq!(count.load(Ordering::SeqCst), 1);
     let envelope = parse(&envelope);

@@ -75,7 +75,7 @@ async fn an_old_card_serves_while_the_peer_gives_no_new_one() {
 
 /// Reading a card is work that no deadline interrupts, so it has to be little.
 #[tokio::test]
-async fn a_card_with_sixty_thousand_input_modes_holds_no_call_past_its_deadline() {
+async fn huge_card_does_not_outlast_the_deadline() {
     let mut large = card();
     large["defaultInputModes"] = (0..60_000).map(|n| json!(format!("x-{n}/y"))).collect();
     let (_peers, rig) = peer(json!({"json": large})).await;

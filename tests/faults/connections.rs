@@ -118,7 +118,7 @@ async fn a_finished_task_closes_a_stream_that_its_peer_keeps_open() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_counts_though_its_sender_closes_half_the_connection() {
+async fn response_before_half_close_is_complete() {
     let interface = Interface::new().await;
     let call = tokio::spawn(
         interface

@@ -221,7 +221,7 @@ async fn no_request_carries_a_credential_to_another_origin() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_origin_is_refused_and_nothing_arrives_there() {
+async fn cross_origin_redirect_is_refused_without_request() {
     for code in [301, 302, 303, 307, 308] {
         let to = |path: &str| json!({"status": code, "headers": {"location": format!("{{{{origin:other}}}}{path}")}});
         let peers = peers(json!({

@@ -19,11 +19,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::rig::{
-    NEVER_MS, Rig, SOON, card, message, parse, peers, reason, result, send, soon, stream, task,
+    EXIT_TIMEOUT, NEVER_MS, Rig, card, message, parse, peers, reason, result, send, soon, stream,
+    task,
 };
 
 #[tokio::test]
-async fn a_peer_that_accepts_and_stays_silent_costs_the_timeout_and_gives_one_envelope() {
+async fn silent_peer_times_out_with_one_envelope() {
     let peers = peers(json!({"main": {"accept_only": true}})).await;
     let rig = Rig::at(&peers);
     let mut request = send();
@@ -126,7 +127,7 @@ async fn the_timeout_holds_while_connecting() {
 }
 
 #[tokio::test]
-async fn an_abort_ends_a_call_whose_card_is_fetched() {
+async fn abort_ends_card_fetch() {
     let never = json!({"delay_ms": NEVER_MS, "json": {}});
     let peers =
         peers(json!({"main": {"routes": {"GET /.well-known/agent-card.json": never}}})).await;
@@ -143,7 +144,7 @@ async fn an_abort_ends_a_call_whose_card_is_fetched() {
 }
 
 #[tokio::test]
-async fn an_abort_ends_a_stream_with_what_it_had_said() {
+async fn abort_keeps_streamed_output() {
     let events = json!({"sse": [result(task("working"))], "end": "hang"});
     let peers = peers(json!({"main": {"card": card(), "rpc": {"message/stream": events}}})).await;
     let rig = Rig::at(&peers);
@@ -162,14 +163,14 @@ async fn an_abort_ends_a_stream_with_what_it_had_said() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_given_up_before_it_began_sends_nothing() {
+async fn aborted_call_opens_no_connection() {
     let peers =
         peers(json!({"main": {"card": card(), "rpc": {"message/send": result(message("pong"))}}}))
             .await;
     let rig = Rig::at(&peers);
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let envelope = timeout(SOON, rig.begin(&send(), &cancel, |_| ())).await;
+    let envelope = timeout(EXIT_TIMEOUT, rig.begin(&send(), &cancel, |_| ())).await;
     assert_eq!(reason(&envelope.unwrap()), "aborted");
     assert_eq!(peers.connections("main"), 0);
 }

@@ -205,7 +205,7 @@ fn is_0_3(value: &Value) -> bool {
 }
 
 #[test]
-fn whatever_a_peer_of_1_0_says_fits_the_contract() {
+fn any_reply_of_1_0_fits_the_contract() {
     let runtime = Runtime::new().unwrap();
     let schema: Value =
         serde_json::from_str(include_str!("../../schema/result.schema.json")).unwrap();
@@ -244,7 +244,7 @@ fn whatever_a_peer_of_1_0_says_fits_the_contract() {
 }
 
 #[test]
-fn whatever_else_a_peer_of_1_0_answers_gives_one_envelope() {
+fn any_invalid_reply_of_1_0_gives_one_envelope() {
     let runtime = Runtime::new().unwrap();
     let wrapped = (
         select(vec!["task", "message", "statusUpdate", "artifactUpdate"]),

@@ -106,7 +106,7 @@ async fn a_cut_stream_without_ids_is_resumed_by_the_task_it_continues() {
 
 /// The stream breaks off before the task has an end or a name.
 #[tokio::test]
-async fn a_cut_stream_that_named_no_task_is_an_error_with_what_came() {
+async fn cut_stream_without_task_is_an_error_with_output() {
     let speech = &speeches()[0];
     let cut = json!({"sse": [speech.artifact("half")], "end": "destroy"});
     let peers = speech.peer(vec![(speech.places[1], cut)]).await;

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 use crate::faults::in_process::Kept;
 
 /// Far longer than anything here takes on a busy machine. What waits this long hangs.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Longer than any test: a peer that answers after it does not answer.
 pub(crate) const NEVER_MS: u64 = 3_600_000;
 
 /// Waits for what has to come.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, what)
+    tokio::time::timeout(EXIT_TIMEOUT, what)
         .await
         .expect("it comes in time")
 }

@@ -71,7 +71,7 @@ async fn a_target_with_a_signed_card_is_called() {
 }
 
 #[tokio::test]
-async fn an_unsigned_extended_card_does_not_take_the_place_of_a_signed_one() {
+async fn unsigned_extended_card_does_not_replace_signed_card() {
     let signer = Signer::new("extended");
     let peers = serving(signer.signed()).await;
     let listed = signer
@@ -84,7 +84,7 @@ async fn an_unsigned_extended_card_does_not_take_the_place_of_a_signed_one() {
 }
 
 #[tokio::test]
-async fn a_card_that_is_not_signed_or_by_another_stops_the_call_before_it_is_made() {
+async fn unsigned_or_foreign_card_stops_the_call() {
     let signer = Signer::new("refused");
     let other = Signer::new("other").signed();
     for card in [card(), other] {
@@ -104,7 +104,7 @@ async fn a_card_that_is_not_signed_or_by_another_stops_the_call_before_it_is_mad
 }
 
 #[tokio::test]
-async fn a_signed_card_below_the_base_is_found_behind_places_without_one() {
+async fn signed_card_is_found_after_missing_places() {
     let signer = Signer::new("elsewhere");
     let route = "GET /.well-known/agent-card.json";
     for (card, expected) in [(signer.signed(), "none"), (card(), "card_signature")] {
@@ -124,7 +124,7 @@ async fn a_signed_card_below_the_base_is_found_behind_places_without_one() {
 }
 
 #[test]
-fn settings_that_cannot_do_what_they_say_are_errors_at_their_place() {
+fn ineffective_settings_are_errors_at_their_place() {
     let base = json!({"alias": "main", "baseUrl": "http://127.0.0.1:1"});
     let missing = "/nowhere/keys.json";
     let empty = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("empty.jwks.json");

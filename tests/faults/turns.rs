@@ -27,7 +27,7 @@ fn hasty() -> Value {
 }
 
 #[tokio::test]
-async fn a_call_beyond_the_limit_waits_for_its_turn_and_is_reported_when_none_comes() {
+async fn call_beyond_limit_waits_then_fails() {
     let peers = silent().await;
     for limits in [
         json!({"concurrencyPerTarget": 2}),

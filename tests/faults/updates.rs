@@ -13,7 +13,9 @@ use openclaw_remote_agent::plugin::Job;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::faults::rig::{Rig, SOON, card, parse, peers, result, soon, status, stream, task};
+use crate::faults::rig::{
+    EXIT_TIMEOUT, Rig, card, parse, peers, result, soon, status, stream, task,
+};
 
 /// A stream of `count` pieces between a task and its end.
 fn pieces(count: u32) -> Value {
@@ -60,7 +62,7 @@ async fn updates_come_in_order_and_before_the_result() {
 }
 
 #[tokio::test]
-async fn a_consumer_that_panics_is_reported_the_next_update_all_the_same() {
+async fn panicking_consumer_receives_later_updates() {
     let peers = peers(pieces(20)).await;
     let rig = Rig::at(&peers);
     let asked = Arc::new(AtomicUsize::new(0));
@@ -85,10 +87,10 @@ async fn a_slow_consumer_holds_up_no_client_elses_call() {
     let (began, beginning) = mpsc::channel();
     let slow = rig.begin(&stream(), &CancellationToken::new(), move |_| {
         let _ = began.send(());
-        let _ = wait.lock().unwrap().recv_timeout(SOON);
+        let _ = wait.lock().unwrap().recv_timeout(EXIT_TIMEOUT);
     });
     let slow = tokio::spawn(slow);
-    let begun = tokio::task::spawn_blocking(move || beginning.recv_timeout(SOON));
+    let begun = tokio::task::spawn_blocking(move || beginning.recv_timeout(EXIT_TIMEOUT));
     soon(begun).await.unwrap().unwrap();
     let (other, _) = rig.follow(&stream()).await;
     assert_eq!(other["ok"], true, "{other}");

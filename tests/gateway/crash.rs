@@ -240,12 +240,12 @@ async fn killed(fsync: &str, moments: &[u64]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_at_any_moment_under_load_every_acknowledged_entry_is_there() {
+async fn sigkill_under_load_keeps_acknowledged_entries() {
     killed("always", &[61, 233, 397, 149, 541, 307]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_with_the_disk_left_to_the_system_every_acknowledged_entry_is_there() {
+async fn sigkill_without_fsync_keeps_acknowledged_entries() {
     killed("never", &[83, 311]).await;
     killed("interval", &[97, 283]).await;
 }

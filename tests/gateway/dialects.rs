@@ -37,7 +37,7 @@ async fn the_reference_of_11_2_acknowledges_and_lists_its_agents() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_23_an_error_of_11_2_has_no_correlation_and_is_about_the_one_request() {
+async fn h_23_error_of_11_2_answers_the_only_request() {
     let gateway = named("reference-11.2").await;
     let envelope = at(&gateway.url(), json!({}))
         .call(&to("unknown", "Hello?"))
@@ -114,7 +114,7 @@ async fn an_agent_of_the_javascript_gateway_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_26_what_the_javascript_gateway_has_queued_is_not_delivered() {
+async fn h_26_queued_message_of_javascript_gateway_is_undelivered() {
     let gateway = named("heretek-js").await;
     let rig = at(
         &format!("{}/a2a", gateway.url()),
@@ -130,7 +130,7 @@ async fn h_26_what_the_javascript_gateway_has_queued_is_not_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_12_the_javascript_gateways_token_is_in_the_url_only_where_that_is_asked_for() {
+async fn h_12_token_in_url_is_opt_in() {
     let gateway = named("heretek-js").await;
     let settings = json!({"dialect": "heretek-js", "token": "wrong", "tokenInQuery": true});
     let envelope = at(&format!("{}/a2a", gateway.url()), settings)
@@ -220,7 +220,7 @@ async fn three_agents_of_openclaw_vote() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_mumbles_is_asked_once_more_and_then_abstains() {
+async fn unclear_vote_is_requested_once_more_then_abstains() {
     let gateway = named("openclaw").await;
     let rig = at(
         &gateway.url(),

@@ -107,7 +107,7 @@ async fn a_javascript_triad_decides_for_a_javascript_client() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_36_a_javascript_triad_that_votes_by_the_id_decides_for_the_bridge() {
+async fn h_36_javascript_triad_votes_by_message_id() {
     let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
     let _voters = triad(&gateway.url, [0.1, 0.2, 0.8]).await;
     let envelope = at(&gateway.url, json!({}))
@@ -119,7 +119,7 @@ async fn h_36_a_javascript_triad_that_votes_by_the_id_decides_for_the_bridge() {
 }
 
 #[tokio::test]
-async fn an_error_is_reported_in_the_form_that_a_javascript_client_reads() {
+async fn error_has_the_form_of_the_javascript_client() {
     let gateway = Reference::start(json!({})).await;
     let message = json!({"type": "message", "agent": "unknown", "content": {"role": "user", "content": "x"}, "metadata": {"correlationId": "c-1"}});
     let order = json!({"play": "say", "types": ["error"], "messages": [message, {"type": "frobnicate", "content": {}}]});

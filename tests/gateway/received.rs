@@ -1,9 +1,9 @@
-//! What the bridge makes of what a scripted gateway of `a2a-v1` says, and of its leaving.
+//! Messages that the bridge reads from a scripted gateway of `a2a-v1`, and how it closes the connection.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::conformance::gateways::What;
+use testkit::conformance::gateways::LogEvent;
 use tokio::time::Instant;
 
 use crate::gateway::{
@@ -70,7 +70,7 @@ async fn h_23_an_answer_may_be_a_response() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_23_a_correlation_beside_the_content_or_the_parent_alone_will_do() {
+async fn h_23_correlation_beside_content_or_parent_suffices() {
     let mut beside = answer("beside the content");
     beside["correlationId"] = beside["metadata"]["correlationId"].take();
     beside["metadata"] = json!({});
@@ -87,7 +87,7 @@ async fn h_23_a_correlation_beside_the_content_or_the_parent_alone_will_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_23_with_two_requests_an_error_without_correlation_is_about_neither() {
+async fn h_23_uncorrelated_error_matches_neither_of_two_requests() {
     let stray = json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "about an unknown message"}});
     let first = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "both"}, {"send": stray}, {"send": answer("first")}]});
     let second = json!({"when": {"/type": "message", "/agent": "beta"}, "do": [{"release": "both"}, {"await": "later"}, {"send": answer("second")}]});
@@ -171,7 +171,7 @@ async fn h_28_a_late_answer_is_fetched_with_status() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_30_a_status_that_no_client_knows_is_unknown_and_active_is_online() {
+async fn h_30_foreign_status_is_unknown_and_active_is_online() {
     let agents = json!([{"name": "a", "role": "r", "status": "Active"}, {"name": "b", "role": "r", "status": "sleepy"}, {"name": "c", "role": "r"}, {"name": "d", "status": "busy"}]);
     let gateway = plain(json!([{"when": {"/type": "discovery"}, "do": [{"send": {"type": "discovery", "content": {"agents": agents}}}]}])).await;
     let listed = at(&gateway.url(), json!({}))
@@ -204,7 +204,7 @@ async fn h_31_no_path_of_a_workspace_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_43_votes_are_reported_as_they_come_and_their_confidence_with_them() {
+async fn h_43_vote_updates_have_confidence() {
     let mut sure = voted("alpha", "approve");
     sure["content"]["confidence"] = json!(0.9);
     let propose_rule = json!({"when": {"/type": "proposal"}, "do": [
@@ -222,7 +222,7 @@ async fn h_43_votes_are_reported_as_they_come_and_their_confidence_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_46_nothing_is_sent_again_after_a_cut() {
+async fn h_46_cut_proposal_is_not_resent() {
     let cut = json!({"when": {"/type": "proposal"}, "do": [{"end": "destroy"}]});
     let gateway = plain(json!([cut])).await;
     let rig = at(&gateway.url(), json!({}));
@@ -262,7 +262,7 @@ async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
     soon(
         gateway
             .log()
-            .until(|all| all.iter().any(|entry| entry.what == What::Gone)),
+            .until(|all| all.iter().any(|entry| entry.what == LogEvent::Gone)),
     )
     .await;
     assert!(
@@ -272,10 +272,10 @@ async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
     );
     let leave = gateway.log().matching(&json!({"/type": "disconnect"}));
     assert_eq!(leave[0]["content"]["reason"], "shutdown", "{leave:?}");
-    let closed = |what: &What| {
+    let closed = |what: &LogEvent| {
         matches!(
             what,
-            What::Close {
+            LogEvent::Close {
                 code: Some(1000),
                 ..
             }

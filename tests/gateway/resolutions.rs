@@ -93,7 +93,7 @@ fn each_resolution_has_a_test_or_a_reason_why_not() {
 }
 
 #[test]
-fn the_page_of_the_protocol_has_each_resolution_and_those_without_a_test() {
+fn protocol_page_lists_each_resolution() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let page = fs::read_to_string(root.join("docs/reference/a2a-v1.md")).unwrap();
     let (rules, untested) = page.split_once("\n## Without a test\n").unwrap();

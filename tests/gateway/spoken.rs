@@ -76,7 +76,7 @@ async fn h_11_three_words_mean_that_a_credential_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_11_an_acknowledgement_will_do_where_no_answer_to_the_credential_comes() {
+async fn h_11_acknowledgement_replaces_auth_response() {
     let gateway = plain(json!([{"when": {"/type": "auth"}, "do": []}])).await;
     let rig = at(&gateway.url(), json!({"token": "open sesame"}));
     let envelope = rig.call(&to("alpha", "Hello?")).await;

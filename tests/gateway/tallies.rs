@@ -118,7 +118,7 @@ async fn h_39_all_ten_tallies_with_a_quorum_of_all_reach_the_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_40_all_ten_tallies_with_a_quorum_of_the_majority_reach_the_tool() {
+async fn h_40_all_ten_majority_tallies_reach_the_tool() {
     let stage = Stage::new("majority", 60_000).await;
     for (votes, result, consensus) in TALLIES {
         let decided = stage.decide(votes).await;
@@ -155,7 +155,7 @@ async fn h_41_at_the_deadline_it_is_decided_with_the_votes_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_40_two_who_agree_decide_without_the_third() {
+async fn h_40_two_equal_votes_decide() {
     let stage = Stage::new("majority", 60_000).await;
     for (votes, result) in [
         (["approve", "approve", "silent"], "approved"),

@@ -12,7 +12,7 @@ use openclaw_remote_agent_interface::{PluginModuleRef, RNone, ToolBox, UpdatesBo
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
-pub(crate) use crate::host_abi::process::SOON;
+pub(crate) use crate::host_abi::process::EXIT_TIMEOUT;
 use crate::host_abi::{node::install, process::end};
 
 /// Cargo's fresh copy. Test executables live beside it.
@@ -68,7 +68,7 @@ pub(crate) fn request(alias: &str) -> String {
 
 /// Returns once the silent peer has the message: its card was read before.
 pub(crate) async fn in_flight(peers: &Peers) {
-    let taken = tokio::time::timeout(SOON, peers.wait_for("silent", 2)).await;
+    let taken = tokio::time::timeout(EXIT_TIMEOUT, peers.wait_for("silent", 2)).await;
     taken.expect("the message reaches the peer");
 }
 

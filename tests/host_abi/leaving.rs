@@ -2,10 +2,10 @@
 
 use openclaw_remote_agent_interface::{RNone, load};
 use serde_json::{Value, json};
-use testkit::conformance::gateways::{Gateways, Received, What};
+use testkit::conformance::gateways::{Gateways, LogEvent, Received};
 use tokio::time::timeout;
 
-use crate::host_abi::fixture::{SOON, library, node, parse, tool};
+use crate::host_abi::fixture::{EXIT_TIMEOUT, library, node, parse, tool};
 
 const LIST: &str = r#"{"action": "list_targets"}"#;
 
@@ -16,7 +16,7 @@ async fn gateway() -> (Gateways, String) {
 }
 
 fn gone(all: &[Received]) -> bool {
-    all.iter().any(|one| one.what == What::Gone)
+    all.iter().any(|one| one.what == LogEvent::Gone)
 }
 
 #[cfg(feature = "real")]
@@ -34,23 +34,30 @@ async fn closing_with_an_open_gateway_connection_leaves_no_thread() {
         return;
     };
     assert_eq!(node.finish().await, "OPEN");
-    timeout(SOON, gateway.log().until(gone))
+    timeout(EXIT_TIMEOUT, gateway.log().until(gone))
         .await
         .expect("the connection ends");
 }
 
 #[tokio::test]
-async fn who_waits_for_the_end_has_left_the_gateway() {
+async fn close_waits_until_the_gateway_is_left() {
     let (gateway, config) = gateway().await;
     let tool = tool(&load(library()).unwrap(), &config);
     let call = tool.execute(LIST.into(), RNone, RNone);
-    let listed: Value = parse(timeout(SOON, call.future).await.expect("an envelope"));
+    let listed: Value = parse(
+        timeout(EXIT_TIMEOUT, call.future)
+            .await
+            .expect("an envelope"),
+    );
     assert_eq!(listed["summary"]["gateway"]["state"], "OPEN", "{listed}");
     let closed = tokio::task::spawn_blocking(move || tool.close_and_wait());
-    timeout(SOON, closed).await.expect("an end").unwrap();
+    timeout(EXIT_TIMEOUT, closed)
+        .await
+        .expect("an end")
+        .unwrap();
     // It was said before the wait was over, so that it arrives whatever becomes of the process.
     let farewell = json!({"/type": "disconnect"});
     let left = gateway.log().frame(1, &farewell);
-    let left = timeout(SOON, left).await.expect("a farewell");
+    let left = timeout(EXIT_TIMEOUT, left).await.expect("a farewell");
     assert_eq!(left["content"]["reason"], "shutdown");
 }

@@ -107,7 +107,7 @@ async fn both_doors_take_the_hosts_word_about_delegations() {
 
 /// A target for some agents only asks the host who calls, at both doors alike.
 #[tokio::test]
-async fn both_doors_take_the_hosts_word_about_who_calls() {
+async fn both_interfaces_accept_the_caller_of_the_host() {
     let peers = fixture::peers().await;
     let mut config: Value = fixture::parse(fixture::config(&peers));
     config["targets"][1]["allowedAgents"] = json!(["clerk"]);

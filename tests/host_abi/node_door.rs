@@ -59,7 +59,7 @@ async fn every_update_comes_before_the_result() {
 }
 
 #[tokio::test]
-async fn an_update_callback_that_throws_harms_neither_the_call_nor_the_process() {
+async fn throwing_update_callback_is_contained() {
     let peers = peers().await;
     let script = r#"
         const lines = [];
@@ -145,7 +145,7 @@ async fn closing_an_idle_instance_leaves_no_thread() {
 }
 
 #[tokio::test]
-async fn an_instance_that_is_let_go_finishes_its_calls_and_then_its_threads() {
+async fn dropped_instance_finishes_calls_then_threads() {
     let peers = peers().await;
     let script = r#"
         const running = (() => new RemoteAgent(args[0]).execute(args[1], null, new CancelToken(), () => gc()))();
@@ -161,7 +161,7 @@ async fn an_instance_that_is_let_go_finishes_its_calls_and_then_its_threads() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_terminated_in_a_call_takes_nothing_with_it() {
+async fn terminated_worker_leaves_the_process_running() {
     let peers = peers().await;
     let script = r#"
         const { Worker } = require("node:worker_threads");

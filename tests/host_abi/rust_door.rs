@@ -5,8 +5,8 @@ use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::host_abi::fixture::{
-    Collected, ENVELOPE, READ, SOON, config, in_flight, library, parse, peers, request, tool,
-    without_id,
+    Collected, ENVELOPE, EXIT_TIMEOUT, READ, config, in_flight, library, parse, peers, request,
+    tool, without_id,
 };
 
 fn open(config: &str) -> ToolBox {
@@ -15,7 +15,11 @@ fn open(config: &str) -> ToolBox {
 
 async fn call(tool: &ToolBox, alias: &str) -> Value {
     let call = tool.execute(request(alias).into(), RNone, RNone);
-    parse(timeout(SOON, call.future).await.expect("an envelope"))
+    parse(
+        timeout(EXIT_TIMEOUT, call.future)
+            .await
+            .expect("an envelope"),
+    )
 }
 
 #[tokio::test]
@@ -42,7 +46,12 @@ async fn cancelling_a_call_ends_it_with_an_envelope() {
     let running = tokio::spawn(call.future);
     in_flight(&peers).await;
     call.cancel.cancel();
-    let envelope = parse(timeout(SOON, running).await.expect("an envelope").unwrap());
+    let envelope = parse(
+        timeout(EXIT_TIMEOUT, running)
+            .await
+            .expect("an envelope")
+            .unwrap(),
+    );
     assert_eq!(envelope["ok"], false, "{envelope}");
     assert_eq!(envelope["error"]["reason"], "aborted", "{envelope}");
 }
@@ -58,7 +67,7 @@ async fn dropping_the_future_cancels_the_call() {
     let running = tokio::spawn(call.future);
     in_flight(&peers).await;
     running.abort();
-    let ended = timeout(SOON, ended).await.expect("the call ends");
+    let ended = timeout(EXIT_TIMEOUT, ended).await.expect("the call ends");
     assert!(ended.is_err());
 }
 
@@ -72,14 +81,19 @@ async fn a_panic_in_the_hosts_update_callback_loses_updates_only() {
 }
 
 #[tokio::test]
-async fn closing_ends_running_calls_with_an_envelope_and_refuses_later_ones() {
+async fn close_ends_running_calls_and_refuses_later_ones() {
     let peers = peers().await;
     let tool = open(&config(&peers));
     let running = tokio::spawn(tool.execute(request("silent").into(), RNone, RNone).future);
     in_flight(&peers).await;
     tool.close();
     tool.close();
-    let envelope = parse(timeout(SOON, running).await.expect("an envelope").unwrap());
+    let envelope = parse(
+        timeout(EXIT_TIMEOUT, running)
+            .await
+            .expect("an envelope")
+            .unwrap(),
+    );
     assert_eq!(envelope["ok"], false, "{envelope}");
     let later = call(&tool, "streams").await;
     assert_eq!(later["error"]["reason"], "shutting_down", "{later}");
@@ -92,7 +106,11 @@ async fn a_tool_that_is_let_go_finishes_its_calls() {
     let tool = open(&config(&peers));
     let call = tool.execute(request("streams").into(), RNone, RNone);
     drop(tool);
-    let envelope = parse(timeout(SOON, call.future).await.expect("an envelope"));
+    let envelope = parse(
+        timeout(EXIT_TIMEOUT, call.future)
+            .await
+            .expect("an envelope"),
+    );
     assert_eq!(envelope["ok"], true, "{envelope}");
 }
 

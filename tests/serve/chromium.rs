@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const PACKAGE: &str = "chromium-headless-shell";
 
 /// Far longer than a page takes.
-const SOON: Duration = Duration::from_secs(30);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Flags that keep it from connecting to anything but the page's server.
 const FLAGS: [&str; 12] = [
@@ -140,7 +140,7 @@ impl Browser {
     /// Waits until a JavaScript expression is true in the page.
     #[track_caller]
     pub fn until(&mut self, script: &str) {
-        let end = Instant::now() + SOON;
+        let end = Instant::now() + EXIT_TIMEOUT;
         while self.run(script) != true {
             if Instant::now() > end {
                 let body = self.run("document.body.innerText");

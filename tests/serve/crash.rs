@@ -41,7 +41,7 @@ struct Report {
 }
 
 #[test]
-fn killed_server_loses_nothing_reported() {
+fn killed_server_keeps_reported_tasks() {
     let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();

@@ -12,7 +12,7 @@ use testkit::support::serve::Server;
 const MARKED: Duration = Duration::from_secs(40);
 
 /// How long to wait for other events.
-const SOON: Duration = Duration::from_secs(20);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn pair(redis: &RedisServer) -> [Server; 2] {
     [(); 2].map(|()| Server::scripted(&["--task-store", &redis.url()]))
@@ -91,7 +91,7 @@ fn cancel_reaches_the_other_server() {
         canceled["result"]["status"]["state"], "TASK_STATE_CANCELED",
         "{canceled}"
     );
-    let last = last.recv_timeout(SOON).unwrap();
+    let last = last.recv_timeout(EXIT_TIMEOUT).unwrap();
     assert_eq!(last["state"], "TASK_STATE_CANCELED", "{last}");
     for server in [&first, &second] {
         assert_eq!(state_of(server, &task), "TASK_STATE_CANCELED");

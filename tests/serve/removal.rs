@@ -1,6 +1,7 @@
 //! Removal of a client, and rotation of a token.
 
 use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -44,6 +45,22 @@ impl Rig {
         let ended = command(&[&["serve", "clients"], what, &state].concat());
         assert!(ended.status.success(), "{ended:?}");
         String::from_utf8(ended.stdout).unwrap().trim().to_owned()
+    }
+
+    /// The command `remote-agent send` with Ada's token, for this server.
+    fn send_command(&self, text: &str) -> Command {
+        let (_, token) = self.ada.split_once("Bearer ").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));
+        command
+            .args(["send", text, "--url", self.server.url(), "--json"])
+            .args(["--bearer-env", "ADA_TOKEN"])
+            .env("ADA_TOKEN", token)
+            .env_remove("REMOTE_AGENT_CONFIG")
+            .env_remove("REMOTE_AGENT_LIBRARY")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
     }
 
     /// Returns the newest task of the operator's list.
@@ -145,4 +162,28 @@ fn rotated_token_ends_its_streams_and_leaves_runs() {
         .collect();
     assert!(states.contains(&&json!("working")), "{all}");
     assert_eq!(send(&rig.server, "echo a", &[&rig.ada]).status, 401);
+}
+
+/// Exit code 4 means that the peer refused the credentials.
+fn assert_auth_required(ended: &Output) {
+    assert_eq!(ended.status.code(), Some(4), "{ended:?}");
+    let envelope: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(envelope["error"]["reason"], "auth_required", "{envelope:#}");
+}
+
+#[test]
+fn command_with_revoked_token_is_auth_required() {
+    let rig = Rig::start();
+    rig.clients(&["remove", "ada"]);
+    until(|| send(&rig.server, "echo a", &[&rig.ada]).status == 401);
+    assert_auth_required(&rig.send_command("echo a").output().unwrap());
+}
+
+#[test]
+fn token_revoked_during_send_is_auth_required() {
+    let rig = Rig::start();
+    let sending = rig.send_command("slow").spawn().unwrap();
+    rig.until_task_is("working");
+    rig.clients(&["remove", "ada"]);
+    assert_auth_required(&sending.wait_with_output().unwrap());
 }

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_looked_for_below_the_base_url_then_at_its_origin_then_at_its_old_place() {
+    fn card_lookup_tries_base_url_then_origin_then_old_path() {
         assert_eq!(
             paths("http://a.example/agents/one/", DEFAULT_PATH),
             [

@@ -17,7 +17,7 @@ pub(super) const MAX_ERROR_DATA: usize = 4096;
 
 /// Errors that do not confirm the version of a request: some servers respond to unknown methods with a general error
 /// (JSON-RPC 2.0 §5.1: parse error, invalid request, internal error).
-const UNSPECIFIC: [ErrorReason; 5] = [
+const GENERIC_REASONS: [ErrorReason; 5] = [
     ErrorReason::MethodNotFound,
     ErrorReason::VersionNotSupported,
     ErrorReason::ParseError,
@@ -35,7 +35,10 @@ pub(super) fn confirms_version<T>(answer: &Result<T, PeerError>) -> bool {
     match answer {
         Ok(_) => true,
         Err(error) => {
-            error.rpc_code.is_some() && !UNSPECIFIC.iter().any(|reason| has_reason(error, *reason))
+            error.rpc_code.is_some()
+                && !GENERIC_REASONS
+                    .iter()
+                    .any(|reason| has_reason(error, *reason))
         }
     }
 }
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_keep_what_they_say() {
+    fn other_errors_keep_their_message() {
         assert_eq!(
             parsed(json!({"error": {"code": 400, "message": "odd"}})),
             Some((None, "the peer responded with error 400: odd".into()))
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frameworks_word_for_an_unknown_address_is_no_error_of_the_protocol() {
+    fn framework_404_is_not_a_protocol_error() {
         assert_eq!(parsed(json!({"detail": "Not Found"})), None);
         assert_eq!(parsed(json!({"message": "Not Found"})), None);
         assert_eq!(parsed(json!({"error": "Not found"})), None);

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_learned_stays_with_its_interface() {
+    fn learned_capabilities_stay_with_their_interface() {
         let memory = InterfaceCache::new();
         let key = InterfaceKey {
             configured: true,

@@ -21,7 +21,7 @@ const CREDENTIAL_WORDS: [&str; 7] = [
 ];
 
 /// The length from which the value of any header counts as a credential.
-const LONG_VALUE: usize = 20;
+const MIN_CREDENTIAL_CHARS: usize = 20;
 
 /// The credentials of one peer. Removes them from responses before these are read, since a peer may repeat its request.
 pub(super) struct Secrets {
@@ -48,7 +48,7 @@ impl Secrets {
             let is_credential = CREDENTIAL_WORDS
                 .iter()
                 .any(|word| name.as_str().contains(word));
-            let list = if is_credential || value.len() >= LONG_VALUE {
+            let list = if is_credential || value.len() >= MIN_CREDENTIAL_CHARS {
                 &mut sure
             } else {
                 &mut maybe
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_looks_like_a_credential_is_one_with_its_scheme_or_without() {
+    fn credential_header_is_recognized_with_or_without_scheme() {
         let header = |name, value| {
             (
                 HeaderName::from_static(name),

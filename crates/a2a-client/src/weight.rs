@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_weighs_nothing_whatever_stands_in_it() {
+    fn strings_have_no_weight() {
         for json in [
             r#""""#,
             r#""[{,:\"[{,:""#,
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_to_be_looked_at_fits_whatever_it_is() {
+    fn short_json_fits_without_a_scan() {
         let short = MIN_MEMORY / OBJECT - 1;
         assert!(weight("{".repeat(short).as_bytes()) <= MIN_MEMORY);
     }
 
     #[test]
-    fn what_fits_is_read_and_what_does_not_is_too_large() {
+    fn rejects_json_above_the_memory_limit() {
         let dense = format!("[{}0]", "[0],".repeat(1 << 20));
         assert!(check(dense.as_bytes(), dense.len()).is_err());
         let numbers = format!("[{}0]", "12.345,".repeat(1 << 20));

@@ -40,7 +40,7 @@ mod task_runner;
 mod updates;
 mod validate;
 mod view;
-mod weight;
+mod value_quota;
 
 pub use self::agents::AGENT;
 pub use self::page::TaskPage;

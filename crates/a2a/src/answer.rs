@@ -66,7 +66,7 @@ pub(super) struct Reader {
 }
 
 /// The type of a member.
-enum Held {
+enum MemberType {
     Task,
     Message,
     StatusUpdate,
@@ -74,11 +74,15 @@ enum Held {
 }
 
 /// The members that wrap an answer or an event.
-const WRAPPERS: [(&str, &str, Held); 4] = [
-    ("task", "task", Held::Task),
-    ("message", "message", Held::Message),
-    ("statusUpdate", "status_update", Held::StatusUpdate),
-    ("artifactUpdate", "artifact_update", Held::ArtifactUpdate),
+const WRAPPERS: [(&str, &str, MemberType); 4] = [
+    ("task", "task", MemberType::Task),
+    ("message", "message", MemberType::Message),
+    ("statusUpdate", "status_update", MemberType::StatusUpdate),
+    (
+        "artifactUpdate",
+        "artifact_update",
+        MemberType::ArtifactUpdate,
+    ),
 ];
 
 impl Reader {
@@ -99,10 +103,10 @@ impl Reader {
             if answer.get(key).is_some_and(Value::is_object) {
                 let inner = answer.remove(key).unwrap_or_default();
                 return Ok(match held {
-                    Held::Task => self.task(inner),
-                    Held::Message => self.message(inner),
-                    Held::StatusUpdate => self.status_update(inner),
-                    Held::ArtifactUpdate => self.artifact_update(inner),
+                    MemberType::Task => self.task(inner),
+                    MemberType::Message => self.message(inner),
+                    MemberType::StatusUpdate => self.status_update(inner),
+                    MemberType::ArtifactUpdate => self.artifact_update(inner),
                 });
             }
         }

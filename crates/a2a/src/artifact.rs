@@ -21,7 +21,7 @@ pub struct Artifact {
 
 impl Artifact {
     /// Takes an artifact out of JSON that was checked when it was read.
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn new(value: &Value) -> Self {
         let field = |key: &str| value.get(key).filter(|v| !v.is_null()).cloned();
         Self {
             id: json::str_at(value, "artifactId")
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn artifact(letters: &str) -> Artifact {
-        Artifact::of(&json!({"artifactId": "a", "parts": parts(letters)}))
+        Artifact::new(&json!({"artifactId": "a", "parts": parts(letters)}))
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl ArtifactUpdate {
 
     /// The artifact or piece.
     pub fn artifact(&self) -> Artifact {
-        Artifact::of(self.0.get("artifact").unwrap_or(&Value::Null))
+        Artifact::new(self.0.get("artifact").unwrap_or(&Value::Null))
     }
 
     /// It continues the artifact of the same id; otherwise it replaces it.

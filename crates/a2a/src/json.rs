@@ -68,12 +68,12 @@ pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, ShapeError> {
 }
 
 /// Ids longer than this are refused, in bytes: they are remembered, and a peer may choose them.
-const LONGEST_ID: usize = 1024;
+const MAX_ID_BYTES: usize = 1024;
 
 /// A string that must be there and say something.
 pub(super) fn name<'a>(map: &'a Map<String, Value>, key: &str) -> Result<&'a str, ShapeError> {
     match map.get(key) {
-        Some(Value::String(text)) if text.len() > LONGEST_ID => Err(too_long(key)),
+        Some(Value::String(text)) if text.len() > MAX_ID_BYTES => Err(too_long(key)),
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
         other => Err(ShapeError::here("a string that is not empty", other).under(key)),
     }
@@ -93,7 +93,7 @@ pub(super) fn optional_id<'a>(
     key: &str,
 ) -> Result<Option<&'a str>, ShapeError> {
     match optional_string(map, key)? {
-        Some(id) if id.len() > LONGEST_ID => Err(too_long(key)),
+        Some(id) if id.len() > MAX_ID_BYTES => Err(too_long(key)),
         id => Ok(id),
     }
 }

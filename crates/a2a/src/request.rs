@@ -53,9 +53,9 @@ impl<'a> SendParams<'a> {
     /// Returns the parameters that say `request`. Only 1.0 knows tenants.
     pub fn new(request: &'a SendRequest, dialect: Dialect, tenant: Option<&'a str>) -> Self {
         Self(match dialect {
-            Dialect::V0_3(V03Dialect::Rpc) => Params::V0_3Rpc(v0_3::SendParams::of(request)),
+            Dialect::V0_3(V03Dialect::Rpc) => Params::V0_3Rpc(v0_3::SendParams::new(request)),
             Dialect::V0_3(V03Dialect::Rest) => Params::V0_3Rest(v0_3::send_body(request)),
-            Dialect::V1_0 => Params::V1_0(v1_0::SendParams::of(request, tenant)),
+            Dialect::V1_0 => Params::V1_0(v1_0::SendParams::new(request, tenant)),
         })
     }
 }

@@ -47,7 +47,7 @@ pub enum Scheme {
 }
 
 /// At most so many alternatives are named in a sentence.
-const NAMED: usize = 5;
+const MAX_NAMED_SCHEMES: usize = 5;
 
 impl Security {
     /// Returns the required schemes as text; `None` if the card requires none.
@@ -59,12 +59,15 @@ impl Security {
             }
         };
         if self.requirements.is_empty() {
-            for scheme in self.schemes.iter().take(NAMED) {
+            for scheme in self.schemes.iter().take(MAX_NAMED_SCHEMES) {
                 add(scheme.scheme.to_string());
             }
         }
-        for required in self.requirements.iter().take(NAMED) {
-            let together = required.iter().take(NAMED).map(|name| self.described(name));
+        for required in self.requirements.iter().take(MAX_NAMED_SCHEMES) {
+            let together = required
+                .iter()
+                .take(MAX_NAMED_SCHEMES)
+                .map(|name| self.described(name));
             add(together.collect::<Vec<_>>().join(" together with "));
         }
         (!ways.is_empty()).then(|| ways.join(", or "))

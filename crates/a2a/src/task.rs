@@ -250,7 +250,7 @@ impl Task {
         json::items_at(&self.0, "artifacts")
             .iter()
             .enumerate()
-            .map(|(i, artifact)| Artifact::of(artifact).numbered(i))
+            .map(|(i, artifact)| Artifact::new(artifact).numbered(i))
     }
 
     /// The text of the newest message of the peer in the history.

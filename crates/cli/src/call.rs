@@ -5,15 +5,15 @@ use std::path::Path;
 use super::{
     caller,
     config::ConfigArgs,
-    door::Door,
     exit::{Exit, Failure},
     gateway::{
         embedded::{Embedded, with_gateway},
         scripted::scripted,
     },
+    instance::Library,
     jsonl,
     local::EMBEDDED,
-    output::{Lines, standard_input},
+    output::{LineWriter, standard_input},
     text,
 };
 use gateway_server::clients::Script;
@@ -79,14 +79,14 @@ pub struct Args {
 /// # Errors
 /// The library, the configuration or standard input cannot be used.
 pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
-    let door = Door::open(verbose)?;
+    let library = Library::open(verbose)?;
     let gateway = match args.gateway {
         Some(_) => Some(Embedded::with(&args.gateway_agent).await?),
         None => None,
     };
     let gateway = gateway.as_ref().map(Embedded::url);
     if args.jsonl {
-        return jsonl::run(&door, gateway).await;
+        return jsonl::run(&library, gateway).await;
     }
     if let Some(caller) = &args.caller {
         caller::check(caller).map_err(Failure::usage)?;
@@ -103,12 +103,12 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     };
     let config = args.config.read()?;
     let config = gateway.map_or_else(|| config.clone(), |url| with_gateway(&config, url));
-    let instance = door.instance_for_people(&config)?;
+    let instance = library.instance_for_people(&config)?;
     let envelope = instance
         .call(&request, args.caller.as_deref(), None::<fn(&str)>)
         .await;
     instance.missing().warn_about(&envelope);
     let exit = Exit::of_envelope(&envelope);
-    Lines::default().write(envelope);
+    LineWriter::default().write(envelope);
     Ok(exit)
 }

@@ -58,12 +58,12 @@ impl ConfigArgs {
 
 /// An environment variable that is not set, and where the configuration refers to it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unset {
+pub struct UnsetVariable {
     variable: String,
     paths: Vec<String>,
 }
 
-impl Unset {
+impl UnsetVariable {
     /// Returns what is missing and what to do, as a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -83,16 +83,16 @@ impl Unset {
 
 /// The environment variables that a configuration refers to in vain.
 #[derive(Clone, Debug, Default)]
-pub struct Missing(Arc<[Unset]>);
+pub struct UnsetVariables(Arc<[UnsetVariable]>);
 
-impl Missing {
+impl UnsetVariables {
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Unset> {
+    pub fn iter(&self) -> impl Iterator<Item = &UnsetVariable> {
         self.0.iter()
     }
 
     /// Those for want of which the library says `text`: it calls a reference `SOURCE:ID`.
-    pub fn behind(&self, text: &str) -> impl Iterator<Item = &Unset> {
+    pub fn behind(&self, text: &str) -> impl Iterator<Item = &UnsetVariable> {
         self.iter()
             .filter(move |unset| text.contains(&format!("`env:{}`", unset.variable)))
     }
@@ -111,12 +111,12 @@ impl Missing {
         let place = parsed["path"].as_str().unwrap_or_default();
         let concerns = |path: &String| !place.is_empty() && path.starts_with(place);
         let unset = self.iter().find(|unset| unset.paths.iter().any(concerns));
-        unset.map_or(error, Unset::to_json)
+        unset.map_or(error, UnsetVariable::to_json)
     }
 }
 
 /// Tells on standard error what is missing.
-pub fn warn(unset: &Unset) {
+pub fn warn(unset: &UnsetVariable) {
     note(format_args!("warn: {}", unset.sentence()));
 }
 
@@ -125,19 +125,22 @@ pub fn warn(unset: &Unset) {
 ///
 /// Inside OpenClaw the gateway does this before the plugin sees its configuration. Other sources are left alone: only OpenClaw knows its
 /// providers. So is text that is not JSON, which the library refuses better.
-pub fn resolve(config: &str, variable: impl Fn(&str) -> Option<String>) -> (Cow<'_, str>, Missing) {
+pub fn resolve(
+    config: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> (Cow<'_, str>, UnsetVariables) {
     let Ok(mut value) = serde_json::from_str::<Value>(config) else {
-        return (config.into(), Missing::default());
+        return (config.into(), UnsetVariables::default());
     };
     let mut changed = false;
-    let mut missing: Vec<Unset> = Vec::new();
+    let mut missing: Vec<UnsetVariable> = Vec::new();
     walk(&mut value, &mut String::new(), &mut |id, path| {
         let secret = variable(id).filter(|secret| !secret.is_empty());
         changed |= secret.is_some();
         if secret.is_none() {
             match missing.iter_mut().find(|unset| unset.variable == id) {
                 Some(unset) => unset.paths.push(path.to_owned()),
-                None => missing.push(Unset {
+                None => missing.push(UnsetVariable {
                     variable: id.to_owned(),
                     paths: vec![path.to_owned()],
                 }),
@@ -150,7 +153,7 @@ pub fn resolve(config: &str, variable: impl Fn(&str) -> Option<String>) -> (Cow<
     } else {
         config.into()
     };
-    (config, Missing(missing.into()))
+    (config, UnsetVariables(missing.into()))
 }
 
 fn walk(
@@ -255,11 +258,11 @@ mod tests {
     }
 
     #[test]
-    fn an_unset_variable_is_named_with_its_places_and_its_reference_stays() {
+    fn unset_variable_is_reported_with_its_places() {
         let config = r#"{"a/b":[0,{"~":{"source":"env","id":"NO_SUCH"}}],"c":{"source":"env","id":"NO_SUCH"}}"#;
         let (resolved, missing) = resolve(config, only_desk);
         assert_eq!(resolved, config);
-        let unset = Unset {
+        let unset = UnsetVariable {
             variable: "NO_SUCH".to_owned(),
             paths: vec!["/a~1b/1/~0".to_owned(), "/c".to_owned()],
         };

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_failed_or_was_rejected_counts_for_people_and_not_for_scripts() {
+    fn failed_task_exits_with_1_for_people_only() {
         let codes = [
             "completed",
             "input-required",
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_over_before_its_task_counts_for_people_and_not_for_scripts() {
+    fn expired_wait_exits_with_5_for_people_only() {
         let envelope = r#"{"ok":true,"summary":{"wait_expired":true}}"#;
         assert_eq!(Exit::of_outcome(envelope), Exit::Timeout);
         assert_eq!(Exit::of_envelope(envelope), Exit::Ok);
     }
 
     #[test]
-    fn one_good_card_is_enough_and_the_worst_reason_decides_without_any() {
+    fn exit_code_is_0_with_one_good_card_else_the_worst() {
         let bad = |reason| serde_json::json!({"last_refresh_error": {"reason": reason}});
         let good = serde_json::json!({"target_name": "Desk"});
         assert_eq!(Exit::of_targets(&[bad("dns"), good]), Exit::Ok);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_envelope_is_zero_and_what_is_none_is_one() {
+    fn good_envelope_exits_with_0_and_other_text_with_1() {
         assert_eq!(Exit::of_envelope(r#"{"ok":true,"summary":{}}"#), Exit::Ok);
         assert_eq!(Exit::of_envelope("oops"), Exit::Failed);
     }

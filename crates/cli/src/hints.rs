@@ -9,7 +9,7 @@ const TASK_NOT_FOUND: i64 = -32001;
 const TASK_NOT_CANCELABLE: i64 = -32002;
 
 /// More agents than these are counted, not named.
-const NAMED: usize = 5;
+const MAX_NAMED_AGENTS: usize = 5;
 
 /// Returns the next step after a failed call.
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
@@ -154,12 +154,12 @@ fn names(details: &Value, place: &str) -> bool {
 }
 
 fn named(aliases: &[String]) -> String {
-    let shown = aliases.iter().take(NAMED);
+    let shown = aliases.iter().take(MAX_NAMED_AGENTS);
     let mut shown: Vec<_> = shown
         .map(|alias| format!("`{}`", text::line(alias)))
         .collect();
-    if aliases.len() > NAMED {
-        shown.push(format!("{} more", aliases.len() - NAMED));
+    if aliases.len() > MAX_NAMED_AGENTS {
+        shown.push(format!("{} more", aliases.len() - MAX_NAMED_AGENTS));
     }
     shown.join(", ")
 }
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    fn said(reason: &str, details: &Value) -> String {
+    fn hint_text(reason: &str, details: &Value) -> String {
         let envelope =
             json!({"ok": false, "action": "send", "error": {"reason": reason, "details": details}});
         hint(&envelope, &PeerArgs::default()).unwrap()
@@ -191,7 +191,7 @@ mod tests {
             ("agent_not_allowed", "`--agent NAME`"),
             ("credential_unresolved", "`env` only"),
         ] {
-            let hint = said(reason, &json!({"hint": "Ask the operator."}));
+            let hint = hint_text(reason, &json!({"hint": "Ask the operator."}));
             assert!(hint.contains(option), "{hint}");
         }
     }
@@ -204,15 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_may_have_arrived_is_not_to_be_sent_again_at_once() {
-        let hint = said("timeout", &json!({"delivered": "unknown"}));
+    fn hint_after_uncertain_send_advises_against_resending() {
+        let hint = hint_text("timeout", &json!({"delivered": "unknown"}));
         assert!(hint.contains("before you send it again"), "{hint}");
-        let hint = said("timeout", &json!({"delivered": "no"}));
+        let hint = hint_text("timeout", &json!({"delivered": "no"}));
         assert!(!hint.contains("send it again"), "{hint}");
     }
 
     #[test]
     fn falls_back_to_the_hint_of_the_library() {
-        assert_eq!(said("tls", &json!({"hint": "Check it."})), "Check it.");
+        assert_eq!(hint_text("tls", &json!({"hint": "Check it."})), "Check it.");
     }
 }

@@ -274,13 +274,13 @@ fn first_line(bytes: &[u8]) -> String {
 
 /// Returns the last lines of an output, indented.
 fn last_lines(bytes: &[u8]) -> String {
-    const LINES: usize = 8;
+    const MAX_LINES: usize = 8;
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let last = &lines[lines.len().saturating_sub(LINES)..];
+    let last = &lines[lines.len().saturating_sub(MAX_LINES)..];
     last.iter()
         .map(|line| format!("  {line}"))
         .collect::<Vec<_>>()

@@ -23,24 +23,24 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     caller,
-    door::{Door, Instance},
     exit::{Exit, Failure},
     gateway::embedded::with_gateway,
-    output::Lines,
+    instance::{Instance, Library},
+    output::LineWriter,
 };
 
 /// Answers standard input until it ends, and waits for the calls that still run. Configurations that name no gateway get the one at `gateway`.
 ///
 /// # Errors
 /// Standard input cannot be read, or standard output is closed.
-pub async fn run(door: &Door, gateway: Option<&str>) -> Result<Exit, Failure> {
+pub async fn run(library: &Library, gateway: Option<&str>) -> Result<Exit, Failure> {
     let mut session = Session {
-        door,
+        library,
         gateway,
         instance: None,
         calls: TaskTracker::new(),
         stops: Arc::default(),
-        lines: Arc::new(Lines::default()),
+        lines: Arc::new(LineWriter::default()),
     };
     let lines = Arc::clone(&session.lines);
     tokio::select! {
@@ -53,20 +53,20 @@ pub async fn run(door: &Door, gateway: Option<&str>) -> Result<Exit, Failure> {
 }
 
 struct Session<'a> {
-    door: &'a Door,
+    library: &'a Library,
     gateway: Option<&'a str>,
     instance: Option<Instance>,
     calls: TaskTracker,
     /// Tokens that cancel the running calls, by id.
     stops: Arc<Mutex<HashMap<String, CancellationToken>>>,
-    lines: Arc<Lines>,
+    lines: Arc<LineWriter>,
 }
 
 /// One line: its fields, each as the JSON it was written in.
-type Fields = HashMap<String, Box<RawValue>>;
+type RawFields = HashMap<String, Box<RawValue>>;
 
 /// Why a line is not answered as an operation.
-struct Bad {
+struct LineError {
     code: &'static str,
     message: String,
 }
@@ -93,13 +93,13 @@ impl Session<'_> {
     }
 
     fn answer(&mut self, line: &[u8]) {
-        let fields: Fields = match serde_json::from_slice(line) {
+        let fields: RawFields = match serde_json::from_slice(line) {
             Ok(fields) => fields,
             Err(error) => {
                 let message = format!("the line is not a JSON object: {error}");
                 return self.refuse(
                     "null",
-                    &Bad {
+                    &LineError {
                         code: "BAD_LINE",
                         message,
                     },
@@ -112,14 +112,16 @@ impl Session<'_> {
         }
     }
 
-    fn operate(&mut self, id: &str, fields: &Fields) -> Result<(), Bad> {
+    fn operate(&mut self, id: &str, fields: &RawFields) -> Result<(), LineError> {
         if !id.starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9')) {
-            return Err(Bad::line("`id` must be a string or a number".to_owned()));
+            return Err(LineError::line(
+                "`id` must be a string or a number".to_owned(),
+            ));
         }
         let op: String = fields
             .get("op")
             .and_then(|op| serde_json::from_str(op.get()).ok())
-            .ok_or_else(|| Bad::line("`op` must be a string".to_owned()))?;
+            .ok_or_else(|| LineError::line("`op` must be a string".to_owned()))?;
         let known: &[&str] = match op.as_str() {
             "init" | "parse_config" => &["config"],
             "execute" => &["request", "caller", "abort_after_ms", "content"],
@@ -129,7 +131,7 @@ impl Session<'_> {
                 let message = format!(
                     "no operation is called `{op}`; there are `init`, `parse_config`, `tool_definition`, `execute` and `abort`"
                 );
-                return Err(Bad {
+                return Err(LineError {
                     code: "UNKNOWN_OP",
                     message,
                 });
@@ -142,12 +144,12 @@ impl Session<'_> {
             .filter(|name| !of_all.contains(name) && !known.contains(name))
             .min();
         if let Some(name) = unknown {
-            return Err(Bad::line(format!("`{op}` does not take `{name}`")));
+            return Err(LineError::line(format!("`{op}` does not take `{name}`")));
         }
         match op.as_str() {
             "init" => self.init(id, required(fields, &op, "config")?),
             "parse_config" => {
-                let parsed = self.door.parse_config(required(fields, &op, "config")?);
+                let parsed = self.library.parse_config(required(fields, &op, "config")?);
                 self.reply(id, parsed.map(|parsed| ("parsed", parsed)));
             }
             "abort" => {
@@ -169,8 +171,8 @@ impl Session<'_> {
         // The old one goes first, whatever becomes of the new one. Its calls end, each with its own line.
         self.instance = None;
         let made = match self.gateway {
-            Some(url) => self.door.instance(&with_gateway(config, url)),
-            None => self.door.instance(config),
+            Some(url) => self.library.instance(&with_gateway(config, url)),
+            None => self.library.instance(config),
         };
         let reply = made.map(|instance| {
             self.instance = Some(instance);
@@ -179,27 +181,27 @@ impl Session<'_> {
         self.reply(id, reply);
     }
 
-    fn execute(&mut self, id: &str, fields: &Fields) -> Result<(), Bad> {
+    fn execute(&mut self, id: &str, fields: &RawFields) -> Result<(), LineError> {
         let request = required(fields, "execute", "request")?;
-        let caller = given(fields, "caller");
+        let caller = optional(fields, "caller");
         if let Some(caller) = caller {
-            caller::check(caller).map_err(Bad::line)?;
+            caller::check(caller).map_err(LineError::line)?;
         }
-        let abort_after = match given(fields, "abort_after_ms") {
+        let abort_after = match optional(fields, "abort_after_ms") {
             Some(text) => Some(
                 serde_json::from_str(text)
                     .map(Duration::from_millis)
                     .map_err(|_| {
-                        Bad::line(
+                        LineError::line(
                             "`abort_after_ms` must be a whole number of milliseconds".to_owned(),
                         )
                     })?,
             ),
             None => None,
         };
-        let content: bool = match given(fields, "content") {
+        let content: bool = match optional(fields, "content") {
             Some(text) => serde_json::from_str(text)
-                .map_err(|_| Bad::line("`content` must be true or false".to_owned()))?,
+                .map_err(|_| LineError::line("`content` must be true or false".to_owned()))?,
             None => false,
         };
         let take = {
@@ -239,8 +241,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn instance(&self) -> Result<&Instance, Bad> {
-        self.instance.as_ref().ok_or_else(|| Bad {
+    fn instance(&self) -> Result<&Instance, LineError> {
+        self.instance.as_ref().ok_or_else(|| LineError {
             code: "NOT_INITIALIZED",
             message: "there is no instance; send a working `init` first".to_owned(),
         })
@@ -253,13 +255,13 @@ impl Session<'_> {
         });
     }
 
-    fn refuse(&self, id: &str, bad: &Bad) {
+    fn refuse(&self, id: &str, bad: &LineError) {
         let error = json!({"code": bad.code, "message": bad.message});
         self.lines.write(line(id, "error", &error.to_string()));
     }
 }
 
-impl Bad {
+impl LineError {
     fn line(message: String) -> Self {
         Self {
             code: "BAD_LINE",
@@ -276,14 +278,14 @@ fn line(id: &str, field: &str, value: &str) -> String {
     format!(r#"{{"id":{id},"{field}":{value}}}"#)
 }
 
-fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
+fn optional<'a>(fields: &'a RawFields, name: &str) -> Option<&'a str> {
     fields
         .get(name)
         .map(|value| value.get())
         .filter(|text| *text != "null")
 }
 
-fn required<'a>(fields: &'a Fields, op: &str, name: &str) -> Result<&'a str, Bad> {
+fn required<'a>(fields: &'a RawFields, op: &str, name: &str) -> Result<&'a str, LineError> {
     let value = fields.get(name).map(|value| value.get());
-    value.ok_or_else(|| Bad::line(format!("`{op}` needs `{name}`")))
+    value.ok_or_else(|| LineError::line(format!("`{op}` needs `{name}`")))
 }

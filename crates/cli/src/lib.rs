@@ -12,12 +12,14 @@ pub mod conformance;
 
 mod demo;
 
-pub mod door;
+mod answer_writer;
 pub mod exit;
 mod follow_up;
 pub mod gateway;
 mod hints;
 pub mod install;
+pub mod instance;
+mod interactive_call;
 pub mod jsonl;
 pub mod library;
 mod local;
@@ -30,13 +32,11 @@ mod send;
 mod serve;
 mod stopped;
 mod table;
-mod talk;
 mod target;
 mod targets;
 mod task;
 mod text;
 mod translate;
-mod words;
 
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ use clap::{Parser, Subcommand};
 use self::exit::{Exit, Failure};
 
 /// For peers and cases of the conformance runner: a long comparison in one must not hold up the clock of another.
-const WORKERS: usize = 2;
+const WORKER_THREADS: usize = 2;
 
 const HELP: &str = "\
 Start with `remote-agent demo`, then `remote-agent targets --url URL` to see the card of an agent.
@@ -95,7 +95,7 @@ pub fn main() -> ExitCode {
     // Clap prints what is wrong with the arguments, or the help that was asked for, and ends the process with 2 or 0.
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+        .worker_threads(WORKER_THREADS)
         .enable_all()
         .build();
     let outcome = match runtime {

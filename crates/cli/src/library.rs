@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargos_copy_comes_before_the_one_beside_the_command_and_the_installed_one() {
+    fn cargo_library_precedes_adjacent_and_installed() {
         let places = candidates(Path::new("/opt/bin/remote-agent"), None);
         let directories: Vec<&Path> = places.iter().map(|place| place.parent().unwrap()).collect();
         assert_eq!(

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_a_continuation_named_the_gateway_its_address_does_again() {
+    fn follow_up_repeats_gateway_address_of_continuation() {
         let origin = json!({"target_url": "http://127.0.0.1:18789/", "card_path": "/agents/alpha",
             "preferred_transports": ["GATEWAY"], "target_alias": "gateway:alpha"});
         assert_eq!(

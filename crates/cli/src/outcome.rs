@@ -6,13 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{
-    config::Missing,
+    answer_writer::{AnswerWriter, render_message},
+    config::UnsetVariables,
     follow_up::FollowUp,
     hints,
     output::{complain, note},
     target::{PeerArgs, TargetArgs},
     text::{self, shell},
-    words::{Words, render_message},
 };
 
 /// The options of the command line that the next commands repeat.
@@ -59,10 +59,10 @@ fn summary(envelope: &Value) -> &Value {
 }
 
 /// Shows the words of a result that were not shown while they came.
-pub(super) fn words(envelope: &Value, words: &mut Words) {
+pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     let summary = summary(envelope);
     for artifact in summary["artifacts"].as_array().into_iter().flatten() {
-        words.artifact(artifact);
+        answer_writer.artifact(artifact);
     }
     let message = (envelope["raw"]["kind"] == "message")
         .then(|| render_message(&envelope["raw"]))
@@ -70,16 +70,22 @@ pub(super) fn words(envelope: &Value, words: &mut Words) {
     let message = message.as_deref().or(summary["message_text"].as_str());
     // What a failed call has in its details is part of the answer, too.
     let message = message.or(envelope["error"]["details"]["message_text"].as_str());
-    let is_new =
-        |message: &&str| !words.has_artifacts() && words.aside.as_deref() != Some(*message);
+    let is_new = |message: &&str| {
+        !answer_writer.has_artifacts() && answer_writer.aside.as_deref() != Some(*message)
+    };
     if let Some(message) = message.filter(is_new) {
-        words.message(message);
+        answer_writer.message(message);
     }
-    words.finish();
+    answer_writer.finish();
 }
 
 /// Prints how the call ended. `shown` is what the agent said on standard output.
-pub(super) fn tell(envelope: &Value, context: &Context<'_>, missing: &Missing, shown: &Words) {
+pub(super) fn print_outcome(
+    envelope: &Value,
+    context: &Context<'_>,
+    missing: &UnsetVariables,
+    shown: &AnswerWriter,
+) {
     if envelope["ok"] != true {
         tell_error(envelope, context.target.peers(), missing);
     }
@@ -94,7 +100,7 @@ pub(super) fn tell(envelope: &Value, context: &Context<'_>, missing: &Missing, s
         note("the wait ended before the task; `--timeout-ms` sets a longer one");
     }
     let said = summary["status_message"].as_str();
-    let said = said.filter(|said| !shown.said(said));
+    let said = said.filter(|said| !shown.has_shown(said));
     let keeps_tasks = summary["transport"] != "GATEWAY"
         || summary["protocol_version"]
             .as_str()
@@ -103,7 +109,7 @@ pub(super) fn tell(envelope: &Value, context: &Context<'_>, missing: &Missing, s
 }
 
 /// An error: what failed and why, and what to do next.
-pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &Missing) {
+pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &UnsetVariables) {
     let error = &envelope["error"];
     let message = error["message"]
         .as_str()

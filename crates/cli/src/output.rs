@@ -13,12 +13,12 @@ use super::{exit::Failure, text};
 
 /// Writes whole lines to standard output, from any thread.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineWriter {
     out: Mutex<io::Stdout>,
     gone: CancellationToken,
 }
 
-impl Default for Lines {
+impl Default for LineWriter {
     fn default() -> Self {
         Self {
             out: Mutex::new(io::stdout()),
@@ -27,7 +27,7 @@ impl Default for Lines {
     }
 }
 
-impl Lines {
+impl LineWriter {
     /// Writes `text` and a line end, and hands it on at once. Waits while the reader is slow.
     ///
     /// Once the reader is gone, lines are dropped and [`gone`](Self::gone) says so.

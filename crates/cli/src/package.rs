@@ -17,7 +17,7 @@ use self::files::{collect, failed, pack, read, read_json, write, write_directory
 use super::{
     exit::{Exit, Failure},
     library,
-    output::{Lines, note},
+    output::{LineWriter, note},
 };
 
 const NAME: &str = "openclaw-remote-agent";
@@ -70,7 +70,7 @@ pub fn command(args: &Args) -> Result<Exit, Failure> {
     };
     let packaged = assemble(source_root(), &library, &args.out)
         .map_err(|error| Failure::new(error.to_string()))?;
-    Lines::default().write(format!(
+    LineWriter::default().write(format!(
         "{}\n{}",
         packaged.directory.display(),
         packaged.tarball.display()
@@ -157,6 +157,17 @@ pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packag
     Ok(Packaged { directory, tarball })
 }
 
+/// The linker that Rust brings for this platform merges functions with equal code, which saves a percent of the library.
+const LINK_ARGS: &[&str] = if cfg!(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64"
+)) {
+    &["--", "--codegen", "link-arg=-Wl,--icf=all"]
+} else {
+    &[]
+};
+
 /// Builds the library to ship, in the checkout at `source_root`, and returns where it is. Cargo's progress goes to stderr.
 ///
 /// # Errors
@@ -179,6 +190,7 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
             "cdylib",
         ])
         .args(["--message-format", "json-render-diagnostics"])
+        .args(LINK_ARGS)
         .current_dir(source_root)
         .stderr(Stdio::inherit())
         .output()

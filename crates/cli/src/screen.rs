@@ -6,9 +6,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use super::{
+    answer_writer::{AnswerWriter, render_message},
     output::note,
     text,
-    words::{Words, render_message},
 };
 
 const FRAME: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ pub(super) struct Screen {
     bar: ProgressBar,
     /// The state line.
     state: String,
-    pub(super) words: Words,
+    pub(super) answer_writer: AnswerWriter,
 }
 
 impl Screen {
@@ -34,7 +34,7 @@ impl Screen {
             bar.enable_steady_tick(FRAME);
         }
         Self {
-            words: Words::new(bar.clone()),
+            answer_writer: AnswerWriter::new(bar.clone()),
             bar,
             state: String::new(),
         }
@@ -46,11 +46,11 @@ impl Screen {
         match event["kind"].as_str() {
             Some("artifact-update") => {
                 let append = event["append"].as_bool().unwrap_or_default();
-                self.words.piece(&event["artifact"], append);
+                self.answer_writer.piece(&event["artifact"], append);
             }
             Some("message") => {
                 if let Some(text) = render_message(event) {
-                    self.words.message(&text);
+                    self.answer_writer.message(&text);
                 }
             }
             _ => {
@@ -59,7 +59,7 @@ impl Screen {
                 artifacts
                     .into_iter()
                     .flatten()
-                    .for_each(|artifact| self.words.artifact(artifact));
+                    .for_each(|artifact| self.answer_writer.artifact(artifact));
             }
         }
     }
@@ -77,10 +77,10 @@ impl Screen {
         if self.bar.is_hidden() {
             if said.is_none() && !matches!(state.as_str(), "submitted" | "working") {
                 // The task pauses or is over, so the line of the agent's words is whole.
-                self.words.finish();
+                self.answer_writer.finish();
             }
             note(&state);
-            self.words.aside = said.map(str::to_owned);
+            self.answer_writer.aside = said.map(str::to_owned);
         } else {
             self.bar.set_message(state.clone());
         }
@@ -89,7 +89,7 @@ impl Screen {
 
     /// Takes the spinner away.
     pub(super) fn stop(&mut self) {
-        self.words.finish();
+        self.answer_writer.finish();
         self.bar.finish_and_clear();
     }
 }

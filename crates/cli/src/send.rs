@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::{
-    door::Door,
     exit::{Exit, Failure},
     follow_up::FollowUpArgs,
+    instance::Library,
+    interactive_call::{InteractiveCall, OutputArgs},
     outcome::Context,
     output::standard_input,
     parts::PartArgs,
-    talk::{OutputArgs, Talk},
     target::TargetArgs,
 };
 
@@ -92,15 +92,15 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             request.insert(name.to_owned(), value);
         }
     }
-    let door = Door::open(verbose)?;
+    let library = Library::open(verbose)?;
     // What is gone on with cannot be behind a gateway that begins now; without one the options say so.
     let _gateway = match follow_up.names_task() {
         true => None,
         false => args.target.embed().await?,
     };
     let config = args.target.config(follow_up.continuation.as_ref())?;
-    let instance = door.instance_for_people(&config)?;
-    let talk = Talk {
+    let instance = library.instance_for_people(&config)?;
+    let interactive_call = InteractiveCall {
         output: args.output,
         doing: "sent, waiting for the agent",
         save: args.save.as_deref(),
@@ -110,5 +110,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             saved: None,
         },
     };
-    talk.run(&instance, &Value::Object(request)).await
+    interactive_call
+        .run(&instance, &Value::Object(request))
+        .await
 }

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{
-    config::Missing,
-    door::Door,
+    config::UnsetVariables,
     exit::{Exit, Failure},
     hints,
+    instance::Library,
     outcome::tell_error,
-    output::Lines,
+    output::LineWriter,
     table::table,
     target::{NAME_ONE, PeerArgs},
     text,
@@ -41,9 +41,9 @@ pub(super) struct Args {
 /// # Errors
 /// The library or the configuration cannot be used.
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
-    let door = Door::open(verbose)?;
+    let library = Library::open(verbose)?;
     let _gateway = args.peers.embed().await?;
-    let instance = door.instance_for_people(&args.peers.config()?)?;
+    let instance = library.instance_for_people(&args.peers.config()?)?;
     let request = json!({"action": "list_targets"}).to_string();
     let caller = args.peers.caller();
     let text = instance
@@ -55,7 +55,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         Some(targets) => Exit::of_targets(targets),
         None => Exit::of_envelope(&text),
     };
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     let missing = instance.missing();
     match targets {
         _ if args.json => {
@@ -82,7 +82,13 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     Ok(exit)
 }
 
-fn show(targets: &[Value], gateway: &Value, lines: &Lines, peers: &PeerArgs, missing: &Missing) {
+fn show(
+    targets: &[Value],
+    gateway: &Value,
+    lines: &LineWriter,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+) {
     // What only agents of a gateway have is a column only where there are some.
     let local = targets.iter().any(is_local);
     let of_gateway = if local { &["STATUS", "ROLE"][..] } else { &[] };
@@ -205,7 +211,12 @@ fn is_of_gateway(target: &Value, gateway: &Value) -> bool {
 }
 
 /// Returns the error of a card, or of the configuration to use instead, and the next step.
-fn problem(target: &Value, instead: &str, peers: &PeerArgs, missing: &Missing) -> Option<String> {
+fn problem(
+    target: &Value,
+    instead: &str,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+) -> Option<String> {
     let error = target.get("last_refresh_error")?;
     let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
     let alias = match instead {

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    door::Door,
     exit::{Exit, Failure},
     follow_up::FollowUpArgs,
+    instance::Library,
+    interactive_call::{InteractiveCall, OutputArgs},
     outcome::Context,
-    talk::{OutputArgs, Talk},
     target::TargetArgs,
 };
 
@@ -93,10 +93,10 @@ pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exi
     if let Some(timeout) = args.timeout_ms {
         request.insert("timeout_ms".to_owned(), json!(timeout));
     }
-    let door = Door::open(verbose)?;
+    let library = Library::open(verbose)?;
     let config = args.target.config(follow_up.continuation.as_ref())?;
-    let instance = door.instance_for_people(&config)?;
-    let talk = Talk {
+    let instance = library.instance_for_people(&config)?;
+    let interactive_call = InteractiveCall {
         output: args.output,
         doing: action.doing(),
         save: None,
@@ -106,5 +106,7 @@ pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exi
             saved: None,
         },
     };
-    talk.run(&instance, &Value::Object(request)).await
+    interactive_call
+        .run(&instance, &Value::Object(request))
+        .await
 }

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_carriage_returns_bells_and_backspaces_go_and_line_ends_stay() {
+    fn control_characters_are_removed_and_line_ends_stay() {
         assert_eq!(
             block("one\r\ntwo\rthree\u{8}\u{7}\n\tfour"),
             "one\ntwothree\n\tfour"
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_sequence_hides_nothing() {
+    fn unfinished_escape_sequence_hides_no_text() {
         assert_eq!(block("a\u{1b}]0;the rest\nb"), "a0;the rest\nb");
         assert_eq!(block("a\u{1b}"), "a");
         assert_eq!(block("a\u{1b}[31"), "a");

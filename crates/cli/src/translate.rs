@@ -8,11 +8,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{
     exit::{Exit, Failure},
-    output::{Lines, note},
+    output::{LineWriter, note},
 };
 use collective::{
-    Envelope, ErrorCode, Malformed,
-    translate::{Fill, from_a2a, from_fipa, to_a2a, to_fipa},
+    Envelope, EnvelopeError, ErrorCode,
+    translate::{TranslationContext, from_a2a, from_fipa, to_a2a, to_fipa},
 };
 use common::environment::{Environment, SystemEnvironment};
 
@@ -35,11 +35,11 @@ Exit codes: 0 every line was translated, 1 some were not, 2 wrong usage.";
 pub(super) struct Args {
     /// The format of standard input
     #[arg(long, value_enum)]
-    from: Tongue,
+    from: Format,
 
     /// The format of standard output
     #[arg(long, value_enum)]
-    to: Tongue,
+    to: Format,
 
     /// The agent that A2A messages are for, which do not say so themselves; `triad` makes proposals of them
     #[arg(long, value_name = "NAME")]
@@ -47,7 +47,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Tongue {
+enum Format {
     /// Envelopes of a2a-v1
     #[value(name = "a2a-v1")]
     Envelope,
@@ -67,7 +67,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             "`--from` and `--to` are the same; to check envelopes alone use `remote-agent gateway validate`",
         ));
     }
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     let mut input = BufReader::new(tokio::io::stdin()).lines();
     let (mut read, mut failed) = (0_u64, 0_u64);
     let unreadable = |error| Failure::usage(format!("cannot read standard input: {error}"));
@@ -99,35 +99,35 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value>, Malformed> {
+fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value>, EnvelopeError> {
     let since_1970 = env
         .system_time()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let now = u64::try_from(since_1970.as_millis()).unwrap_or_default();
     let mut new_id = || format!("msg-{}", env.uuid());
-    let mut fill = Fill {
+    let mut fill = TranslationContext {
         now,
         new_id: &mut new_id,
         agent: args.agent.as_deref(),
     };
     let envelopes = match args.from {
-        Tongue::Envelope => vec![Envelope::parse(line)?],
-        Tongue::Fipa => from_fipa(&json(line)?, now)?,
-        Tongue::A2a => vec![from_a2a(&json(line)?, &mut fill)?],
+        Format::Envelope => vec![Envelope::parse(line)?],
+        Format::Fipa => from_fipa(&json(line)?, now)?,
+        Format::A2a => vec![from_a2a(&json(line)?, &mut fill)?],
     };
     envelopes
         .iter()
         .map(|envelope| match args.to {
-            Tongue::Envelope => Ok(envelope.clone().into_json()),
-            Tongue::Fipa => to_fipa(envelope),
-            Tongue::A2a => to_a2a(envelope, &mut fill),
+            Format::Envelope => Ok(envelope.clone().into_json()),
+            Format::Fipa => to_fipa(envelope),
+            Format::A2a => to_a2a(envelope, &mut fill),
         })
         .collect()
 }
 
-fn json(line: &str) -> Result<Value, Malformed> {
-    serde_json::from_str(line).map_err(|error| Malformed {
+fn json(line: &str) -> Result<Value, EnvelopeError> {
+    serde_json::from_str(line).map_err(|error| EnvelopeError {
         code: ErrorCode::InvalidJson,
         message: format!("the line is not JSON: {error}"),
         correlation_id: None,
@@ -136,10 +136,10 @@ fn json(line: &str) -> Result<Value, Malformed> {
 }
 
 /// Returns the next step, if the command has one.
-fn hint(malformed: &Malformed, args: &Args) -> &'static str {
+fn hint(malformed: &EnvelopeError, args: &Args) -> &'static str {
     let nameless =
         malformed.code == ErrorCode::MissingField && malformed.message.contains("`agent`");
-    match nameless && args.from == Tongue::A2a && args.agent.is_none() {
+    match nameless && args.from == Format::A2a && args.agent.is_none() {
         true => "; name the agent with `--agent NAME`",
         false => "",
     }

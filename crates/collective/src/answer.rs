@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Envelope, ErrorCode, Kind, Malformed};
+use super::{Envelope, EnvelopeError, ErrorCode, Kind};
 
 /// The sender of the messages of a gateway (Heretek A2A §10.5).
 pub const GATEWAY: &str = "gateway";
@@ -37,7 +37,7 @@ impl Envelope {
     }
 }
 
-impl Malformed {
+impl EnvelopeError {
     /// The error that a gateway answers it with.
     pub fn answer(&self) -> Envelope {
         Envelope::failure(self.code, &self.message)
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn h_25_an_error_has_name_number_and_sentence_and_what_it_answers() {
+    fn h_25_error_has_name_code_message_and_correlation() {
         let error = Envelope::error(
             ErrorCode::AgentNotFound,
             "There is no such agent",
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_answered_by_what_could_be_read_of_it() {
+    fn answer_to_malformed_frame_uses_readable_ids() {
         let frame = r#"{"type": "dance", "id": "m", "correlationId": "top"}"#;
         let answer = Envelope::parse(frame).unwrap_err().answer();
         assert_eq!(answer.content()["code"], 2004);

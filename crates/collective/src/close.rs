@@ -88,7 +88,7 @@ mod tests {
     use crate::ErrorCode;
 
     #[test]
-    fn h_06_a_number_that_both_tables_have_means_something_else_in_each() {
+    fn h_06_shared_close_and_error_codes_differ_in_meaning() {
         let both: Vec<u16> = CloseCode::ALL
             .iter()
             .map(|code| code.number())

@@ -13,7 +13,7 @@ pub struct Envelope {
 
 /// Why a frame is no envelope.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Malformed {
+pub struct EnvelopeError {
     /// The error of the registry.
     pub code: ErrorCode,
     /// The fault, as a sentence without a full stop.
@@ -37,23 +37,23 @@ impl Envelope {
     ///
     /// # Errors
     /// 2001 for invalid JSON, 2003 for other values than objects, 2002 without a type, 2004 for an unknown type.
-    pub fn parse(frame: &str) -> Result<Self, Malformed> {
-        let value: Value = serde_json::from_str(frame).map_err(|e| Malformed {
+    pub fn parse(frame: &str) -> Result<Self, EnvelopeError> {
+        let value: Value = serde_json::from_str(frame).map_err(|e| EnvelopeError {
             code: ErrorCode::InvalidJson,
             message: format!("the message is not JSON: {e}"),
             correlation_id: None,
             id: None,
         })?;
-        Self::of(value)
+        Self::from_value(value)
     }
 
     /// Same as [`parse`](Self::parse), from parsed JSON.
     ///
     /// # Errors
     /// Same as [`parse`](Self::parse).
-    pub fn of(value: Value) -> Result<Self, Malformed> {
+    pub fn from_value(value: Value) -> Result<Self, EnvelopeError> {
         let Value::Object(fields) = value else {
-            return Err(Malformed {
+            return Err(EnvelopeError {
                 code: ErrorCode::InvalidType,
                 message: "the message is no object".into(),
                 correlation_id: None,
@@ -61,7 +61,7 @@ impl Envelope {
             });
         };
         let wrong = |code, message| {
-            Err(Malformed {
+            Err(EnvelopeError {
                 code,
                 message,
                 correlation_id: correlation(&fields).map(str::to_owned),

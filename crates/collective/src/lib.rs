@@ -4,7 +4,7 @@
 //! registry of errors, and the count of votes. The bridge (`crates/gateway-bridge`) speaks the protocol as a client, the
 //! reference gateway (`crates/gateway`) as a server.
 //!
-//! Sizes are in bytes and durations in milliseconds. A frame that breaks a rule gives [`Malformed`], with an
+//! Sizes are in bytes and durations in milliseconds. A frame that breaks a rule gives [`EnvelopeError`], with an
 //! [`ErrorCode`] of the registry.
 //!
 //! # Examples
@@ -32,10 +32,10 @@ mod validate;
 
 pub use answer::GATEWAY;
 pub use close::CloseCode;
-pub use envelope::{Envelope, Malformed};
+pub use envelope::{Envelope, EnvelopeError};
 pub use error::ErrorCode;
 pub use kind::Kind;
-pub use triad::{Decision, NotCounted, Quorum, Tally, Vote};
+pub use triad::{Decision, Quorum, Tally, Vote, VoteRejection};
 pub use validate::validate;
 
 /// The subprotocol that clients offer, and the name of the dialect (Heretek A2A §3.4).
@@ -51,7 +51,7 @@ pub fn is_compatible(version: &str) -> bool {
 }
 
 /// The largest frame, in bytes.
-pub const LARGEST_FRAME: usize = 1024 * 1024;
+pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
 
 /// The voting time of a proposal without a deadline, in milliseconds.
 pub const DELIBERATION_MS: u64 = 300_000;

@@ -51,7 +51,7 @@ pub enum Quorum {
 
 /// Why a vote does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NotCounted {
+pub enum VoteRejection {
     /// Its sender is no member.
     NotAMember,
     /// Its sender has voted before: the first vote counts.
@@ -95,14 +95,14 @@ impl Tally {
     ///
     /// # Errors
     /// Why it does not count.
-    pub fn cast(&mut self, member: &str, vote: Vote) -> Result<Option<&Decision>, NotCounted> {
+    pub fn cast(&mut self, member: &str, vote: Vote) -> Result<Option<&Decision>, VoteRejection> {
         let known = self.members.iter_mut().find(|(name, _)| name == member);
-        let (_, place) = known.ok_or(NotCounted::NotAMember)?;
+        let (_, place) = known.ok_or(VoteRejection::NotAMember)?;
         if place.is_some() {
-            return Err(NotCounted::SecondVote);
+            return Err(VoteRejection::SecondVote);
         }
         if self.decision.is_some() {
-            return Err(NotCounted::Late);
+            return Err(VoteRejection::Late);
         }
         *place = Some(vote);
         if self.is_fixed() {

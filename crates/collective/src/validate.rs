@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use super::{Envelope, ErrorCode, Kind, Malformed, Vote, time};
+use super::{Envelope, EnvelopeError, ErrorCode, Kind, Vote, time};
 
 /// The longest id and name, in characters.
-const LONGEST_ID: usize = 128;
+const MAX_ID_CHARS: usize = 128;
 
 const ROLES: &[&str] = &["user", "assistant", "system", "agent"];
 const PRIORITIES: &[&str] = &["low", "normal", "high", "critical"];
@@ -15,9 +15,9 @@ const RESULTS: &[&str] = &["approved", "rejected"];
 
 /// The type of a value.
 #[derive(Clone, Copy)]
-enum Shape {
+enum JsonType {
     Text,
-    /// A text that is an id or a name: not empty, and no longer than [`LONGEST_ID`].
+    /// A text that is an id or a name: not empty, and no longer than [`MAX_ID_CHARS`].
     Id,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -33,79 +33,82 @@ enum Shape {
 }
 
 /// Optional fields of every message.
-const OF_ALL: &[(&str, Shape)] = &[
-    ("id", Shape::Id),
-    ("agent", Shape::Id),
-    ("from", Shape::Id),
-    ("sessionId", Shape::Id),
-    ("correlationId", Shape::Id),
-    ("timestamp", Shape::Time),
-    ("metadata", Shape::Object),
-    ("metadata.priority", Shape::Word(PRIORITIES)),
-    ("metadata.requiresResponse", Shape::Flag),
-    ("metadata.threadId", Shape::Text),
-    ("metadata.parentId", Shape::Text),
-    ("metadata.ttl", Shape::Count),
-    ("metadata.correlationId", Shape::Id),
-    ("content", Shape::Object),
+const COMMON_FIELDS: &[(&str, JsonType)] = &[
+    ("id", JsonType::Id),
+    ("agent", JsonType::Id),
+    ("from", JsonType::Id),
+    ("sessionId", JsonType::Id),
+    ("correlationId", JsonType::Id),
+    ("timestamp", JsonType::Time),
+    ("metadata", JsonType::Object),
+    ("metadata.priority", JsonType::Word(PRIORITIES)),
+    ("metadata.requiresResponse", JsonType::Flag),
+    ("metadata.threadId", JsonType::Text),
+    ("metadata.parentId", JsonType::Text),
+    ("metadata.ttl", JsonType::Count),
+    ("metadata.correlationId", JsonType::Id),
+    ("content", JsonType::Object),
 ];
 
 /// Returns the known content fields of a type.
-fn of_kind(kind: Kind) -> &'static [(&'static str, Shape)] {
+fn of_kind(kind: Kind) -> &'static [(&'static str, JsonType)] {
     match kind {
         Kind::Message => &[
-            ("content.role", Shape::Word(ROLES)),
-            ("content.content", Shape::TextOrObject),
+            ("content.role", JsonType::Word(ROLES)),
+            ("content.content", JsonType::TextOrObject),
         ],
         Kind::Status => &[
-            ("content.agent", Shape::Text),
-            ("content.status", Shape::Text),
+            ("content.agent", JsonType::Text),
+            ("content.status", JsonType::Text),
         ],
         Kind::Error => &[
-            ("error", Shape::Text),
-            ("content.error", Shape::Text),
-            ("content.message", Shape::Text),
-            ("content.code", Shape::Count),
+            ("error", JsonType::Text),
+            ("content.error", JsonType::Text),
+            ("content.message", JsonType::Text),
+            ("content.code", JsonType::Count),
         ],
-        Kind::Event => &[("event", Shape::Text), ("content.event", Shape::Text)],
+        Kind::Event => &[("event", JsonType::Text), ("content.event", JsonType::Text)],
         Kind::Handshake => &[
-            ("content.action", Shape::Text),
-            ("content.capabilities", Shape::Object),
-            ("content.capabilities.supportedMessageTypes", Shape::Texts),
-            ("content.capabilities.supportedAgents", Shape::Texts),
-            ("content.capabilities.version", Shape::Text),
+            ("content.action", JsonType::Text),
+            ("content.capabilities", JsonType::Object),
+            (
+                "content.capabilities.supportedMessageTypes",
+                JsonType::Texts,
+            ),
+            ("content.capabilities.supportedAgents", JsonType::Texts),
+            ("content.capabilities.version", JsonType::Text),
         ],
-        Kind::Discovery | Kind::Workspace => &[("content.action", Shape::Text)],
+        Kind::Discovery | Kind::Workspace => &[("content.action", JsonType::Text)],
         Kind::Subscribe | Kind::Unsubscribe => &[
-            ("content.channel", Shape::Text),
-            ("content.agents", Shape::Texts),
+            ("content.channel", JsonType::Text),
+            ("content.agents", JsonType::Texts),
         ],
         Kind::Ping | Kind::Pong => &[],
-        Kind::Auth => &[("content.token", Shape::Text)],
-        Kind::AuthResponse => &[("content.status", Shape::Text)],
+        Kind::Auth => &[("content.token", JsonType::Text)],
+        Kind::AuthResponse => &[("content.status", JsonType::Text)],
         Kind::Disconnect => &[
-            ("content.reason", Shape::Word(REASONS)),
-            ("content.message", Shape::Text),
+            ("content.reason", JsonType::Word(REASONS)),
+            ("content.message", JsonType::Text),
         ],
         Kind::Proposal => &[
-            ("content.proposal", Shape::Text),
-            ("content.reasoning", Shape::Text),
-            ("content.deadline", Shape::Count),
+            ("content.proposal", JsonType::Text),
+            ("content.reasoning", JsonType::Text),
+            ("content.deadline", JsonType::Count),
         ],
         Kind::Decision => &[
-            ("content.proposalId", Shape::Id),
-            ("content.result", Shape::Word(RESULTS)),
-            ("content.votes", Shape::Object),
-            ("content.consensus", Shape::Flag),
+            ("content.proposalId", JsonType::Id),
+            ("content.result", JsonType::Word(RESULTS)),
+            ("content.votes", JsonType::Object),
+            ("content.consensus", JsonType::Flag),
         ],
         Kind::Vote => &[
-            ("content.proposalId", Shape::Id),
-            ("content.vote", Shape::Word(&Vote::WORDS)),
-            ("content.reasoning", Shape::Text),
+            ("content.proposalId", JsonType::Id),
+            ("content.vote", JsonType::Word(&Vote::WORDS)),
+            ("content.reasoning", JsonType::Text),
         ],
-        Kind::Request => &[("content.service", Shape::Text)],
+        Kind::Request => &[("content.service", JsonType::Text)],
         Kind::Response => &[],
-        Kind::Broadcast => &[("content.message", Shape::TextOrObject)],
+        Kind::Broadcast => &[("content.message", JsonType::TextOrObject)],
     }
 }
 
@@ -121,8 +124,8 @@ fn beyond_the_tables(kind: Kind) -> &'static [&'static str] {
 ///
 /// # Errors
 /// The first thing that is wrong: 2002 something is missing, 2003 something is of another type, 2005 something cannot be used.
-pub fn validate(envelope: &Envelope) -> Result<(), Malformed> {
-    let known = OF_ALL.iter().chain(of_kind(envelope.kind()));
+pub fn validate(envelope: &Envelope) -> Result<(), EnvelopeError> {
+    let known = COMMON_FIELDS.iter().chain(of_kind(envelope.kind()));
     known
         .clone()
         .find_map(|(path, shape)| wrong_type(path, *shape, envelope))
@@ -133,7 +136,7 @@ pub fn validate(envelope: &Envelope) -> Result<(), Malformed> {
                 .find_map(|(path, shape)| unusable(path, *shape, envelope))
         })
         .map_or(Ok(()), |(code, message)| {
-            Err(Malformed {
+            Err(EnvelopeError {
                 code,
                 message,
                 correlation_id: envelope.correlation_id().map(str::to_owned),
@@ -142,7 +145,7 @@ pub fn validate(envelope: &Envelope) -> Result<(), Malformed> {
         })
 }
 
-type Wrong = (ErrorCode, String);
+type Violation = (ErrorCode, String);
 
 fn at<'a>(envelope: &'a Envelope, path: &str) -> Option<&'a Value> {
     let mut names = path.split('.');
@@ -152,7 +155,7 @@ fn at<'a>(envelope: &'a Envelope, path: &str) -> Option<&'a Value> {
     value.filter(|value| !value.is_null())
 }
 
-fn missing(envelope: &Envelope) -> Option<Wrong> {
+fn missing(envelope: &Envelope) -> Option<Violation> {
     let kind = envelope.kind();
     let absent = |path: &&&str| {
         // The tables say `error` and `event`, the examples `content.error`: either will do.
@@ -176,25 +179,25 @@ fn missing(envelope: &Envelope) -> Option<Wrong> {
     }
 }
 
-fn wrong_type(path: &str, shape: Shape, envelope: &Envelope) -> Option<Wrong> {
+fn wrong_type(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violation> {
     let value = at(envelope, path)?;
     let (fits, what) = match shape {
-        Shape::Text | Shape::Id | Shape::Word(_) => (value.is_string(), "a text"),
-        Shape::Count => (value.is_number(), "a number"),
-        Shape::Flag => (value.is_boolean(), "true or false"),
-        Shape::Object => (value.is_object(), "an object"),
-        Shape::Texts => {
+        JsonType::Text | JsonType::Id | JsonType::Word(_) => (value.is_string(), "a text"),
+        JsonType::Count => (value.is_number(), "a number"),
+        JsonType::Flag => (value.is_boolean(), "true or false"),
+        JsonType::Object => (value.is_object(), "an object"),
+        JsonType::Texts => {
             let all = value.as_array();
             (
                 all.is_some_and(|all| all.iter().all(Value::is_string)),
                 "a list of texts",
             )
         }
-        Shape::TextOrObject => (
+        JsonType::TextOrObject => (
             value.is_string() || value.is_object(),
             "a text or an object",
         ),
-        Shape::Time => (
+        JsonType::Time => (
             value.is_number() || value.is_string(),
             "a number of milliseconds",
         ),
@@ -202,20 +205,20 @@ fn wrong_type(path: &str, shape: Shape, envelope: &Envelope) -> Option<Wrong> {
     (!fits).then(|| (ErrorCode::InvalidType, format!("`{path}` must be {what}")))
 }
 
-fn unusable(path: &str, shape: Shape, envelope: &Envelope) -> Option<Wrong> {
+fn unusable(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violation> {
     let value = at(envelope, path)?;
     let why = match shape {
-        Shape::Id => {
-            let length = value.as_str()?.chars().take(LONGEST_ID + 1).count();
-            let fits = (1..=LONGEST_ID).contains(&length);
-            (!fits).then(|| format!("must have 1 to {LONGEST_ID} characters"))
+        JsonType::Id => {
+            let length = value.as_str()?.chars().take(MAX_ID_CHARS + 1).count();
+            let fits = (1..=MAX_ID_CHARS).contains(&length);
+            (!fits).then(|| format!("must have 1 to {MAX_ID_CHARS} characters"))
         }
-        Shape::Word(words) => {
+        JsonType::Word(words) => {
             let known = words.contains(&value.as_str()?);
             (!known).then(|| format!("must be one of {}", words.join(", ")))
         }
-        Shape::Count => (value.as_f64()? < 0.0).then(|| "must not be negative".to_owned()),
-        Shape::Time => time::millis(value)
+        JsonType::Count => (value.as_f64()? < 0.0).then(|| "must not be negative".to_owned()),
+        JsonType::Time => time::millis(value)
             .is_none()
             .then(|| "is no time: milliseconds since 1970, or ISO 8601".to_owned()),
         _ => None,

@@ -177,7 +177,7 @@ const STYLES: [(char, char); 8] = [
 ];
 
 /// Characters that look like several of ASCII.
-const SEVERAL: [(char, &str); 8] = [
+const AMBIGUOUS: [(char, &str); 8] = [
     ('≪', "<<"),
     ('⋘', "<<<"),
     ('≫', ">>"),
@@ -223,7 +223,7 @@ pub fn glyphs(text: &str) -> Vec<Glyph> {
         let mut push = |c| all.push(Glyph { c, from, to });
         if c.is_ascii() {
             push(c.to_ascii_uppercase());
-        } else if let Some((_, several)) = SEVERAL.iter().find(|(known, _)| *known == c) {
+        } else if let Some((_, several)) = AMBIGUOUS.iter().find(|(known, _)| *known == c) {
             several.chars().for_each(push);
         } else if let Some(ascii) = lookalike(c) {
             push(ascii);
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn knows_every_confusable_letter_of_unicode() {
         // Unicode says `f` and the decomposition `s`.
-        const IN_DOUBT: &str = "ſẛ";
+        const UNDECIDED: &str = "ſẛ";
         // Bars are no letters here.
         const BARS: &str = "∤⏽│┃︱￨∣ǀ❘⎸⎹";
         let alike = |c: char| match c {
@@ -313,7 +313,7 @@ mod tests {
             '0' => 'O',
             c => c,
         };
-        let all = ('\u{80}'..=char::MAX).filter(|c| !IN_DOUBT.contains(*c) && !BARS.contains(*c));
+        let all = ('\u{80}'..=char::MAX).filter(|c| !UNDECIDED.contains(*c) && !BARS.contains(*c));
         let missing: Vec<_> = all
             .filter(|c| {
                 let text = c.to_string();

@@ -187,7 +187,7 @@ impl Secrets {
 
     /// Returns where the end of `text` begins that is the beginning of a secret; its length where it is none.
     pub fn begun(&self, text: &str) -> usize {
-        match Shown::of(text) {
+        match VisibleText::new(text) {
             Some(shown) => {
                 let begun = self.begun_in(&shown.bytes);
                 shown.places.get(begun).copied().unwrap_or(text.len())
@@ -230,7 +230,7 @@ impl Secrets {
     fn find(&self, text: &[u8], first: Option<Range<usize>>) -> Vec<Range<usize>> {
         let mut found: Vec<_> = first.into_iter().collect();
         self.search(text, |place| found.push(place));
-        if let Some(shown) = str::from_utf8(text).ok().and_then(Shown::of) {
+        if let Some(shown) = str::from_utf8(text).ok().and_then(VisibleText::new) {
             self.search(&shown.bytes, |place| {
                 found.push(shown.places[place.start]..shown.places[place.end - 1] + 1);
             });
@@ -282,14 +282,14 @@ impl Secrets {
 }
 
 /// A text without the characters that are not shown, and where each of its bytes stands in the text.
-struct Shown {
+struct VisibleText {
     bytes: Vec<u8>,
     places: Vec<usize>,
 }
 
-impl Shown {
+impl VisibleText {
     /// Returns `None` where every character is shown.
-    fn of(text: &str) -> Option<Self> {
+    fn new(text: &str) -> Option<Self> {
         if text.is_ascii() || !text.contains(is_ignorable) {
             return None;
         }

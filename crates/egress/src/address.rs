@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_not_read_as_one() {
+    fn rejects_invalid_addresses() {
         for url in [
             "http://[fe80::1%25eth0]/",
             "http://[fe80::1%eth0]/",

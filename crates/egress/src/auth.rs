@@ -9,7 +9,7 @@ use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, StatusCode};
 use secrecy::ExposeSecret as _;
 
-use crate::credential::{Credential, OAuth2, Place, Token, basic, sensitive};
+use crate::credential::{Credential, CredentialPlace, OAuth2, Token, basic, sensitive};
 
 use super::oauth2;
 use super::{Net, NetError, Request, Response};
@@ -86,13 +86,13 @@ fn apply(credential: &Credential, request: &mut Request) -> Result<(), NetError>
         Credential::ApiKey { place, key } => {
             let key = key.expose_secret();
             match place {
-                Place::Header(name) => {
+                CredentialPlace::Header(name) => {
                     headers.insert(name.clone(), sensitive(key)?);
                 }
-                Place::Query(name) => {
+                CredentialPlace::Query(name) => {
                     request.url.query_pairs_mut().append_pair(name, key);
                 }
-                Place::Cookie(name) => add_cookie(headers, format!("{name}={key}"))?,
+                CredentialPlace::Cookie(name) => add_cookie(headers, format!("{name}={key}"))?,
             }
         }
         // Its token has to be fetched first.

@@ -44,7 +44,7 @@ pub async fn read_error(body: ByteStream) -> Bytes {
 }
 
 /// The rest of a body after its prefix.
-pub(super) enum Rest {
+pub(super) enum BodyRest {
     /// No rest: the prefix is the whole body.
     None,
     /// More than was asked for, or it did not come in time.
@@ -54,17 +54,17 @@ pub(super) enum Rest {
 }
 
 /// As [`read_error`], of at most `max` bytes, and what there was beyond it.
-pub(super) async fn error_prefix(body: ByteStream, max: usize) -> (Bytes, Rest) {
+pub(super) async fn error_prefix(body: ByteStream, max: usize) -> (Bytes, BodyRest) {
     let late = Instant::now() + ERROR_WAIT;
     read_until(body, max.min(ERROR_BYTES), Some(late)).await
 }
 
 /// The first `max` bytes of a body, or as many as come before it ends or breaks off, and what there was beyond them.
-pub(super) async fn prefix(body: ByteStream, max: usize) -> (Bytes, Rest) {
+pub(super) async fn prefix(body: ByteStream, max: usize) -> (Bytes, BodyRest) {
     read_until(body, max, None).await
 }
 
-async fn read_until(mut body: ByteStream, max: usize, late: Option<Instant>) -> (Bytes, Rest) {
+async fn read_until(mut body: ByteStream, max: usize, late: Option<Instant>) -> (Bytes, BodyRest) {
     let mut read = BytesMut::new();
     loop {
         let next = match late {
@@ -72,16 +72,16 @@ async fn read_until(mut body: ByteStream, max: usize, late: Option<Instant>) -> 
             None => Ok(body.next().await),
         };
         match next {
-            Ok(None) => return (read.freeze(), Rest::None),
-            Ok(Some(Err(error))) => return (read.freeze(), Rest::Broken(error)),
+            Ok(None) => return (read.freeze(), BodyRest::None),
+            Ok(Some(Err(error))) => return (read.freeze(), BodyRest::Broken(error)),
             Ok(Some(Ok(chunk))) => {
                 let room = max - read.len();
                 read.extend_from_slice(&chunk[..chunk.len().min(room)]);
                 if chunk.len() > room {
-                    return (read.freeze(), Rest::More);
+                    return (read.freeze(), BodyRest::More);
                 }
             }
-            Err(_) => return (read.freeze(), Rest::More),
+            Err(_) => return (read.freeze(), BodyRest::More),
         }
     }
 }
@@ -174,30 +174,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_prefix_is_what_came_up_to_the_limit() {
+    async fn body_prefix_ends_at_the_limit() {
         assert_eq!(prefix(chunks(&["ab", "cd"]), 3).await.0, "abc");
         assert_eq!(prefix(broken(&["ab"]), 3).await.0, "ab");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_body_of_an_error_is_what_came_in_a_moment() {
+    async fn error_body_is_read_within_a_short_time() {
         let stuck = chunks(&["ab", "cd"]).chain(stream::pending());
         let (read, rest) = error_prefix(Box::pin(stuck), 9).await;
         assert_eq!(read, "abcd");
-        assert!(matches!(rest, Rest::More));
+        assert!(matches!(rest, BodyRest::More));
         assert_eq!(read_error(chunks(&["ab", "cd"])).await, "abcd");
     }
 
     #[tokio::test]
     async fn the_rest_beyond_a_prefix_is_known() {
-        assert!(matches!(prefix(chunks(&["abc"]), 3).await.1, Rest::None));
+        assert!(matches!(
+            prefix(chunks(&["abc"]), 3).await.1,
+            BodyRest::None
+        ));
         assert!(matches!(
             prefix(chunks(&["abc", "d"]), 3).await.1,
-            Rest::More
+            BodyRest::More
         ));
         assert!(matches!(
             prefix(broken(&["abc"]), 3).await.1,
-            Rest::Broken(_)
+            BodyRest::Broken(_)
         ));
     }
 
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_announced_length_above_the_limit_is_refused_without_waiting_for_the_body() {
+    async fn refuses_excessive_content_length_before_the_body() {
         let head = vec![
             send("HTTP/1.1 200 OK\r\ncontent-length: 51\r\n\r\n"),
             Step::Hold,

@@ -33,7 +33,7 @@ pub enum Credential {
     /// A key in a place of its own.
     ApiKey {
         /// The place of the key in a request.
-        place: Place,
+        place: CredentialPlace,
         /// The key.
         key: SecretString,
     },
@@ -43,7 +43,7 @@ pub enum Credential {
 
 /// The place of an API key in a request.
 #[derive(Clone, Hash)]
-pub enum Place {
+pub enum CredentialPlace {
     /// The header of this name.
     Header(HeaderName),
     /// The query parameter of this name.
@@ -57,9 +57,9 @@ impl Credential {
     pub fn header(&self) -> Option<HeaderName> {
         match self {
             Self::ApiKey { place, .. } => match place {
-                Place::Header(name) => Some(name.clone()),
-                Place::Cookie(_) => Some(http::header::COOKIE),
-                Place::Query(_) => None,
+                CredentialPlace::Header(name) => Some(name.clone()),
+                CredentialPlace::Cookie(_) => Some(http::header::COOKIE),
+                CredentialPlace::Query(_) => None,
             },
             Self::Bearer(_) | Self::Basic { .. } | Self::OAuth2(_) => {
                 Some(http::header::AUTHORIZATION)
@@ -166,7 +166,7 @@ mod tests {
                 password: secret(),
             },
             Credential::ApiKey {
-                place: Place::Query("s3cret".into()),
+                place: CredentialPlace::Query("s3cret".into()),
                 key: secret(),
             },
             Credential::OAuth2(Box::new(OAuth2::new(

@@ -31,10 +31,10 @@ impl EventCap {
             }
             let Some(end) = memchr2(b'\n', b'\r', bytes) else {
                 self.line += bytes.len();
-                return self.held() <= max;
+                return self.buffered() <= max;
             };
             self.line += end;
-            if self.held() > max {
+            if self.buffered() > max {
                 return false;
             }
             if self.line == 0 {
@@ -53,7 +53,7 @@ impl EventCap {
         self.event > 0 || (self.line > 0 && !self.comment)
     }
 
-    fn held(&self) -> usize {
+    fn buffered(&self) -> usize {
         self.event + self.line
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_begun_without_a_blank_line_is_unfinished() {
+    fn event_without_blank_line_is_unfinished() {
         for (text, unfinished) in [
             ("", false),
             ("data", true),

@@ -22,25 +22,25 @@ use super::error::place;
 use super::{Net, NetError, NetFault, Request, Response, Sent, access, body};
 
 /// A server that gives no token in this time gives none: others may be waiting for the same one.
-const WAIT: Duration = Duration::from_secs(15);
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The largest answer of a token endpoint that is read, in bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
 
 /// A token whose server does not say how long it holds is replaced after this time.
-const UNSAID: Duration = Duration::from_secs(300);
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
 /// A token is replaced so long before its time, or a fifth of its time where that is shorter: it still has to travel.
-const EARLY: Duration = Duration::from_secs(30);
+const REFRESH_MARGIN: Duration = Duration::from_secs(30);
 
 /// And so long before it at least: servers count in whole seconds.
-const EARLY_AT_LEAST: Duration = Duration::from_secs(1);
+const MIN_REFRESH_MARGIN: Duration = Duration::from_secs(1);
 
 /// No token is used longer than this, whatever its server says.
-const LONGEST: Duration = Duration::from_hours(24);
+const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
 /// The maximum length of the server's text in an error, in characters.
-const QUOTED: usize = 200;
+const MAX_QUOTED_CHARS: usize = 200;
 
 /// The token endpoint, which the operator configured.
 #[derive(Clone, Debug)]
@@ -100,16 +100,18 @@ async fn obtain(
     endpoint: &TokenEndpoint,
 ) -> Result<Token, NetError> {
     let asked = Instant::now();
-    let answer = tokio::time::timeout(WAIT, ask(net, client, endpoint)).await;
+    let answer = tokio::time::timeout(TOKEN_TIMEOUT, request_token(net, client, endpoint)).await;
     let given = answer.unwrap_or_else(|_| {
-        let seconds = WAIT.as_secs();
+        let seconds = TOKEN_TIMEOUT.as_secs();
         Err(unavailable(
             client,
             format_args!("no answer within {seconds} seconds"),
         ))
     })?;
-    let holds = given.holds.map_or(UNSAID, |holds| holds.min(LONGEST));
-    let early = (holds / 5).clamp(EARLY_AT_LEAST, EARLY);
+    let holds = given
+        .holds
+        .map_or(DEFAULT_LIFETIME, |holds| holds.min(MAX_LIFETIME));
+    let early = (holds / 5).clamp(MIN_REFRESH_MARGIN, REFRESH_MARGIN);
     let token = Token {
         header: sensitive(format!("Bearer {}", given.secret.expose_secret()))
             .map_err(|_| unavailable(client, "its token cannot stand in an HTTP header"))?,
@@ -120,12 +122,16 @@ async fn obtain(
 }
 
 /// A token as the server gave it.
-struct Given {
+struct IssuedToken {
     secret: SecretString,
     holds: Option<Duration>,
 }
 
-async fn ask(net: &dyn Net, client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Given, NetError> {
+async fn request_token(
+    net: &dyn Net,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<IssuedToken, NetError> {
     let request = request(client, endpoint)?;
     let to_error = |error: NetError| match error.fault() {
         NetFault::AddressRefused => NetError::new(
@@ -170,9 +176,9 @@ fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetErro
 }
 
 /// Reads a token (RFC 6749 §5.1) or an error (§5.2).
-fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<Given, NetError> {
+fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken, NetError> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct TokenResponse {
         access_token: String,
         token_type: Option<String>,
         expires_in: Option<Value>,
@@ -181,13 +187,13 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<Given, NetE
         return Err(refused(client, response.status, body));
     }
     // The parser's own words could repeat the token.
-    let answer: Answer = serde_json::from_slice(body)
+    let answer: TokenResponse = serde_json::from_slice(body)
         .map_err(|_| unavailable(client, "its answer is not a token response"))?;
     let kind = answer.token_type.as_deref().unwrap_or("Bearer");
     if !kind.eq_ignore_ascii_case("bearer") {
         let message = format!(
             "it gives tokens of the type `{}`; only bearer tokens can be used",
-            said(client, kind)
+            redacted(client, kind)
         );
         return Err(unavailable(client, message));
     }
@@ -198,12 +204,12 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<Given, NetE
     let seconds = answer
         .expires_in
         .and_then(|n| n.as_f64().or_else(|| n.as_str()?.trim().parse().ok()));
-    Ok(Given {
+    Ok(IssuedToken {
         secret: answer.access_token.into(),
         holds: seconds.map(|n| {
             Duration::try_from_secs_f64(n.max(0.0))
-                .unwrap_or(LONGEST)
-                .min(LONGEST)
+                .unwrap_or(MAX_LIFETIME)
+                .min(MAX_LIFETIME)
         }),
     })
 }
@@ -224,9 +230,9 @@ fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {
         Ok(refusal) => {
             let more = refusal
                 .error_description
-                .map(|text| format!(" ({})", said(client, &text)))
+                .map(|text| format!(" ({})", redacted(client, &text)))
                 .unwrap_or_default();
-            format!(": {}{more}", said(client, &refusal.error))
+            format!(": {}{more}", redacted(client, &refusal.error))
         }
         Err(_) => String::new(),
     };
@@ -245,10 +251,10 @@ fn unavailable(client: &OAuth2, why: impl std::fmt::Display) -> NetError {
 }
 
 /// Returns an excerpt of the server's text, without the secrets of the request.
-fn said(client: &OAuth2, text: &str) -> String {
+fn redacted(client: &OAuth2, text: &str) -> String {
     let secrets = Secrets::in_all_forms(client.secrets());
     let clean = secrets.redact(text);
-    clean.chars().take(QUOTED).collect()
+    clean.chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 #[cfg(test)]

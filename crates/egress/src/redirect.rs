@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_kind_of_redirect_is_followed_within_the_origin_with_its_headers() {
+    async fn same_origin_redirects_keep_headers() {
         let mut answers: Vec<_> = [301, 302, 303, 307].map(|s| redirect(s, "next?a=1")).into();
         answers.push(redirect(308, "/end"));
         answers.push(ok());

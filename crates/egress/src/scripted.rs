@@ -52,14 +52,14 @@ impl Scripted {
     }
 
     /// The requests so far, and when they came.
-    pub(super) fn asked(&self) -> Vec<(Instant, Request)> {
+    pub(super) fn requests(&self) -> Vec<(Instant, Request)> {
         self.0.lock().unwrap().asked.clone()
     }
 
     /// This header of each request so far.
     pub(super) fn headers(&self, name: &str) -> Vec<String> {
         let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
-        let asked = self.asked();
+        let asked = self.requests();
         let values = asked
             .iter()
             .map(|(_, request)| request.headers.get(name).map(text));

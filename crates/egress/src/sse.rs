@@ -17,7 +17,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
 
-use super::body::{Rest, error_prefix, prefix};
+use super::body::{BodyRest, error_prefix, prefix};
 use super::event_cap::EventCap;
 use super::{ByteStream, Net, NetError, NetFault, Request, Sent};
 
@@ -104,12 +104,12 @@ pub async fn open(
     };
     match rest {
         // What an error says is worth having in part; a result is not.
-        Rest::Broken(error) if status.is_success() => Err(error),
+        BodyRest::Broken(error) if status.is_success() => Err(error),
         rest => Ok(Opened::Answer {
             status,
             headers,
             body,
-            truncated: !matches!(rest, Rest::None),
+            truncated: !matches!(rest, BodyRest::None),
         }),
     }
 }

@@ -23,11 +23,11 @@ pub(super) struct Tls {
 pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let (whom, without_roots) = match trust.and_then(Trust::roots) {
-        Some(roots) => (Whom::Roots(Arc::clone(roots)), None),
+        Some(roots) => (ServerVerifier::Roots(Arc::clone(roots)), None),
         None => match Verifier::new(provider.clone()) {
-            Ok(verifier) => (Whom::System(Arc::new(verifier)), None),
+            Ok(verifier) => (ServerVerifier::System(Arc::new(verifier)), None),
             Err(error) => {
-                let no_roots = Whom::Roots(Arc::new(RootCertStore::empty()));
+                let no_roots = ServerVerifier::Roots(Arc::new(RootCertStore::empty()));
                 (no_roots, Some(error.to_string().into()))
             }
         },
@@ -41,23 +41,23 @@ pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error>
 }
 
 /// The verifier of server certificates.
-enum Whom {
+enum ServerVerifier {
     System(Arc<dyn ServerCertVerifier>),
     Roots(Arc<RootCertStore>),
 }
 
 fn build(
     provider: Arc<CryptoProvider>,
-    whom: Whom,
+    whom: ServerVerifier,
     own: Option<Arc<dyn ResolvesClientCert>>,
 ) -> Result<ClientConfig, rustls::Error> {
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match whom {
-        Whom::System(verifier) => builder
+        ServerVerifier::System(verifier) => builder
             .dangerous()
             .with_custom_certificate_verifier(verifier),
-        Whom::Roots(roots) => builder.with_root_certificates(roots),
+        ServerVerifier::Roots(roots) => builder.with_root_certificates(roots),
     };
     let mut config = match own {
         Some(own) => builder.with_client_cert_resolver(own),

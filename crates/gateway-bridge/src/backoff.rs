@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_asking_when_the_tries_are_used_up_has_one_for_each_question() {
+    fn each_call_after_exhausted_retries_tries_once() {
         let mut tries = ConnectAttempts::default();
         while tries.next(&SystemEnvironment).is_some() {}
         for _ in 0..3 {

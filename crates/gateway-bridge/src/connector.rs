@@ -16,9 +16,9 @@ use super::backoff::ConnectAttempts;
 use super::dial::{self, Greeting, dial, failed};
 use super::pending_tasks::PendingTasks;
 use super::settings::{DialectChoice, Settings};
-use super::{Link, a2a_v1, heretek_js, openclaw};
+use super::{GatewayLink, a2a_v1, heretek_js, openclaw};
 
-type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn Link>, PeerError>>>;
+type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>>>;
 
 /// Makes and keeps the connection.
 pub(super) struct Connector {
@@ -33,7 +33,7 @@ pub(super) struct Connector {
 
 #[derive(Default)]
 struct State {
-    link: Option<Arc<dyn Link>>,
+    link: Option<Arc<dyn GatewayLink>>,
     attempt: Option<Attempt>,
     closing: bool,
     /// The number of connections so far.
@@ -80,7 +80,7 @@ impl Connector {
     }
 
     /// The connection, where one stands.
-    pub(super) fn open(&self) -> Option<Arc<dyn Link>> {
+    pub(super) fn open(&self) -> Option<Arc<dyn GatewayLink>> {
         let state = self.state();
         state.link.as_ref().filter(|link| link.is_open()).cloned()
     }
@@ -93,7 +93,7 @@ impl Connector {
     pub(super) async fn link(
         self: &Arc<Self>,
         budget: &mut ConnectBudget,
-    ) -> Result<Arc<dyn Link>, PeerError> {
+    ) -> Result<Arc<dyn GatewayLink>, PeerError> {
         let mut last = None;
         loop {
             if let Some(link) = self.open() {
@@ -116,7 +116,7 @@ impl Connector {
     ///
     /// # Errors
     /// Why the connection failed.
-    pub(super) async fn link_now(self: &Arc<Self>) -> Result<Arc<dyn Link>, PeerError> {
+    pub(super) async fn link_now(self: &Arc<Self>) -> Result<Arc<dyn GatewayLink>, PeerError> {
         match self.open() {
             Some(link) => Ok(link),
             None => self.attempt().await,
@@ -177,7 +177,7 @@ impl Connector {
         attempt
     }
 
-    fn note(&self, made: &Result<Arc<dyn Link>, PeerError>) {
+    fn note(&self, made: &Result<Arc<dyn GatewayLink>, PeerError>) {
         let mut state = self.state();
         state.attempt = None;
         match made {
@@ -199,7 +199,7 @@ impl Connector {
         }
     }
 
-    async fn connect(&self) -> Result<Arc<dyn Link>, PeerError> {
+    async fn connect(&self) -> Result<Arc<dyn GatewayLink>, PeerError> {
         match self.handshake(&self.settings).await {
             Err(a2a_v1::HandshakeError::OpenClaw)
                 if self.settings.dialect == DialectChoice::Auto =>
@@ -220,7 +220,7 @@ impl Connector {
     async fn handshake(
         &self,
         settings: &Settings,
-    ) -> Result<Arc<dyn Link>, a2a_v1::HandshakeError> {
+    ) -> Result<Arc<dyn GatewayLink>, a2a_v1::HandshakeError> {
         let dialed = dial(&*self.net, settings).await?;
         let until = dialed.until;
         let greeted = async {

@@ -275,7 +275,7 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
             PeerErrorKind::Gateway(ErrorCode::AuthRequired),
             format!(
                 "`{shown}` requires a credential (HTTP {number}): {}",
-                wanted(settings)
+                offered_subprotocol(settings)
             ),
         ),
         429 | 502..=504 => (
@@ -299,7 +299,7 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
 }
 
 /// Returns the credentials that a gateway may require.
-fn wanted(settings: &Settings) -> &'static str {
+fn offered_subprotocol(settings: &Settings) -> &'static str {
     match (&settings.token, settings.token_in_query) {
         (None, _) => "`gateway.token` is not set",
         (Some(_), true) => "it does not take `gateway.token`, which is in the URL",

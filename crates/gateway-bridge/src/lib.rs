@@ -1,7 +1,7 @@
 //! Peers in the local gateway: the agents beside the caller, and a triad that votes.
 //!
 //! `dial.rs` connects and finds out what the gateway speaks; one module a dialect (`a2a_v1/`, `openclaw/`) performs the handshake, keeps the
-//! one connection of the instance alive and carries what `Link` asks for. `triad/` lets three agents vote where the gateway
+//! one connection of the instance alive and carries what `GatewayLink` asks for. `triad/` lets three agents vote where the gateway
 //! cannot. What is here knows nothing of who may call whom, and of results.
 
 #![forbid(unsafe_code)]
@@ -75,7 +75,7 @@ pub(crate) enum ListPurpose {
 pub const TRIAD: &str = "triad";
 
 /// A connection to a gateway after the handshake, in one dialect. All calls of an instance share it.
-pub(crate) trait Link: Send + Sync {
+pub(crate) trait GatewayLink: Send + Sync {
     /// The dialect, as results name it: `a2a-v1`, `openclaw/4`, `heretek-js`.
     fn dialect(&self) -> &'static str;
 

@@ -10,7 +10,7 @@ use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerErro
 use super::connector::{ConnectBudget, Connector};
 use super::settings::DialectChoice;
 use super::triad::Triad;
-use super::{CallContext, Link, TRIAD, members};
+use super::{CallContext, GatewayLink, TRIAD, members};
 
 /// One call to one agent.
 pub(super) struct AgentPeer {
@@ -23,13 +23,13 @@ pub(super) struct AgentPeer {
 }
 
 impl AgentPeer {
-    async fn link(&self) -> Result<Arc<dyn Link>, PeerError> {
+    async fn link(&self) -> Result<Arc<dyn GatewayLink>, PeerError> {
         // The wait for a connection is what the lock is held over: a call asks one thing at a time.
         let mut budget = self.budget.lock().await;
         self.connector.link(&mut budget).await
     }
 
-    fn is_local_triad(&self, link: &dyn Link) -> bool {
+    fn is_local_triad(&self, link: &dyn GatewayLink) -> bool {
         self.about.agent == TRIAD && !link.has_triad()
     }
 
@@ -38,12 +38,15 @@ impl AgentPeer {
         Ok(if self.is_local_triad(&*link) {
             Backend::Triad
         } else {
-            Backend::Link(link)
+            Backend::GatewayLink(link)
         })
     }
 
     /// Returns the connection for a query that the bridge may answer itself; `None` where it cannot connect.
-    async fn link_if_needed(&self, task_id: &str) -> Result<Option<Arc<dyn Link>>, PeerError> {
+    async fn link_if_needed(
+        &self,
+        task_id: &str,
+    ) -> Result<Option<Arc<dyn GatewayLink>>, PeerError> {
         if let Some(link) = self.connector.open() {
             return Ok(Some(link));
         }
@@ -54,7 +57,7 @@ impl AgentPeer {
         }
     }
 
-    fn known(&self, task_id: &str) -> Result<Task, PeerError> {
+    fn stored_task(&self, task_id: &str) -> Result<Task, PeerError> {
         self.connector.tasks.task(&self.about.agent, task_id)
     }
 }
@@ -62,7 +65,7 @@ impl AgentPeer {
 /// The implementation behind a peer.
 enum Backend {
     /// The gateway, over the connection.
-    Link(Arc<dyn Link>),
+    GatewayLink(Arc<dyn GatewayLink>),
     /// The triad of the bridge, for gateways without one.
     Triad,
 }
@@ -100,7 +103,7 @@ impl Peer for AgentPeer {
         Box::pin(async move {
             loop {
                 let link = match self.backend().await? {
-                    Backend::Link(link) => link,
+                    Backend::GatewayLink(link) => link,
                     Backend::Triad => return self.triad.send(&self.about, outgoing).await,
                 };
                 match link.send(&self.about, outgoing).await {
@@ -118,7 +121,7 @@ impl Peer for AgentPeer {
         Box::pin(async move {
             loop {
                 let link = match self.backend().await? {
-                    Backend::Link(link) => link,
+                    Backend::GatewayLink(link) => link,
                     Backend::Triad => return self.triad.stream(&self.about, outgoing).await,
                 };
                 match link.stream(&self.about, outgoing).await {
@@ -141,7 +144,7 @@ impl Peer for AgentPeer {
             match self.link_if_needed(task_id).await? {
                 Some(link) if self.is_local_triad(&*link) => self.triad.get_task(task_id),
                 Some(link) => link.get_task(&self.about, task_id).await,
-                None => self.known(task_id),
+                None => self.stored_task(task_id),
             }
         })
     }
@@ -173,7 +176,7 @@ impl Peer for AgentPeer {
                 return Ok(entry.subscribe());
             }
             match self.backend().await? {
-                Backend::Link(link) => link.resubscribe(&self.about, task_id).await,
+                Backend::GatewayLink(link) => link.resubscribe(&self.about, task_id).await,
                 Backend::Triad => self.triad.resubscribe(task_id),
             }
         })

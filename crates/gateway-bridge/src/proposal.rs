@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_proposes_nothing_is_refused() {
+    fn refuses_empty_proposal() {
         let file = Part::file(Some("https://e.com/a".into()), None, None, None);
         for parts in [
             vec![],

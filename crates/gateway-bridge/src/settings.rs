@@ -8,7 +8,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use collective::{DELIBERATION_MS, LARGEST_FRAME, Quorum, SUBPROTOCOL};
+use collective::{DELIBERATION_MS, MAX_FRAME_BYTES, Quorum, SUBPROTOCOL};
 use common::redact::Secrets;
 use egress::credential::Trust;
 
@@ -63,7 +63,7 @@ impl Settings {
             token_in_query: false,
             agents: Vec::new(),
             triad: TriadSettings::default(),
-            frame_bytes: LARGEST_FRAME,
+            frame_bytes: MAX_FRAME_BYTES,
             patience: Duration::from_secs(20),
             trust: None,
         }

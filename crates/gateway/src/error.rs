@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use collective::{Envelope, ErrorCode, Malformed};
+use collective::{Envelope, EnvelopeError, ErrorCode};
 
 use super::access::AccessError;
 use super::outbox::EnqueueError;
@@ -87,8 +87,8 @@ impl RequestError {
     }
 }
 
-impl From<Malformed> for RequestError {
-    fn from(malformed: Malformed) -> Self {
+impl From<EnvelopeError> for RequestError {
+    fn from(malformed: EnvelopeError) -> Self {
         Self::new(malformed.code, malformed.message)
     }
 }

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use serde_json::Value;
 use url::Url;
 
-use collective::{LARGEST_FRAME, SUBPROTOCOL};
+use collective::{MAX_FRAME_BYTES, SUBPROTOCOL};
 use egress::websocket::{self, Dial, Frame, WsError};
 use egress::{Access, Net};
 
@@ -95,7 +95,7 @@ async fn probe_path(net: &dyn Net, address: SocketAddr, path: &str) -> Option<Oc
         // An address of this machine.
         access: Access::Private,
         trust: None,
-        frame_bytes: LARGEST_FRAME,
+        frame_bytes: MAX_FRAME_BYTES,
     };
     let mut opened = match websocket::connect(net, dial).await {
         Ok(opened) => opened,

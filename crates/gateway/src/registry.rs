@@ -53,7 +53,7 @@ struct Agent {
 
 /// An agent in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct AgentListing {
     pub(super) name: Arc<str>,
     pub(super) role: Arc<str>,
     pub(super) description: Option<Arc<str>>,
@@ -323,10 +323,10 @@ impl Registry {
     }
 
     /// Lists all agents.
-    pub(super) fn list(&self) -> Vec<Listed> {
+    pub(super) fn list(&self) -> Vec<AgentListing> {
         let mut all: Vec<_> = self.agents.iter().collect();
         all.sort_by_key(|(_, agent)| agent.position);
-        let listed = |(name, agent): (&Arc<str>, &Agent)| Listed {
+        let listed = |(name, agent): (&Arc<str>, &Agent)| AgentListing {
             name: Arc::clone(name),
             role: Arc::clone(&agent.role),
             description: agent.description.as_ref().map(Arc::clone),

@@ -9,7 +9,7 @@ use lru::LruCache;
 use ring::digest::{SHA256, digest};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use collective::{Decision, Envelope, NotCounted, Quorum, Tally, Vote};
+use collective::{Decision, Envelope, Quorum, Tally, Vote, VoteRejection};
 
 use super::client::Client;
 use super::config::TriadConfig;
@@ -149,7 +149,7 @@ pub(super) enum ProposalOutcome {
 pub(super) enum VoteOutcome {
     /// The vote counts. Contains the listeners and, if the vote decided the proposal, the decision.
     Counted(Vec<Weak<Client>>, Option<DecidedProposal>),
-    NotCounted(NotCounted),
+    VoteRejection(VoteRejection),
     /// No proposal has this id.
     Unknown,
 }
@@ -209,13 +209,13 @@ impl Proposals {
     pub(super) fn cast(&mut self, id: &str, member: &str, vote: Vote) -> VoteOutcome {
         let Some(pending) = self.pending.get_mut(id) else {
             return match self.decided.contains(id) {
-                true => VoteOutcome::NotCounted(NotCounted::Late),
+                true => VoteOutcome::VoteRejection(VoteRejection::Late),
                 false => VoteOutcome::Unknown,
             };
         };
         let decided = match pending.tally.cast(member, vote) {
             Ok(decided) => decided.is_some(),
-            Err(not_counted) => return VoteOutcome::NotCounted(not_counted),
+            Err(not_counted) => return VoteOutcome::VoteRejection(not_counted),
         };
         let listeners = pending.listeners.clone();
         VoteOutcome::Counted(listeners, if decided { self.decide(id) } else { None })

@@ -9,13 +9,13 @@ use crate::rate_limit::RateLimitKey;
 /// The bytes that all clients together, and each of them, may have in memory.
 #[derive(Debug)]
 pub struct ByteBudget {
-    taken: Mutex<Taken>,
+    taken: Mutex<UsedBytes>,
     total: usize,
     per_client: usize,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct UsedBytes {
     all: usize,
     clients: HashMap<RateLimitKey, usize>,
 }

@@ -27,11 +27,12 @@ pub fn load(path: impl AsRef<Path>) -> Result<PluginModuleRef, LoadError> {
         .canonicalize()
         .map_err(|error| fails(Kind::File(error)))?;
     // `RootModule::load_from_file` remembers one module for each type and would answer every later path with the first library.
-    let header = lib_header_from_path(&file).map_err(|error| fails(Kind::of(error)))?;
+    let header =
+        lib_header_from_path(&file).map_err(|error| fails(Kind::from_library_error(error)))?;
     header
         .init_root_module::<PluginModuleRef>()
         .map_err(|error| {
-            fails(match Kind::of(error) {
+            fails(match Kind::from_library_error(error) {
                 Kind::Layout(ours, _) => {
                     Kind::Layout(ours, header.version_strings().version.to_string())
                 }
@@ -67,7 +68,7 @@ impl LoadError {
 
 impl Kind {
     /// Keeps what a person needs of abi_stable's errors, whose own text fills pages.
-    fn of(error: LibraryError) -> Self {
+    fn from_library_error(error: LibraryError) -> Self {
         let ours = || PluginModuleRef::VERSION_STRINGS.version.to_string();
         match error {
             LibraryError::OpenError { err, .. } => Self::Open(match Error::source(&*err) {
@@ -82,7 +83,7 @@ impl Kind {
             } => Self::Version(expected_version.to_string(), actual_version.to_string()),
             LibraryError::RootModule { .. } => Self::Start,
             LibraryError::Many(errors) => match errors.into_iter().next() {
-                Some(first) => Self::of(first),
+                Some(first) => Self::from_library_error(first),
                 None => Self::NotAPlugin,
             },
             _ => Self::Layout(ours(), "unknown".to_owned()),

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::clients::{ClientFile, known};
+use super::clients::{ClientFile, registered_clients};
 use super::config::ServeConfig;
 use super::push_sender::{HttpPushSender, WebhookPolicy};
 use super::sessions::SessionKeys;
@@ -58,15 +58,15 @@ impl Server {
     /// # Errors
     /// Why it cannot.
     pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
-        let file = ClientFile::of(&config.state_dir);
+        let file = ClientFile::in_directory(&config.state_dir);
         // Before the file is read, so that nothing that is written to it afterwards is missed.
-        let watch = Watch::of(&file);
+        let watch = Watch::new(&file);
         let mut all = config.clients.clone();
         all.extend(file.read()?);
         config.check(&all)?;
         let clients = Arc::new(match all.is_empty() {
             true => ClientRegistry::open(),
-            false => ClientRegistry::new(known(&all)),
+            false => ClientRegistry::new(registered_clients(&all)),
         });
         let tls = secured(&config)?;
         let listener = listen(config.listen).await?;

@@ -39,7 +39,7 @@ struct Written {
 
 impl ClientFile {
     /// The clients of this state directory, which need not be there yet.
-    pub fn of(state_dir: &Path) -> Self {
+    pub fn in_directory(state_dir: &Path) -> Self {
         Self {
             path: state_dir.join(FILE),
         }
@@ -180,7 +180,7 @@ impl ClientFile {
 }
 
 /// The clients as the server takes them.
-pub fn known(clients: &[ClientConfig]) -> Vec<RegisteredClient> {
+pub fn registered_clients(clients: &[ClientConfig]) -> Vec<RegisteredClient> {
     let known = clients.iter().filter_map(|client| {
         Some(RegisteredClient {
             name: client.name.clone(),
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_token_is_given_once_and_only_its_digest_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(&folder.path().join("new"));
+        let file = ClientFile::in_directory(&folder.path().join("new"));
         assert!(file.read().unwrap().is_empty());
         let token = file.add("ada", false).unwrap();
         let operator = file.add("op", true).unwrap();
@@ -230,7 +230,7 @@ mod tests {
         assert!(!text.contains(token.expose_secret()));
         let clients = file.read().unwrap();
         assert_eq!(
-            known(&clients)[0].digest,
+            registered_clients(&clients)[0].digest,
             TokenDigest::new(token.expose_secret())
         );
         assert_eq!((clients[0].operator, clients[1].operator), (false, true));
@@ -242,7 +242,7 @@ mod tests {
     fn only_the_owner_can_read_the_file() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
         let mode = fs::metadata(file.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_name_is_given_once_and_can_be_given_again_once_it_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         let first = file.add("ada", false).unwrap();
         assert!(file.add("ada", false).is_err());
         assert!(file.remove("ada").unwrap());
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn rotation_replaces_the_token_and_keeps_the_rest() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         assert!(file.rotate("ada").unwrap().is_none());
         file.add("bob", false).unwrap();
         let before = file.add("ada", true).unwrap();
@@ -273,7 +273,7 @@ mod tests {
         let clients = file.read().unwrap();
         assert_eq!(clients[0], bob);
         assert_eq!(
-            known(&clients)[1].digest,
+            registered_clients(&clients)[1].digest,
             TokenDigest::new(after.expose_secret())
         );
         assert!(clients[1].operator);
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_name_is_one_that_can_be_part_of_a_session() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         let long = "a".repeat(65);
         for name in ["", "a b", ".a", "-a", "ä", "a/b", "loopback", &long] {
             assert!(file.add(name, false).is_err(), "{name}");
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_name_that_was_written_by_hand_is_one_too() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
         let text = fs::read_to_string(file.path()).unwrap();
         fs::write(file.path(), text.replace("\"ada\"", "\"a/b\"")).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_file_that_is_no_list_is_left_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         fs::write(file.path(), "{\"clients\": 1}").unwrap();
         assert!(file.add("ada", false).is_err());
         assert_eq!(fs::read_to_string(file.path()).unwrap(), "{\"clients\": 1}");

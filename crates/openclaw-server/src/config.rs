@@ -59,7 +59,7 @@ pub struct ServeConfig {
     /// The state directory.
     pub state_dir: PathBuf,
     /// The executor.
-    pub executor: ExecutorWord,
+    pub executor: ExecutorKind,
     /// The gateway of the executor.
     pub gateway: GatewayConfig,
     /// The agents that may be asked; all where there are none.
@@ -90,7 +90,7 @@ pub struct ServeConfig {
     /// The task store, in the form of [`TaskStoreKind`].
     pub task_store: Option<Secret>,
     /// When a change of a task counts as kept.
-    pub fsync: FsyncWord,
+    pub fsync: FsyncMode,
     /// The retention of ended tasks.
     pub retention: RetentionConfig,
     /// Which webhooks clients may register.
@@ -135,7 +135,7 @@ impl std::fmt::Debug for ClientConfig {
 /// An executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ExecutorWord {
+pub enum ExecutorKind {
     /// The agents behind OpenClaw's gateway.
     #[default]
     Gateway,
@@ -145,7 +145,7 @@ pub enum ExecutorWord {
     Scripted,
 }
 
-impl ExecutorWord {
+impl ExecutorKind {
     /// The word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -188,7 +188,7 @@ impl Default for GatewayConfig {
 /// The words of `fsync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum FsyncWord {
+pub enum FsyncMode {
     /// On the disk before it is acknowledged.
     Always,
     /// On the disk within a second.
@@ -259,7 +259,7 @@ impl Default for ServeConfig {
             trusted_proxies: Vec::new(),
             clients: Vec::new(),
             state_dir: default_state_dir(|name| std::env::var_os(name)),
-            executor: ExecutorWord::default(),
+            executor: ExecutorKind::default(),
             gateway: GatewayConfig::default(),
             agents: Vec::new(),
             session_id: None,
@@ -273,7 +273,7 @@ impl Default for ServeConfig {
             local: Local::default(),
             async_mode: true,
             task_store: None,
-            fsync: FsyncWord::default(),
+            fsync: FsyncMode::default(),
             retention: RetentionConfig::default(),
             push: PushConfig::default(),
             limits: Limits::default(),
@@ -300,9 +300,9 @@ impl ServeConfig {
         };
         // What is wrong in the file is said of the file.
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
-        Self::of(config.clone(), folder)?;
+        Self::from_value(config.clone(), folder)?;
         place::put_over(&mut config, over);
-        Self::of(config, folder)
+        Self::from_value(config, folder)
     }
 
     /// Reads a configuration. What it leaves out is as in [`Default`]. Whether its parts go together says
@@ -311,10 +311,10 @@ impl ServeConfig {
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
-        Self::of(value(json)?, Path::new(""))
+        Self::from_value(value(json)?, Path::new(""))
     }
 
-    fn of(value: Value, folder: &Path) -> Result<Self, ConfigError> {
+    fn from_value(value: Value, folder: &Path) -> Result<Self, ConfigError> {
         let validator = validation::compile(SCHEMA).map_err(|e| ConfigError::at("", e))?;
         if let Some(wrong) = validator.iter_errors(&value).next() {
             return Err(check::from_schema(&wrong));
@@ -365,9 +365,9 @@ impl ServeConfig {
     /// When a change of a task counts as kept.
     pub fn fsync(&self) -> Fsync {
         match self.fsync {
-            FsyncWord::Always => Fsync::Always,
-            FsyncWord::Interval => Fsync::Interval,
-            FsyncWord::Never => Fsync::Never,
+            FsyncMode::Always => Fsync::Always,
+            FsyncMode::Interval => Fsync::Interval,
+            FsyncMode::Never => Fsync::Never,
         }
     }
 

@@ -96,7 +96,7 @@ impl Delivered {
     }
 
     /// Returns whether a message was delivered, as far as the kind shows. An HTTP status may come from an intermediary.
-    fn of(kind: PeerErrorKind) -> Self {
+    fn for_kind(kind: PeerErrorKind) -> Self {
         match kind {
             PeerErrorKind::Unaddressable
             | PeerErrorKind::UnsupportedTransport
@@ -183,7 +183,7 @@ impl PeerError {
             rpc_data: None,
             http_status: None,
             auth_schemes: Vec::new(),
-            delivered: Delivered::of(kind),
+            delivered: Delivered::for_kind(kind),
             transports: None,
         }
     }

@@ -100,7 +100,7 @@ fn key_header(name: &str) -> Result<HeaderName, String> {
     Ok(name)
 }
 
-fn known(secret: &Secret) -> Option<&str> {
+fn resolved(secret: &Secret) -> Option<&str> {
     match secret {
         Secret::Known(text) => Some(text.expose_secret()),
         Secret::Unresolved { .. } => None,
@@ -108,7 +108,7 @@ fn known(secret: &Secret) -> Option<&str> {
 }
 
 fn in_header(secret: &Secret, what: &str) -> Result<(), String> {
-    match known(secret) {
+    match resolved(secret) {
         Some(text) if HeaderValue::try_from(text).is_err() => Err(format!(
             "the {what} has characters that cannot stand in an HTTP header (a line break at its end?)"
         )),
@@ -119,7 +119,7 @@ fn in_header(secret: &Secret, what: &str) -> Result<(), String> {
 /// What a cookie may hold (RFC 6265 §4.1.1).
 fn in_cookie(secret: &Secret) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
-    match known(secret) {
+    match resolved(secret) {
         Some(text) if !text.chars().all(fits) => Err(
             "the key has characters that cannot stand in a cookie (a line break at its end, a space, a comma or a semicolon?)"
                 .into(),
@@ -130,7 +130,7 @@ fn in_cookie(secret: &Secret) -> Result<(), String> {
 
 /// What a password may hold (RFC 7617 §2).
 fn text(secret: &Secret, what: &str) -> Result<(), String> {
-    match known(secret) {
+    match resolved(secret) {
         Some(text) if text.contains(char::is_control) => Err(format!(
             "the {what} has control characters (a line break at its end?)"
         )),

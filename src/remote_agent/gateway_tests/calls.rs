@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use peer::{HostSession, MemberStatus};
 
-use super::fake::{Gate, Stage, member, triad};
+use super::fake::{FakeGateway, Stage, member, triad};
 
-fn two() -> Gate {
-    Gate::with(vec![
+fn two() -> FakeGateway {
+    FakeGateway::with(vec![
         member("alpha", None, MemberStatus::Online),
         member("beta", None, MemberStatus::Online),
         triad(),
@@ -129,7 +129,7 @@ async fn only_allowed_agents_may_call() {
 #[tokio::test]
 async fn each_agent_has_its_own_permits() {
     let holds = Arc::new(Notify::new());
-    let gate = Gate {
+    let gate = FakeGateway {
         holds: Some(Arc::clone(&holds)),
         ..two()
     };
@@ -256,7 +256,7 @@ async fn audit_and_spans_name_agent_and_transport() {
 #[tokio::test(start_paused = true)]
 async fn close_waits_at_most_a_second() {
     for hangs_at_close in [false, true] {
-        let gate = Gate {
+        let gate = FakeGateway {
             hangs_at_close,
             ..two()
         };

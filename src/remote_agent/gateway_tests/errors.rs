@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use collective::ErrorCode;
 use peer::{Delivered, MemberStatus, PeerError, PeerErrorKind};
 
-use super::fake::{Gate, Stage, member, refusal};
+use super::fake::{FakeGateway, Stage, member, refusal};
 
 fn refusing(error: PeerError) -> Stage {
-    let gate = Gate {
+    let gate = FakeGateway {
         refuses: Some(error),
-        ..Gate::with(vec![member("alpha", None, MemberStatus::Online)])
+        ..FakeGateway::with(vec![member("alpha", None, MemberStatus::Online)])
     };
     Stage::new(gate, json!({}))
 }

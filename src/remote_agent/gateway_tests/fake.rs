@@ -23,7 +23,7 @@ use peer::{
 
 /// The behaviour of the gateway, and the calls that it received.
 #[derive(Default)]
-pub(super) struct Gate {
+pub(super) struct FakeGateway {
     /// Its agents, or the error of the query. `None` never answers.
     pub members: Option<Result<Vec<Member>, PeerError>>,
     /// The answer to a message; an echo without one.
@@ -32,12 +32,12 @@ pub(super) struct Gate {
     pub holds: Option<Arc<Notify>>,
     /// It never answers `close`.
     pub hangs_at_close: bool,
-    pub asked: Mutex<Polled>,
+    pub asked: Mutex<ReceivedCalls>,
 }
 
 /// The calls that the gateway received.
 #[derive(Default)]
-pub(super) struct Polled {
+pub(super) struct ReceivedCalls {
     pub members: usize,
     pub cards: Vec<String>,
     pub opened: Vec<(String, Option<HostSession>)>,
@@ -90,7 +90,7 @@ pub(super) fn refusal(code: ErrorCode) -> PeerError {
     PeerError::new(PeerErrorKind::Gateway(code), "the gateway says no")
 }
 
-impl Gate {
+impl FakeGateway {
     /// A gateway with these agents.
     pub(super) fn with(members: Vec<Member>) -> Self {
         Self {
@@ -120,26 +120,26 @@ impl Gate {
 /// The tool with a scripted gateway.
 pub(super) struct Stage {
     pub agent: RemoteAgent,
-    pub gate: Arc<Gate>,
+    pub gate: Arc<FakeGateway>,
     pub log: Arc<Recorder>,
 }
 
 impl Stage {
     /// The gateway is enabled, with `more` settings of its own.
-    pub(super) fn new(gate: Gate, more: Value) -> Self {
+    pub(super) fn new(gate: FakeGateway, more: Value) -> Self {
         Self::with_config(gate, json!({ "gateway": more }))
     }
 
     /// The gateway is enabled, in this configuration.
-    pub(super) fn with_config(gate: Gate, mut config: Value) -> Self {
+    pub(super) fn with_config(gate: FakeGateway, mut config: Value) -> Self {
         config["gateway"]["enabled"] = json!(true);
         let config = Config::parse(&config.to_string()).unwrap();
         let gate = Arc::new(gate);
         let log = Arc::new(Recorder::default());
         let agent = RemoteAgent::new(
             &config,
-            Arc::new(Finds(Arc::clone(&gate))),
-            Some(Arc::new(Finds(Arc::clone(&gate)))),
+            Arc::new(FakeDirectory(Arc::clone(&gate))),
+            Some(Arc::new(FakeDirectory(Arc::clone(&gate)))),
             Arc::new(SystemEnvironment),
             Pace::default(),
             Arc::clone(&log) as _,
@@ -186,9 +186,9 @@ impl Stage {
 }
 
 /// The gateway as a directory, and as itself.
-struct Finds(Arc<Gate>);
+struct FakeDirectory(Arc<FakeGateway>);
 
-impl Directory for Finds {
+impl Directory for FakeDirectory {
     fn discover<'a>(
         &'a self,
         reach: &'a PeerConfig,
@@ -215,7 +215,7 @@ impl Directory for Finds {
         let mut asked = self.0.asked.lock().unwrap();
         asked.opened.push(opened);
         asked.until.push(until);
-        Ok(Box::new(Line(Arc::clone(&self.0))))
+        Ok(Box::new(FakeConnection(Arc::clone(&self.0))))
     }
 }
 
@@ -226,7 +226,7 @@ fn name(reach: &PeerConfig) -> String {
     }
 }
 
-impl LocalGateway for Finds {
+impl LocalGateway for FakeDirectory {
     fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
         self.0.asked.lock().unwrap().members += 1;
         match self.0.members.clone() {
@@ -262,9 +262,9 @@ impl LocalGateway for Finds {
     }
 }
 
-struct Line(Arc<Gate>);
+struct FakeConnection(Arc<FakeGateway>);
 
-impl Line {
+impl FakeConnection {
     fn task(id: &str) -> Task {
         let task =
             json!({"kind": "task", "id": id, "contextId": "s-1", "status": {"state": "working"}});
@@ -272,7 +272,7 @@ impl Line {
     }
 }
 
-impl Peer for Line {
+impl Peer for FakeConnection {
     fn protocol(&self) -> NegotiatedProtocol {
         NegotiatedProtocol {
             version: "a2a-v1",

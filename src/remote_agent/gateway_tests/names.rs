@@ -8,12 +8,12 @@ use collective::ErrorCode;
 use common::validation;
 use peer::MemberStatus;
 
-use super::fake::{Gate, Stage, member, refusal};
+use super::fake::{FakeGateway, Stage, member, refusal};
 
 const DESK: &str = "https://desk.example";
 
-fn alpha() -> Gate {
-    Gate::with(vec![member("alpha", None, MemberStatus::Online)])
+fn alpha() -> FakeGateway {
+    FakeGateway::with(vec![member("alpha", None, MemberStatus::Online)])
 }
 
 fn with_desk(more: Value) -> Stage {
@@ -149,9 +149,9 @@ async fn fresh_card_is_not_requested_again() {
 #[tokio::test]
 async fn unknown_name_is_requested_each_time() {
     let stage = Stage::new(
-        Gate {
+        FakeGateway {
             members: Some(Err(refusal(ErrorCode::AgentNotFound))),
-            ..Gate::default()
+            ..FakeGateway::default()
         },
         json!({}),
     );

@@ -19,7 +19,7 @@ use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorK
 use super::card::object;
 
 /// The gateway, and those of its agents that the caller may use.
-pub(super) struct Neighbours {
+pub(super) struct GatewayAgents {
     /// `summary.gateway`.
     pub(super) gateway: Value,
     pub(super) agents: Vec<Agent>,
@@ -30,11 +30,11 @@ pub(super) struct Agent {
     pub(super) target: Arc<Target>,
     /// Its card or the error.
     pub(super) card: Result<KnownCard, ToolError>,
-    pub(super) standing: Standing,
+    pub(super) standing: AgentPresence,
 }
 
 /// The gateway's data about an agent beside its card.
-pub(super) struct Standing {
+pub(super) struct AgentPresence {
     role: Option<String>,
     status: MemberStatus,
     members: Vec<(String, MemberStatus)>,
@@ -46,7 +46,7 @@ pub(super) async fn agents(
     tool: &RemoteAgent,
     caller: &Caller,
     deadline: &Deadline,
-) -> Option<Neighbours> {
+) -> Option<GatewayAgents> {
     let (local, gateway) = (tool.catalog.local()?, tool.gateway.as_ref()?);
     if !may_use(local.gateway_target(), caller) {
         return None;
@@ -55,7 +55,7 @@ pub(super) async fn agents(
         Ok(members) => (present(tool, local, members), None),
         Err(error) => (away(local, &error), Some(error.message)),
     };
-    Some(Neighbours {
+    Some(GatewayAgents {
         gateway: shown(&gateway.connection(), error),
         agents,
     })
@@ -102,7 +102,7 @@ fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent
                     refreshed: tool.env.system_time(),
                     stale: None,
                 }),
-                standing: Standing {
+                standing: AgentPresence {
                     role: member.role,
                     status: member.status,
                     members: member.members,
@@ -136,7 +136,7 @@ fn absent(local: &Local, name: &str, error: &ToolError) -> Option<Agent> {
     Some(Agent {
         target: local.target(name)?,
         card: Err(error.clone()),
-        standing: Standing {
+        standing: AgentPresence {
             role: None,
             status: MemberStatus::Unknown,
             members: members.iter().map(unknown).collect(),
@@ -144,7 +144,7 @@ fn absent(local: &Local, name: &str, error: &ToolError) -> Option<Agent> {
     })
 }
 
-impl Standing {
+impl AgentPresence {
     /// Adds the data to the target's JSON.
     pub(super) fn put_into(&self, target: &mut Value) {
         if let Some(role) = &self.role {

@@ -9,14 +9,14 @@ use super::view::Failure;
 use super::{ModelText, word};
 
 /// The length limits of the tool's message and of the hint, in characters.
-const LONGEST_MESSAGE: usize = 300;
-const LONGEST_HINT: usize = 240;
+const MAX_MESSAGE_CHARS: usize = 300;
+const MAX_HINT_CHARS: usize = 240;
 
 /// Renders the failure, and what the agent said before it, as in a result.
 pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<'_>) {
     let details = &failure.details;
     let again = if failure.retryable { "yes" } else { "no" };
-    text_out.say(&format!(
+    text_out.push_line(&format!(
         "{} failed: {} ({}), retryable: {again}",
         word(action),
         word(&failure.code),
@@ -27,24 +27,24 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
         task::kept(text_out, before);
     }
     if let Some(status) = details.http_status {
-        text_out.say(&format!("http_status: {status}"));
+        text_out.push_line(&format!("http_status: {status}"));
     }
     if let Some(delivered) = &details.delivered {
-        text_out.say(&format!("delivered: {}", word(delivered)));
+        text_out.push_line(&format!("delivered: {}", word(delivered)));
     }
     let hint = shortened(
         &line(details.hint.as_deref().unwrap_or_default()),
-        LONGEST_HINT,
+        MAX_HINT_CHARS,
     );
     let stands_for = match before.and_then(task::handle) {
         Some(_) => " Use the task_handle above for its continuation.",
         None => "",
     };
-    text_out.say(&format!("next: {hint}{stands_for}"));
+    text_out.push_line(&format!("next: {hint}{stands_for}"));
     let mut sections = Sections::default();
     if is_ours(failure) {
         let message = format!("message: {}", line(&failure.message));
-        text_out.say(&shortened(&message, LONGEST_MESSAGE.min(text_out.left())));
+        text_out.push_line(&shortened(&message, MAX_MESSAGE_CHARS.min(text_out.left())));
         complaints(text_out, failure);
     } else {
         sections.urgent(Section::new("message", &*failure.message));
@@ -92,7 +92,7 @@ fn complaints(text_out: &mut ModelText, failure: &Failure<'_>) {
     let mut room = (text_out.cap() / 4).min(text_out.left());
     let wrong = failure.details.errors.iter().map(|wrong| {
         let [place, message] =
-            [&wrong.instance_path, &wrong.message].map(|text| shortened(text, LONGEST_MESSAGE));
+            [&wrong.instance_path, &wrong.message].map(|text| shortened(text, MAX_MESSAGE_CHARS));
         // Sanitized as one line, because two harmless texts may form a marker together.
         line(&format!("- {place} {message}"))
     });
@@ -103,6 +103,6 @@ fn complaints(text_out: &mut ModelText, failure: &Failure<'_>) {
             return;
         };
         room = left;
-        text_out.say(&line);
+        text_out.push_line(&line);
     }
 }

@@ -32,14 +32,14 @@ use sections::Sections;
 use view::Envelope;
 
 /// How many characters of a page are reserved for what surrounds its text, or three fifths of a small limit.
-const AROUND_A_PAGE: usize = 800;
+const PAGE_OVERHEAD_CHARS: usize = 800;
 
 /// The longest action, code or reason, in characters.
-const LONGEST_WORD: usize = 64;
+const MAX_WORD_CHARS: usize = 64;
 
 /// Returns how many characters of an artifact go on one page under a limit, so that the model reads the page whole.
 pub(super) fn page_chars(cap: usize) -> usize {
-    cap - AROUND_A_PAGE.min(cap * 3 / 5)
+    cap - PAGE_OVERHEAD_CHARS.min(cap * 3 / 5)
 }
 
 /// Renders an envelope or an update in at most `cap` characters. `id` makes the fence's markers unguessable.
@@ -55,7 +55,7 @@ pub(super) fn render(envelope: &str, cap: usize, id: Uuid) -> String {
     match read {
         Err(error) => {
             let (line, column) = (error.line(), error.column());
-            text_out.say(&format!(
+            text_out.push_line(&format!(
                 "remote_agent: the result cannot be read: it is not an envelope at line {line}, column {column}."
             ));
         }
@@ -71,7 +71,7 @@ pub(super) fn render(envelope: &str, cap: usize, id: Uuid) -> String {
                     task::result(&mut text_out, &envelope.action, summary, &message_parts);
                 }
             },
-            (None, None) => text_out.say(
+            (None, None) => text_out.push_line(
                 "remote_agent: the result cannot be read: it has neither a summary nor an error.",
             ),
         },
@@ -81,7 +81,7 @@ pub(super) fn render(envelope: &str, cap: usize, id: Uuid) -> String {
 
 /// Sanitizes and shortens a word of the contract, whatever its origin.
 fn word(text: &str) -> String {
-    cap::shortened(&sanitize::line(text), LONGEST_WORD)
+    cap::shortened(&sanitize::line(text), MAX_WORD_CHARS)
 }
 
 /// The text under construction.
@@ -107,7 +107,7 @@ impl ModelText {
     }
 
     /// Adds a line of the tool's own.
-    fn say(&mut self, line: &str) {
+    fn push_line(&mut self, line: &str) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
@@ -129,9 +129,9 @@ impl ModelText {
         let mut body = sections.body(room);
         if let Some(advice) = advice.filter(|_| body.cut) {
             body = sections.body(room.saturating_sub(cap::length(advice) + 1));
-            self.say(advice);
+            self.push_line(advice);
         }
         let fenced = self.fence.around(&body.text);
-        self.say(&fenced);
+        self.push_line(&fenced);
     }
 }

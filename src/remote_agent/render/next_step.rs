@@ -3,7 +3,7 @@
 use super::view::{Summary, Task};
 
 /// The longest next step from an envelope, in characters.
-pub(super) const LONGEST: usize = 240;
+pub(super) const MAX_CHARS: usize = 240;
 
 /// Returns the next step for an open task; `None` where the result is complete.
 pub(super) fn next_step(summary: &Summary<'_>) -> Option<&'static str> {

@@ -17,7 +17,7 @@ const FORGED_START: &str = "[[MARKER_SANITIZED]]";
 const FORGED_END: &str = "[[END_MARKER_SANITIZED]]";
 
 /// The letters of the fence's markers.
-const START: &[u8] = b"EXTERNALUNTRUSTEDCONTENT";
+const MARKER_LETTERS: &[u8] = b"EXTERNALUNTRUSTEDCONTENT";
 const END: &[u8] = b"ENDEXTERNALUNTRUSTEDCONTENT";
 
 /// The words in angle brackets that models use for roles and turns. Words with bars, as in `<|word|>`, all count. Only
@@ -45,7 +45,7 @@ const NUMBERED: [&str; 5] = ["UNUSED", "RESERVED", "SPECIAL", "EXTRAID", "CONTRO
 
 /// The longest token, the longest id of a forged marker, the longest control sequence and the most characters between
 /// two letters of a marker. They bound the work on text that only resembles one.
-const LONGEST: usize = 64;
+const MAX_MARKER_CHARS: usize = 64;
 
 /// Removes everything that a reader could take for more than text. Line ends and tabs stay.
 pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
@@ -128,7 +128,7 @@ fn is_hidden(c: char) -> bool {
 fn after_control_sequence(rest: &str) -> &str {
     let end = rest
         .chars()
-        .take(LONGEST)
+        .take(MAX_MARKER_CHARS)
         .position(|c| !matches!(c, '\u{20}'..='\u{3f}'));
     let end = end.filter(|end| matches!(rest.as_bytes()[*end], 0x40..=0x7e));
     // Everything before the end is ASCII, so characters are bytes.
@@ -175,13 +175,13 @@ fn forgery<'a>(text: &'a str, glyphs: &[Glyph], at: usize) -> Option<(Cow<'a, st
 
 /// Matches a marker from its brackets to its name. Returns whether it is an end marker. Two brackets suffice.
 fn fenced_marker(glyphs: &[Glyph], at: usize) -> Option<(bool, usize)> {
-    let opened = glyphs[at..].iter().take(LONGEST);
+    let opened = glyphs[at..].iter().take(MAX_MARKER_CHARS);
     let opened = opened.take_while(|glyph| is_gap(glyph.c) || glyph.c == '<');
     let count = opened.clone().filter(|glyph| glyph.c == '<').count();
     let name = at + opened.count();
     let found = || {
         let is_end = spelled(glyphs, name, END).map(|end| (true, end));
-        is_end.or_else(|| spelled(glyphs, name, START).map(|end| (false, end)))
+        is_end.or_else(|| spelled(glyphs, name, MARKER_LETTERS).map(|end| (false, end)))
     };
     (count > 1).then(found)?
 }
@@ -191,7 +191,7 @@ fn bare_marker(glyphs: &[Glyph], at: usize) -> Option<(bool, usize)> {
     let is_one_word = |end: &usize| !glyphs[at..*end].iter().any(|glyph| glyph.c.is_whitespace());
     let found = |name| spelled(glyphs, at, name).filter(is_one_word);
     let is_end = found(END).map(|end| (true, end));
-    is_end.or_else(|| found(START).map(|end| (false, end)))
+    is_end.or_else(|| found(MARKER_LETTERS).map(|end| (false, end)))
 }
 
 /// Returns the end of a marker after its name: behind its id and closing brackets, where it has those.
@@ -208,7 +208,7 @@ fn closed(glyphs: &[Glyph], name: usize) -> usize {
         let is_id = id.iter().map(|glyph| glyph.c).eq("ID=".chars());
         let quote = after(word + 3, |c| c == '\\');
         let is_quote = |at: usize| glyphs.get(at).is_some_and(|glyph| glyph.c == '"');
-        let mut ends = quote + 1..(quote + LONGEST).min(glyphs.len());
+        let mut ends = quote + 1..(quote + MAX_MARKER_CHARS).min(glyphs.len());
         let end = ends.find(|at| is_quote(*at))?;
         (is_id && is_quote(quote)).then_some(end + 1)
     };
@@ -239,7 +239,7 @@ fn spelled(glyphs: &[Glyph], at: usize, word: &[u8]) -> Option<usize> {
             return None;
         } else {
             between += 1;
-            if between > LONGEST {
+            if between > MAX_MARKER_CHARS {
                 return None;
             }
             continue;
@@ -276,7 +276,11 @@ fn token(text: &str, glyphs: &[Glyph], at: usize) -> Option<usize> {
         _ => return None,
     };
     let mut word = String::new();
-    let mut inside = glyphs.iter().enumerate().skip(at + 1).take(LONGEST);
+    let mut inside = glyphs
+        .iter()
+        .enumerate()
+        .skip(at + 1)
+        .take(MAX_MARKER_CHARS);
     let end = inside.find_map(|(i, glyph)| match glyph.c {
         c if c == closes => Some(Some(i)),
         c if c.is_ascii_alphanumeric() || "|/".contains(c) => {

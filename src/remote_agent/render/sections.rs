@@ -6,7 +6,7 @@ use super::cap::{first, length, shares};
 use super::sanitize::sanitize;
 
 /// How many characters the note about omitted sections takes at most.
-const LEFT_OUT: usize = 40;
+const OMISSION_NOTE_CHARS: usize = 40;
 
 /// Text of an agent, under a label.
 pub(super) struct Section<'a> {
@@ -171,7 +171,7 @@ impl<'a> Sections<'a> {
     /// first one needs more, so that a long list leaves room for text.
     fn share(&self, room: usize, text: &mut String) -> bool {
         let alone = self.first.len() + self.shared.len() == 1;
-        let mut left = room.saturating_sub(LEFT_OUT);
+        let mut left = room.saturating_sub(OMISSION_NOTE_CHARS);
         let mut headings = 0;
         let mut count = 0;
         for section in &self.shared {
@@ -190,7 +190,7 @@ impl<'a> Sections<'a> {
             section.write(share, alone, text);
             cut |= share < section.wants();
         }
-        if !others.is_empty() && room >= LEFT_OUT {
+        if !others.is_empty() && room >= OMISSION_NOTE_CHARS {
             line(text, &format!("[and {} more]", others.len()));
         }
         cut

@@ -7,20 +7,20 @@ use super::sections::{Section, Sections};
 use super::view::{Failure, Target};
 
 /// The longest alias and the longest reason, in characters.
-const LONGEST_NAME: usize = 120;
+const MAX_NAME_CHARS: usize = 120;
 
 /// How many examples and skills of one target are shown; a card may have any number.
-const SHOWN: usize = 20;
+const MAX_LISTED_SKILLS: usize = 20;
 
 /// Renders the targets, each on a line, and their cards and descriptions inside the fence.
 pub(super) fn targets(text_out: &mut ModelText, targets: &[Target<'_>]) {
-    text_out.say(&match targets.len() {
+    text_out.push_line(&match targets.len() {
         0 => "list_targets: no agent is configured".to_owned(),
         1 => "list_targets: 1 agent".to_owned(),
         count => format!("list_targets: {count} agents"),
     });
     if targets.is_empty() {
-        text_out.say("next: tell the user that an operator has to configure one.");
+        text_out.push_line("next: tell the user that an operator has to configure one.");
     }
     let mut room = text_out.cap() / 3;
     for (i, target) in targets.iter().enumerate() {
@@ -28,13 +28,13 @@ pub(super) fn targets(text_out: &mut ModelText, targets: &[Target<'_>]) {
         let chars = length(&shown) + 1;
         if chars > room {
             let more = targets.len() - i;
-            text_out.say(&format!(
+            text_out.push_line(&format!(
                 "and {more} more, which the description of this tool names"
             ));
             break;
         }
         room -= chars;
-        text_out.say(&shown);
+        text_out.push_line(&shown);
     }
     let mut sections = Sections::default();
     for target in targets {
@@ -44,7 +44,7 @@ pub(super) fn targets(text_out: &mut ModelText, targets: &[Target<'_>]) {
 }
 
 fn alias(target: &Target<'_>) -> String {
-    shortened(&line(&target.target_alias), LONGEST_NAME)
+    shortened(&line(&target.target_alias), MAX_NAME_CHARS)
 }
 
 fn listed(target: &Target<'_>) -> String {
@@ -69,7 +69,7 @@ fn reason(error: &Failure<'_>) -> String {
     format!(
         "{}. {}",
         line(&error.reason),
-        shortened(&line(hint), LONGEST_NAME)
+        shortened(&line(hint), MAX_NAME_CHARS)
     )
 }
 
@@ -85,19 +85,23 @@ fn about(target: &Target<'_>) -> String {
     tell("about", target.description.as_deref().unwrap_or_default());
     tell("role", target.role.as_deref().unwrap_or_default());
     tell("status", target.status.as_deref().unwrap_or_default());
-    let members = target.members.iter().take(SHOWN);
+    let members = target.members.iter().take(MAX_LISTED_SKILLS);
     let members: Vec<String> = members
         .map(|member| format!("{} {}", &*member.name, &*member.status))
         .collect();
     tell("members", &members.join("; "));
     let words = |words: &[super::view::Text<'_>]| {
-        let words: Vec<&str> = words.iter().take(SHOWN).map(|word| &**word).collect();
+        let words: Vec<&str> = words
+            .iter()
+            .take(MAX_LISTED_SKILLS)
+            .map(|word| &**word)
+            .collect();
         words.join("; ")
     };
     tell("tags", &words(&target.tags));
     tell("examples", &words(&target.examples));
     let skills = target.peer_card.iter().flat_map(|card| &card.skills);
-    for skill in skills.take(SHOWN) {
+    for skill in skills.take(MAX_LISTED_SKILLS) {
         tell(
             "skill",
             &format!("{}: {}", &*skill.name, &*skill.description),

@@ -9,19 +9,19 @@ use super::view::{Artifact, Page, Summary};
 use super::{ModelText, page_chars, word};
 
 /// The longest alias and address, in characters, so that the required lines fit the smallest limit.
-const LONGEST_NAME: usize = 120;
+const MAX_NAME_CHARS: usize = 120;
 
 /// The longest id of a task or a conversation, in characters with its escapes.
-const LONGEST_ID: usize = 200;
+const MAX_ID_CHARS: usize = 200;
 
 /// A handle has 40 characters. The limit guards against text that only resembles an envelope.
-const LONGEST_HANDLE: usize = 64;
+const MAX_HANDLE_CHARS: usize = 64;
 
 /// The longest state.
-const LONGEST_STATE: usize = 40;
+const MAX_STATE_CHARS: usize = 40;
 
 /// The longest text of an update, in characters.
-const LONGEST_UPDATE: usize = 1000;
+const MAX_UPDATE_CHARS: usize = 1000;
 
 const CUT_ARTIFACTS: &str = "to read on: status with this task_handle, an artifact_id as quoted below and, as offset, where its text stops.";
 const CUT_WORDS: &str = "the rest cannot be fetched again; ask the agent to say it in parts.";
@@ -33,23 +33,23 @@ pub(super) fn result(
     summary: &Summary<'_>,
     message_parts: &MessageParts<'_>,
 ) {
-    text_out.say(&format!("{}: {}", word(action), standing(summary)));
+    text_out.push_line(&format!("{}: {}", word(action), standing(summary)));
     name(text_out, summary);
     // The handle of a terminal task only serves to read the rest of a cut artifact.
-    let handle = handle(summary).map(|handle| shortened(&line(handle), LONGEST_HANDLE));
+    let handle = handle(summary).map(|handle| shortened(&line(handle), MAX_HANDLE_CHARS));
     let handle = handle.map(|handle| format!("task_handle: {handle}"));
     let ended = is_terminal(summary) && !summary.incomplete && summary.artifact_page.is_none();
     if let Some(handle) = handle.as_ref().filter(|_| !ended) {
-        text_out.say(handle);
+        text_out.push_line(handle);
     }
     if let Some(page) = &summary.artifact_page {
         return self::page(text_out, summary, page);
     }
     if summary.incomplete {
-        text_out.say("incomplete: part of the agent's answer may be missing.");
+        text_out.push_line("incomplete: part of the agent's answer may be missing.");
     }
     if let Some(next) = next(summary) {
-        text_out.say(&format!("next: {next}"));
+        text_out.push_line(&format!("next: {next}"));
     }
     let mut sections = Sections::default();
     collect(summary, message_parts, &mut sections);
@@ -63,8 +63,8 @@ pub(super) fn result(
 
 /// Renders an update.
 pub(super) fn update(text_out: &mut ModelText, action: &str, summary: &Summary<'_>) {
-    text_out.at_most(LONGEST_UPDATE);
-    text_out.say(&format!(
+    text_out.at_most(MAX_UPDATE_CHARS);
+    text_out.push_line(&format!(
         "{} under way: {}",
         word(action),
         standing(summary)
@@ -79,7 +79,7 @@ pub(super) fn update(text_out: &mut ModelText, action: &str, summary: &Summary<'
 
 /// Renders an error's `latest_event_summary`: the task's state and target.
 pub(super) fn kept(text_out: &mut ModelText, summary: &Summary<'_>) {
-    text_out.say(&format!("so far: {}", standing(summary)));
+    text_out.push_line(&format!("so far: {}", standing(summary)));
     place(text_out, summary);
 }
 
@@ -138,7 +138,7 @@ fn page<'a>(text_out: &mut ModelText, summary: &'a Summary<'a>, page: &'a Page<'
         }
         (None, None) => "this artifact has no more, and it is the last.".to_owned(),
     };
-    text_out.say(&format!("next: {next}"));
+    text_out.push_line(&format!("next: {next}"));
     let mut sections = Sections::default();
     sections.urgent(Section::part(
         "page of the artifact",
@@ -163,8 +163,8 @@ fn page<'a>(text_out: &mut ModelText, summary: &'a Summary<'a>, page: &'a Page<'
 fn place(text_out: &mut ModelText, summary: &Summary<'_>) {
     name(text_out, summary);
     if let Some(handle) = handle(summary) {
-        let handle = shortened(&line(handle), LONGEST_HANDLE);
-        text_out.say(&format!("task_handle: {handle}"));
+        let handle = shortened(&line(handle), MAX_HANDLE_CHARS);
+        text_out.push_line(&format!("task_handle: {handle}"));
     }
 }
 
@@ -175,7 +175,10 @@ fn name(text_out: &mut ModelText, summary: &Summary<'_>) {
         .as_ref()
         .or(summary.target_url.as_ref());
     if let Some(name) = name {
-        text_out.say(&format!("agent: {}", shortened(&line(name), LONGEST_NAME)));
+        text_out.push_line(&format!(
+            "agent: {}",
+            shortened(&line(name), MAX_NAME_CHARS)
+        ));
     }
 }
 
@@ -202,7 +205,7 @@ fn state<'a>(summary: &'a Summary<'a>) -> Option<&'a str> {
 /// repeated.
 fn standing(summary: &Summary<'_>) -> String {
     let is_word = |state: &&str| {
-        state.len() <= LONGEST_STATE
+        state.len() <= MAX_STATE_CHARS
             && state
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
@@ -231,7 +234,7 @@ fn next(summary: &Summary<'_>) -> Option<String> {
     let step = summary.next_step.as_deref();
     let own = step.filter(|_| !summary.wait_expired || handle(summary).is_none());
     match own {
-        Some(step) => Some(shortened(&line(step), next_step::LONGEST)),
+        Some(step) => Some(shortened(&line(step), next_step::MAX_CHARS)),
         None => next_step(summary).map(str::to_owned),
     }
 }
@@ -248,7 +251,9 @@ fn ids(summary: &Summary<'_>, sections: &mut Sections<'_>) {
         .as_ref()
         .map(|conversation| &conversation.context_id);
     for (name, id) in [("task_id", task), ("context_id", context)] {
-        let quoted = id.map(|id| quoted(id)).filter(|id| id.len() <= LONGEST_ID);
+        let quoted = id
+            .map(|id| quoted(id))
+            .filter(|id| id.len() <= MAX_ID_CHARS);
         if let Some(id) = quoted {
             sections.note(format!("{name} {id}"));
         }
@@ -260,7 +265,7 @@ fn of_artifact<'a>(artifact: &'a Artifact<'a>) -> Section<'a> {
         .name
         .and_then(|name| serde_json::from_str(name.get()).ok());
     let name = name.filter(|name| !name.is_empty());
-    let name = name.map(|name| format!(" {}", shortened(&line(&name), LONGEST_NAME)));
+    let name = name.map(|name| format!(" {}", shortened(&line(&name), MAX_NAME_CHARS)));
     let label = format!("artifact{}", name.as_deref().unwrap_or_default());
     let section = Section::new(label, parts::text(&artifact.parts));
     let section = section.with_id(quoted(&artifact.artifact_id));

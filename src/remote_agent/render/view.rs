@@ -165,7 +165,7 @@ pub(super) struct Target<'a> {
     #[serde(borrow)]
     pub(super) status: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(super) members: Vec<Standing<'a>>,
+    pub(super) members: Vec<TriadMember<'a>>,
     #[serde(borrow)]
     pub(super) peer_card: Option<Card<'a>>,
     #[serde(borrow)]
@@ -174,7 +174,7 @@ pub(super) struct Target<'a> {
 
 /// A member of a triad.
 #[derive(Deserialize)]
-pub(super) struct Standing<'a> {
+pub(super) struct TriadMember<'a> {
     #[serde(borrow)]
     pub(super) name: Text<'a>,
     #[serde(borrow)]
@@ -216,7 +216,7 @@ pub(super) struct Details<'a> {
     #[serde(borrow)]
     pub(super) hint: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) errors: Vec<Complaint<'a>>,
+    pub(super) errors: Vec<RequestProblem<'a>>,
     #[serde(borrow)]
     pub(super) delivered: Option<Text<'a>>,
     pub(super) http_status: Option<u16>,
@@ -236,7 +236,7 @@ pub(super) struct Details<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Complaint<'a> {
+pub(super) struct RequestProblem<'a> {
     #[serde(borrow)]
     pub(super) instance_path: Text<'a>,
     #[serde(borrow)]

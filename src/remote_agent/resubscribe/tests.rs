@@ -11,7 +11,7 @@ mod silent;
 
 use serde_json::{Value, json};
 
-use fake::{Listened, Polled, Script, Stage, Then, piece, task};
+use fake::{Listened, PollReply, Script, Stage, Then, piece, task};
 
 fn send() -> Value {
     json!({"action": "send", "parts": [{"kind": "text", "text": "hi"}], "follow_updates": true})
@@ -39,7 +39,7 @@ fn text(result: &Value) -> &Value {
 }
 
 /// A peer that streams: these connections, then these answers to polls.
-fn streams(listened: Vec<Listened>, asked: Vec<Polled>) -> Stage {
+fn streams(listened: Vec<Listened>, asked: Vec<PollReply>) -> Stage {
     Stage::new(Script {
         streaming: Some(true),
         listened,

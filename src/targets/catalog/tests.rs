@@ -32,7 +32,7 @@ fn normalized_url_finds_its_target() {
     }
     assert_eq!(
         catalog.by_url("https://x.example/").unwrap_err(),
-        Refused::NotConfigured
+        TargetError::NotConfigured
     );
 }
 
@@ -44,7 +44,7 @@ fn normalization_can_be_disabled() {
     assert!(catalog.by_url("https://x.example").is_ok());
     assert_eq!(
         catalog.by_url("https://x.example/").unwrap_err(),
-        Refused::NotConfigured
+        TargetError::NotConfigured
     );
 }
 
@@ -61,11 +61,11 @@ fn alias_then_card_path_select_a_target() {
     assert_eq!(alias("/b.json", Some("gone")), Ok("b".into()));
     assert_eq!(
         alias("/elsewhere.json", None),
-        Err(Refused::Ambiguous(vec!["a".into(), "b".into()]))
+        Err(TargetError::Ambiguous(vec!["a".into(), "b".into()]))
     );
     assert_eq!(
         catalog.by_url("https://x.example/").unwrap_err(),
-        Refused::Ambiguous(vec!["a".into(), "b".into()])
+        TargetError::Ambiguous(vec!["a".into(), "b".into()])
     );
 }
 
@@ -77,9 +77,12 @@ fn continuation_with_foreign_card_url_is_refused() {
             .by_continuation("https://x.example/", card_path, RPC, None)
             .unwrap_err()
     };
-    assert_eq!(refused("http://169.254.169.254/meta"), Refused::BadCardPath);
-    assert_eq!(refused("//evil.example/card"), Refused::BadCardPath);
-    assert_eq!(refused("/other.json"), Refused::NotConfigured);
+    assert_eq!(
+        refused("http://169.254.169.254/meta"),
+        TargetError::BadCardPath
+    );
+    assert_eq!(refused("//evil.example/card"), TargetError::BadCardPath);
+    assert_eq!(refused("/other.json"), TargetError::NotConfigured);
 }
 
 #[test]

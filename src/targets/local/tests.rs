@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::targets::{Catalog, Refused};
+use crate::targets::{Catalog, TargetError};
 use serde_json::{Value, json};
 
 fn catalog(gateway: Value) -> Catalog {
@@ -84,7 +84,7 @@ fn continuation_finds_its_agent() {
     };
     assert_eq!(back(Some("gateway:alpha")), Ok("gateway:alpha".into()));
     assert_eq!(back(None), Ok("gateway:alpha".into()));
-    assert_eq!(back(Some("gateway:beta")), Err(Refused::NotOfGateway));
+    assert_eq!(back(Some("gateway:beta")), Err(TargetError::NotOfGateway));
 }
 
 #[test]
@@ -107,14 +107,14 @@ fn continuation_of_another_gateway_is_refused() {
     ] {
         assert_eq!(
             refused(url, card_path, GATEWAY),
-            Refused::NotOfGateway,
+            TargetError::NotOfGateway,
             "{url} {card_path}"
         );
     }
     let mixed = [Transport::Gateway, Transport::JsonRpc];
     assert_eq!(
         refused(here, "/agents/alpha", &mixed),
-        Refused::NotOfGateway
+        TargetError::NotOfGateway
     );
 }
 
@@ -123,7 +123,7 @@ fn gateway_continuation_requires_a_gateway() {
     let refused = catalog(json!({}))
         .by_continuation("http://127.0.0.1:18789/", "/agents/alpha", GATEWAY, None)
         .unwrap_err();
-    assert_eq!(refused, Refused::NoGateway);
+    assert_eq!(refused, TargetError::NoGateway);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn requested_url_never_selects_a_gateway_agent() {
     let refused = enabled(json!({}))
         .by_url("http://127.0.0.1:18789/")
         .unwrap_err();
-    assert_eq!(refused, Refused::NotConfigured);
+    assert_eq!(refused, TargetError::NotConfigured);
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn gateway_writes_nothing_that_others_may_read() {
+async fn gateway_files_are_private() {
     let folder = scratch("gateway-private");
     let state = folder.join("state");
     let (gateway, url) = Running::gateway(&state, &[]);

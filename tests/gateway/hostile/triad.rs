@@ -29,7 +29,7 @@ fn warned(rig: &Rig, part: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_35_a_decision_that_contradicts_the_votes_stands_and_is_warned_of() {
+async fn h_35_contradictory_decision_stands_with_a_warning() {
     let (envelope, _, rig) = put("contradict").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     assert!(warned(&rig, "vote"), "{:?}", rig.log.lines());
@@ -44,7 +44,7 @@ async fn a_decision_that_comes_twice_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_decision_changes_nothing() {
+async fn second_decision_is_ignored() {
     let (envelope, _, rig) = put("change its mind").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     let later = rig.call(&next("status", &envelope)).await;
@@ -98,7 +98,7 @@ async fn a_decision_of_other_types_is_an_error_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_35_a_decision_that_lists_other_votes_than_were_reported_is_warned_of() {
+async fn h_35_decision_with_other_votes_has_a_warning() {
     let (envelope, _, rig) = put("other votes").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     assert!(warned(&rig, "other votes"), "{:?}", rig.log.lines());

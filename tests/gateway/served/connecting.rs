@@ -1,7 +1,7 @@
 //! Paths, subprotocols, frames, the handshake, credentials, the end.
 
 use serde_json::{Value, json};
-use testkit::conformance::gateways::{Member, What};
+use testkit::conformance::gateways::{LogEvent, Member};
 
 use super::{alive, client, closed, error, gateway, listener, message, number, say};
 use crate::gateway::{rig::soon, support::voters};
@@ -28,7 +28,7 @@ async fn h_01_only_the_root_is_served() {
 }
 
 #[tokio::test]
-async fn h_02_the_subprotocol_is_selected_where_it_is_offered_and_not_asked_for() {
+async fn h_02_server_selects_subprotocol_only_if_offered() {
     let gateway = gateway(json!({})).await;
     for script in [json!({"upgrade": {"protocol": "a2a-v1"}}), json!({})] {
         let client = Member::join(&gateway.url, &script).await.unwrap();
@@ -37,7 +37,7 @@ async fn h_02_the_subprotocol_is_selected_where_it_is_offered_and_not_asked_for(
 }
 
 #[tokio::test]
-async fn h_04_what_is_no_envelope_is_reported_and_the_connection_stays() {
+async fn h_04_invalid_envelope_is_reported_and_connection_stays() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     for (act, expected) in [
@@ -88,13 +88,13 @@ async fn h_07_pings_of_both_kinds_are_answered() {
     soon(
         client
             .log()
-            .until(|all| all.iter().any(|entry| entry.what == What::Pong)),
+            .until(|all| all.iter().any(|entry| entry.what == LogEvent::Pong)),
     )
     .await;
 }
 
 #[tokio::test]
-async fn h_08_each_advertisement_is_acknowledged_and_none_is_needed() {
+async fn h_08_optional_advertisement_is_acknowledged() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     assert_eq!(
@@ -123,7 +123,7 @@ fn locked() -> Value {
 }
 
 #[tokio::test]
-async fn h_10_nothing_is_served_before_a_credential_and_the_third_try_is_the_last() {
+async fn h_10_third_frame_without_credential_closes() {
     let gateway = gateway(locked()).await;
     let client = client(&gateway).await;
     assert_eq!(error(&client, advertise()).await, 5001);
@@ -140,7 +140,7 @@ async fn h_10_nothing_is_served_before_a_credential_and_the_third_try_is_the_las
 }
 
 #[tokio::test]
-async fn h_11_a_credential_is_answered_in_words_and_a_wrong_one_is_the_end() {
+async fn h_11_wrong_credential_closes_the_connection() {
     let gateway = gateway(locked()).await;
     let auth = |token: &str| json!({"type": "auth", "content": {"token": token}});
     let answered = || json!({"/type": "auth-response"});
@@ -158,7 +158,7 @@ async fn h_11_a_credential_is_answered_in_words_and_a_wrong_one_is_the_end() {
 }
 
 #[tokio::test]
-async fn h_13_the_agents_of_an_advertisement_are_those_that_the_client_serves() {
+async fn h_13_advertised_agents_are_served_by_the_client() {
     let gateway = gateway(json!({})).await;
     let _coder = voters::agent(&gateway.url, "coder", json!([voters::answers("mine")])).await;
     let client = client(&gateway).await;

@@ -16,7 +16,7 @@ async fn with_coder(settings: Value) -> (Reference, testkit::conformance::gatewa
 }
 
 #[tokio::test]
-async fn h_15_what_a_type_requires_is_held_to() {
+async fn h_15_required_fields_are_enforced() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     for (frame, expected) in [
@@ -96,7 +96,7 @@ async fn h_18_a_message_older_than_its_ttl_is_not_delivered() {
 }
 
 #[tokio::test]
-async fn h_19_the_gateway_says_who_a_message_is_from() {
+async fn h_19_gateway_sets_the_sender() {
     let (gateway, coder) = with_coder(json!({})).await;
     let steward = listener(&gateway, "steward").await;
     say(
@@ -229,7 +229,7 @@ async fn h_24_an_answer_comes_from_whom_it_came() {
 }
 
 #[tokio::test]
-async fn h_50_the_audit_log_tells_who_wrote_to_whom_and_never_what() {
+async fn h_50_audit_log_omits_content() {
     let folder = crate::gateway::folder::Folder::new();
     let path = folder.path().join("audit.jsonl");
     let (gateway, _coder) = with_coder(json!({"audit": {"path": path}})).await;

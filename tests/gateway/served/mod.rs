@@ -7,7 +7,7 @@ mod serving;
 mod votes;
 
 use serde_json::{Value, json};
-use testkit::conformance::gateways::{Member, What};
+use testkit::conformance::gateways::{LogEvent, Member};
 
 use crate::gateway::{
     rig::soon,
@@ -62,12 +62,12 @@ async fn closed(client: &Member) -> Option<u16> {
     soon(
         client
             .log()
-            .until(|all| all.iter().any(|entry| entry.what == What::Gone)),
+            .until(|all| all.iter().any(|entry| entry.what == LogEvent::Gone)),
     )
     .await;
     let mut received = client.log().received().into_iter();
     received.find_map(|entry| match entry.what {
-        What::Close { code, .. } => code,
+        LogEvent::Close { code, .. } => code,
         _ => None,
     })
 }

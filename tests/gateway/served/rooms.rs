@@ -66,7 +66,7 @@ async fn h_30_every_status_is_one_of_five_words() {
 }
 
 #[tokio::test]
-async fn h_32_a_subscription_is_acknowledged_and_reported_the_present_state_once() {
+async fn h_32_subscription_receives_current_state_once() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
     let client = client(&gateway).await;

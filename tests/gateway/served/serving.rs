@@ -39,7 +39,7 @@ fn executor_of(gateway: &Reference, state_dir: Option<PathBuf>) -> GatewayExecut
     .unwrap()
 }
 
-/// What the default agent answers.
+/// The answer of the default agent.
 async fn answer(executor: &GatewayExecutor) -> String {
     answer_to(executor, None).await
 }

@@ -82,7 +82,7 @@ async fn h_37_a_decision_has_both_ids() {
 }
 
 #[tokio::test]
-async fn h_38_without_two_members_nothing_can_be_approved() {
+async fn h_38_approval_needs_two_members() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
     let client = client(&gateway).await;
@@ -92,7 +92,7 @@ async fn h_38_without_two_members_nothing_can_be_approved() {
 }
 
 #[tokio::test]
-async fn h_41_a_deadline_in_the_past_is_refused_and_one_ahead_ends_the_vote() {
+async fn h_41_past_deadline_is_refused() {
     let triad = Triad::new(json!({"triad": {"quorum": "all"}})).await;
     let past = proposal(
         json!({"id": "p-0", "metadata": {"correlationId": "p-0"}, "content": {"deadline": 1_711_843_200_000_u64}}),
@@ -141,7 +141,7 @@ async fn h_42_a_vote_that_comes_late_is_refused() {
 }
 
 #[tokio::test]
-async fn h_42_who_is_no_member_may_not_vote() {
+async fn h_42_non_member_may_not_vote() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
     let mut forged = vote("p-1", "approve");
@@ -150,7 +150,7 @@ async fn h_42_who_is_no_member_may_not_vote() {
 }
 
 #[tokio::test]
-async fn h_42_a_vote_on_nothing_or_of_another_word_is_refused() {
+async fn h_42_vote_on_unknown_proposal_or_of_unknown_word_is_refused() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
     assert_eq!(error(&triad.alpha, vote("p-7", "approve")).await, 2005);
@@ -158,7 +158,7 @@ async fn h_42_a_vote_on_nothing_or_of_another_word_is_refused() {
 }
 
 #[tokio::test]
-async fn h_43_votes_are_passed_on_to_who_asked_unless_that_is_switched_off() {
+async fn h_43_votes_are_forwarded_to_the_proposer() {
     for visible in [true, false] {
         let triad = Triad::new(json!({"voteVisibility": visible})).await;
         triad.put(proposal(json!({}))).await;
@@ -180,7 +180,7 @@ async fn h_43_votes_are_passed_on_to_who_asked_unless_that_is_switched_off() {
 }
 
 #[tokio::test]
-async fn h_45_the_same_proposal_has_the_same_outcome_and_another_may_not_take_its_id() {
+async fn h_45_reused_proposal_id_is_refused() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
     triad.alpha.say(&vote("p-1", "approve")).await.unwrap();

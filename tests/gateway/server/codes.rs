@@ -49,7 +49,7 @@ async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_message_and_whom_it_is_for() {
+async fn message_error_names_fault_and_recipient() {
     use ErrorCode::{
         AgentBusy, AgentNotFound, AgentOffline, InvalidContent, InvalidJson, InvalidType,
         MissingField, PermissionDenied, SessionNotFound, UnknownType,
@@ -102,7 +102,7 @@ async fn codes_of_authentication() {
 /// Those that a gateway says of an agent or a session that has been at work have tests of their own: 3004 in `messages.rs`; 4002, 4003 and 4004 in
 /// `sessions.rs`; 1003 in `flow.rs`. Those below no gateway can say, for nothing has been connected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_client_finds_out_by_itself() {
+async fn client_side_errors_need_no_gateway() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed_port = format!("ws://{}/", free.local_addr().unwrap());
     drop(free);

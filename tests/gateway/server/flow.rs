@@ -63,7 +63,7 @@ async fn h_47_shutdown_notifies_clients_and_fails_open_requests() {
 }
 
 #[tokio::test]
-async fn a_shutdown_does_not_wait_for_who_does_not_read() {
+async fn shutdown_does_not_wait_for_slow_readers() {
     let timeouts = Timeouts {
         shutdown: Duration::from_millis(300),
         ..Timeouts::default()
@@ -113,7 +113,7 @@ async fn a_client_that_answers_pings_stays() {
 }
 
 #[tokio::test]
-async fn a_taken_port_says_who_has_it() {
+async fn taken_port_names_its_holder() {
     let gateway = Gateway::start(json!({})).await;
     let mut second = config(json!({}));
     second.listen = gateway.address;
@@ -124,7 +124,7 @@ async fn a_taken_port_says_who_has_it() {
 }
 
 #[tokio::test]
-async fn a_taken_port_says_that_it_is_a_web_server_or_says_nothing() {
+async fn taken_port_names_web_server_or_unknown() {
     for (answer, expected) in [
         (
             Some(

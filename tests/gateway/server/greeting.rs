@@ -18,7 +18,7 @@ fn auth(token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn h_04_what_is_no_message_is_answered_and_the_connection_stays() {
+async fn h_04_invalid_message_is_answered_and_connection_stays() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let cases = [
@@ -152,7 +152,7 @@ async fn h_09_the_same_major_version_is_served() {
 }
 
 #[tokio::test]
-async fn h_10_before_the_credential_nothing_is_served_and_the_third_frame_is_the_last() {
+async fn h_10_third_unauthenticated_frame_closes() {
     let gateway = Gateway::start(keys()).await;
     let mut client = gateway.client().await;
     for _ in 0..3 {
@@ -207,7 +207,7 @@ async fn a_client_that_says_no_credential_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_no_role_allows_is_refused() {
+async fn operation_outside_all_roles_is_refused() {
     let gateway = Gateway::start(keys()).await;
     let mut client = gateway.client().await;
     client.ask(auth("steward-key")).await;
@@ -254,7 +254,7 @@ async fn names_that_mean_something_else_are_refused() {
 }
 
 #[tokio::test]
-async fn what_only_the_gateway_says_is_refused() {
+async fn gateway_only_types_are_refused() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     for (kind, content) in [

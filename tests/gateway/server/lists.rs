@@ -109,7 +109,7 @@ async fn h_32_a_subscriber_receives_how_agents_are_and_every_change() {
 }
 
 #[tokio::test]
-async fn h_32_what_cannot_be_subscribed_to_and_a_status_without_content_are_refused() {
+async fn h_32_invalid_subscription_or_status_is_refused() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     for (frame, code) in [

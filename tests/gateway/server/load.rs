@@ -7,7 +7,7 @@ fn big(agent: &str, n: usize) -> Value {
 }
 
 #[tokio::test]
-async fn what_comes_too_fast_is_refused_with_when_to_come_again() {
+async fn rate_limited_message_has_retry_after() {
     let gateway = Gateway::start(json!({"limits": {"messagesPerSecond": 1, "burst": 2}})).await;
     let mut client = gateway.client().await;
     for n in 0..3 {
@@ -28,7 +28,7 @@ async fn what_comes_too_fast_is_refused_with_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn who_never_lets_up_is_closed_with_1008() {
+async fn persistent_flood_is_closed_with_1008() {
     let gateway = Gateway::start(json!({"limits": {"messagesPerSecond": 1, "burst": 1}})).await;
     let mut client = gateway.client().await;
     for _ in 0..150 {

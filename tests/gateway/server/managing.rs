@@ -29,7 +29,7 @@ async fn all_services_are_not_the_gateways_own() {
 }
 
 #[tokio::test]
-async fn who_manages_sees_the_workspaces_it_may_see() {
+async fn manager_sees_its_workspaces_only() {
     let gateway = Gateway::start(with_role(&["gateway"])).await;
     let mut client = gateway.known_client().await;
     let made = client
@@ -56,7 +56,7 @@ async fn who_manages_sees_the_workspaces_it_may_see() {
 }
 
 #[tokio::test]
-async fn what_is_larger_than_a_frame_is_refused_and_not_sent() {
+async fn oversized_message_is_refused_unsent() {
     let limits = json!({"frameBytes": 16_384, "messagesPerSecond": 1000, "burst": 1000});
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn an_answer_finds_who_asked() {
+async fn answer_reaches_the_requester() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut steward) = (
         gateway.serving(&["alpha"]).await,
@@ -24,7 +24,7 @@ async fn an_answer_finds_who_asked() {
 }
 
 #[tokio::test]
-async fn h_23_a_response_or_an_error_or_a_message_without_an_address_answers_too() {
+async fn h_23_unaddressed_response_answers_its_request() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     let answers = [
@@ -69,7 +69,7 @@ async fn two_clients_with_one_correlation_id_hear_each_its_own_answer() {
 }
 
 #[tokio::test]
-async fn h_24_who_was_not_asked_cannot_answer() {
+async fn h_24_uninvolved_agent_cannot_answer() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let (mut client, mut thief) = (gateway.client().await, gateway.client().await);
@@ -82,7 +82,7 @@ async fn h_24_who_was_not_asked_cannot_answer() {
 }
 
 #[tokio::test]
-async fn h_19_from_is_what_the_connection_is() {
+async fn h_19_sender_is_the_connection() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let mut client = gateway.client().await;
@@ -139,7 +139,7 @@ async fn h_27_unknown_away_failed_and_busy_are_reported_apart() {
 }
 
 #[tokio::test]
-async fn who_leaves_without_an_answer_leaves_an_error() {
+async fn agent_leaving_without_answer_causes_an_error() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.say(message("alpha", "c-1")).await;
@@ -153,7 +153,7 @@ async fn who_leaves_without_an_answer_leaves_an_error() {
 }
 
 #[tokio::test]
-async fn who_does_not_answer_in_time_leaves_an_error_and_may_answer_later() {
+async fn timed_out_request_accepts_late_answer() {
     let timeouts = Timeouts {
         reply: Duration::from_millis(60),
         ..Timeouts::default()
@@ -184,7 +184,7 @@ async fn a_message_older_than_its_ttl_is_not_delivered() {
 }
 
 #[tokio::test]
-async fn progress_goes_to_who_asked_and_the_question_stays_open() {
+async fn progress_reaches_requester_and_keeps_request_open() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.say(message("alpha", "c-1")).await;

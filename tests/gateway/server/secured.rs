@@ -52,7 +52,7 @@ fn hex(certificate: &CertificateDer<'_>) -> String {
 }
 
 #[tokio::test]
-async fn a_certificate_over_tls_says_who_a_client_is() {
+async fn client_certificate_identifies_the_client() {
     let authority = Authority::new();
     let (beta, key) = authority.signed("beta");
     let gateway = start(&authority, &beta).await;
@@ -76,7 +76,7 @@ async fn unlisted_certificate_is_refused() {
 }
 
 #[tokio::test]
-async fn who_shows_no_certificate_of_the_authority_has_no_connection() {
+async fn connection_requires_client_certificate() {
     let authority = Authority::new();
     let gateway = start(&authority, &authority.signed("beta").0).await;
     let none = shown(&authority, &gateway, None, "beta").await;

@@ -22,7 +22,7 @@ fn entries(gateway: &Gateway) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_message_is_in_its_session_before_the_agent_has_it_and_the_answer_before_who_asked() {
+async fn session_entry_precedes_delivery() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.say(in_session("s-1", "c-1")).await;
@@ -60,7 +60,7 @@ async fn h_22_a_strict_gateway_knows_only_sessions_that_were_made() {
 }
 
 #[tokio::test]
-async fn a_session_whose_time_is_up_is_expired() {
+async fn overdue_session_is_expired() {
     let gateway = Gateway::start(json!({"sessionTtlMs": 50})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.say(in_session("s-1", "c-1")).await;

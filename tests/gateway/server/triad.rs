@@ -45,7 +45,7 @@ async fn decided(client: &mut Client) -> (Vec<Value>, Value) {
 }
 
 #[tokio::test]
-async fn h_35_the_gateway_counts_and_tells_who_proposed() {
+async fn h_35_gateway_counts_and_informs_the_proposer() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
@@ -84,7 +84,7 @@ async fn h_35_the_gateway_counts_and_tells_who_proposed() {
 }
 
 #[tokio::test]
-async fn h_36_the_correlation_id_names_the_proposal_where_the_id_says_something_else() {
+async fn h_36_correlation_id_names_the_proposal() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
@@ -128,7 +128,7 @@ async fn h_40_with_quorum_all_every_vote_is_waited_for() {
 }
 
 #[tokio::test]
-async fn h_41_at_the_deadline_it_is_decided_with_what_there_is() {
+async fn h_41_deadline_decides_with_present_votes() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
@@ -211,7 +211,7 @@ async fn h_43_votes_are_not_shown_where_that_is_switched_off() {
 }
 
 #[tokio::test]
-async fn h_45_the_same_proposal_again_has_the_same_outcome_and_another_is_refused() {
+async fn h_45_same_proposal_again_has_the_same_outcome() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
@@ -231,7 +231,7 @@ async fn h_45_the_same_proposal_again_has_the_same_outcome_and_another_is_refuse
 }
 
 #[tokio::test]
-async fn h_46_who_comes_back_under_its_name_receives_the_decision() {
+async fn h_46_returning_agent_receives_the_decision() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut steward = gateway.serving(&["steward"]).await;
@@ -265,7 +265,7 @@ async fn a_member_that_comes_late_is_asked_too() {
 }
 
 #[tokio::test]
-async fn a_decision_is_an_event_for_who_subscribed() {
+async fn subscribers_receive_decisions() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let (mut client, mut watcher) = (gateway.client().await, gateway.client().await);

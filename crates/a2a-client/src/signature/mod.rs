@@ -80,7 +80,7 @@ async fn verify_one(
     let signature = Signature::read(signature)?;
     let id = excerpt(signature.key_id());
     let of_key = |why| format!("key `{id}`: {why}");
-    let keys = keys.of(&signature).await.map_err(of_key)?;
+    let keys = keys.candidates(&signature).await.map_err(of_key)?;
     let mut why = String::new();
     for (number, form) in forms.iter().enumerate() {
         match signature.verify(keys, &form.bytes) {
@@ -101,7 +101,7 @@ struct Keys<'a> {
 
 impl Keys<'_> {
     /// Returns the candidate keys of a signature: those of the operator, or those that it refers to on the origin of the peer.
-    async fn of(&mut self, signature: &Signature) -> Result<&KeySet, String> {
+    async fn candidates(&mut self, signature: &Signature) -> Result<&KeySet, String> {
         let url = match self.trusted {
             CardKeys::Given(keys) => return Ok(keys),
             CardKeys::OfOwnOrigin => signature

@@ -21,7 +21,7 @@ mod tests;
 use script::{Script, Step};
 
 /// How long the kit waits for events of a stream, by default.
-const TCK_PATIENCE: Duration = Duration::from_secs(2);
+const DEFAULT_TCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The scripted executor.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl ScriptedExecutor {
     pub fn with_agents<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             agents: names.into_iter().map(agent).collect(),
-            patience: TCK_PATIENCE,
+            patience: DEFAULT_TCK_TIMEOUT,
         }
     }
 

@@ -11,7 +11,7 @@ use super::active_task::ActiveTasks;
 use super::agents::AgentCache;
 use super::dedup::MessageDedup;
 use super::quota::TaskQuota;
-use super::weight::Weights;
+use super::value_quota::ValueQuota;
 use super::{Parts, Sessions};
 use crate::call_context::CallContext;
 use crate::executor::Executor;
@@ -37,7 +37,7 @@ pub(super) struct Core {
     pub(super) agents: AgentCache,
     pub(super) active_tasks: ActiveTasks,
     pub(super) dedup: MessageDedup,
-    pub(super) weights: Weights,
+    pub(super) value_quota: ValueQuota,
     /// Permits for concurrent runs.
     pub(super) slots: Arc<Semaphore>,
     /// Cancelled at shutdown: no more messages, and runs stop.
@@ -78,7 +78,7 @@ impl Core {
             agents: AgentCache::default(),
             active_tasks: ActiveTasks::default(),
             dedup: MessageDedup::default(),
-            weights: Weights::default(),
+            value_quota: ValueQuota::default(),
             slots: Arc::new(Semaphore::new(limits.runs.max(1))),
             closing: CancellationToken::new(),
             dropping: CancellationToken::new(),

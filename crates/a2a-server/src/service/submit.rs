@@ -13,7 +13,7 @@ use super::dedup::Duplicate;
 use super::size::json_bytes;
 use super::task_runner::{DELEGATION, RunRequest, TaskRunner, WriteError};
 use super::validate::{check_accepts_message, check_matches_task};
-use super::weight::WeightPermit;
+use super::value_quota::ValuePermit;
 use super::{Send, status};
 use crate::call_context::{CallContext, Version};
 use crate::store::{QueueTicket, TaskSubscription};
@@ -41,7 +41,7 @@ struct Submission {
     follow: bool,
     active: Arc<ActiveTask>,
     /// Its share of the memory for JSON values.
-    weight: Option<WeightPermit>,
+    weight: Option<ValuePermit>,
 }
 
 impl Submission {
@@ -72,7 +72,7 @@ impl Core {
         }
         self.check(&send.request.message)?;
         let weight = self
-            .weights
+            .value_quota
             .try_acquire(&caller.client, &send.request.message)?;
         let agent = self.agent(caller, &send).await?;
         self.check_output_modes(&send, agent.as_deref()).await?;

@@ -16,7 +16,7 @@ use super::core::{Core, refused};
 use super::running::Running;
 use super::size::json_bytes;
 use super::status;
-use super::weight::WeightPermit;
+use super::value_quota::ValuePermit;
 use crate::executor::{Outcome, Report};
 use crate::store::{QueuePermit, QueueTicket, StoreError};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -61,7 +61,7 @@ pub(super) struct TaskRunner {
     /// The change that the store rejected after all retries.
     unstored: Option<TaskChange>,
     /// The share of the memory for JSON values that its message holds.
-    pub(super) weight: Option<WeightPermit>,
+    pub(super) weight: Option<ValuePermit>,
     /// Whether the record lacks its body, because the task waits or the run has its message.
     unloaded: bool,
     /// Whether the task was interrupted before.

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_what_its_only_filled_member_says() {
+    fn part_type_follows_its_only_member() {
         let all = json!({"text": "", "raw": "", "url": "https://f/x", "filename": "", "mediaType": "", "data": null});
         assert_eq!(
             part(all),

@@ -87,28 +87,28 @@ fn read(dialect: Dialect, message: Value) -> Message {
 
 proptest! {
     #[test]
-    fn json_rpc_of_0_3_loses_nothing(message in message()) {
+    fn json_rpc_of_0_3_round_trips(message in message()) {
         let text = serde_json::to_vec(&written(&message, V0_3::Rpc)).unwrap();
         let back = read(Dialect::V0_3(V0_3::Rpc), serde_json::from_slice(&text).unwrap());
         prop_assert_eq!(back, message);
     }
 
     #[test]
-    fn http_json_of_0_3_loses_nothing_but_the_tasks_referred_to(message in message()) {
+    fn http_json_of_0_3_loses_only_referenced_tasks(message in message()) {
         let text = serde_json::to_vec(&written(&message, V0_3::Rest)).unwrap();
         let back = read(Dialect::V0_3(V0_3::Rest), serde_json::from_slice(&text).unwrap());
         prop_assert_eq!(back, Message { reference_task_ids: None, ..message });
     }
 
     #[test]
-    fn what_the_official_types_write_is_read_whole(message in message()) {
+    fn reads_all_output_of_the_official_types(message in message()) {
         let back = read(Dialect::V1_0, serde_json::to_value(&message).unwrap());
         prop_assert_eq!(back, message);
     }
 
     /// Any input is parsed or rejected.
     #[test]
-    fn nothing_that_is_sent_breaks_the_reader(message in value(), configuration in value(), dialect in 0..3) {
+    fn reader_survives_any_input(message in value(), configuration in value(), dialect in 0..3) {
         let dialect = [Dialect::V1_0, Dialect::V0_3(V0_3::Rpc), Dialect::V0_3(V0_3::Rest)][dialect as usize];
         let params = json!({"message": message, "configuration": configuration});
         let mut params = Fields::new(params, "").unwrap();

@@ -45,7 +45,7 @@ struct Configuration<'a> {
 
 impl<'a> SendParams<'a> {
     /// The parameters that say `outgoing`.
-    pub(super) fn of(outgoing: &'a SendRequest) -> Self {
+    pub(super) fn new(outgoing: &'a SendRequest) -> Self {
         Self {
             message: Message {
                 kind: "message",

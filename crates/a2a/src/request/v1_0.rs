@@ -46,7 +46,7 @@ struct Configuration<'a> {
 
 impl<'a> SendParams<'a> {
     /// The parameters that say `outgoing`.
-    pub(super) fn of(outgoing: &'a SendRequest, tenant: Option<&'a str>) -> Self {
+    pub(super) fn new(outgoing: &'a SendRequest, tenant: Option<&'a str>) -> Self {
         Self {
             tenant,
             message: Message {
@@ -62,7 +62,7 @@ impl<'a> SendParams<'a> {
                 task_push_notification_config: outgoing
                     .push_notification_config
                     .as_ref()
-                    .map(PushConfig::of),
+                    .map(PushConfig::new),
                 history_length: outgoing.history_length,
                 return_immediately: !outgoing.blocking,
             },
@@ -92,7 +92,7 @@ struct Authentication<'a> {
 }
 
 impl<'a> PushConfig<'a> {
-    fn of(config: &'a Value) -> Self {
+    fn new(config: &'a Value) -> Self {
         let authentication = config.get("authentication").and_then(|authentication| {
             Some(Authentication {
                 scheme: authentication.pointer("/schemes/0")?,
@@ -184,7 +184,7 @@ mod tests {
             metadata: Some(Map::from_iter([("trace".to_owned(), json!("x"))])),
         };
         assert_eq!(
-            json!(SendParams::of(&outgoing, Some("acme"))),
+            json!(SendParams::new(&outgoing, Some("acme"))),
             json!({
                 "tenant": "acme",
                 "message": {
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_not_written() {
+    fn absent_fields_are_not_written() {
         let outgoing = SendRequest {
             message_id: "m".into(),
             ..SendRequest::default()
         };
         assert_eq!(
-            json!(SendParams::of(&outgoing, None)),
+            json!(SendParams::new(&outgoing, None)),
             json!({
                 "message": {"messageId": "m", "role": "ROLE_USER", "parts": []},
                 "configuration": {"returnImmediately": true}

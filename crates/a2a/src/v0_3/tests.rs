@@ -80,7 +80,7 @@ fn a_message_over_json_rpc() {
 }
 
 #[test]
-fn a_message_over_http_json_has_content_and_nothing_that_the_proto_has_not() {
+fn http_json_message_has_only_fields_of_the_proto() {
     let expected = json!({
         "messageId": "m", "contextId": "c", "taskId": "t", "role": "ROLE_AGENT",
         "content": [{"text": "hello"}],
@@ -124,7 +124,7 @@ fn a_task_over_http_json_is_wrapped_where_it_may_be_a_message() {
 }
 
 #[test]
-fn what_is_empty_is_left_out() {
+fn empty_values_are_omitted() {
     let bare = Task {
         artifacts: Some(Vec::new()),
         history: Some(Vec::new()),
@@ -232,7 +232,7 @@ fn a_status_says_whether_it_is_the_last() {
 }
 
 #[test]
-fn an_artifact_update_says_whether_it_is_added_and_whether_it_is_whole() {
+fn artifact_update_has_append_and_last_chunk() {
     let event = StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
         task_id: "t".to_owned(),
         context_id: "c".to_owned(),

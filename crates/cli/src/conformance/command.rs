@@ -23,7 +23,7 @@ use crate::exit;
 use testkit::conformance::{Driver, Failure, Step};
 
 /// One process, started with the first operation and killed with the case.
-pub(super) struct OtherCommand {
+pub(super) struct ExternalCommand {
     program: OsString,
     arguments: Vec<OsString>,
     process: OnceCell<Result<Process, Failure>>,
@@ -45,7 +45,7 @@ struct Received {
     broken: Mutex<Option<String>>,
 }
 
-impl OtherCommand {
+impl ExternalCommand {
     pub(super) fn new(program: OsString, arguments: Vec<OsString>) -> Self {
         Self {
             program,
@@ -90,7 +90,10 @@ impl OtherCommand {
     }
 
     /// Sends one operation. It goes by the id; its lines come out of the receiver, which ends with the process.
-    async fn say(&self, mut line: Value) -> Result<(u64, mpsc::UnboundedReceiver<Value>), Failure> {
+    async fn write_line(
+        &self,
+        mut line: Value,
+    ) -> Result<(u64, mpsc::UnboundedReceiver<Value>), Failure> {
         let process = self.process.get_or_init(async || self.start()).await;
         let process = process.as_ref().map_err(Clone::clone)?;
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
@@ -108,8 +111,8 @@ impl OtherCommand {
     }
 
     /// The one answer to an operation.
-    async fn ask(&self, line: Value, field: &str) -> Result<Value, Failure> {
-        let (_, mut lines) = self.say(line).await?;
+    async fn request(&self, line: Value, field: &str) -> Result<Value, Failure> {
+        let (_, mut lines) = self.write_line(line).await?;
         let mut answer = lines.recv().await.ok_or_else(|| self.ended())?;
         if let Some(refused) = answer.get_mut("init_error") {
             return Err(Failure::Refused(refused.take()));
@@ -124,20 +127,20 @@ impl OtherCommand {
     }
 }
 
-impl Driver for OtherCommand {
+impl Driver for ExternalCommand {
     async fn init(&self, config: &Value) -> Result<(), Failure> {
         let line = json!({"op": "init", "config": config});
-        self.ask(line, "ok").await.map(|_| ())
+        self.request(line, "ok").await.map(|_| ())
     }
 
     async fn parse_config(&self, config: &Value) -> Result<Value, Failure> {
         let line = json!({"op": "parse_config", "config": config});
-        self.ask(line, "parsed").await
+        self.request(line, "parsed").await
     }
 
     async fn tool_definition(&self) -> Result<Value, Failure> {
         let line = json!({"op": "tool_definition"});
-        self.ask(line, "tool_definition").await
+        self.request(line, "tool_definition").await
     }
 
     /// Ignores `updates_fail`: this driver always accepts updates.
@@ -152,7 +155,7 @@ impl Driver for OtherCommand {
         if let Some(after) = step.abort_after_ms {
             line["abort_after_ms"] = json!(after);
         }
-        let (id, mut lines) = self.say(line).await?;
+        let (id, mut lines) = self.write_line(line).await?;
         let mut asked_to_stop = step.abort_after_ms.is_some();
         loop {
             let line = tokio::select! {
@@ -160,7 +163,7 @@ impl Driver for OtherCommand {
                 () = abort.cancelled(), if !asked_to_stop => {
                     asked_to_stop = true;
                     // Its own lines say whether the call ends.
-                    drop(self.say(json!({"op": "abort", "call": id})).await?);
+                    drop(self.write_line(json!({"op": "abort", "call": id})).await?);
                     continue;
                 }
             };

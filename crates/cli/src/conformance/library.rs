@@ -6,20 +6,20 @@ use openclaw_remote_agent_interface::log_to;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::door::{Door, Instance};
+use crate::instance::{Instance, Library};
 use testkit::conformance::{Driver, Failure, Step, driver};
 
 /// One instance of the library.
-pub(super) struct Library {
-    door: Door,
+pub(super) struct InProcessDriver {
+    library: Library,
     instance: Mutex<Option<Instance>>,
     log: Arc<Mutex<Vec<(String, String)>>>,
 }
 
-impl Library {
-    pub(super) fn new(door: Door) -> Self {
+impl InProcessDriver {
+    pub(super) fn new(library: Library) -> Self {
         Self {
-            door,
+            library,
             instance: Mutex::default(),
             log: Arc::default(),
         }
@@ -34,18 +34,18 @@ impl Library {
     }
 }
 
-impl Driver for Library {
+impl Driver for InProcessDriver {
     async fn init(&self, config: &Value) -> Result<(), Failure> {
         lock(&self.instance).take();
         let log = Arc::clone(&self.log);
         let log = log_to(move |level, line| lock(&log).push((level.to_owned(), line.to_owned())));
-        let made = self.door.instance_with(&config.to_string(), log);
+        let made = self.library.instance_with(&config.to_string(), log);
         *lock(&self.instance) = Some(made.map_err(|error| Failure::refused(&error))?);
         Ok(())
     }
 
     async fn parse_config(&self, config: &Value) -> Result<Value, Failure> {
-        let parsed = self.door.parse_config(&config.to_string());
+        let parsed = self.library.parse_config(&config.to_string());
         driver::read(&parsed.map_err(|error| Failure::refused(&error))?)
     }
 

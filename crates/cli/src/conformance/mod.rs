@@ -14,13 +14,13 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
-    door::Door,
     exit::{Exit, Failure},
-    output::Lines,
+    instance::Library,
+    output::LineWriter,
 };
-use command::OtherCommand;
-use library::Library;
-use testkit::conformance::{Driver, Options, Ran, Report, find, run_suite_telling};
+use command::ExternalCommand;
+use library::InProcessDriver;
+use testkit::conformance::{CaseReport, Driver, Options, Report, find, run_suite_telling};
 
 /// Run recorded cases with scripted peers and report which pass
 #[derive(Debug, clap::Args)]
@@ -64,15 +64,15 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     };
     let progress = Progress::new(count(&root, &options)?, args.json);
     let report = if let Some((program, arguments)) = args.command.split_first() {
-        let make = || OtherCommand::new(program.clone(), arguments.to_vec());
+        let make = || ExternalCommand::new(program.clone(), arguments.to_vec());
         make().can_start()?;
         suite(&root, make, &options, &progress).await?
     } else {
-        let door = Door::open(verbose)?;
-        suite(&root, || Library::new(door), &options, &progress).await?
+        let library = Library::open(verbose)?;
+        suite(&root, || InProcessDriver::new(library), &options, &progress).await?
     };
     progress.0.finish_and_clear();
-    let out = Lines::default();
+    let out = LineWriter::default();
     if args.json {
         out.write(report.to_json().to_string());
     } else {
@@ -94,7 +94,7 @@ async fn suite<D: Driver + 'static>(
     options: &Options,
     progress: &Progress,
 ) -> Result<Report, Failure> {
-    let report = run_suite_telling(root, make, options, |ran| progress.tell(ran)).await;
+    let report = run_suite_telling(root, make, options, |ran| progress.print_result(ran)).await;
     report.map_err(|error| unreadable(root, &error))
 }
 
@@ -171,7 +171,7 @@ impl Progress {
         Self(bar)
     }
 
-    fn tell(&self, ran: &Ran) {
+    fn print_result(&self, ran: &CaseReport) {
         self.0.set_message(ran.name.clone());
         self.0.inc(1);
     }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checkout_comes_before_the_current_directory_and_the_place_of_the_command() {
+    fn checkout_precedes_current_and_command_directory() {
         let built = places(
             Some("/src/target/release/remote-agent".into()),
             Some("/home".into()),

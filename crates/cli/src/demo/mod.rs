@@ -1,17 +1,17 @@
 //! `remote-agent demo`: the plugin at work with scripted agents and a gateway, without OpenClaw and without a network.
 
-mod stage;
+mod fixture;
+mod printer;
 mod steps;
-mod story;
 
 use std::{sync::Arc, time::Instant};
 
 use clap::ColorChoice;
 
-use self::{stage::Stage, story::Story};
+use self::{fixture::Fixture, printer::Printer};
 use super::{
-    door::Door,
     exit::{Exit, Failure},
+    instance::Library,
     output::note,
     text,
 };
@@ -39,8 +39,8 @@ pub(super) struct Args {
 /// # Errors
 /// The library cannot be opened, or a step failed.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
-    let story = Arc::new(Story::new(args.json, args.color));
-    let gone = story.lines.gone().clone();
+    let printer = Arc::new(Printer::new(args.json, args.color));
+    let gone = printer.lines.gone().clone();
     // Whatever ends first, the agents and the instance go with the demo.
     tokio::select! {
         biased;
@@ -49,19 +49,19 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             Ok(Exit::Interrupted)
         }
         () = gone.cancelled() => Err(Failure::new("standard output is closed")),
-        done = play(verbose, Arc::clone(&story)) => done.map(|()| Exit::Ok),
+        done = play(verbose, Arc::clone(&printer)) => done.map(|()| Exit::Ok),
     }
 }
 
-async fn play(verbose: bool, story: Arc<Story>) -> Result<(), Failure> {
+async fn play(verbose: bool, printer: Arc<Printer>) -> Result<(), Failure> {
     let begun = Instant::now();
-    let mut stage = Stage::set(Door::open(verbose)?, Arc::clone(&story)).await?;
-    story.tell("Three scripted agents on this machine and three behind a gateway, called through the plugin as a host calls it.");
-    steps::play(&mut stage).await?;
+    let mut fixture = Fixture::set(Library::open(verbose)?, Arc::clone(&printer)).await?;
+    printer.print_update("Three scripted agents on this machine and three behind a gateway, called through the plugin as a host calls it.");
+    steps::play(&mut fixture).await?;
     let seconds = begun.elapsed().as_secs_f64();
-    let steps = stage.steps();
-    story.tell(&format!("\nAll {steps} steps passed in {seconds:.1} s."));
-    story.tell(&format!(
+    let steps = fixture.steps();
+    printer.print_update(&format!("\nAll {steps} steps passed in {seconds:.1} s."));
+    printer.print_update(&format!(
         "Next: `{} targets --url URL` shows the card of your agent.",
         started_as()
     ));

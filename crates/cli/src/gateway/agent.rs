@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tokio_util::sync::CancellationToken;
 
-use super::place::{Place, failure};
+use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
-    output::Lines,
+    output::LineWriter,
     text,
 };
 use collective::Vote;
@@ -32,8 +32,8 @@ pub(super) struct Args {
     name: String,
 
     /// The vote on every proposal
-    #[arg(long, value_enum, default_value_t = Word::Silent)]
-    vote: Word,
+    #[arg(long, value_enum, default_value_t = VoteOption::Silent)]
+    vote: VoteOption,
 
     /// The reason it gives for its vote
     #[arg(long, value_name = "TEXT", default_value = Script::REASON)]
@@ -56,11 +56,11 @@ pub(super) struct Args {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    gateway_args: GatewayArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Word {
+enum VoteOption {
     /// For it
     Approve,
     /// Against it
@@ -85,10 +85,10 @@ fn confidence(text: &str) -> Result<f64, String> {
 /// The server is not a gateway of `a2a-v1`, or it refuses the agent.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let vote = match args.vote {
-        Word::Approve => Some(Vote::Approve),
-        Word::Reject => Some(Vote::Reject),
-        Word::Abstain => Some(Vote::Abstain),
-        Word::Silent => None,
+        VoteOption::Approve => Some(Vote::Approve),
+        VoteOption::Reject => Some(Vote::Reject),
+        VoteOption::Abstain => Some(Vote::Abstain),
+        VoteOption::Silent => None,
     };
     let script = Script {
         name: args.name.clone(),
@@ -100,7 +100,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         delay: Duration::from_millis(args.delay_ms),
         reply: args.reply,
     };
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     tokio::spawn(async move {
@@ -118,8 +118,13 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             shutdown.cancel();
         }
     };
-    let connector = Place::connector()?;
-    let served = connector.serve(args.place.door()?, script, tell, shutdown.clone());
+    let connector = GatewayArgs::connector()?;
+    let served = connector.serve(
+        args.gateway_args.endpoint()?,
+        script,
+        tell,
+        shutdown.clone(),
+    );
     served.await.map_err(|trouble| failure(&trouble))?;
     Ok(Exit::Ok)
 }

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::{
     create,
-    place::{FileArgs, Place, failure},
+    gateway_args::{FileArgs, GatewayArgs, failure},
     status::agents_table,
 };
 use crate::{
     exit::{Exit, Failure},
-    output::{Lines, note},
+    output::{LineWriter, note},
     text,
 };
 use gateway_server::clients::ClientErrorKind;
@@ -44,13 +44,13 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List all agents
-    List(Place),
+    List(GatewayArgs),
     /// Show how an agent is
     Status {
         /// Its name
         name: String,
         #[command(flatten)]
-        place: Place,
+        gateway_args: GatewayArgs,
     },
     /// Show an agent's configuration
     Config {
@@ -60,14 +60,14 @@ enum Command {
         #[arg(value_parser = ["get"])]
         action: String,
         #[command(flatten)]
-        place: Place,
+        gateway_args: GatewayArgs,
     },
     /// Have the client that serves the name connect again
     Restart {
         /// The agent's name
         name: String,
         #[command(flatten)]
-        place: Place,
+        gateway_args: GatewayArgs,
     },
     Create(create::Args),
 }
@@ -77,19 +77,19 @@ enum Command {
 /// # Errors
 /// The message says what failed, why, and what to do.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     let as_json = args.json;
     match args.command {
-        Command::List(place) => {
-            let agents = agents(&place).await?;
+        Command::List(gateway_args) => {
+            let agents = agents(&gateway_args).await?;
             lines.write(match as_json {
                 true => json!({ "agents": agents }).to_string(),
                 false => agents_table(&agents),
             });
             Ok(Exit::Ok)
         }
-        Command::Status { name, place } => {
-            let agents = agents(&place).await?;
+        Command::Status { name, gateway_args } => {
+            let agents = agents(&gateway_args).await?;
             let Some(agent) = agents.iter().find(|agent| agent["name"] == name.as_str()) else {
                 return Err(unknown(&name));
             };
@@ -110,9 +110,11 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 None => Ok(Exit::Failed),
             }
         }
-        Command::Config { name, place, .. } => config(&name, &place.files, as_json, &lines),
-        Command::Restart { name, place } => {
-            let mut asker = place.ask().await?;
+        Command::Config {
+            name, gateway_args, ..
+        } => config(&name, &gateway_args.files, as_json, &lines),
+        Command::Restart { name, gateway_args } => {
+            let mut asker = gateway_args.connect().await?;
             let asked = asker
                 .manage("agents.restart", json!({ "agent": name }))
                 .await;
@@ -132,15 +134,15 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 }
 
 /// The agents that the gateway lists, else those of the configuration.
-async fn agents(place: &Place) -> Result<Vec<Value>, Failure> {
-    match place.listed().await? {
+async fn agents(gateway_args: &GatewayArgs) -> Result<Vec<Value>, Failure> {
+    match gateway_args.listed().await? {
         Ok(agents) => Ok(agents),
         Err(trouble) if trouble.kind == ClientErrorKind::Unreachable => {
             note(format_args!(
                 "no gateway answers at {}; these are the agents of the configuration",
-                place.url()?
+                gateway_args.url()?
             ));
-            let agents = place.files.read()?.agents;
+            let agents = gateway_args.files.read()?.agents;
             Ok(agents.iter().map(offline).collect())
         }
         Err(trouble) => Err(failure(&trouble)),
@@ -151,7 +153,12 @@ fn offline(agent: &AgentConfig) -> Value {
     json!({"name": agent.name, "role": agent.role, "status": "offline"})
 }
 
-fn config(name: &str, files: &FileArgs, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
+fn config(
+    name: &str,
+    files: &FileArgs,
+    as_json: bool,
+    lines: &LineWriter,
+) -> Result<Exit, Failure> {
     let config = files.read()?;
     let Some(agent) = config.agents.iter().find(|agent| agent.name == name) else {
         return Err(unknown(name));

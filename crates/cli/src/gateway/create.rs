@@ -4,10 +4,10 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use super::place::{Place, failure};
+use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
-    output::{Lines, note},
+    output::{LineWriter, note},
 };
 use collective::ErrorCode;
 use common::files::{create_private_dir, replace};
@@ -29,24 +29,24 @@ pub(super) struct Args {
     description: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    gateway_args: GatewayArgs,
 }
 
 /// Runs the subcommand.
 ///
 /// # Errors
 /// The name is taken, or the configuration would not do, or cannot be written, or the gateway that runs refuses.
-pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
+pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Result<Exit, Failure> {
     // What is wrong now is reported before anything is changed.
-    let before = args.place.files.read()?;
+    let before = args.gateway_args.files.read()?;
     if before.agents.iter().any(|agent| agent.name == args.name) {
         return Err(Failure::usage(format!(
             "the agent `{}` exists already; `remote-agent gateway agents list` lists the agents",
             args.name
         )));
     }
-    let (url, door) = (args.place.url()?, args.place.door()?);
-    let file = args.place.files.config_file();
+    let (url, endpoint) = (args.gateway_args.url()?, args.gateway_args.endpoint()?);
+    let file = args.gateway_args.files.config_file();
     let name = file.display();
     let mut config: Value = match fs::read_to_string(&file) {
         Ok(text) => serde_json::from_str(&text)
@@ -90,7 +90,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exi
             workspace.display()
         ),
     });
-    match args.inform(door, &before.state_dir).await {
+    match args.inform(endpoint, &before.state_dir).await {
         Ok(()) => note(format_args!("the gateway at {url} knows it")),
         Err(trouble) => match trouble.kind {
             ClientErrorKind::Unreachable => note(format_args!(
@@ -116,9 +116,9 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exi
 
 impl Args {
     /// Informs the gateway that runs, if it has this state directory.
-    async fn inform(&self, door: Endpoint, state_dir: &Path) -> Result<(), ClientError> {
+    async fn inform(&self, endpoint: Endpoint, state_dir: &Path) -> Result<(), ClientError> {
         let connector = Connector::new()?;
-        let mut asker = connector.connect(door).await?;
+        let mut asker = connector.connect(endpoint).await?;
         let with = json!({
             "agent": self.name,
             "role": self.role,

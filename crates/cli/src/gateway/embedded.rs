@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::place::failure;
+use super::gateway_args::failure;
 use crate::{exit::Failure, output::note};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
@@ -19,7 +19,7 @@ use gateway_server::{
 
 /// So much later than the one before it does an agent act: votes come in the order in which the agents are named, or those of a majority would at
 /// times decide before the third arrives.
-const BETWEEN: Duration = Duration::from_millis(150);
+const VOTE_INTERVAL: Duration = Duration::from_millis(150);
 
 /// A gateway inside this process. Dropping it ends it and takes its files away.
 pub(crate) struct Embedded {
@@ -28,7 +28,7 @@ pub(crate) struct Embedded {
     connector: Connector,
     /// The gateway and its agents. Before the folder: they end first.
     tasks: JoinSet<()>,
-    _folder: Folder,
+    _folder: TempDirectory,
 }
 
 impl Embedded {
@@ -37,7 +37,7 @@ impl Embedded {
     /// # Errors
     /// The gateway cannot listen, or cannot write its files.
     pub(crate) async fn start() -> Result<Self, Failure> {
-        let folder = Folder::new();
+        let folder = TempDirectory::new();
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             state_dir: folder.0.clone(),
@@ -75,7 +75,7 @@ impl Embedded {
         for agent in agents {
             let mut agent = agent.clone();
             agent.delay += later;
-            later += BETWEEN;
+            later += VOTE_INTERVAL;
             gateway.agent(agent).await?;
         }
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
@@ -151,16 +151,16 @@ impl Drop for Embedded {
 }
 
 /// A folder that goes with its value.
-struct Folder(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl Folder {
+impl TempDirectory {
     fn new() -> Self {
         let name = format!("remote-agent-gateway-{}", Uuid::new_v4().simple());
         Self(std::env::temp_dir().join(name))
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -4,7 +4,7 @@ mod agent;
 mod agents;
 mod create;
 pub(super) mod embedded;
-mod place;
+mod gateway_args;
 mod run;
 pub(super) mod scripted;
 mod sessions;

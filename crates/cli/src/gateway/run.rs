@@ -10,10 +10,10 @@ use clap::ValueEnum;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::place::FileArgs;
+use super::gateway_args::FileArgs;
 use crate::{
     exit::{Exit, Failure},
-    output::{Lines, note},
+    output::{LineWriter, note},
     stopped::stopped,
 };
 use common::environment::SystemEnvironment;
@@ -37,7 +37,7 @@ pub(super) struct RunArgs {
 
     /// When a session entry counts as kept [default: that of the configuration, else always]
     #[arg(long, value_name = "WHEN", value_enum)]
-    fsync: Option<When>,
+    fsync: Option<FsyncOption>,
 
     /// Behave as a certain gateway does: strict, or one of those that tests meet (reference-11.2, heretek-js, openclaw, hostile)
     #[arg(long, value_name = "NAME", value_parser = named)]
@@ -52,7 +52,7 @@ pub(super) struct RunArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum When {
+enum FsyncOption {
     /// On the disk, before it is acknowledged
     Always,
     /// With the operating system; on the disk soon after
@@ -77,7 +77,7 @@ fn named(name: &str) -> Result<String, String> {
 /// # Errors
 /// The configuration is wrong, or the port is taken.
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     match args.profile.as_deref() {
         Some(name) if name != STRICT => scripted(name, &args, &lines).await,
         profile => real(profile.is_some(), &args, &lines, verbose).await,
@@ -85,7 +85,12 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
 }
 
 /// The reference gateway.
-async fn real(strict: bool, args: &RunArgs, lines: &Lines, verbose: bool) -> Result<Exit, Failure> {
+async fn real(
+    strict: bool,
+    args: &RunArgs,
+    lines: &LineWriter,
+    verbose: bool,
+) -> Result<Exit, Failure> {
     let mut config = args.files.read()?;
     config.strict |= strict;
     if let Some(port) = args.port {
@@ -151,7 +156,7 @@ impl Log for StandardError {
 }
 
 /// A gateway that says what a script says, for those who test a client.
-async fn scripted(name: &str, args: &RunArgs, lines: &Lines) -> Result<Exit, Failure> {
+async fn scripted(name: &str, args: &RunArgs, lines: &LineWriter) -> Result<Exit, Failure> {
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, args.port.unwrap_or(PORT)).into();
     let failed = |error: std::io::Error| {
         Failure::new(format!(
@@ -173,14 +178,14 @@ async fn scripted(name: &str, args: &RunArgs, lines: &Lines) -> Result<Exit, Fai
     Ok(Exit::Ok)
 }
 
-fn listening(url: &str, what: &str, as_json: bool, lines: &Lines) {
+fn listening(url: &str, what: &str, as_json: bool, lines: &LineWriter) {
     lines.write(match as_json {
         true => json!({"url": url, "gateway": what}).to_string(),
         false => format!("{url}: {what}; Ctrl-C ends it"),
     });
 }
 
-impl When {
+impl FsyncOption {
     fn word(self) -> Fsync {
         match self {
             Self::Always => Fsync::Always,

@@ -9,7 +9,7 @@ use gateway_server::clients::{Ballot, Script};
 const FORM: &str = "write NAME=approve, NAME=reject, NAME=abstain, NAME=silent or NAME=reply:TEXT";
 
 /// The delay of scripted agents, in milliseconds, so that a person sees the votes arrive one by one.
-const THINKS: u64 = 300;
+const REPLY_DELAY_MS: u64 = 300;
 
 /// Reads `NAME=HOW`.
 ///
@@ -34,7 +34,7 @@ pub(crate) fn scripted(text: &str) -> Result<Script, String> {
             reasoning: Script::REASON.to_owned(),
             confidence: None,
         }),
-        delay: Duration::from_millis(THINKS),
+        delay: Duration::from_millis(REPLY_DELAY_MS),
         reply: reply.unwrap_or(Script::REPLY).to_owned(),
     })
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_a_name_and_what_it_does() {
+    fn parses_agent_name_and_behavior() {
         let vote = |text| scripted(text).unwrap().ballot.map(|ballot| ballot.vote);
         assert_eq!(vote("alpha=approve"), Some(Vote::Approve));
         assert_eq!(vote("alpha=reject"), Some(Vote::Reject));

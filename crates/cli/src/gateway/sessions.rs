@@ -5,10 +5,10 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::place::{Place, failure};
+use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
-    output::{Lines, note, standard_input},
+    output::{LineWriter, note, standard_input},
     table::table,
     text,
 };
@@ -53,7 +53,7 @@ enum Command {
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
-        place: Place,
+        gateway_args: GatewayArgs,
     },
     /// List sessions, without those of the archive
     List {
@@ -63,12 +63,12 @@ enum Command {
         #[arg(long)]
         archived: bool,
         #[command(flatten)]
-        place: Place,
+        gateway_args: GatewayArgs,
     },
     /// Show the entries of a session
-    Get(One),
+    Get(SessionArgs),
     /// Bring a session to the disk, and mark it
-    Commit(One),
+    Commit(SessionArgs),
     /// Archive old sessions; they accept no more messages
     Archive {
         /// The agent with the workspace of the sessions
@@ -77,12 +77,12 @@ enum Command {
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         older_than: Duration,
         #[command(flatten)]
-        place: Place,
+        gateway_args: GatewayArgs,
     },
     /// Delete a session, also from the archive
-    Delete(One),
+    Delete(SessionArgs),
     /// Write a session to standard output as JSON Lines
-    Export(One),
+    Export(SessionArgs),
     /// Make a session of JSON Lines that were exported
     Import {
         /// The agent with the workspace of the new session
@@ -93,18 +93,18 @@ enum Command {
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
-        place: Place,
+        gateway_args: GatewayArgs,
     },
 }
 
 #[derive(Debug, clap::Args)]
-struct One {
+struct SessionArgs {
     /// The agent with the workspace of the session
     agent: String,
     /// Its id
     session: String,
     #[command(flatten)]
-    place: Place,
+    gateway_args: GatewayArgs,
 }
 
 /// Runs the subcommand.
@@ -112,54 +112,54 @@ struct One {
 /// # Errors
 /// The message says what failed, why, and what to do.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let of = |one: &One| json!({"agent": one.agent, "sessionId": one.session});
-    let (place, operation, with) = match args.command {
+    let of = |one: &SessionArgs| json!({"agent": one.agent, "sessionId": one.session});
+    let (gateway_args, operation, with) = match args.command {
         Command::Create {
             agent,
             session,
-            place,
+            gateway_args,
         } => {
             let with = json!({"agent": agent, "sessionId": session});
-            (place, Operation::Create, with)
+            (gateway_args, Operation::Create, with)
         }
         Command::List {
             agent,
             archived,
-            place,
+            gateway_args,
         } => {
             let with = json!({"agent": agent, "archived": archived});
-            (place, Operation::List, with)
+            (gateway_args, Operation::List, with)
         }
         Command::Get(one) => {
             let with = of(&one);
-            (one.place, Operation::Get, with)
+            (one.gateway_args, Operation::Get, with)
         }
         Command::Commit(one) => {
             let with = of(&one);
-            (one.place, Operation::Commit, with)
+            (one.gateway_args, Operation::Commit, with)
         }
         Command::Delete(one) => {
             let with = of(&one);
-            (one.place, Operation::Delete, with)
+            (one.gateway_args, Operation::Delete, with)
         }
         Command::Export(one) => {
             let with = of(&one);
-            (one.place, Operation::Export, with)
+            (one.gateway_args, Operation::Export, with)
         }
         Command::Archive {
             agent,
             older_than,
-            place,
+            gateway_args,
         } => {
             let millis = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
             let with = json!({"agent": agent, "olderThanMs": millis});
-            (place, Operation::Archive, with)
+            (gateway_args, Operation::Archive, with)
         }
         Command::Import {
             agent,
             file,
             session,
-            place,
+            gateway_args,
         } => {
             let jsonl = match file {
                 None => standard_input("the session").await?,
@@ -168,10 +168,10 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 })?,
             };
             let with = json!({"agent": agent, "sessionId": session, "jsonl": jsonl});
-            (place, Operation::Import, with)
+            (gateway_args, Operation::Import, with)
         }
     };
-    let answer = place.manage_sessions(operation, with).await?;
+    let answer = gateway_args.manage_sessions(operation, with).await?;
     if operation == Operation::List && answer["sessions"].as_array().is_some_and(Vec::is_empty) {
         note(
             "no sessions; the first message to an agent begins one, and `--archived` adds those of the archive",
@@ -179,7 +179,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
     if operation == Operation::Create {
         let agent = answer["agent"].as_str().unwrap_or_default();
-        let config = place.files.read()?;
+        let config = gateway_args.files.read()?;
         if !config.agents.iter().any(|known| known.name == agent) {
             note(format_args!(
                 "the configuration has no agent `{}`; add it with `remote-agent gateway agents create`, or connect an agent of that name",
@@ -187,11 +187,11 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             ));
         }
     }
-    show(operation, &answer, args.json, &Lines::default());
+    show(operation, &answer, args.json, &LineWriter::default());
     Ok(Exit::Ok)
 }
 
-impl Place {
+impl GatewayArgs {
     async fn manage_sessions(&self, operation: Operation, with: Value) -> Result<Value, Failure> {
         let config = self.files.read()?;
         let folder = config.state_dir.display().to_string();
@@ -230,7 +230,7 @@ impl Place {
             ),
             ..failure
         };
-        let mut asker = self.ask().await.map_err(cannot)?;
+        let mut asker = self.connect().await.map_err(cannot)?;
         let asked = asker.manage(operation.as_str(), with).await;
         let answer = asked.map_err(|trouble| failure(&trouble))?;
         asker.disconnect().await;
@@ -251,7 +251,7 @@ fn refused(error: &ManageError) -> Failure {
     Failure::new(format!("{error}{next}"))
 }
 
-fn show(operation: Operation, answer: &Value, as_json: bool, lines: &Lines) {
+fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter) {
     let field =
         |value: &Value, name: &str| value[name].as_str().map(text::line).unwrap_or_default();
     if operation == Operation::Export && !as_json {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::place::{Place, failure};
+use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
-    output::Lines,
+    output::LineWriter,
     table::table,
     text,
 };
@@ -33,7 +33,7 @@ pub(super) struct Args {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    gateway_args: GatewayArgs,
 }
 
 /// Runs the subcommand.
@@ -41,10 +41,10 @@ pub(super) struct Args {
 /// # Errors
 /// No gateway of `a2a-v1` answers there.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let lines = Lines::default();
-    let connector = Place::connector()?;
-    let url = args.place.url()?;
-    let mut asker = match connector.connect(args.place.door()?).await {
+    let lines = LineWriter::default();
+    let connector = GatewayArgs::connector()?;
+    let url = args.gateway_args.url()?;
+    let mut asker = match connector.connect(args.gateway_args.endpoint()?).await {
         Ok(asker) => asker,
         Err(trouble) => {
             if args.json {
@@ -99,7 +99,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     Ok(if well { Exit::Ok } else { Exit::Failed })
 }
 
-fn show(status: &Value, deep: bool, lines: &Lines) {
+fn show(status: &Value, deep: bool, lines: &LineWriter) {
     let field =
         |value: &Value, name: &str| value[name].as_str().map(text::line).unwrap_or_default();
     let agents = status["agents"].as_array().map_or(&[][..], Vec::as_slice);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{exit::Exit, output::Lines, table::table as new_table};
+use crate::{exit::Exit, output::LineWriter, table::table as new_table};
 use collective::{Decision, Quorum, Tally, Vote};
 
 const EXAMPLES: &str = "\
@@ -31,14 +31,14 @@ struct Row {
 
 /// Prints the table.
 pub(super) fn run(args: &Args) -> Exit {
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     if args.json {
         rows()
             .iter()
             .for_each(|row| lines.write(row.json().to_string()));
         return Exit::Ok;
     }
-    let mut shown = new_table(HEAD);
+    let mut shown = new_table(TABLE_HEADER);
     for row in rows() {
         shown.add_row(row.cells());
     }
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Exit {
     Exit::Ok
 }
 
-const HEAD: [&str; 7] = [
+const TABLE_HEADER: [&str; 7] = [
     "approve",
     "reject",
     "abstain",
@@ -60,8 +60,8 @@ const HEAD: [&str; 7] = [
 #[must_use]
 pub fn table() -> String {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let head = HEAD.map(str::to_owned);
-    let rule = format!("|{}", "---|".repeat(HEAD.len()));
+    let head = TABLE_HEADER.map(str::to_owned);
+    let rule = format!("|{}", "---|".repeat(TABLE_HEADER.len()));
     let rows = rows().into_iter().map(|row| line(&row.cells()));
     let all: Vec<String> = [line(&head), rule].into_iter().chain(rows).collect();
     all.join("\n")

@@ -4,10 +4,10 @@ use std::{fs, path::PathBuf};
 
 use serde_json::json;
 
-use super::place::{Place, failure};
+use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
-    output::Lines,
+    output::LineWriter,
 };
 use collective::{self, Envelope};
 use gateway_server::{self, config::ServerConfig};
@@ -39,7 +39,7 @@ pub(super) struct Args {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    gateway_args: GatewayArgs,
 }
 
 /// Runs the subcommand.
@@ -47,11 +47,11 @@ pub(super) struct Args {
 /// # Errors
 /// The fault, with its JSON Pointer.
 pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     let file = args
         .file
         .clone()
-        .unwrap_or_else(|| args.place.files.config_file());
+        .unwrap_or_else(|| args.gateway_args.files.config_file());
     let name = file.display();
     if args.envelopes {
         let text = fs::read_to_string(&file)
@@ -59,15 +59,15 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
         return envelopes(&text, args.json, &lines);
     }
     // A gateway without a file starts with the defaults.
-    let defaults = args.file.is_none() && !args.place.files.names_config() && !file.exists();
+    let defaults = args.file.is_none() && !args.gateway_args.files.names_config() && !file.exists();
     let checked = match defaults {
-        true => Ok(args.place.files.read()?),
+        true => Ok(args.gateway_args.files.read()?),
         false => gateway_server::validate(&file),
     };
     match checked {
         Ok(config) => {
-            let unknown = match args.place.has_url() {
-                true => unknown(&args.place, &config).await?,
+            let unknown = match args.gateway_args.has_url() {
+                true => unknown(&args.gateway_args, &config).await?,
                 false => Vec::new(),
             };
             lines.write(match args.json {
@@ -77,7 +77,7 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
                         true => format!("no `{name}`; a gateway starts with the defaults"),
                         false => format!("`{name}` is valid"),
                     };
-                    let known = match args.place.has_url() && unknown.is_empty() {
+                    let known = match args.gateway_args.has_url() && unknown.is_empty() {
                         true => "; the gateway knows all agents",
                         false => "",
                     };
@@ -90,7 +90,7 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
             }
             Err(Failure::new(format!(
                 "the gateway at {} does not know `{}` of the configuration; start it with this configuration, or add agents with `remote-agent gateway agents create`",
-                args.place.url()?,
+                args.gateway_args.url()?,
                 unknown.join("`, `")
             )))
         }
@@ -105,15 +105,18 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// The agents of the configuration that the running gateway does not know.
-async fn unknown(place: &Place, config: &ServerConfig) -> Result<Vec<String>, Failure> {
-    let listed = place.listed().await?;
+async fn unknown(
+    gateway_args: &GatewayArgs,
+    config: &ServerConfig,
+) -> Result<Vec<String>, Failure> {
+    let listed = gateway_args.listed().await?;
     let listed = listed.map_err(|trouble| failure(&trouble))?;
     let names = config.agents.iter().map(|agent| &agent.name);
     let knows = |name: &&String| listed.iter().any(|agent| agent["name"] == ***name);
     Ok(names.filter(|name| !knows(name)).cloned().collect())
 }
 
-fn envelopes(text: &str, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
+fn envelopes(text: &str, as_json: bool, lines: &LineWriter) -> Result<Exit, Failure> {
     let (mut good, mut bad) = (0_u64, 0_u64);
     let all = text.lines().zip(1_u64..);
     for (line, number) in all.filter(|(line, _)| !line.trim().is_empty()) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{PackageError, library_name, platform};
 
 /// The time npm gives every file it packs: 1985-10-26T08:15:00Z, in seconds. Zero would be refused by some file systems.
-const PACKED_AT: u64 = 499_162_500;
+const NPM_MTIME_UNIX_SECONDS: u64 = 499_162_500;
 
 /// A file of the package: its path in it, with `/`, and its bytes.
 pub(super) type File = (String, Vec<u8>);
@@ -92,7 +92,7 @@ pub(super) fn pack(files: &[File]) -> io::Result<Vec<u8>> {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
-        header.set_mtime(PACKED_AT);
+        header.set_mtime(NPM_MTIME_UNIX_SECONDS);
         archive.append_data(&mut header, format!("package/{name}"), bytes.as_slice())?;
     }
     archive.into_inner()?.finish()

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::flags::FileArgs;
 use crate::{
     exit::{Exit, Failure},
-    output::{Lines, note},
+    output::{LineWriter, note},
 };
 use openclaw_server::clients::{ClientFile, ClientFileError};
 
@@ -80,7 +80,7 @@ enum Command {
 /// # Errors
 /// The message says what failed, why, and what to do.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     let failed = |error: ClientFileError| Failure::new(error.to_string());
     match &args.command {
         Command::Add {
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             json,
             files,
         } => {
-            let file = ClientFile::of(&files.read()?.state_dir);
+            let file = ClientFile::in_directory(&files.read()?.state_dir);
             let token = file.add(name, *operator).map_err(failed)?;
             let token = token.expose_secret();
             if *json {
@@ -105,7 +105,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Command::List { json, files } => {
             let config = files.read()?;
-            let added = ClientFile::of(&config.state_dir).read().map_err(failed)?;
+            let added = ClientFile::in_directory(&config.state_dir)
+                .read()
+                .map_err(failed)?;
             let from = |from| move |client| (client, from);
             let all = config.clients.iter().map(from("configuration"));
             let mut none = true;
@@ -125,7 +127,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             }
         }
         Command::Rotate { name, files } => {
-            let file = ClientFile::of(&files.read()?.state_dir);
+            let file = ClientFile::in_directory(&files.read()?.state_dir);
             let token = file.rotate(name).map_err(failed)?;
             let token = token.ok_or_else(|| unknown(name, &file))?;
             note(format_args!(
@@ -134,7 +136,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             lines.write(token.expose_secret().to_owned());
         }
         Command::Remove { name, files } => {
-            let file = ClientFile::of(&files.read()?.state_dir);
+            let file = ClientFile::in_directory(&files.read()?.state_dir);
             if !file.remove(name).map_err(failed)? {
                 return Err(unknown(name, &file));
             }

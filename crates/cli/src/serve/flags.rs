@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use super::over::{Over, command, in_variable, kept, pairs, path};
+use super::overrides::{ConfigOverrides, command, in_variable, kept, pairs, path};
 use crate::exit::Failure;
-use openclaw_server::config::{ExecutorWord, ServeConfig, default_state_dir};
+use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir};
 
 /// The file in the state directory that is the configuration where none is named.
 const CONFIG: &str = "serve.json";
@@ -34,9 +34,9 @@ impl FileArgs {
         self.read_under(Map::new())
     }
 
-    fn read_under(&self, mut over: Map<String, Value>) -> Result<ServeConfig, Failure> {
+    fn read_under(&self, mut overrides: Map<String, Value>) -> Result<ServeConfig, Failure> {
         if let Some(folder) = &self.state_dir {
-            over.insert("stateDir".into(), path(folder));
+            overrides.insert("stateDir".into(), path(folder));
         }
         let own = match &self.state_dir {
             Some(folder) => folder.clone(),
@@ -44,7 +44,7 @@ impl FileArgs {
         };
         let file = self.config.clone().unwrap_or_else(|| own.join(CONFIG));
         let there = self.config.is_some() || file.exists();
-        let config = ServeConfig::read(there.then_some(&*file), Value::Object(over));
+        let config = ServeConfig::read(there.then_some(&*file), Value::Object(overrides));
         config.map_err(|error| match there {
             true => Failure::usage(format!(
                 "the configuration `{}`, with the flags over it, is wrong: {error}",
@@ -98,7 +98,7 @@ struct ReachArgs {
 struct WorkArgs {
     /// The executor [default: that of the configuration, else gateway]
     #[arg(long, value_enum, value_name = "WHO")]
-    executor: Option<Who>,
+    executor: Option<ExecutorOption>,
 
     /// Reach the gateway at this address [default: that of the configuration, else ws://127.0.0.1:18789]
     #[arg(long, value_name = "URL")]
@@ -144,7 +144,7 @@ struct WorkArgs {
 
     /// Whether the command runs turns itself, with `--local` [default: auto]
     #[arg(long, value_name = "WHEN", value_enum)]
-    local: Option<LocalWhen>,
+    local: Option<LocalOption>,
 
     /// Give the command this variable too; may be given several times. Other users of the machine can see it here; the file hides it
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
@@ -156,7 +156,7 @@ struct WorkArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Who {
+enum ExecutorOption {
     /// The agents behind OpenClaw's gateway
     Gateway,
     /// The command `openclaw agent`, a process for each message, half a minute each without a gateway
@@ -166,7 +166,7 @@ enum Who {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LocalWhen {
+enum LocalOption {
     /// Only if no gateway runs on OpenClaw's state
     Auto,
     /// Always; OpenClaw refuses that while a gateway runs on its state
@@ -189,7 +189,7 @@ struct StoreArgs {
 
     /// When a change counts as kept in a directory; a server that is killed loses nothing with any [default: interval]
     #[arg(long, value_name = "WHEN", value_enum)]
-    fsync: Option<When>,
+    fsync: Option<FsyncOption>,
 
     /// Forget settled tasks so long after they last changed [default: 604800, a week]
     #[arg(long, value_name = "SECONDS")]
@@ -205,7 +205,7 @@ struct StoreArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum When {
+enum FsyncOption {
     /// On the disk before it is acknowledged: survives the loss of power
     Always,
     /// On the disk within a second: the loss of power loses at most that second
@@ -264,7 +264,7 @@ impl ServeArgs {
     /// # Errors
     /// The file or a flag is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
-        let mut config = self.files.read_under(self.over())?;
+        let mut config = self.files.read_under(self.overrides())?;
         if let Some(port) = self.reach.port {
             config.listen.set_port(port);
         }
@@ -272,7 +272,7 @@ impl ServeArgs {
     }
 
     /// The flags that have no effect with `executor`.
-    pub(super) fn unused(&self, executor: ExecutorWord) -> Vec<&'static str> {
+    pub(super) fn unused(&self, executor: ExecutorKind) -> Vec<&'static str> {
         let WorkArgs {
             gateway,
             gateway_token_env,
@@ -299,17 +299,17 @@ impl ServeArgs {
         ];
         let both = [("--thinking", thinking.is_some())];
         let unused: Vec<(&'static str, bool)> = match executor {
-            ExecutorWord::Gateway => command.into(),
-            ExecutorWord::Command => gateway.into(),
-            ExecutorWord::Scripted => gateway.into_iter().chain(command).chain(both).collect(),
+            ExecutorKind::Gateway => command.into(),
+            ExecutorKind::Command => gateway.into(),
+            ExecutorKind::Scripted => gateway.into_iter().chain(command).chain(both).collect(),
         };
         let given = unused.into_iter().filter(|(_, given)| *given);
         given.map(|(flag, _)| flag).collect()
     }
 
     /// The flags as they would stand in a file.
-    fn over(&self) -> Map<String, Value> {
-        let mut over = Over(Map::new());
+    fn overrides(&self) -> Map<String, Value> {
+        let mut overrides = ConfigOverrides(Map::new());
         let Self {
             reach,
             work,
@@ -317,60 +317,60 @@ impl ServeArgs {
             more,
             ..
         } = self;
-        over.put("listen", reach.listen.as_deref());
-        over.put("publicUrl", reach.public_url.as_deref());
-        over.list("hosts", &reach.host);
+        overrides.put("listen", reach.listen.as_deref());
+        overrides.put("publicUrl", reach.public_url.as_deref());
+        overrides.list("hosts", &reach.host);
         if let (Some(cert), Some(key)) = (&reach.tls_cert, &reach.tls_key) {
-            over.put(
+            overrides.put(
                 "tls",
                 Some(json!({"certFile": path(cert), "keyFile": path(key)})),
             );
         }
-        over.put("behindProxy", reach.behind_proxy.then_some(true));
-        over.list("trustedProxies", &reach.trusted_proxy);
-        over.put("executor", work.executor.map(Who::word));
-        over.put("agentId", work.agent_id.as_deref());
-        over.list("agents", &work.agent);
-        over.put("sessionId", work.session_id.as_deref());
-        over.put("thinking", work.thinking.as_deref());
-        over.put("timeout", work.timeout);
-        over.put("openclawPath", work.openclaw_path.as_deref().map(command));
-        over.put(
+        overrides.put("behindProxy", reach.behind_proxy.then_some(true));
+        overrides.list("trustedProxies", &reach.trusted_proxy);
+        overrides.put("executor", work.executor.map(ExecutorOption::word));
+        overrides.put("agentId", work.agent_id.as_deref());
+        overrides.list("agents", &work.agent);
+        overrides.put("sessionId", work.session_id.as_deref());
+        overrides.put("thinking", work.thinking.as_deref());
+        overrides.put("timeout", work.timeout);
+        overrides.put("openclawPath", work.openclaw_path.as_deref().map(command));
+        overrides.put(
             "workingDirectory",
             work.working_directory.as_deref().map(path),
         );
-        over.put("asyncMode", work.async_mode);
+        overrides.put("asyncMode", work.async_mode);
         let variables: Map<_, _> = pairs(&work.env_var);
-        over.list("passEnv", &work.pass_env);
-        over.put("local", work.local.map(LocalWhen::word));
-        over.put("envVars", (!variables.is_empty()).then_some(variables));
-        over.put("gateway", work.gateway());
-        over.put("taskStore", store.task_store.as_deref().map(kept));
-        over.put(
+        overrides.list("passEnv", &work.pass_env);
+        overrides.put("local", work.local.map(LocalOption::word));
+        overrides.put("envVars", (!variables.is_empty()).then_some(variables));
+        overrides.put("gateway", work.gateway());
+        overrides.put("taskStore", store.task_store.as_deref().map(kept));
+        overrides.put(
             "taskStore",
             store.task_store_env.as_deref().map(in_variable),
         );
-        over.put("fsync", store.fsync.map(When::word));
-        let mut retention = Over(Map::new());
+        overrides.put("fsync", store.fsync.map(FsyncOption::word));
+        let mut retention = ConfigOverrides(Map::new());
         retention.put("age", store.retention_age);
         retention.put("count", store.retention_count);
         retention.put("unanswered", store.retention_unanswered);
-        over.put("retention", retention.some());
-        over.put("name", more.name.as_deref());
-        over.put("description", more.description.as_deref());
-        let mut push = Over(Map::new());
+        overrides.put("retention", retention.some());
+        overrides.put("name", more.name.as_deref());
+        overrides.put("description", more.description.as_deref());
+        let mut push = ConfigOverrides(Map::new());
         push.list("allowedUrls", &more.allow_webhook);
         push.put("allowAnyAddress", more.allow_any_webhook.then_some(true));
-        over.put("push", push.some());
+        overrides.put("push", push.some());
         let limits: Map<_, _> = pairs(&more.limit);
-        over.put("limits", (!limits.is_empty()).then_some(limits));
-        over.0
+        overrides.put("limits", (!limits.is_empty()).then_some(limits));
+        overrides.0
     }
 }
 
 impl WorkArgs {
     fn gateway(&self) -> Option<Map<String, Value>> {
-        let mut gateway = Over(Map::new());
+        let mut gateway = ConfigOverrides(Map::new());
         gateway.put("url", self.gateway.as_deref());
         // A secured address elsewhere that is written out is meant.
         let elsewhere = self
@@ -394,7 +394,7 @@ fn limit(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), number))
 }
 
-impl Who {
+impl ExecutorOption {
     fn word(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
@@ -404,7 +404,7 @@ impl Who {
     }
 }
 
-impl LocalWhen {
+impl LocalOption {
     fn word(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -414,7 +414,7 @@ impl LocalWhen {
     }
 }
 
-impl When {
+impl FsyncOption {
     fn word(self) -> &'static str {
         match self {
             Self::Always => "always",

@@ -8,7 +8,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
+pub(super) enum LogFormat {
     /// For people
     #[default]
     Human,
@@ -17,7 +17,7 @@ pub(super) enum Form {
 }
 
 /// Sends the log to standard error from now on. Keeps an earlier choice.
-pub(super) fn install(form: Form, verbose: bool) {
+pub(super) fn install(form: LogFormat, verbose: bool) {
     let level = if verbose {
         LevelFilter::DEBUG
     } else {
@@ -26,10 +26,10 @@ pub(super) fn install(form: Form, verbose: bool) {
     let registry = tracing_subscriber::registry().with(level);
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let _ = match form {
-        Form::Human => {
+        LogFormat::Human => {
             let people = console::Term::stderr().is_term();
             registry.with(lines.with_ansi(people)).try_init()
         }
-        Form::Json => registry.with(lines.json().with_ansi(false)).try_init(),
+        LogFormat::Json => registry.with(lines.json().with_ansi(false)).try_init(),
     };
 }

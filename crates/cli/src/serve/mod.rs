@@ -3,7 +3,7 @@
 mod clients;
 mod flags;
 mod log;
-mod over;
+mod overrides;
 mod run;
 mod tasks;
 

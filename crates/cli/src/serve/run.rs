@@ -6,10 +6,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::ServeArgs;
-use super::log::{self, Form};
+use super::log::{self, LogFormat};
 use crate::{
     exit::{Exit, Failure},
-    output::{Lines, note},
+    output::{LineWriter, note},
     stopped::stopped,
 };
 use openclaw_server::assembly::{Server, StartError};
@@ -32,7 +32,7 @@ pub(super) struct RunArgs {
         default_value_t,
         help_heading = "Output"
     )]
-    log: Form,
+    log: LogFormat,
 }
 
 /// Runs the server until Ctrl-C, or until the system ends it.
@@ -50,8 +50,8 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         ));
     }
     let server = Server::bind(config).await.map_err(failure)?;
-    let lines = Lines::default();
-    tell(&server, args.json, &lines);
+    let lines = LineWriter::default();
+    print_started(&server, args.json, &lines);
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     tokio::spawn(async move {
@@ -68,7 +68,7 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn tell(server: &Server, as_json: bool, lines: &Lines) {
+fn print_started(server: &Server, as_json: bool, lines: &LineWriter) {
     let url = server.url();
     let card = format!("{url}/.well-known/agent-card.json");
     let local = server.address();

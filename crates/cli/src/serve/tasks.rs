@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::flags::FileArgs;
 use crate::{
     exit::{Exit, Failure},
-    output::{Lines, note},
+    output::{LineWriter, note},
     table,
 };
 use source::{TaskSource, TaskSourceArgs};
@@ -71,7 +71,7 @@ enum Command {
         json: bool,
 
         #[command(flatten)]
-        place: TaskSourceArgs,
+        source: TaskSourceArgs,
 
         #[command(flatten)]
         files: FileArgs,
@@ -93,7 +93,7 @@ enum Command {
         ids: Vec<String>,
 
         #[command(flatten)]
-        place: TaskSourceArgs,
+        source: TaskSourceArgs,
 
         #[command(flatten)]
         files: FileArgs,
@@ -122,10 +122,10 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             client,
             limit,
             json,
-            place,
+            source,
             files,
         } => {
-            let place = place.open(&files).await?;
+            let source = source.open(&files).await?;
             let wanted = |task: &Value| {
                 let is = |key: &str, value: &Option<String>| {
                     value
@@ -134,52 +134,52 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 };
                 is("state", &state) && is("client", &client)
             };
-            let found = list(&place, limit, wanted).await;
-            place.close().await;
+            let found = list(&source, limit, wanted).await;
+            source.close().await;
             show(&found?, json);
             Ok(Exit::Ok)
         }
         Command::Check { files } => salvage::check(&files),
         Command::Export { files } => salvage::export(&files),
-        Command::Delete { ids, place, files } => {
-            let place = place.open(&files).await?;
-            let deleted = delete(&place, &ids).await;
-            place.close().await;
+        Command::Delete { ids, source, files } => {
+            let source = source.open(&files).await?;
+            let deleted = delete(&source, &ids).await;
+            source.close().await;
             deleted
         }
     }
 }
 
 /// Tasks, and whether there are more.
-struct Found {
+struct TaskList {
     tasks: Vec<Value>,
     more: bool,
 }
 
 async fn list(
-    place: &TaskSource,
+    source: &TaskSource,
     limit: usize,
     wanted: impl Fn(&Value) -> bool,
-) -> Result<Found, Failure> {
+) -> Result<TaskList, Failure> {
     let mut tasks = Vec::new();
     let mut after = None;
     loop {
-        let page = place.page(after.as_deref()).await?;
+        let page = source.page(after.as_deref()).await?;
         for task in page.tasks.into_iter().filter(&wanted) {
             if tasks.len() == limit {
-                return Ok(Found { tasks, more: true });
+                return Ok(TaskList { tasks, more: true });
             }
             tasks.push(task);
         }
         after = page.next;
         if after.is_none() {
-            return Ok(Found { tasks, more: false });
+            return Ok(TaskList { tasks, more: false });
         }
     }
 }
 
-fn show(found: &Found, json: bool) {
-    let lines = Lines::default();
+fn show(found: &TaskList, json: bool) {
+    let lines = LineWriter::default();
     if json {
         for task in &found.tasks {
             lines.write(task.to_string());
@@ -213,10 +213,10 @@ fn show(found: &Found, json: bool) {
     }
 }
 
-async fn delete(place: &TaskSource, ids: &[String]) -> Result<Exit, Failure> {
+async fn delete(source: &TaskSource, ids: &[String]) -> Result<Exit, Failure> {
     let mut exit = Exit::Ok;
     for id in ids {
-        if place.delete(id).await? {
+        if source.delete(id).await? {
             note(format_args!("`{id}` is deleted"));
         } else {
             note(format_args!(

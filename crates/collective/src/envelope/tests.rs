@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn refused(frame: &str) -> Malformed {
+fn refused(frame: &str) -> EnvelopeError {
     Envelope::parse(frame).unwrap_err()
 }
 
@@ -38,7 +38,7 @@ fn the_example_of_the_specification_is_read_field_by_field() {
 #[test]
 fn h_20_fields_that_are_not_known_stay() {
     let frame = json!({"type": "vote", "content": {"vote": "approve", "confidence": 0.7}, "mood": [1, null]});
-    let envelope = Envelope::of(frame.clone()).unwrap();
+    let envelope = Envelope::from_value(frame.clone()).unwrap();
     assert_eq!(envelope.field("mood"), Some(&json!([1, null])));
     assert_eq!(envelope.into_json(), frame);
 }
@@ -61,7 +61,7 @@ fn non_object_and_non_json_have_different_codes() {
 }
 
 #[test]
-fn a_type_that_is_missing_wrong_or_not_known_is_refused_with_the_ids_that_could_be_read() {
+fn refuses_unknown_type_with_readable_ids() {
     for (frame, code) in [
         (
             r#"{"id":"m","metadata":{"correlationId":"c"}}"#,
@@ -94,8 +94,8 @@ fn a_long_type_is_not_repeated_whole() {
 }
 
 #[test]
-fn h_23_a_correlation_id_beside_the_content_counts_where_the_metadata_has_none() {
-    let read = |frame| Envelope::of(frame).unwrap();
+fn h_23_correlation_id_beside_content_is_a_fallback() {
+    let read = |frame| Envelope::from_value(frame).unwrap();
     let top = read(json!({"type": "error", "correlationId": "top"}));
     assert_eq!(top.correlation_id(), Some("top"));
     let both = read(
@@ -136,7 +136,7 @@ fn metadata_that_is_no_object_is_left_alone() {
 }
 
 #[test]
-fn what_is_written_is_read_as_the_same() {
+fn written_values_round_trip() {
     let envelope =
         Envelope::new(Kind::Broadcast, json!({"message": "Grüße\n日本"})).with("from", "steward");
     assert_eq!(Envelope::parse(&envelope.to_text()), Ok(envelope));
@@ -146,8 +146,10 @@ fn what_is_written_is_read_as_the_same() {
 fn h_18_a_message_expires_its_ttl_in_seconds_after_it_was_written() {
     let written = 1_000_000;
     let envelope = |timestamp: Value, ttl: Value| {
-        Envelope::of(json!({"type": "message", "timestamp": timestamp, "metadata": {"ttl": ttl}}))
-            .unwrap()
+        Envelope::from_value(
+            json!({"type": "message", "timestamp": timestamp, "metadata": {"ttl": ttl}}),
+        )
+        .unwrap()
     };
     let five = envelope(json!(written), json!(5));
     assert!(!five.is_expired(written + 5_000));

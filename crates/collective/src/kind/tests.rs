@@ -24,7 +24,7 @@ const TABLE: &[(u8, &str, &[&str])] = &[
 ];
 
 #[test]
-fn h_05_the_types_are_those_of_appendix_a_and_the_workspace_that_has_no_number() {
+fn h_05_types_are_those_of_appendix_a_and_workspace() {
     let known: Vec<_> = Kind::ALL
         .iter()
         .filter_map(|kind| Some((kind.code()?, kind.as_str())))
@@ -39,7 +39,7 @@ fn h_05_the_types_are_those_of_appendix_a_and_the_workspace_that_has_no_number()
 }
 
 #[test]
-fn each_type_requires_what_its_row_says() {
+fn each_type_requires_the_fields_of_its_row() {
     for (_, word, required) in TABLE {
         // The rows of `error` and `event` name the field beside the content; the examples have it inside.
         fn inside(path: &'static str) -> &'static str {

@@ -8,13 +8,13 @@ mod fipa;
 #[cfg(test)]
 mod samples;
 
-pub use a2a::{Fill, from_a2a, to_a2a};
+pub use a2a::{TranslationContext, from_a2a, to_a2a};
 pub use fipa::{from_fipa, to_fipa};
 
-use super::{Envelope, ErrorCode, Kind, Malformed};
+use super::{Envelope, EnvelopeError, ErrorCode, Kind};
 
-fn refused<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Malformed> {
-    Err(Malformed {
+fn refused<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, EnvelopeError> {
+    Err(EnvelopeError {
         code,
         message: message.into(),
         correlation_id: None,
@@ -23,7 +23,7 @@ fn refused<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Malforme
 }
 
 /// A translation must not contain a credential: only the gateway may receive it.
-fn without_credential(envelope: &Envelope) -> Result<(), Malformed> {
+fn without_credential(envelope: &Envelope) -> Result<(), EnvelopeError> {
     match envelope.kind() {
         Kind::Auth => refused(
             ErrorCode::InvalidContent,

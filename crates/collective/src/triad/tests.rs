@@ -84,7 +84,7 @@ fn h_39_all_ten_tallies_with_a_quorum_of_the_majority() {
 }
 
 #[test]
-fn h_39_who_has_not_voted_at_the_deadline_counts_for_neither_side() {
+fn h_39_missing_votes_count_for_neither_side() {
     for quorum in [Quorum::Majority, Quorum::All] {
         for (approve, reject, abstain, result, consensus) in MISSING {
             let case = format!("{approve}-{reject}-{abstain} {quorum:?}");
@@ -156,7 +156,7 @@ fn h_42_the_first_vote_of_a_member_counts() {
     tally.cast("alpha", Vote::Approve).unwrap();
     assert_eq!(
         tally.cast("alpha", Vote::Reject),
-        Err(NotCounted::SecondVote)
+        Err(VoteRejection::SecondVote)
     );
     assert_eq!(
         tally.votes().collect::<Vec<_>>(),
@@ -167,24 +167,27 @@ fn h_42_the_first_vote_of_a_member_counts() {
 #[test]
 fn h_42_a_vote_after_the_decision_is_late() {
     let mut tally = after(&[Vote::Reject, Vote::Reject], Quorum::Majority);
-    assert_eq!(tally.cast("charlie", Vote::Approve), Err(NotCounted::Late));
+    assert_eq!(
+        tally.cast("charlie", Vote::Approve),
+        Err(VoteRejection::Late)
+    );
     assert_eq!(
         tally.cast("alpha", Vote::Approve),
-        Err(NotCounted::SecondVote)
+        Err(VoteRejection::SecondVote)
     );
     assert_eq!(tally.decision().unwrap().missing, ["charlie"]);
 }
 
 #[test]
-fn h_42_who_is_no_member_has_no_vote() {
+fn h_42_votes_of_non_members_do_not_count() {
     let mut tally = tally(Quorum::Majority);
     assert_eq!(
         tally.cast("steward", Vote::Approve),
-        Err(NotCounted::NotAMember)
+        Err(VoteRejection::NotAMember)
     );
     assert_eq!(
         tally.cast("Alpha", Vote::Approve),
-        Err(NotCounted::NotAMember)
+        Err(VoteRejection::NotAMember)
     );
     assert_eq!(tally.votes().count(), 0);
 }
@@ -258,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn closing_early_approves_only_what_the_full_tally_would(cast in any_cast(), received in 0usize..=3) {
+    fn early_close_agrees_with_full_tally(cast in any_cast(), received in 0usize..=3) {
         let (mut cut, mut full) = (tally(Quorum::All), tally(Quorum::All));
         for (at, (member, vote)) in cast.into_iter().enumerate() {
             if at < received {

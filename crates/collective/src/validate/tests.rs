@@ -33,7 +33,7 @@ fn least(kind: Kind) -> Value {
 }
 
 fn check(frame: Value) -> Result<(), ErrorCode> {
-    let envelope = Envelope::of(frame).unwrap();
+    let envelope = Envelope::from_value(frame).unwrap();
     validate(&envelope).map_err(|malformed| malformed.code)
 }
 
@@ -57,13 +57,13 @@ fn the_least_of_each_type_will_do() {
 }
 
 #[test]
-fn whatever_a_type_requires_and_is_missing_is_2002_and_named() {
+fn missing_required_field_is_2002() {
     let mut checked = 0;
     for kind in Kind::ALL {
         for path in kind.required() {
             for absent in [None, Some(Value::Null)] {
                 let frame = changed(least(*kind), path, absent);
-                let malformed = validate(&Envelope::of(frame).unwrap()).unwrap_err();
+                let malformed = validate(&Envelope::from_value(frame).unwrap()).unwrap_err();
                 assert_eq!(malformed.code, ErrorCode::MissingField, "{kind} {path}");
                 assert!(
                     malformed.message.contains(&format!("`{path}`")),
@@ -78,7 +78,7 @@ fn whatever_a_type_requires_and_is_missing_is_2002_and_named() {
 }
 
 #[test]
-fn h_15_words_of_a_message_have_a_role_and_other_types_need_none() {
+fn h_15_only_messages_need_a_role() {
     for path in ["content.role", "content.content"] {
         let frame = changed(least(Kind::Message), path, None);
         assert_eq!(check(frame), Err(ErrorCode::MissingField), "{path}");
@@ -126,7 +126,7 @@ fn h_36_a_vote_names_its_proposal_in_one_of_two_places() {
 }
 
 #[test]
-fn what_has_another_type_is_2003_and_named() {
+fn wrong_field_type_is_2003() {
     let message = || least(Kind::Message);
     for (frame, path, value) in [
         (message(), "id", json!(7)),
@@ -176,7 +176,7 @@ fn what_has_another_type_is_2003_and_named() {
         (least(Kind::Auth), "content.token", json!(123)),
     ] {
         let frame = changed(frame, path, Some(value));
-        let malformed = validate(&Envelope::of(frame.clone()).unwrap()).unwrap_err();
+        let malformed = validate(&Envelope::from_value(frame.clone()).unwrap()).unwrap_err();
         assert_eq!(malformed.code, ErrorCode::InvalidType, "{frame}");
         assert!(
             malformed.message.contains(&format!("`{path}`")),
@@ -187,7 +187,7 @@ fn what_has_another_type_is_2003_and_named() {
 }
 
 #[test]
-fn what_cannot_be_used_is_2005_and_named() {
+fn unusable_value_is_2005() {
     let message = || changed(least(Kind::Message), "metadata", Some(json!({})));
     for (frame, path, value) in [
         (message(), "id", json!("")),
@@ -209,7 +209,7 @@ fn what_cannot_be_used_is_2005_and_named() {
         (least(Kind::Request), "content.service", json!("")),
     ] {
         let frame = changed(frame, path, Some(value));
-        let malformed = validate(&Envelope::of(frame.clone()).unwrap()).unwrap_err();
+        let malformed = validate(&Envelope::from_value(frame.clone()).unwrap()).unwrap_err();
         assert_eq!(malformed.code, ErrorCode::InvalidContent, "{frame}");
         assert!(
             malformed.message.contains(&format!("`{path}`")),
@@ -228,7 +228,7 @@ fn h_17_an_id_has_1_to_128_characters_of_any_kind() {
 }
 
 #[test]
-fn h_20_what_is_not_known_is_not_looked_at() {
+fn h_20_unknown_fields_are_ignored() {
     let frame = json!({
         "type": "vote", "content": {"vote": "reject", "proposalId": "p", "confidence": "very"}, "mood": 7, "metadata": {"x": []},
     });
@@ -239,7 +239,7 @@ fn h_20_what_is_not_known_is_not_looked_at() {
 fn error_keeps_the_ids_of_the_message() {
     let frame =
         json!({"type": "message", "id": "m", "content": {}, "metadata": {"correlationId": "c"}});
-    let malformed = validate(&Envelope::of(frame).unwrap()).unwrap_err();
+    let malformed = validate(&Envelope::from_value(frame).unwrap()).unwrap_err();
     assert_eq!(malformed.id.as_deref(), Some("m"));
     assert_eq!(malformed.correlation_id.as_deref(), Some("c"));
 }

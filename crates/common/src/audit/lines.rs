@@ -12,7 +12,7 @@ use crate::log::{Level, Log};
 
 /// The maximum number of queued lines. The caller that adds one more writes them, which slows calls down to the pace of the disk instead of
 /// losing lines or taking memory.
-const WAITING: usize = 4096;
+const MAX_QUEUED_LINES: usize = 4096;
 
 /// A file that lines are appended to, and that is put aside before it grows too large.
 pub struct Lines(Arc<Shared>);
@@ -60,7 +60,7 @@ impl Lines {
     pub fn write(&self, line: String) {
         let mut queue = lock(&self.0.queue);
         queue.lines.push_back(line);
-        if !queue.closed && queue.lines.len() < WAITING {
+        if !queue.closed && queue.lines.len() < MAX_QUEUED_LINES {
             if queue.claimed {
                 return;
             }

@@ -23,11 +23,11 @@ pub struct KeySet(Vec<Key>);
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     id: String,
-    public: Public,
+    public: PublicKey,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Public {
+enum PublicKey {
     /// The uncompressed point (SEC 1 §2.3.3).
     P256(Vec<u8>),
     Rsa {
@@ -39,7 +39,7 @@ enum Public {
 
 /// A key as it is written (RFC 7517 §4, RFC 7518 §6, RFC 8037 §2).
 #[derive(Deserialize)]
-struct Written {
+struct RawKey {
     kty: String,
     kid: Option<String>,
     #[serde(rename = "use")]
@@ -112,8 +112,8 @@ impl fmt::Debug for KeySet {
 
 impl Key {
     fn read(json: &Value) -> Option<Self> {
-        let written = Written::deserialize(json).ok()?;
-        let public = Public::read(&written)?;
+        let written = RawKey::deserialize(json).ok()?;
+        let public = PublicKey::read(&written)?;
         let for_it = written
             .alg
             .as_deref()
@@ -124,8 +124,8 @@ impl Key {
     }
 }
 
-impl Public {
-    fn read(key: &Written) -> Option<Self> {
+impl PublicKey {
+    fn read(key: &RawKey) -> Option<Self> {
         let bytes = |field: &Option<String>| URL_SAFE_NO_PAD.decode(field.as_deref()?).ok();
         match (key.kty.as_str(), key.crv.as_deref()) {
             ("EC", Some("P-256")) => {

@@ -65,7 +65,7 @@ fn keys_that_do_not_count_are_passed_over() {
 }
 
 #[test]
-fn what_is_no_key_set_is_refused() {
+fn refuses_invalid_key_set() {
     for text in ["", "[]", "{}", r#"{"keys": {}}"#, r#"{"keys": []}"#] {
         assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
     }

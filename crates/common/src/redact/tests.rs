@@ -201,7 +201,7 @@ fn redacts_secret_that_is_a_number_of_many_digits() {
 }
 
 #[test]
-fn exact_redactor_keeps_what_a_secret_begins_with() {
+fn exact_redactor_keeps_prefixes_of_secrets() {
     let mut redactor = Redactor::exact(secrets(&["s3cret-one", "two words"]));
     let pieces = ["one s", "3cret-two", " two w", "ords two s3cret-o"];
     let mut shown: Vec<_> = pieces.iter().map(|piece| redactor.push(piece)).collect();
@@ -227,7 +227,7 @@ fn debug_shows_no_secret() {
 
 proptest! {
     #[test]
-    fn pieces_give_what_the_whole_gives(
+    fn chunked_input_gives_same_result_as_whole(
         all in prop::collection::vec("[abé ]{1,5}", 0..4),
         pieces in prop::collection::vec("[abcé ]{0,4}", 0..12),
     ) {

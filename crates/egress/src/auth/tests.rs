@@ -26,10 +26,10 @@ async fn sent(credential: Credential, before: HeaderMap) -> Request {
     exchange(&net, authorization(credential), request)
         .await
         .unwrap();
-    net.asked().remove(0).1
+    net.requests().remove(0).1
 }
 
-fn key(place: Place) -> Credential {
+fn key(place: CredentialPlace) -> Credential {
     Credential::ApiKey {
         place,
         key: "open sesame".to_owned().into(),
@@ -48,9 +48,9 @@ async fn each_kind_goes_where_it_belongs() {
     let sent_with = sent(basic, HeaderMap::new()).await;
     assert_eq!(sent_with.headers["authorization"], "Basic ZGVzazpzZXNhbWU=");
     let name = HeaderName::from_static("x-key");
-    let sent_with = sent(key(Place::Header(name)), HeaderMap::new()).await;
+    let sent_with = sent(key(CredentialPlace::Header(name)), HeaderMap::new()).await;
     assert_eq!(sent_with.headers["x-key"], "open sesame");
-    let sent_with = sent(key(Place::Query("k y".into())), HeaderMap::new()).await;
+    let sent_with = sent(key(CredentialPlace::Query("k y".into())), HeaderMap::new()).await;
     assert_eq!(sent_with.url.query(), Some("x=1&k+y=open+sesame"));
 }
 
@@ -59,7 +59,7 @@ async fn a_cookie_stands_beside_those_that_are_there() {
     let mut before = HeaderMap::new();
     before.insert(COOKIE, "a=1".parse().unwrap());
     let cookie = Credential::ApiKey {
-        place: Place::Cookie("key".into()),
+        place: CredentialPlace::Cookie("key".into()),
         key: "sesame".to_owned().into(),
     };
     assert_eq!(
@@ -70,7 +70,7 @@ async fn a_cookie_stands_beside_those_that_are_there() {
 
 #[tokio::test]
 async fn no_credential_is_printed_with_a_request() {
-    let sent_with = sent(key(Place::Query("key".into())), HeaderMap::new()).await;
+    let sent_with = sent(key(CredentialPlace::Query("key".into())), HeaderMap::new()).await;
     let printed = format!("{sent_with:?}");
     assert!(!printed.contains("sesame"), "{printed}");
     let bearer = Credential::Bearer("sesame".to_owned().into());

@@ -12,7 +12,7 @@ use url::Url;
 use super::{basic, form_encoded};
 
 /// A peer may repeat a token that it was sent a while ago; so many of the newest are kept out of what it says.
-const REMEMBERED: usize = 8;
+const RECENT_TOKENS: usize = 8;
 
 /// A client that gets its tokens by client credentials (RFC 6749 §4.4).
 pub struct OAuth2 {
@@ -108,7 +108,7 @@ impl Tokens {
     /// From now on `token` is used, whose text is `secret`.
     pub fn keep(&self, token: Token, secret: SecretString) {
         let mut issued = lock(&self.issued);
-        let older = issued.len().saturating_sub(REMEMBERED - 1);
+        let older = issued.len().saturating_sub(RECENT_TOKENS - 1);
         *issued = issued[older..].iter().cloned().chain([secret]).collect();
         *lock(&self.current) = Some(token);
     }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_refused_late_does_not_take_its_successor_along() {
+    fn late_refusal_keeps_the_newer_token() {
         let (tokens, now) = (Tokens::default(), Instant::now());
         let first = token("first", now);
         tokens.keep(first.clone(), "first".to_owned().into());
@@ -168,7 +168,7 @@ mod tests {
         assert!(tokens.current(now + Duration::from_secs(1)).is_none());
         let issued = tokens.issued();
         let newest = issued.last().unwrap().expose_secret();
-        assert_eq!((issued.len(), newest), (REMEMBERED, "token 19"));
+        assert_eq!((issued.len(), newest), (RECENT_TOKENS, "token 19"));
     }
 
     #[test]

@@ -124,14 +124,14 @@ mod tests {
 
     use super::*;
 
-    fn made() -> (String, String) {
+    fn key_pair() -> (String, String) {
         let Made { cert, signing_key } = generate_simple_self_signed(["a.example".into()]).unwrap();
         (cert.pem(), signing_key.serialize_pem())
     }
 
     #[test]
     fn a_certificate_and_its_key_are_read() {
-        let (cert, key) = made();
+        let (cert, key) = key_pair();
         let own = Some((cert.as_bytes(), key.as_bytes()));
         let trust = Trust::read(Some(cert.as_bytes()), own).unwrap();
         assert!(trust.roots().is_some() && trust.certificate().is_some());
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn error_omits_the_content_of_the_file() {
-        let (cert, key) = made();
-        let (_, other) = made();
+        let (cert, key) = key_pair();
+        let (_, other) = key_pair();
         let own = |chain: &str, key: &str| {
             Trust::read(None, Some((chain.as_bytes(), key.as_bytes()))).unwrap_err()
         };

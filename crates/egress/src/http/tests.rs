@@ -62,7 +62,7 @@ async fn a_request_goes_out_as_it_is_and_the_answer_comes_back() {
 }
 
 #[tokio::test]
-async fn what_a_request_says_itself_is_not_replaced() {
+async fn request_header_precedes_default_header() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let mut request = get(server.url("/"));
     request.headers.insert(ACCEPT, "a/b".parse().unwrap());
@@ -129,7 +129,7 @@ async fn a_redirect_is_an_answer() {
 }
 
 #[tokio::test]
-async fn a_refused_port_is_unreachable_and_nothing_was_sent() {
+async fn refused_port_is_unreachable_and_unsent() {
     let url = format!("http://127.0.0.1:{}/", closed_port().await);
     let error = fails(post(Url::parse(&url).unwrap())).await;
     assert_eq!(
@@ -155,7 +155,7 @@ async fn an_error_shows_no_user_info_path_or_query() {
 }
 
 #[tokio::test]
-async fn an_unknown_name_is_a_dns_fault_and_nothing_was_sent() {
+async fn unknown_host_is_a_dns_fault_and_unsent() {
     for access in [Access::Public, Access::Private] {
         let request = get(Url::parse("http://does-not-resolve.invalid/").unwrap());
         let error = fails(Request { access, ..request }).await;
@@ -178,7 +178,7 @@ async fn another_scheme_is_refused() {
 }
 
 #[tokio::test]
-async fn public_access_connects_no_private_address_however_it_is_spelled() {
+async fn public_access_refuses_private_addresses_in_any_spelling() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let port = server.address.port();
     let six = TcpListener::bind(("::1", port)).await;
@@ -217,7 +217,7 @@ async fn public_access_connects_no_private_address_however_it_is_spelled() {
 }
 
 #[tokio::test]
-async fn public_access_does_not_use_a_connection_opened_under_private_access() {
+async fn public_access_does_not_reuse_private_connections() {
     let server = RawServer::start(vec![vec![send(OK), Step::KeepAlive]]).await;
     let url = Url::parse(&format!("http://localhost:{}/", server.address.port())).unwrap();
     let http = HttpClient::new().unwrap();
@@ -268,7 +268,7 @@ async fn a_body_that_breaks_off_is_a_cut() {
 }
 
 #[tokio::test]
-async fn nothing_follows_the_first_error_of_a_body() {
+async fn body_ends_at_its_first_error() {
     let server = RawServer::start(vec![vec![send(
         "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart",
     )]])
@@ -280,7 +280,7 @@ async fn nothing_follows_the_first_error_of_a_body() {
 }
 
 #[tokio::test]
-async fn a_connection_closed_before_the_answer_is_a_cut_and_the_request_is_not_repeated() {
+async fn connection_closed_before_response_is_not_retried() {
     for last in [vec![], vec![Step::Reset]] {
         let server = RawServer::start(vec![vec![send(OK), Step::KeepAlive], last]).await;
         let http = HttpClient::new().unwrap();
@@ -324,7 +324,7 @@ async fn a_head_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn tls_with_a_server_that_has_none_is_a_tls_fault_and_nothing_was_sent() {
+async fn tls_to_plain_server_is_a_tls_fault_and_unsent() {
     for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n", ""] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("https://{}/", listener.local_addr().unwrap())).unwrap();
@@ -391,7 +391,7 @@ impl Lookup for InTurn {
 /// Were the name resolved once to be checked and once more to be connected, the second answer would refuse the first request
 /// or lead it elsewhere.
 #[tokio::test]
-async fn a_name_is_resolved_once_and_what_was_checked_is_what_is_connected() {
+async fn connects_to_the_checked_address_after_one_lookup() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let names = InTurn::new(&["127.0.0.1", "8.8.8.8"]);
     let http = HttpClient::new().unwrap().with_lookup(names.clone());

@@ -34,10 +34,10 @@ async fn ask_once(next: Next) -> Result<Token, NetError> {
 }
 
 #[tokio::test]
-async fn the_request_is_what_the_standard_says() {
+async fn token_request_follows_rfc_6749() {
     let net = Scripted::new([given("one", json!({}))]);
     token(&net, &client(), &endpoint()).await.unwrap();
-    let (_, request) = net.asked().remove(0);
+    let (_, request) = net.requests().remove(0);
     let body = request.body.unwrap();
     assert_eq!(body, "grant_type=client_credentials&scope=work+rest");
     let kind = &request.headers["content-type"];
@@ -67,7 +67,7 @@ async fn a_token_is_used_until_shortly_before_its_time() {
         token(&net, &client, &endpoint).await.unwrap();
         tokio::time::advance(Duration::from_secs(used) - Duration::from_millis(100)).await;
         token(&net, &client, &endpoint).await.unwrap();
-        assert_eq!(net.asked().len(), 1, "{holds}");
+        assert_eq!(net.requests().len(), 1, "{holds}");
         tokio::time::advance(Duration::from_millis(200)).await;
         let second = token(&net, &client, &endpoint).await.unwrap();
         assert_eq!(second.header, "Bearer two", "{holds}");
@@ -83,7 +83,7 @@ async fn two_calls_at_once_ask_for_one_token() {
         token(&net, &client, &endpoint)
     );
     assert_eq!(a.unwrap().header, b.unwrap().header);
-    assert_eq!(net.asked().len(), 1);
+    assert_eq!(net.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn failure_reaches_waiting_calls_only() {
         );
         let (a, b) = (a.err().unwrap(), b.err().unwrap());
         assert_eq!(
-            (net.asked().len(), a.fault()),
+            (net.requests().len(), a.fault()),
             (1, NetFault::TokenUnavailable)
         );
         assert_eq!(a, b);
@@ -107,7 +107,7 @@ async fn failure_reaches_waiting_calls_only() {
 }
 
 #[tokio::test]
-async fn a_caller_who_gives_up_leaves_the_way_free_for_the_next() {
+async fn canceled_token_request_frees_the_next_caller() {
     let (client, net) = (
         client(),
         Scripted::new([Next::Silence, given("one", json!({}))]),
@@ -120,7 +120,7 @@ async fn a_caller_who_gives_up_leaves_the_way_free_for_the_next() {
 }
 
 #[tokio::test]
-async fn a_caller_who_gives_up_while_another_waits_leaves_the_asking_to_it() {
+async fn canceled_token_request_passes_to_the_waiting_caller() {
     let (client, net) = (
         client(),
         Scripted::new([Next::Silence, given("one", json!({}))]),
@@ -130,10 +130,10 @@ async fn a_caller_who_gives_up_while_another_waits_leaves_the_asking_to_it() {
     let mut second = Box::pin(token(&net, &client, &endpoint));
     assert!(futures_util::poll!(&mut first).is_pending());
     assert!(futures_util::poll!(&mut second).is_pending());
-    assert_eq!(net.asked().len(), 1, "the second waits for the first");
+    assert_eq!(net.requests().len(), 1, "the second waits for the first");
     drop(first);
     assert_eq!(second.await.unwrap().header, "Bearer one");
-    assert_eq!(net.asked().len(), 2);
+    assert_eq!(net.requests().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +166,7 @@ async fn a_refusal_does_not_tell_the_secret_as_it_was_sent_either() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_usable_token_is_none() {
+async fn response_without_usable_token_is_an_error() {
     for (next, why) in [
         (
             Next::Answer(200, None, "s3cret".into()),

@@ -77,7 +77,7 @@ async fn a_request_goes_through_the_proxy_with_its_whole_address() {
 }
 
 #[tokio::test]
-async fn a_secure_request_asks_the_proxy_for_a_tunnel_and_a_refusal_of_it_sent_nothing() {
+async fn refused_proxy_tunnel_leaves_request_unsent() {
     let refusal = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
     let proxy = RawServer::start(vec![vec![send(refusal)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
@@ -105,7 +105,7 @@ fn as_me(proxy: &RawServer) -> ProxySettings {
 const ME: &str = "Basic bWU6czNjcmV0";
 
 #[tokio::test]
-async fn a_proxy_that_hands_requests_on_is_shown_who_asks_beside_the_request() {
+async fn forwarding_proxy_receives_its_credentials() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = through(&as_me(&proxy), &names);
@@ -117,7 +117,7 @@ async fn a_proxy_that_hands_requests_on_is_shown_who_asks_beside_the_request() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_makes_a_tunnel_is_shown_who_asks() {
+async fn tunnel_proxy_receives_its_credentials() {
     let proxy = RawServer::start(vec![vec![send("HTTP/1.1 407 No\r\n\r\n")]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = through(&as_me(&proxy), &names);
@@ -129,7 +129,7 @@ async fn a_proxy_that_makes_a_tunnel_is_shown_who_asks() {
 }
 
 #[tokio::test]
-async fn who_asks_is_not_shown_where_no_proxy_is() {
+async fn proxy_credentials_are_not_sent_without_proxy() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let http = through(&as_me(&proxy), &Names::new(&[]));
@@ -181,7 +181,7 @@ async fn head(socket: &mut (impl AsyncRead + Unpin)) -> String {
 }
 
 #[tokio::test]
-async fn the_peer_at_the_end_of_a_tunnel_is_secured_as_it_must_be_and_asked_for_the_path() {
+async fn tunneled_peer_is_verified_by_tls() {
     let (settings, trust, asked) = tunnel().await;
     let http = through(&settings, &Names::new(&[]));
     let request = get(Url::parse("https://agent.example/a?b").unwrap());
@@ -287,7 +287,7 @@ async fn a_proxy_with_a_name_may_be_at_any_address() {
 }
 
 #[tokio::test]
-async fn this_machine_and_the_hosts_without_a_proxy_are_connected_directly() {
+async fn loopback_and_no_proxy_hosts_bypass_the_proxy() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[
@@ -318,7 +318,7 @@ async fn this_machine_and_the_hosts_without_a_proxy_are_connected_directly() {
 }
 
 #[tokio::test]
-async fn without_settings_the_name_is_resolved_once_and_no_proxy_is_asked() {
+async fn no_proxy_settings_connect_directly() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("near.example", "127.0.0.1")]);
     let http = through(&ProxySettings::default(), &names);
@@ -329,7 +329,7 @@ async fn without_settings_the_name_is_resolved_once_and_no_proxy_is_asked() {
 }
 
 #[test]
-fn the_lower_case_name_of_a_variable_counts_first_and_an_empty_one_not_at_all() {
+fn lower_case_proxy_variable_precedes_upper_case() {
     let settings = ProxySettings::read(|name| {
         let value = match name {
             "https_proxy" => "http://lower:1",
@@ -348,7 +348,7 @@ fn the_lower_case_name_of_a_variable_counts_first_and_an_empty_one_not_at_all() 
 }
 
 #[test]
-fn what_is_no_proxy_is_named_without_its_value() {
+fn invalid_proxy_is_reported_without_its_value() {
     for value in [
         "socks5://me:s3cret@proxy:1",
         "http://me:s3cret@[",
@@ -393,7 +393,7 @@ fn fickle(answers: &[&'static str]) -> HttpClient {
 }
 
 #[tokio::test]
-async fn a_peer_that_has_the_name_of_the_proxy_is_held_to_the_policy_all_the_same() {
+async fn peer_named_like_the_proxy_obeys_the_policy() {
     let http = fickle(&["127.0.0.1", ""]);
     let error = ask(&http, "http://proxy.example/", Access::Public)
         .await

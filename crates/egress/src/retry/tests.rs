@@ -27,7 +27,7 @@ async fn tried(
     };
     let outcome = exchange(&net, &context(random), request).await;
     let outcome = outcome.map(|response| response.status.as_u16());
-    let asked = net.asked();
+    let asked = net.requests();
     let began = asked[0].0;
     let times = asked.iter().map(|(at, _)| (*at - began).as_millis());
     (outcome.map_err(|error| error.fault()), times.collect())
@@ -63,7 +63,7 @@ async fn a_connection_that_could_not_be_made_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_try_would_not_change_is_tried_once() {
+async fn permanent_failures_are_not_retried() {
     for status in [200, 304, 400, 401, 404, 500] {
         let (outcome, times) = tried([Next::status(status)], true, 0.0).await;
         assert_eq!((outcome, times.len()), (Ok(status), 1));

@@ -372,7 +372,7 @@ async fn a_printed_answer_shows_no_header_value_and_no_body() {
 }
 
 #[tokio::test]
-async fn an_error_a_redirect_or_nothing_is_an_answer_and_the_request_is_sent_once() {
+async fn error_redirect_or_empty_response_is_not_retried() {
     let event_stream = "content-type: text/event-stream\r\n";
     for (head, status) in [
         ("500 Broken", 500),
@@ -423,7 +423,7 @@ async fn half_an_error_is_an_answer_and_half_a_result_is_a_cut() {
 }
 
 #[tokio::test]
-async fn an_error_whose_body_does_not_come_is_an_answer_nevertheless() {
+async fn error_without_body_is_still_a_response() {
     let head = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 99\r\n\r\nwho?";
     assert_eq!(
         answer(vec![send(head), Step::Hold]).await,

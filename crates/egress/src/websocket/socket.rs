@@ -20,8 +20,8 @@ const READ_BUFFER: usize = 16 * 1024;
 
 /// The close codes that say why we end a connection (RFC 6455 §7.4.1).
 const PROTOCOL: u16 = 1002;
-const NOT_TEXT: u16 = 1007;
-const TOO_BIG: u16 = 1009;
+const INVALID_PAYLOAD: u16 = 1007;
+const MESSAGE_TOO_BIG: u16 = 1009;
 
 /// The most of a reason that fits a close frame, in bytes (RFC 6455 §5.5).
 const REASON: usize = 123;
@@ -157,12 +157,12 @@ impl Receiver {
     fn give_up(&self, error: &Error) -> NetError {
         let (code, fault, message) = match error {
             Error::Capacity(_) => (
-                TOO_BIG,
+                MESSAGE_TOO_BIG,
                 NetFault::TooLarge,
                 format!("a message is larger than {} bytes", self.frame_bytes),
             ),
             Error::Utf8(_) => (
-                NOT_TEXT,
+                INVALID_PAYLOAD,
                 NetFault::Protocol,
                 "a text message is not UTF-8".to_owned(),
             ),

@@ -176,7 +176,7 @@ async fn half_a_frame_is_no_frame() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_ends_the_connection_as_a_breach() {
+async fn invalid_frame_closes_with_protocol_error() {
     for bytes in [
         frame(0xF1, b"reserved bits"),
         vec![0x81, 0x81, 0, 0, 0, 0, b'm'],
@@ -191,7 +191,7 @@ async fn what_is_no_frame_ends_the_connection_as_a_breach() {
 }
 
 #[tokio::test]
-async fn a_ping_is_answered_with_what_it_carries() {
+async fn pong_repeats_ping_payload() {
     let (mut opened, mut socket) = opened(frame(0x89, b"there?")).await;
     assert!(matches!(opened.receiver.next().await, Frame::Ping));
     let reading = tokio::spawn(async move { opened.receiver.next().await });
@@ -224,7 +224,7 @@ async fn close_is_reported_with_its_code_and_answered() {
 }
 
 #[tokio::test]
-async fn a_close_without_a_code_has_none() {
+async fn close_frame_without_code_is_read() {
     let (mut opened, _socket) = opened(frame(0x88, b"")).await;
     assert!(matches!(
         opened.receiver.next().await,

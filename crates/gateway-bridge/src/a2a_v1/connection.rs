@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pending_tasks::PendingTasks;
 use crate::settings::Settings;
-use collective::{CloseCode, Envelope, ErrorCode, Kind, Malformed, SUBPROTOCOL};
+use collective::{CloseCode, Envelope, EnvelopeError, ErrorCode, Kind, SUBPROTOCOL};
 use common::environment::Environment;
 use common::log::{Level, Log};
 use egress::websocket::Sender;
@@ -37,7 +37,7 @@ pub(crate) struct DialectCodec {
     /// An envelope as a frame.
     pub(crate) encode: fn(Envelope) -> String,
     /// A frame as an envelope.
-    pub(crate) decode: fn(&str) -> Result<Envelope, Malformed>,
+    pub(crate) decode: fn(&str) -> Result<Envelope, EnvelopeError>,
 }
 
 /// `a2a-v1` itself.

@@ -10,7 +10,7 @@ use crate::CallContext;
 use crate::dial::failed;
 use crate::pending_tasks::{AwaitGuard, PendingTask, Resend, TaskKind, TaskOutcome};
 use a2a::{Part, SendRequest};
-use collective::{Envelope, ErrorCode, Kind, LARGEST_FRAME, validate};
+use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES, validate};
 use peer::{Delivered, PeerError};
 
 use super::connection::A2aV1Connection;
@@ -177,9 +177,9 @@ pub(super) fn framed(
         failed(wrong.code, message)
     })?;
     let frame = (connection.codec.encode)(envelope);
-    if frame.len() > LARGEST_FRAME {
+    if frame.len() > MAX_FRAME_BYTES {
         let message = format!(
-            "the message was not sent: it is {} bytes long, and gateways take {LARGEST_FRAME}; put what is large where the agent can read it, and send its address",
+            "the message was not sent: it is {} bytes long, and gateways take {MAX_FRAME_BYTES}; put what is large where the agent can read it, and send its address",
             frame.len()
         );
         return Err(failed(ErrorCode::InvalidContent, message));

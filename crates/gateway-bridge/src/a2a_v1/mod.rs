@@ -30,7 +30,7 @@ use peer::{BoxFuture, Delivered, EventStream, Member, PeerError, PeerErrorKind};
 use super::dial::DialedSocket;
 use super::pending_tasks::{AwaitGuard, PendingTask, PendingTasks, TaskKind, TaskOutcome};
 use super::settings::Settings;
-use super::{CallContext, Link, ListPurpose, TRIAD};
+use super::{CallContext, GatewayLink, ListPurpose, TRIAD};
 
 pub(super) use connection::{A2aV1Connection, DialectCodec};
 
@@ -81,7 +81,7 @@ pub(super) async fn handshake(
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     tasks: Arc<PendingTasks>,
-) -> Result<Arc<dyn Link>, HandshakeError> {
+) -> Result<Arc<dyn GatewayLink>, HandshakeError> {
     let (connection, receiver) = handshake::connect(dialed, settings, env, log, tasks).await?;
     let link = spawn_reader(connection, receiver);
     link.0.subscribe().await;
@@ -157,7 +157,7 @@ impl A2aV1 {
     }
 }
 
-impl Link for A2aV1 {
+impl GatewayLink for A2aV1 {
     fn dialect(&self) -> &'static str {
         self.0.codec.dialect
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use crate::settings::without_token;
-use collective::{CloseCode, Envelope, ErrorCode, Kind, LARGEST_FRAME};
+use collective::{CloseCode, Envelope, ErrorCode, Kind, MAX_FRAME_BYTES};
 use egress::websocket::{Frame, Receiver};
 use peer::excerpt;
 
@@ -68,9 +68,9 @@ impl FrameReader<'_> {
 
     async fn handle_frame(&mut self, frame: Frame) {
         match frame {
-            Frame::Text(text) if text.len() > LARGEST_FRAME => {
+            Frame::Text(text) if text.len() > MAX_FRAME_BYTES => {
                 let why = format!(
-                    "the gateway sent a frame of {} bytes, and {LARGEST_FRAME} are allowed",
+                    "the gateway sent a frame of {} bytes, and {MAX_FRAME_BYTES} are allowed",
                     text.len()
                 );
                 self.connection.close_with(CloseCode::TooLarge, &why).await;

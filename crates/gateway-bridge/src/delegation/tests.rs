@@ -70,7 +70,7 @@ fn a_hop_is_a_whole_number_however_it_is_written() {
 }
 
 #[test]
-fn a_chain_whose_name_cannot_be_used_still_counts_its_hops() {
+fn chain_with_unusable_name_counts_its_hops() {
     for name in [
         json!(""),
         json!(7),
@@ -91,7 +91,7 @@ fn a_chain_whose_name_cannot_be_used_still_counts_its_hops() {
 }
 
 #[test]
-fn what_is_recorded_is_found_by_its_session() {
+fn delegation_is_found_by_its_session() {
     let folder = Folder::new();
     let file = file_in(&folder);
     file.record("agent:a:x", &work(1), &Silent).unwrap();
@@ -104,7 +104,7 @@ fn what_is_recorded_is_found_by_its_session() {
 }
 
 #[test]
-fn a_file_that_is_not_there_says_nothing() {
+fn missing_file_has_no_delegations() {
     assert_eq!(file_in(&Folder::new()).find("agent:a:x").unwrap(), None);
 }
 
@@ -134,7 +134,7 @@ fn of_more_sessions_than_are_kept_the_oldest_goes() {
 }
 
 #[test]
-fn writers_side_by_side_lose_nothing() {
+fn concurrent_writers_keep_all_records() {
     let folder = Folder::new();
     std::thread::scope(|scope| {
         for i in 0..8 {

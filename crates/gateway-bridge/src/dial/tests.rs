@@ -69,7 +69,7 @@ async fn silence_of_150_ms_is_a2a_v1() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_is_named_is_waited_for_as_long_as_connecting_may_take() {
+async fn named_gateway_is_awaited_for_the_connect_timeout() {
     let (net, mut arrivals) = network();
     let settings = settings(DialectChoice::OpenClaw);
     let server = async {
@@ -93,7 +93,7 @@ async fn a_named_gateway_that_stays_silent_is_reported_as_a_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_met_and_not_configured_is_named() {
+async fn unconfigured_gateway_is_named_in_the_error() {
     for (word, dialect, named) in [
         (
             challenge(),
@@ -166,7 +166,7 @@ async fn h_01_the_url_is_used_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_01_a_path_without_a_gateway_is_reported_and_no_other_is_tried() {
+async fn h_01_wrong_path_is_reported_without_fallback() {
     for status in [400, 404] {
         let (net, _arrivals) = network();
         net.refuse([DialAnswer::Status(status, None)]);
@@ -180,7 +180,7 @@ async fn h_01_a_path_without_a_gateway_is_reported_and_no_other_is_tried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_02_the_subprotocol_is_offered_and_none_or_the_same_is_taken() {
+async fn h_02_accepts_no_subprotocol_or_the_offered_one() {
     let (net, _arrivals) = network();
     net.refuse([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
     let chosen = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
@@ -214,7 +214,7 @@ async fn h_02_the_echoed_subprotocol_does_not_tell_the_dialect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_03_only_this_machine_is_connected_unless_a_remote_is_allowed_with_wss() {
+async fn h_03_remote_gateway_needs_allow_remote_and_wss() {
     for (url, allow_remote, access) in [
         ("ws://127.0.0.1:1", false, Access::Loopback),
         ("ws://gateway.example", false, Access::Loopback),
@@ -254,7 +254,7 @@ async fn a_web_page_is_the_control_ui() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_refusals_are_reported_by_what_they_are() {
+async fn other_refusals_keep_their_reason() {
     for (refusal, code) in [
         (DialAnswer::Status(503, None), ErrorCode::ConnectionRefused),
         (DialAnswer::Status(500, None), ErrorCode::ProtocolError),
@@ -270,7 +270,7 @@ async fn other_refusals_are_reported_by_what_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_that_wants_a_credential_names_the_setting_whether_there_is_one_or_not() {
+async fn unauthorized_upgrade_names_the_token_setting() {
     for status in [401, 403] {
         for token in [None, Some("s3cret")] {
             let (net, _arrivals) = network();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use collective::{Envelope, ErrorCode, Kind, Malformed};
+use collective::{Envelope, EnvelopeError, ErrorCode, Kind};
 
 /// An envelope in this gateway's words.
 pub(super) fn write(envelope: Envelope) -> String {
@@ -18,7 +18,7 @@ pub(super) fn write(envelope: Envelope) -> String {
 }
 
 /// Converts a frame of this gateway to an envelope.
-pub(super) fn read(frame: &str) -> Result<Envelope, Malformed> {
+pub(super) fn read(frame: &str) -> Result<Envelope, EnvelopeError> {
     let Ok(value) = serde_json::from_str::<Value>(frame) else {
         return Envelope::parse(frame);
     };
@@ -27,8 +27,8 @@ pub(super) fn read(frame: &str) -> Result<Envelope, Malformed> {
             let agents = agents(&value);
             Ok(Envelope::new(Kind::Discovery, json!({"agents": agents})))
         }
-        Some("error") => Envelope::of(with_code(value)),
-        _ => Envelope::of(value),
+        Some("error") => Envelope::from_value(with_code(value)),
+        _ => Envelope::from_value(value),
     }
 }
 

@@ -16,7 +16,7 @@ use common::log::Log;
 use egress::websocket::{Frame, Opened};
 use peer::{PeerError, excerpt};
 
-use super::Link;
+use super::GatewayLink;
 use super::a2a_v1::{self, A2aV1Connection, DialectCodec};
 use super::dial::{self, DialedSocket, broken, failed};
 use super::pending_tasks::PendingTasks;
@@ -39,7 +39,7 @@ pub(super) async fn handshake(
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     tasks: Arc<PendingTasks>,
-) -> Result<Arc<dyn Link>, PeerError> {
+) -> Result<Arc<dyn GatewayLink>, PeerError> {
     let name = name(&settings, &*env);
     let mut socket = dialed.socket;
     let registered = timeout_at(dialed.until, register(&mut socket, &name, &settings)).await;

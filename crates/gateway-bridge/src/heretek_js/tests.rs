@@ -137,7 +137,7 @@ async fn nobodys_name_is_taken_and_the_urls_own_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_is_not_connected_is_offline_and_queued_is_no_delivery() {
+async fn queued_message_to_offline_agent_is_undelivered() {
     let (reply, _) = rig("")
         .answered(|asked, _| {
             json!({"type": "error", "error": "Agent alpha is not connected",
@@ -172,7 +172,7 @@ async fn errors_in_sentences_have_their_place_in_the_registry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_are_those_who_are_connected_and_those_who_were_without_ourselves() {
+async fn members_exclude_the_bridge_itself() {
     let mut rig = rig("");
     let server = async {
         let (mut connection, name) = registered(&mut rig.arrivals).await;
@@ -254,7 +254,7 @@ async fn the_path_is_the_urls_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_triad_that_the_gateway_does_not_know_votes_by_messages_and_is_counted_here() {
+async fn triad_unknown_to_gateway_votes_by_message() {
     let mut rig = rig("");
     let peer = rig.peer("triad");
     let outgoing = SendRequest {

@@ -57,12 +57,12 @@ enum Pending {
 }
 
 /// Forgets the request when its caller stops waiting.
-struct Asked<'a> {
+struct PendingGuard<'a> {
     connection: &'a OpenClawConnection,
     id: u64,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.connection.state();
         if matches!(state.pending.get(&self.id), Some(Pending::Once(_))) {
@@ -102,7 +102,7 @@ impl OpenClawConnection {
         longer: Duration,
     ) -> Result<Value, RequestError> {
         let (answer, answered) = oneshot::channel();
-        self.ask(method, params, Pending::Once(answer), answered, longer)
+        self.send_request(method, params, Pending::Once(answer), answered, longer)
             .await
     }
 
@@ -113,7 +113,7 @@ impl OpenClawConnection {
             run: run.to_owned(),
             accepted: Some(accepted),
         };
-        self.ask("agent", params, pending, answered, Duration::ZERO)
+        self.send_request("agent", params, pending, answered, Duration::ZERO)
             .await
     }
 
@@ -143,7 +143,7 @@ impl OpenClawConnection {
         }
     }
 
-    async fn ask(
+    async fn send_request(
         &self,
         method: &str,
         params: &Value,
@@ -154,7 +154,7 @@ impl OpenClawConnection {
         let (id, frame, sender) = self
             .register(method, params, pending)
             .map_err(RequestError::Connection)?;
-        let _asked = Asked {
+        let _guard = PendingGuard {
             connection: self,
             id,
         };
@@ -281,7 +281,7 @@ impl OpenClawConnection {
                         excerpt(&refusal.message)
                     )),
                 };
-                state.tell(&run, size, |_| Some(said.clone()));
+                state.deliver(&run, size, |_| Some(said.clone()));
                 return;
             }
         }
@@ -297,7 +297,7 @@ impl OpenClawConnection {
             return;
         }
         if let Some(run) = run_event::run_of(payload) {
-            state.tell(&run, payload.get().len(), |decoder| decoder.decode(payload));
+            state.deliver(&run, payload.get().len(), |decoder| decoder.decode(payload));
         }
     }
 
@@ -371,7 +371,7 @@ impl State {
     }
 
     /// Decodes an event for each subscriber of `run`. A subscriber that is too slow is removed.
-    fn tell(
+    fn deliver(
         &mut self,
         run: &str,
         size: usize,

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_at_a_cut_may_have_been_done() {
+    fn request_cut_in_flight_is_uncertain() {
         assert_eq!(cut("it went away").delivered, Delivered::Unknown);
     }
 }

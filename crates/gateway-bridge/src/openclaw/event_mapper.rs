@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn streamed_text_comes_in_pieces_and_is_not_reported_again_at_the_end() {
+    fn streamed_text_is_not_repeated_at_the_end() {
         let mut mapper = RunEventMapper::new("r", "c");
         assert_eq!(mapped(&mut mapper, piece(true, "a")), ["false:a"]);
         assert_eq!(mapped(&mut mapper, piece(false, " b")), ["true: b"]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_streamed_otherwise_is_reported_whole_at_the_end() {
+    fn unstreamed_answer_is_reported_at_the_end() {
         let mut mapper = RunEventMapper::new("r", "c");
         mapped(&mut mapper, piece(true, "draft"));
         assert_eq!(
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_is_marked_and_says_what_the_run_cost() {
+    fn last_event_has_final_mark_and_usage() {
         let mut mapper = RunEventMapper::new("r", "c");
         let response = json!({"status": "ok", "result": {"payloads": [], "meta": {"agentMeta": {"usage": {"total": 3}}}}});
         let events = mapper.map(RunEvent::Ended(response)).unwrap();

@@ -55,7 +55,7 @@ impl RpcError {
 }
 
 #[derive(Deserialize)]
-struct Outline<'a> {
+struct FrameHead<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -71,7 +71,7 @@ struct Outline<'a> {
 
 /// Reads a frame; `None` where it is not one.
 pub(super) fn read(text: &str) -> Option<Incoming<'_>> {
-    let outline: Outline<'_> = serde_json::from_str(text).ok()?;
+    let outline: FrameHead<'_> = serde_json::from_str(text).ok()?;
     Some(match outline.kind.as_deref() {
         Some("res") => Incoming::Response {
             id: outline.id?,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_no_frame() {
+    fn frame_must_be_an_object() {
         for text in [
             "",
             "[]",

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dial::{self, DialedSocket, failed};
 use crate::settings::without_token;
-use crate::{Link, Settings};
+use crate::{GatewayLink, Settings};
 use collective::ErrorCode;
 use common::environment::Environment;
 use common::log::Log;
@@ -52,7 +52,7 @@ pub(crate) async fn handshake(
     settings: Arc<Settings>,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
-) -> Result<Arc<dyn Link>, PeerError> {
+) -> Result<Arc<dyn GatewayLink>, PeerError> {
     let connect = connect(&mut dialed.socket, &settings);
     let hello = timeout_at(dialed.until, connect).await;
     let hello = hello.unwrap_or_else(|_| Err(dial::handshake_timeout(&settings)))?;

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_running_session_is_busy_and_others_are_idle() {
+    fn agent_with_running_session_is_busy() {
         let busy: HashSet<String> = ["alpha".to_owned()].into();
         let status = |busy: Option<&HashSet<String>>| member(&agent(), busy).unwrap().status;
         assert_eq!(status(Some(&busy)), MemberStatus::Busy);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_gateway_does_not_take_is_named() {
+    fn unsupported_part_is_named() {
         for part in [
             bytes("big.png", Some("image/png"), &[0; 11]),
             bytes("a.zip", Some("application/zip"), b"zip"),

@@ -39,7 +39,7 @@ use common::environment::Environment;
 use common::log::Log;
 use peer::{BoxFuture, EventStream, Member, PeerError};
 
-use super::{CallContext, Link, ListPurpose, Settings};
+use super::{CallContext, GatewayLink, ListPurpose, Settings};
 use connection::OpenClawConnection;
 use event_mapper::RunEventMapper;
 use handshake::GatewayPolicy;
@@ -144,7 +144,7 @@ async fn ended(started: &mut StartedRun) -> RunOutcome {
     }
 }
 
-impl Link for OpenClaw {
+impl GatewayLink for OpenClaw {
     fn dialect(&self) -> &'static str {
         DIALECT
     }

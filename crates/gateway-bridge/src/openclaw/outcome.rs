@@ -14,7 +14,7 @@ use super::media;
 pub(super) const ARTIFACT_ID: &str = "reply";
 
 /// The text of the task ledger for a run whose process ended, in [`of_record`].
-const EXITED_BEFORE_RESTART: &str = "exited before restart";
+const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
 
 /// The state and the result of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -172,7 +172,7 @@ pub(super) fn of_record(entry: &Value) -> RunOutcome {
         Some("completed") => RunOutcome::new("completed"),
         Some("failed" | "timed_out") => RunOutcome::failed(why.unwrap_or("the agent's run failed")),
         Some("cancelled") => match why {
-            Some(why) if why.contains(EXITED_BEFORE_RESTART) => RunOutcome::failed(
+            Some(why) if why.contains(EXITED_BEFORE_RESTART_TEXT) => RunOutcome::failed(
                 "the gateway was restarted under this run, which ended with it. The gateway may take the conversation up \
                  again in a run of its own; ask with the same context_id how far it came",
             ),

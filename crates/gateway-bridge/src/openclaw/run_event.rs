@@ -55,7 +55,7 @@ pub(super) struct RunEventDecoder {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct About<'a> {
+struct RunReference<'a> {
     #[serde(borrow)]
     run_id: Text<'a>,
 }
@@ -100,7 +100,7 @@ struct Step {
 
 /// The run that an event is about.
 pub(super) fn run_of(payload: &RawValue) -> Option<Cow<'_, str>> {
-    let about: About<'_> = serde_json::from_str(payload.get()).ok()?;
+    let about: RunReference<'_> = serde_json::from_str(payload.get()).ok()?;
     Some(about.run_id.0)
 }
 

@@ -99,7 +99,7 @@ fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: u
     if let Some(seconds) = seconds(outgoing) {
         params["timeout"] = seconds.into();
     }
-    if let Some(level) = said(outgoing, THINKING).and_then(Value::as_str) {
+    if let Some(level) = message_field(outgoing, THINKING).and_then(Value::as_str) {
         params["thinking"] = level.into();
     }
     params
@@ -111,13 +111,13 @@ pub const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
 /// The metadata key of the thinking level of a run, in OpenClaw's words.
 pub const THINKING: &str = "openclaw-remote-agent/thinking";
 
-fn said<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> {
+fn message_field<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> {
     outgoing.metadata.as_ref()?.get(key)
 }
 
 /// Returns the timeout of a run in seconds, the unit of the gateway; `None` means its own configuration.
 fn seconds(outgoing: &SendRequest) -> Option<u64> {
-    let millis = said(outgoing, TIME_LIMIT)?.as_u64()?;
+    let millis = message_field(outgoing, TIME_LIMIT)?.as_u64()?;
     Some(millis.div_ceil(1000).max(1))
 }
 
@@ -128,7 +128,7 @@ async fn record(
     key: &str,
     log: &Arc<dyn Log>,
 ) -> Result<(), PeerError> {
-    let work = said(outgoing, delegation::METADATA_KEY).and_then(Delegation::read);
+    let work = message_field(outgoing, delegation::METADATA_KEY).and_then(Delegation::read);
     let (Some(state_dir), Some(work)) = (&about.state_dir, work) else {
         return Ok(());
     };

@@ -80,7 +80,7 @@ fn hello() -> Value {
 /// A connection on which the gateway has answered `connect` with `answer`.
 async fn greeted(
     answer: impl AsyncFnOnce(&mut Gateway, &str, Value),
-) -> (Result<Arc<dyn Link>, PeerError>, Gateway) {
+) -> (Result<Arc<dyn GatewayLink>, PeerError>, Gateway) {
     let (net, mut arrivals) = network();
     let settings = Arc::new(settings());
     let calls = async {
@@ -103,7 +103,7 @@ async fn greeted(
     tokio::join!(calls, gateway)
 }
 
-async fn connected() -> (Arc<dyn Link>, Gateway) {
+async fn connected() -> (Arc<dyn GatewayLink>, Gateway) {
     let (link, gateway) = greeted(async |gateway, id, _| gateway.answer(id, hello()).await).await;
     (link.unwrap(), gateway)
 }

@@ -16,7 +16,7 @@ use lru::LruCache;
 use serde_json::Value;
 
 use a2a::Task;
-use collective::{ErrorCode, LARGEST_FRAME};
+use collective::{ErrorCode, MAX_FRAME_BYTES};
 use peer::{Delivered, PeerError, PeerErrorKind};
 
 pub(super) use render::TaskOutcome;
@@ -27,7 +27,7 @@ const MAX_TASKS: usize = 256;
 
 /// The maximum size of all tasks, in bytes: messages that may be sent again, status texts and replies. It allows eight
 /// replies of the maximum size, or 32 kB for each of the 256 tasks.
-const MAX_TOTAL_BYTES: usize = 8 * LARGEST_FRAME;
+const MAX_TOTAL_BYTES: usize = 8 * MAX_FRAME_BYTES;
 
 /// The time to live of a task.
 const TASK_TTL: Duration = Duration::from_secs(24 * 60 * 60);

@@ -44,7 +44,7 @@ impl TaskOutcome {
     }
 }
 
-fn said(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Value>) -> Value {
+fn message(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Value>) -> Value {
     let mut parts = vec![json!({"kind": "text", "text": text})];
     parts.extend(data.map(|data| json!({"kind": "data", "data": data})));
     json!({
@@ -69,7 +69,7 @@ fn update(ids: TaskIds<'_>, status: Value, last: bool) -> Value {
 
 /// A step on the way.
 pub(super) fn step(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Value>) -> Value {
-    let message = said(ids, number, text, data);
+    let message = message(ids, number, text, data);
     update(ids, json!({"state": "working", "message": message}), false)
 }
 
@@ -131,11 +131,11 @@ fn ended(ids: TaskIds<'_>, number: usize, outcome: &TaskOutcome) -> (Value, Opti
         }
         TaskOutcome::Decided(artifact) => (json!({"state": "completed"}), Some(artifact.clone())),
         TaskOutcome::Failed(error) => {
-            let message = said(ids, number, &failure(error), None);
+            let message = message(ids, number, &failure(error), None);
             (json!({"state": "failed", "message": message}), None)
         }
         TaskOutcome::Canceled => {
-            let message = said(ids, number, CANCELED_TEXT, None);
+            let message = message(ids, number, CANCELED_TEXT, None);
             (json!({"state": "canceled", "message": message}), None)
         }
     }

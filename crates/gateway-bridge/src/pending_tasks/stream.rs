@@ -58,7 +58,7 @@ impl TaskStream {
             if self.over {
                 return None;
             }
-            if let Some(step) = self.known() {
+            if let Some(step) = self.next_stored() {
                 return step;
             }
             let forever = Instant::now() + std::time::Duration::from_secs(24 * 60 * 60);
@@ -69,7 +69,7 @@ impl TaskStream {
     }
 
     /// Returns the next event that has not been delivered.
-    fn known(&mut self) -> Option<NextEvent> {
+    fn next_stored(&mut self) -> Option<NextEvent> {
         let progress = self.progress.borrow_and_update();
         if !self.begun {
             self.begun = true;

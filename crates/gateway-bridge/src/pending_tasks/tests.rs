@@ -87,7 +87,7 @@ fn the_steps_of_one_task_take_no_more_than_half_of_it() {
 }
 
 #[test]
-fn what_is_forgotten_takes_nothing() {
+fn forgotten_task_accepts_no_events() {
     let tasks = PendingTasks::new();
     let sent = tasks.insert(entry(0, &"x".repeat(100)));
     sent.step("at work", None);

@@ -26,7 +26,7 @@ fn the_examples_of_the_mapping_hold() {
 }
 
 #[test]
-fn what_is_changed_beyond_colons_and_slashes_ends_with_a_hash() {
+fn heavily_changed_session_key_ends_with_hash() {
     for odd in [
         "My_context_123",
         "my context",
@@ -66,7 +66,7 @@ fn a_context_id_of_sixty_characters_is_kept_whole() {
 }
 
 #[test]
-fn peers_whose_names_and_contexts_join_alike_stay_apart() {
+fn similar_peer_and_context_names_get_distinct_keys() {
     assert_ne!(
         session_id_of_client("a", "b-c"),
         session_id_of_client("a-b", "c")

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_exactly_a_vote_is_none_and_says_why() {
+    fn invalid_vote_is_rejected_with_reason() {
         for (answer, why) in [
             ("I approve.", "not one JSON object"),
             ("", "not one JSON object"),

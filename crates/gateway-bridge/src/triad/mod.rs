@@ -25,7 +25,7 @@ use common::log::{Level, Log};
 use peer::{BoxFuture, EventStream, PeerError, PeerErrorKind};
 
 use super::proposal::{self, Proposal};
-use super::{CallContext, Link, Settings};
+use super::{CallContext, GatewayLink, Settings};
 use deliberation::Deliberation;
 use voter::Voter;
 
@@ -40,7 +40,7 @@ const MEMBER_COUNT: usize = 3;
 
 /// Gives the connection that stands, or makes one.
 pub(crate) type LinkProvider =
-    Arc<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Link>, PeerError>> + Send + Sync>;
+    Arc<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>> + Send + Sync>;
 
 /// The triad of one instance.
 pub(crate) struct Triad {
@@ -109,7 +109,7 @@ impl Triad {
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`]
     pub(crate) fn get_task(&self, task_id: &str) -> Result<Task, PeerError> {
-        task(&*self.known(task_id)?)
+        task(&*self.deliberation(task_id)?)
     }
 
     /// Listens to a vote that is under way.
@@ -117,7 +117,7 @@ impl Triad {
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`]
     pub(crate) fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError> {
-        Ok(Box::new(self.known(task_id)?.listen()))
+        Ok(Box::new(self.deliberation(task_id)?.listen()))
     }
 
     /// Stops a vote and cancels the runs of members that have not voted.
@@ -125,7 +125,7 @@ impl Triad {
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`]
     pub(crate) async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
-        let vote = self.known(task_id)?;
+        let vote = self.deliberation(task_id)?;
         vote.stop.cancel();
         vote.over().await;
         task(&vote)
@@ -238,7 +238,7 @@ impl Triad {
         Err(PeerError::new(PeerErrorKind::Gateway(ErrorCode::AgentNotFound), message).undelivered())
     }
 
-    fn known(&self, id: &str) -> Result<Arc<Deliberation>, PeerError> {
+    fn deliberation(&self, id: &str) -> Result<Arc<Deliberation>, PeerError> {
         let known = self.votes().get(id).cloned();
         known.ok_or_else(|| {
             let message = format!("unknown proposal `{id}`: votes that the bridge counts do not outlive the process, and the oldest are forgotten");

@@ -55,7 +55,7 @@ impl EventStream for Said {
     }
 }
 
-impl Link for Agents {
+impl GatewayLink for Agents {
     fn dialect(&self) -> &'static str {
         "openclaw/4"
     }
@@ -165,7 +165,7 @@ fn triad(quorum: Quorum, script: [Vec<Does>; 3]) -> (Triad, Arc<Agents>) {
     });
     let link = Arc::clone(&agents);
     let links: LinkProvider = Arc::new(move || {
-        let link: Arc<dyn Link> = Arc::clone(&link) as _;
+        let link: Arc<dyn GatewayLink> = Arc::clone(&link) as _;
         Box::pin(async move { Ok(link) })
     });
     let triad = Triad::new(

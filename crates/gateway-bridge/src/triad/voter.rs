@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::openclaw::TIME_LIMIT;
-use crate::{CallContext, Link};
+use crate::{CallContext, GatewayLink};
 use a2a::{Event, Part, SendRequest, TaskState};
 use peer::{EventStream, PeerError};
 
@@ -125,7 +125,7 @@ impl Voter {
             if Instant::now() >= self.until {
                 return Err(message_of(why));
             }
-            let link: Result<std::sync::Arc<dyn Link>, PeerError> = links().await;
+            let link: Result<std::sync::Arc<dyn GatewayLink>, PeerError> = links().await;
             let stream = match link {
                 Ok(link) => link.resubscribe(&self.about, run).await,
                 Err(error) => Err(error),

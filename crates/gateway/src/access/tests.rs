@@ -184,7 +184,7 @@ fn a_certificate_is_known_by_its_fingerprint() {
 }
 
 #[test]
-fn a_token_says_who_its_bearer_is() {
+fn token_names_its_bearer() {
     let file = KeyFile::new(&[SECRET, b"\n"].concat());
     let keyring = load(&file.gateway("HS256"));
     assert_eq!(
@@ -320,7 +320,7 @@ fn a_token_that_does_not_hold_is_5002_and_says_why() {
 }
 
 #[test]
-fn a_token_whose_time_is_up_is_5003() {
+fn expired_token_is_5003() {
     let file = KeyFile::new(SECRET);
     let keyring = load(&file.gateway("HS256"));
     let token = |end: u64| hs256(&but("exp", json!(end)));

@@ -46,7 +46,7 @@ fn passed(id: &str) -> AuditRecord<'_> {
 }
 
 #[test]
-fn h_50_a_line_says_id_time_source_destination_type_and_outcome_alone() {
+fn h_50_audit_line_has_only_the_listed_fields() {
     let refused = AuditRecord {
         kind: None,
         from: None,
@@ -74,7 +74,7 @@ fn a_log_that_would_outgrow_its_size_is_put_aside() {
 }
 
 #[test]
-fn what_a_client_calls_its_message_cannot_fill_the_file() {
+fn message_id_cannot_fill_audit_log() {
     let id = format!("{}\n{{}}", "x".repeat(100_000));
     let [lines, _] = written(&[passed(&id)], 1 << 20);
     assert_eq!(lines.len(), 1);

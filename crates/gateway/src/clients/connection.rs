@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{ClientError, ClientErrorKind, Endpoint};
 use collective::{
-    Envelope, ErrorCode, Kind, LARGEST_FRAME, PROTOCOL_VERSION, SUBPROTOCOL, is_compatible,
+    Envelope, ErrorCode, Kind, MAX_FRAME_BYTES, PROTOCOL_VERSION, SUBPROTOCOL, is_compatible,
 };
 use common::environment::Environment;
 use egress::{
@@ -106,7 +106,7 @@ impl ClientConnection {
                 false => Access::Loopback,
             },
             trust: endpoint.trust.clone(),
-            frame_bytes: LARGEST_FRAME,
+            frame_bytes: MAX_FRAME_BYTES,
         };
         let opened = websocket::connect(net, dial).await;
         let opened = opened.map_err(|error| ClientError::from_upgrade(error, endpoint))?;

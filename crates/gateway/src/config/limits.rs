@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use collective::LARGEST_FRAME;
+use collective::MAX_FRAME_BYTES;
 use common::validation::{whole, whole_size};
 
 /// Limits of clients.
@@ -40,7 +40,7 @@ impl Default for Limits {
             burst: 400,
             queue_bytes: 4 << 20,
             total_queue_bytes: 128 << 20,
-            frame_bytes: LARGEST_FRAME,
+            frame_bytes: MAX_FRAME_BYTES,
             idle_ms: 90_000,
         }
     }

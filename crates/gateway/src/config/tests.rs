@@ -352,7 +352,7 @@ fn error_has_json_pointer_and_cause() {
 }
 
 #[test]
-fn others_may_reach_a_gateway_that_asks_who_they_are_over_tls() {
+fn public_gateway_needs_tls_and_authentication() {
     parse(&with("/listen", json!("0.0.0.0:18789"))).unwrap();
     assert_eq!(
         wrong(json!({"listen": "0.0.0.0:1", "tls": {"certFile": "c", "keyFile": "k"}})).0,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use collective::{Envelope, ErrorCode, GATEWAY, Kind, NotCounted, Vote};
+use collective::{Envelope, ErrorCode, GATEWAY, Kind, Vote, VoteRejection};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
@@ -215,13 +215,15 @@ impl GatewayState {
         let (listeners, decided) = match proposals.cast(id, member, vote) {
             VoteOutcome::Counted(listeners, decided) => (listeners, decided),
             VoteOutcome::Unknown => return invalid("unknown proposal; check `content.proposalId`"),
-            VoteOutcome::NotCounted(NotCounted::Late) => {
+            VoteOutcome::VoteRejection(VoteRejection::Late) => {
                 return invalid("the proposal is decided already; the vote does not count");
             }
-            VoteOutcome::NotCounted(NotCounted::SecondVote) => {
+            VoteOutcome::VoteRejection(VoteRejection::SecondVote) => {
                 return invalid("this member has voted already; its first vote counts");
             }
-            VoteOutcome::NotCounted(NotCounted::NotAMember) => return Err(not_a_member(member)),
+            VoteOutcome::VoteRejection(VoteRejection::NotAMember) => {
+                return Err(not_a_member(member));
+            }
         };
         if self.config.vote_visibility {
             send_all(&listeners, &ballot.to_text().into());

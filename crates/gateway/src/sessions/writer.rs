@@ -29,7 +29,7 @@ const MAX_OPEN_FILES: usize = 64;
 const SYNC_THREADS: usize = 8;
 
 /// Lines of one session in its file, before their sync.
-struct Written {
+struct UnsyncedLines {
     file: File,
     path: PathBuf,
     /// The metadata with the lines.
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Writes lines of one session. Replies to those that it refuses.
-    fn write_group(&self, key: &SessionKey, group: Vec<PendingLine>) -> Option<Written> {
+    fn write_group(&self, key: &SessionKey, group: Vec<PendingLine>) -> Option<UnsyncedLines> {
         let path = self.path(key);
         let existing = self.meta(&path, &key.session);
         let mut accepted = Vec::with_capacity(group.len());
@@ -132,7 +132,7 @@ impl Store {
         match self.append(&path, meta, &accepted) {
             Ok((file, meta, old_bytes)) => {
                 let commits = |line: &PendingLine| line.event == Some(Event::Committed);
-                Some(Written {
+                Some(UnsyncedLines {
                     file,
                     path,
                     meta,
@@ -192,7 +192,7 @@ impl Store {
     }
 
     /// Syncs what must be durable, and replies.
-    fn finish(self: &Arc<Self>, mut written: Vec<Written>) {
+    fn finish(self: &Arc<Self>, mut written: Vec<UnsyncedLines>) {
         let chunk = written.len().div_ceil(SYNC_THREADS).max(1);
         let parallel = self.fsync == Fsync::Always && written.len() > 1;
         std::thread::scope(|scope| {
@@ -223,7 +223,7 @@ impl Store {
         }
     }
 
-    fn acknowledge(self: &Arc<Self>, written: Written) {
+    fn acknowledge(self: &Arc<Self>, written: UnsyncedLines) {
         let path = written.path;
         if let Err(error) = written.synced {
             // Refused lines must not stay. If this fails too, the next scan counts those that are complete.

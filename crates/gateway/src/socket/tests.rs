@@ -50,7 +50,7 @@ fn renewed(socket: &Socket<DuplexStream>) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn buffers_are_let_go_after_a_large_frame_and_not_after_small_ones() {
+async fn large_frame_buffers_are_released() {
     let (socket, mut client) = pair().await;
     client.write_all(&frame(0x81, b"small")).await.unwrap();
     assert_eq!(text(&socket).await, "small");
@@ -88,7 +88,7 @@ async fn reader_wakes_after_buffers_were_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_byte_is_lost_wherever_what_is_read_stops() {
+async fn partial_reads_lose_no_byte() {
     let large = "x".repeat(20_000);
     let mut all = frame(0x81, large.as_bytes());
     // A message in two frames with a ping between them.
@@ -122,7 +122,7 @@ async fn no_byte_is_lost_wherever_what_is_read_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_to_be_written_is_not_lost() {
+async fn queued_writes_are_not_lost() {
     let (ours, mut client) = duplex(1000);
     let socket = Socket::new(ours, config()).await;
     let large = "x".repeat(100_000);

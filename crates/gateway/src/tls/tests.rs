@@ -61,7 +61,7 @@ async fn clients_show_a_certificate_of_the_authority() {
 }
 
 #[tokio::test]
-async fn who_shows_no_certificate_or_a_strangers_is_not_let_in() {
+async fn refuses_missing_or_foreign_client_certificate() {
     let authority = Authority::new();
     authority.signed("gateway.example");
     let files = files(&authority, "gateway.example", true);

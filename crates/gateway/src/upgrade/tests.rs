@@ -98,7 +98,7 @@ async fn h_01_paths_other_than_the_root_are_not_found() {
 }
 
 #[tokio::test]
-async fn h_02_the_subprotocol_is_chosen_where_it_is_offered_and_not_needed() {
+async fn h_02_offered_subprotocol_is_selected() {
     let line = "GET / HTTP/1.1";
     let gateway = Gateway::start().await;
     for (offers, chosen) in [

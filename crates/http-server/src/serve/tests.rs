@@ -141,7 +141,7 @@ async fn until(stream: &mut TcpStream, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn shutdown_finishes_streams_and_admits_none() {
+async fn shutdown_finishes_streams_and_admits_no_more() {
     let (app, send) = streaming();
     let server = start(app, ConnectionConfig::default()).await;
     let mut stream = server.write(HELLO).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use a2a_server::http::clients::ClientRegistry;
 use a2a_server::service::Service;
 
-use crate::clients::{ClientFile, known};
+use crate::clients::{ClientFile, registered_clients};
 use crate::config::ServeConfig;
 
 /// The interval of checks of the file of clients: the requests of a removed client end within a second.
@@ -42,7 +42,7 @@ fn inode(_: &std::fs::Metadata) -> u64 {
 
 impl Watch {
     /// Notices every change from now on.
-    pub(super) fn of(file: &ClientFile) -> Self {
+    pub(super) fn new(file: &ClientFile) -> Self {
         let mut watch = Self {
             file: file.clone(),
             last: None,
@@ -103,7 +103,7 @@ impl Watch {
                 _ => {
                     (self.last, self.failed) = (version, None);
                     tracing::info!("there are {} clients now", all.len());
-                    clients.replace(known(&all));
+                    clients.replace(registered_clients(&all));
                     service.retain_clients(clients.names());
                 }
             }
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn a_change_before_the_server_runs_is_noticed_and_noticed_once() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
-        let mut watch = Watch::of(&file);
+        let file = ClientFile::in_directory(folder.path());
+        let mut watch = Watch::new(&file);
         file.add("ada", false).unwrap();
         assert_ne!(watch.version(), watch.last);
         watch.last = watch.version();
@@ -130,10 +130,10 @@ mod tests {
     #[test]
     fn a_change_at_the_time_of_the_last_one_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
         let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
-        let watch = Watch::of(&file);
+        let watch = Watch::new(&file);
         file.remove("ada").unwrap();
         let after = std::fs::File::options().write(true).open(file.path());
         after.unwrap().set_modified(before).unwrap();
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn a_replaced_file_of_the_same_time_and_length_has_changed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
         let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
-        let watch = Watch::of(&file);
+        let watch = Watch::new(&file);
         let text = std::fs::read(file.path()).unwrap();
         let copy = folder.path().join("copy");
         std::fs::write(&copy, text).unwrap();
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn a_file_that_is_left_alone_has_not_changed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = ClientFile::of(folder.path());
+        let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
-        let watch = Watch::of(&file);
+        let watch = Watch::new(&file);
         assert_eq!(watch.version(), watch.last);
     }
 }

@@ -9,7 +9,7 @@ use a2a_server::executor::scripted::ScriptedExecutor;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::error::StartError;
-use crate::config::{ExecutorWord, ServeConfig, TaskStoreKind};
+use crate::config::{ExecutorKind, ServeConfig, TaskStoreKind};
 use crate::executor::{
     CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns, Redacted, password, secrets_of,
     secrets_of_given, state_dir,
@@ -26,7 +26,7 @@ use egress::credential::Trust;
 pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let inner = unredacted(config)?;
     // It knows nothing but what its clients say.
-    if config.executor == ExecutorWord::Scripted {
+    if config.executor == ExecutorKind::Scripted {
         return Ok(inner);
     }
     Ok(Arc::new(Redacted::new(inner, secrets(config)?)))
@@ -53,8 +53,8 @@ fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let env = Arc::new(common::environment::SystemEnvironment);
     let log = Arc::new(TracingLog);
     Ok(match config.executor {
-        ExecutorWord::Scripted => Arc::new(ScriptedExecutor::default()),
-        ExecutorWord::Command => {
+        ExecutorKind::Scripted => Arc::new(ScriptedExecutor::default()),
+        ExecutorKind::Command => {
             let variables = config.env_vars.iter();
             let settings = CommandSettings {
                 openclaw_path: config.openclaw_path.clone(),
@@ -70,7 +70,7 @@ fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
             };
             Arc::new(CommandExecutor::new(settings, env, log))
         }
-        ExecutorWord::Gateway => {
+        ExecutorKind::Gateway => {
             let runs = GatewayRuns {
                 timeout,
                 thinking: config.thinking,

@@ -10,7 +10,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
 
-use super::{ClientConfig, ExecutorWord, ServeConfig, TaskStoreKind, place};
+use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, place};
 use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
@@ -73,7 +73,7 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
         let message = "it has no effect without `behindProxy`; set that, or take this out";
         return Err(ConfigError::at("/trustedProxies", message));
     }
-    if config.executor == ExecutorWord::Gateway {
+    if config.executor == ExecutorKind::Gateway {
         gateway(config)?;
     }
     if config.limits.total_body_bytes < config.limits.body_bytes {

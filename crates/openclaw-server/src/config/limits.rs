@@ -17,7 +17,7 @@ fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>
 }
 
 /// One address or client may have this part of what all have, unless it is set.
-const SHARES: usize = 4;
+const DEFAULT_SHARE_DIVISOR: usize = 4;
 
 /// Limits of clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -156,13 +156,13 @@ impl Limits {
 
     /// Returns the maximum number of connections of one address.
     pub fn connection_share(&self) -> usize {
-        let quarter = self.connections.div_ceil(SHARES);
+        let quarter = self.connections.div_ceil(DEFAULT_SHARE_DIVISOR);
         self.connections_per_address.unwrap_or(quarter)
     }
 
     /// Returns the maximum size of all bodies of one client, in bytes.
     pub fn body_share(&self) -> usize {
-        let quarter = self.total_body_bytes / SHARES;
+        let quarter = self.total_body_bytes / DEFAULT_SHARE_DIVISOR;
         let share = self.body_bytes_per_client;
         share.unwrap_or_else(|| quarter.max(self.body_bytes))
     }

@@ -20,7 +20,7 @@ fn client(name: &str, digit: &str) -> Value {
 }
 
 #[test]
-fn an_empty_configuration_is_the_default_and_the_schema_says_the_same() {
+fn empty_configuration_equals_schema_defaults() {
     let config = ServeConfig::parse("{}").unwrap();
     config.check(&[]).unwrap();
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
@@ -85,7 +85,7 @@ fn everything_that_can_be_set_is_read() {
 }
 
 #[test]
-fn what_is_not_known_or_of_the_wrong_kind_is_refused_with_its_place() {
+fn refuses_unknown_setting_with_its_place() {
     for (config, at) in [
         (json!({"port": 1}), "/port"),
         (json!({"limits": {"run": 1}}), "/limits/run"),
@@ -120,7 +120,7 @@ fn what_is_not_known_or_of_the_wrong_kind_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_others_can_reach_needs_clients_and_secure_connections() {
+fn public_address_requires_clients_and_tls() {
     let tls = json!({"certFile": "a", "keyFile": "b"});
     let ada = json!([client("ada", "a")]);
     for (config, at) in [
@@ -147,7 +147,7 @@ fn what_others_can_reach_needs_clients_and_secure_connections() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_with_its_place() {
+fn refuses_conflicting_settings_with_their_place() {
     for (config, at) in [
         (
             json!({"clients": [client("ada", "a"), client("ada", "b")]}),
@@ -208,7 +208,7 @@ fn shares_are_a_quarter_unless_they_are_set() {
 }
 
 #[test]
-fn a_store_is_named_by_a_word_a_directory_an_address_or_a_variable() {
+fn task_store_accepts_word_directory_url_or_variable() {
     let store = |word: Value| {
         let config = ServeConfig::parse(&json!({"taskStore": word}).to_string()).unwrap();
         config.store(|name| (name == "REDIS").then(|| "redis://:s3cret@h/0".to_owned()))
@@ -228,7 +228,7 @@ fn a_store_is_named_by_a_word_a_directory_an_address_or_a_variable() {
 #[test]
 fn paths_begin_at_the_folder_of_the_configuration() {
     let written = json!({"stateDir": "s", "tls": {"certFile": "c", "keyFile": "/k"}, "taskStore": "t", "openclawPath": "openclaw"});
-    let config = ServeConfig::of(written, Path::new("/etc/serve")).unwrap();
+    let config = ServeConfig::from_value(written, Path::new("/etc/serve")).unwrap();
     assert_eq!(config.state_dir, Path::new("/etc/serve/s"));
     let tls = config.tls.as_ref().unwrap();
     assert_eq!(tls.cert_file, Path::new("/etc/serve/c"));
@@ -241,7 +241,7 @@ fn paths_begin_at_the_folder_of_the_configuration() {
 }
 
 #[test]
-fn what_is_put_over_a_file_wins_and_leaves_the_rest() {
+fn overrides_replace_only_their_settings() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("serve.json");
     let written = json!({"timeout": 5, "limits": {"runs": 2, "parts": 3}});

@@ -33,7 +33,7 @@ use common::log::Log;
 use gateway_bridge::openclaw;
 use gateway_bridge::session_key;
 
-use super::delegated::Delegated;
+use super::delegated::DelegationWriter;
 use super::environment;
 use super::parts;
 use super::sanitize::sanitize;
@@ -86,7 +86,7 @@ pub struct CommandExecutor(Arc<TurnLimiter>);
 
 struct TurnLimiter {
     settings: CommandSettings,
-    delegated: Delegated,
+    delegated: DelegationWriter,
     home: Option<PathBuf>,
     /// No gateway ran when the command was run last.
     local: AtomicBool,
@@ -107,7 +107,7 @@ impl CommandExecutor {
             }
         });
         Self(Arc::new(TurnLimiter {
-            delegated: Delegated::new(state_dir, env, log),
+            delegated: DelegationWriter::new(state_dir, env, log),
             home: std::env::home_dir().filter(|home| home.components().count() > 1),
             local: AtomicBool::new(settings.local == Local::Always),
             settings,

@@ -14,7 +14,7 @@ use common::log::Log;
 use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup};
 
 /// The file of one OpenClaw.
-pub(super) struct Delegated {
+pub(super) struct DelegationWriter {
     /// The state directory of OpenClaw; without it nothing is written.
     state_dir: Option<PathBuf>,
     kept: DelegationLookup,
@@ -22,7 +22,7 @@ pub(super) struct Delegated {
     log: Arc<dyn Log>,
 }
 
-impl Delegated {
+impl DelegationWriter {
     pub(super) fn new(
         state_dir: Option<PathBuf>,
         env: Arc<dyn Environment>,
@@ -97,8 +97,8 @@ mod tests {
     use common::environment::SystemEnvironment;
     use common::log::Silent;
 
-    fn over(state: &Path) -> Delegated {
-        Delegated::new(
+    fn over(state: &Path) -> DelegationWriter {
+        DelegationWriter::new(
             Some(state.to_owned()),
             Arc::new(SystemEnvironment),
             Arc::new(Silent),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_down_is_not_begun() {
+    async fn run_does_not_start_without_delegation_record() {
         let state = tempfile::tempdir().unwrap();
         let gone = state.path().join("gone");
         let refused = over(&gone).note("s", Some(&json!({"hop": 1}))).await;

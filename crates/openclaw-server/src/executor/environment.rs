@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_what_every_program_needs() {
+    fn child_environment_has_basic_variables() {
         let all = [
             "PATH",
             "LC_ALL",
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_what_is_named_and_what_begins_so() {
+    fn child_environment_has_named_and_prefixed_variables() {
         let all = ["AWS_REGION", "AWS_PROFILE", "GH_TOKEN", "GH_TOKENS"];
         assert_eq!(
             names(true, &["AWS_*", "GH_TOKEN"], &all),

@@ -31,7 +31,7 @@ use peer::{
     PeerErrorKind,
 };
 
-use super::delegated::Delegated;
+use super::delegated::DelegationWriter;
 use super::settings::Thinking;
 use super::{parts, sanitize};
 use abort::{AbortGuard, AbortRequest};
@@ -63,7 +63,7 @@ pub struct GatewayExecutor(Arc<Runs>);
 struct Runs {
     gateway: Gateway,
     settings: GatewayRuns,
-    delegated: Delegated,
+    delegated: DelegationWriter,
     env: Arc<dyn Environment>,
     /// The default agent, once it is known.
     default: Mutex<Option<String>>,
@@ -86,7 +86,7 @@ impl GatewayExecutor {
         Ok(Self(Arc::new(Runs {
             gateway,
             settings: runs,
-            delegated: Delegated::new(state_dir, Arc::clone(&env), log),
+            delegated: DelegationWriter::new(state_dir, Arc::clone(&env), log),
             env,
             default: Mutex::default(),
         })))
@@ -329,7 +329,7 @@ impl RunHandle {
         let reporter = RunReporter::new(reports);
         loop {
             let broken = match stream.next().await {
-                Some(Ok((event, _))) => match reporter.tell(event).await {
+                Some(Ok((event, _))) => match reporter.on_event(event).await {
                     Some(outcome) => return outcome,
                     None => continue,
                 },

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_is_left_out() {
+    fn invalid_parts_are_omitted() {
         assert_eq!(
             from_agent(&[json!({"kind": "file", "file": {}}), json!({"kind": "text"})]),
             []

@@ -134,7 +134,7 @@ async fn a_public_name_that_leads_to_this_machine_is_not_connected() {
 }
 
 #[tokio::test]
-async fn what_is_not_allowed_any_more_is_not_sent() {
+async fn webhook_refused_by_new_policy_is_not_sent() {
     let hook = RawServer::start(vec![answers("200 OK")]).await;
     let error = post(&sender(&[], false), hook.url("/")).await.unwrap_err();
     assert!(!error.retryable, "{error}");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_expects_nothing_is_refused() {
+    fn refuses_case_without_expectations() {
         let refusal = case(json!({"name": "a", "description": "", "config": {}, "requests": [{}]}))
             .unwrap_err();
         assert_eq!(refusal, "the case expects nothing");

@@ -23,6 +23,6 @@ pub use case::{Case, Places, Step};
 pub use driver::{Driver, Failure};
 pub use gateways::Gateways;
 pub use peers::Peers;
-pub use report::{Outcome, Ran, Report};
+pub use report::{CaseReport, Outcome, Report};
 pub use runner::{Options, run_case};
 pub use suite::{EXPECTED_FAILURES, find, run_suite, run_suite_telling};

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ref_to_nothing_leaves_the_field_out() {
+    fn unresolved_reference_omits_the_field() {
         let request = json!({"a": {"$ref": "0.summary.missing"}, "b": {"$ref": "7.x"}, "c": 1});
         assert_eq!(resolve(&request, &results()), json!({"c": 1}));
     }

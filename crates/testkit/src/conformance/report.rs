@@ -55,7 +55,7 @@ impl Outcome {
 
 /// One case that was run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ran {
+pub struct CaseReport {
     /// The case, by its path below the fixtures.
     pub name: String,
     /// The outcome.
@@ -68,7 +68,7 @@ pub struct Ran {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// In order of their names.
-    pub ran: Vec<Ran>,
+    pub ran: Vec<CaseReport>,
     /// Listed as failing, but no case has the name.
     pub stale: Vec<String>,
 }
@@ -89,7 +89,7 @@ impl Report {
             .map(|ran| ran.name.len())
             .max()
             .unwrap_or_default();
-        let case = |ran: &Ran| {
+        let case = |ran: &CaseReport| {
             let why = ran
                 .outcome
                 .why()
@@ -115,7 +115,7 @@ impl Report {
 
     /// `{"ok", "passed", "failed", "expected_failures", "unexpected_passes", "stale", "cases": [{name, outcome, reason, ms}]}`.
     pub fn to_json(&self) -> Value {
-        let case = |ran: &Ran| {
+        let case = |ran: &CaseReport| {
             json!({
                 "name": ran.name,
                 "outcome": ran.outcome.word().to_ascii_lowercase(),
@@ -167,7 +167,7 @@ mod tests {
     fn report(came: Result<(), String>, known: Option<&str>) -> Report {
         let outcome = Outcome::of(came, known.map(str::to_owned));
         Report {
-            ran: vec![Ran {
+            ran: vec![CaseReport {
                 name: "a/b".to_owned(),
                 outcome,
                 took: Duration::from_millis(7),

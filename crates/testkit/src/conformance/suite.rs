@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::case::Case;
 use super::driver::Driver;
-use super::report::{Outcome, Ran, Report};
+use super::report::{CaseReport, Outcome, Report};
 use super::runner::{Options, run_case};
 
 /// The file, beside the cases, that lists what is known to fail.
@@ -50,7 +50,7 @@ pub async fn run_suite_telling<D, M>(
     root: &Path,
     make: M,
     options: &Options,
-    tell: impl Fn(&Ran),
+    tell: impl Fn(&CaseReport),
 ) -> io::Result<Report>
 where
     D: Driver + 'static,
@@ -83,14 +83,14 @@ where
                     Duration::ZERO,
                 ),
             };
-            Ran {
+            CaseReport {
                 name,
                 outcome: Outcome::of(came, known),
                 took,
             }
         }
     });
-    let mut ran: Vec<Ran> = stream::iter(runs)
+    let mut ran: Vec<CaseReport> = stream::iter(runs)
         .buffer_unordered(options.jobs.max(1))
         .inspect(tell)
         .collect()

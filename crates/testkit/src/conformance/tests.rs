@@ -219,7 +219,7 @@ async fn strict_expectations_are_enforced() {
 }
 
 #[tokio::test]
-async fn a_refused_config_is_compared_with_what_was_expected() {
+async fn refused_configuration_is_compared() {
     let driver = || Replay {
         refuses: Some(json!({"code": "CONFIG", "path": "/targets/0"})),
         ..Replay::default()

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// Longer than any call here may take: a silence this long is a hang.
-const SILENCE: Duration = Duration::from_secs(90);
+const CALL_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// One `remote-agent call --jsonl` with one configured instance of the plugin.
 pub struct Driver {
@@ -121,7 +121,7 @@ impl Driver {
         loop {
             let line = self
                 .lines
-                .recv_timeout(SILENCE)
+                .recv_timeout(CALL_TIMEOUT)
                 .expect("an answer from the command");
             if line["id"] == id {
                 return line;

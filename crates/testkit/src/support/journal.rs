@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Long enough for a cold start on a busy machine; nothing waits this long unless it is broken.
-const PATIENCE: Duration = Duration::from_secs(120);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A list that any thread may add to.
 pub struct Journal<T>(Arc<(Mutex<Vec<T>>, Condvar)>);
@@ -48,14 +48,14 @@ impl<T: Clone> Journal<T> {
 
     /// The first entry from the place `from` on that `wanted` accepts.
     pub fn wait_from(&self, from: usize, what: &str, wanted: impl Fn(&T) -> bool) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_TIMEOUT;
         let mut entries = self.entries();
         loop {
             if let Some(entry) = entries[from..].iter().find(|entry| wanted(entry)) {
                 return entry.clone();
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "waited {PATIENCE:?} for {what}");
+            assert!(!left.is_zero(), "waited {WAIT_TIMEOUT:?} for {what}");
             entries = self
                 .0
                 .1

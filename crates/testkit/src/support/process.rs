@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Far longer than any of them takes, so that a test that waits for nothing fails.
-pub const SOON: Duration = Duration::from_secs(20);
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The exit status and the output of a process.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub async fn end(mut child: Child) -> Ended {
     let mut stderr = child.stderr.take().expect("a pipe");
     let stdout = tokio::task::spawn_blocking(move || read_out(&mut stdout));
     let stderr = tokio::task::spawn_blocking(move || read_out(&mut stderr));
-    let ended = tokio::time::timeout(SOON, async { (stdout.await, stderr.await) }).await;
+    let ended = tokio::time::timeout(EXIT_TIMEOUT, async { (stdout.await, stderr.await) }).await;
     if ended.is_err() {
         child.kill().expect("a process to kill");
     }

@@ -22,7 +22,7 @@ const LIBRARIES: [(&str, &str); 7] = [
     ("liblua5.1.so.0", "liblua5.1-0"),
 ];
 /// The timeout of its start.
-const START: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server on loopback, at a port of its own, with its files in a folder of its own. Killed when it is dropped.
 pub struct RedisServer {
@@ -124,7 +124,7 @@ impl RedisServer {
             .stdout(log)
             .spawn()
             .expect("an unpacked program starts");
-        let end = Instant::now() + START;
+        let end = Instant::now() + START_TIMEOUT;
         while Instant::now() < end {
             if process.try_wait().expect("it is our child").is_some() {
                 return false;

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use peer::PeerErrorKind;
 
-use super::fake::{Listened, Polled, Script, Stage, Then, artifact, piece, status, task};
+use super::fake::{Listened, PollReply, Script, Stage, Then, artifact, piece, status, task};
 use super::{begun, required, send, state, streams, text};
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn missed_pieces_are_fetched_at_the_end() {
     );
     let stage = streams(
         vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
-        vec![Polled::Task(whole)],
+        vec![PollReply::Task(whole)],
     );
 
     let result = stage.call(send()).await;
@@ -88,7 +88,7 @@ async fn peer_with_duplicated_pieces_does_not_double_text() {
     );
     let stage = streams(
         vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
-        vec![Polled::Task(doubled)],
+        vec![PollReply::Task(doubled)],
     );
 
     let result = stage.call(send()).await;
@@ -238,7 +238,7 @@ async fn result_names_version_and_transport() {
 }
 
 /// A task that progresses at once, at a peer whose streams begin without a snapshot.
-fn quick_agent(listened: Vec<Listened>, asked: Polled) -> Stage {
+fn quick_agent(listened: Vec<Listened>, asked: PollReply) -> Stage {
     Stage::new(Script {
         streaming: Some(true),
         answer: Some(task("working", json!([]))),
@@ -254,7 +254,7 @@ async fn pieces_before_subscription_are_fetched() {
         "completed",
         json!([artifact("a", &["one "]), artifact("b", &["other"])]),
     );
-    let stage = quick_agent(vec![Listened::To(rest, Then::Hang)], Polled::Task(whole));
+    let stage = quick_agent(vec![Listened::To(rest, Then::Hang)], PollReply::Task(whole));
 
     let result = stage.call(required()).await;
 
@@ -271,7 +271,7 @@ async fn pieces_during_failed_subscription_are_fetched() {
             Listened::Refused(PeerErrorKind::Cut),
             Listened::To(rest, Then::Hang),
         ],
-        Polled::Task(whole),
+        PollReply::Task(whole),
     );
 
     let result = stage.call(required()).await;
@@ -285,7 +285,7 @@ async fn required_task_streamed_at_once_is_complete() {
     let rest = vec![piece("a", "one ", false), status("completed")];
     let stage = quick_agent(
         vec![Listened::To(rest, Then::Hang)],
-        Polled::Refused(PeerErrorKind::Rpc),
+        PollReply::Refused(PeerErrorKind::Rpc),
     );
 
     let result = stage.call(required()).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fake::{Listened, Polled, Then, task};
+use super::fake::{Listened, PollReply, Then, task};
 use super::{begun, send, state, streams, text, watch, within};
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn deadline_returns_partial_result_and_continuation() {
 async fn deadline_while_polling_is_a_result() {
     let stage = streams(
         vec![begun(Then::Cut)],
-        vec![Polled::Task(task("working", json!([])))],
+        vec![PollReply::Task(task("working", json!([])))],
     );
 
     let result = stage.call(within(send(), 30)).await;

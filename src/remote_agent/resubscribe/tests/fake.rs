@@ -42,7 +42,7 @@ pub(super) enum Listened {
 
 /// The answer to a poll.
 #[derive(Debug, Clone)]
-pub(super) enum Polled {
+pub(super) enum PollReply {
     Task(Value),
     Refused(PeerErrorKind),
 }
@@ -53,7 +53,7 @@ pub(super) struct Script {
     pub streaming: Option<bool>,
     pub answer: Option<Value>,
     pub listened: Vec<Listened>,
-    pub asked: Vec<Polled>,
+    pub asked: Vec<PollReply>,
 }
 
 /// The tool with a scripted peer.
@@ -65,7 +65,7 @@ pub(super) struct Stage {
 pub(super) struct Scripted {
     answer: Option<Value>,
     listened: Mutex<VecDeque<Listened>>,
-    asked: Mutex<VecDeque<Polled>>,
+    asked: Mutex<VecDeque<PollReply>>,
     calls: Mutex<Vec<&'static str>>,
     /// Cancelled by the first resubscription.
     pub rejoined: CancellationToken,
@@ -196,13 +196,13 @@ impl Directory for Opens {
         _: &Card,
         _: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        Ok(Box::new(Line(Arc::clone(&self.0))))
+        Ok(Box::new(FakePeer(Arc::clone(&self.0))))
     }
 }
 
-struct Line(Arc<Scripted>);
+struct FakePeer(Arc<Scripted>);
 
-impl Line {
+impl FakePeer {
     fn note(&self, call: &'static str) {
         self.0.calls.lock().unwrap().push(call);
     }
@@ -225,7 +225,7 @@ pub(super) fn refusal(fault: PeerErrorKind) -> PeerError {
     PeerError::new(fault, "no")
 }
 
-impl Peer for Line {
+impl Peer for FakePeer {
     fn protocol(&self) -> NegotiatedProtocol {
         PROTOCOL
     }
@@ -266,8 +266,8 @@ impl Peer for Line {
             asked.front().cloned()
         };
         Box::pin(std::future::ready(match next {
-            Some(Polled::Task(task)) => Ok(Task::read(task).unwrap()),
-            Some(Polled::Refused(fault)) => Err(refusal(fault)),
+            Some(PollReply::Task(task)) => Ok(Task::read(task).unwrap()),
+            Some(PollReply::Refused(fault)) => Err(refusal(fault)),
             None => Err(refusal(PeerErrorKind::Rpc)),
         }))
     }

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use peer::PeerErrorKind;
 
-use super::fake::{Listened, Polled, Script, Stage, Then, artifact, task};
+use super::fake::{Listened, PollReply, Script, Stage, Then, artifact, task};
 use super::{begun, required, send, state, streams, text, watch};
 
 #[tokio::test]
@@ -13,9 +13,9 @@ async fn refused_subscription_is_polled() {
     let stage = streams(
         vec![begun(Then::Cut), Listened::Refused(PeerErrorKind::Rpc)],
         vec![
-            Polled::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
-            Polled::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
-            Polled::Task(task(
+            PollReply::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
+            PollReply::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
+            PollReply::Task(task(
                 "completed",
                 json!([artifact("a", &["one ", "two ", "three"])]),
             )),
@@ -44,7 +44,7 @@ async fn two_empty_subscriptions_lead_to_polling() {
             Listened::To(vec![], Then::Cut),
             nothing(),
         ],
-        vec![Polled::Task(task(
+        vec![PollReply::Task(task(
             "completed",
             json!([artifact("a", &["one "])]),
         ))],
@@ -61,8 +61,8 @@ async fn watch_polls_a_peer_without_streaming() {
     let stage = Stage::new(Script {
         streaming: Some(false),
         asked: vec![
-            Polled::Task(task("working", json!([]))),
-            Polled::Task(task("completed", json!([artifact("a", &["done"])]))),
+            PollReply::Task(task("working", json!([]))),
+            PollReply::Task(task("completed", json!([artifact("a", &["done"])]))),
         ],
         ..Script::default()
     });
@@ -82,7 +82,7 @@ async fn watch_polls_a_peer_without_streaming() {
 async fn watch_polls_where_announced_streaming_fails() {
     let stage = streams(
         vec![Listened::Refused(PeerErrorKind::Rpc)],
-        vec![Polled::Task(task(
+        vec![PollReply::Task(task(
             "completed",
             json!([artifact("a", &["done"])]),
         ))],
@@ -119,7 +119,7 @@ async fn required_task_without_streaming_is_polled() {
         let stage = Stage::new(Script {
             streaming: Some(false),
             answer: Some(task("submitted", json!([]))),
-            asked: vec![Polled::Task(task(
+            asked: vec![PollReply::Task(task(
                 "completed",
                 json!([artifact("a", &["done"])]),
             ))],
@@ -136,7 +136,7 @@ async fn required_task_without_streaming_is_polled() {
 #[tokio::test]
 async fn plain_response_of_working_task_is_polled() {
     let working = Listened::To(vec![task("working", json!([]))], Then::Answer);
-    let done = Polled::Task(task("completed", json!([artifact("a", &["done"])])));
+    let done = PollReply::Task(task("completed", json!([artifact("a", &["done"])])));
     let stage = streams(vec![working], vec![done]);
 
     let result = stage.call(send()).await;
@@ -154,9 +154,9 @@ async fn temporarily_unreachable_peer_is_polled_again() {
             Listened::Refused(PeerErrorKind::Unreachable),
         ],
         vec![
-            Polled::Refused(PeerErrorKind::Unreachable),
-            Polled::Refused(PeerErrorKind::Cut),
-            Polled::Task(task("completed", json!([artifact("a", &["one two"])]))),
+            PollReply::Refused(PeerErrorKind::Unreachable),
+            PollReply::Refused(PeerErrorKind::Cut),
+            PollReply::Task(task("completed", json!([artifact("a", &["one two"])]))),
         ],
     );
 

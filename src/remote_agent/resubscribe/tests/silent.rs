@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::remote_agent::Pace;
 use peer::PeerErrorKind;
 
-use super::fake::{Listened, Polled, Script, Stage, Then, artifact, quick, task};
+use super::fake::{Listened, PollReply, Script, Stage, Then, artifact, quick, task};
 use super::{begun, send, state, text};
 
 /// Polls a silent stream soon.
@@ -26,9 +26,9 @@ async fn silent_stream_of_ended_task_is_closed() {
             streaming: Some(true),
             listened: vec![begun(Then::Hang)],
             asked: vec![
-                Polled::Task(task("working", json!([]))),
-                Polled::Refused(PeerErrorKind::Unreachable),
-                Polled::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
+                PollReply::Task(task("working", json!([]))),
+                PollReply::Refused(PeerErrorKind::Unreachable),
+                PollReply::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
             ],
             ..Script::default()
         },
@@ -48,7 +48,7 @@ async fn unanswered_subscription_is_polled() {
         Script {
             streaming: Some(true),
             listened: vec![begun(Then::Cut), Listened::Nothing],
-            asked: vec![Polled::Task(task(
+            asked: vec![PollReply::Task(task(
                 "completed",
                 json!([artifact("a", &["one two"])]),
             ))],
@@ -69,7 +69,7 @@ async fn silent_stream_of_working_task_stays_open() {
         Script {
             streaming: Some(true),
             listened: vec![begun(Then::Later(&["working", "completed"]))],
-            asked: vec![Polled::Task(task("working", json!([])))],
+            asked: vec![PollReply::Task(task("working", json!([])))],
             ..Script::default()
         },
     );
@@ -92,7 +92,7 @@ async fn stream_that_reports_the_end_is_read_to_it() {
         Script {
             streaming: Some(true),
             listened: vec![begun(Then::Later(&["completed"]))],
-            asked: vec![Polled::Task(task(
+            asked: vec![PollReply::Task(task(
                 "completed",
                 json!([artifact("a", &["one ", "one "])]),
             ))],

@@ -31,7 +31,7 @@ pub(super) const EXAMPLES: [&str; 5] = [
 /// Returns the script for the text of `job`. The command may end with a colon. An unknown command echoes the text, and
 /// so does the answer to `ask` and `auth`.
 pub(super) fn script(job: &Job) -> Script {
-    let said = said(job);
+    let said = message_text(job);
     let (word, rest) = said.split_once([' ', '\n']).unwrap_or((&said, ""));
     let rest = rest.trim();
     match word.strip_suffix(':').unwrap_or(word) {
@@ -141,7 +141,7 @@ fn stream(count: u64, apart: Duration) -> Script {
     Script::new(steps, Outcome::Completed(None))
 }
 
-fn said(job: &Job) -> String {
+fn message_text(job: &Job) -> String {
     let texts = job.message.parts.iter().filter_map(Part::as_text);
     texts.collect::<String>().trim().to_owned()
 }

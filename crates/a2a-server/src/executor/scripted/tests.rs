@@ -294,7 +294,7 @@ async fn parts_command_returns_parts_unchanged() {
 }
 
 #[tokio::test]
-async fn who_command_returns_the_client() {
+async fn whoami_command_returns_the_client() {
     let (reports, _) = word("who").await;
     let received = &pieces(&reports)[0].0[0].content;
     let PartContent::Data(Value::Object(received)) = received else {

@@ -19,7 +19,7 @@ const PATIENT: RetryPolicy = RetryPolicy {
 };
 
 #[tokio::test]
-async fn webhook_of_removed_client_gets_nothing_more() {
+async fn webhook_of_removed_client_receives_no_more_notifications() {
     let mut rig = Rig::with(Limits::default(), PATIENT).await;
     let hook = Hook::that_answers([Answer::Never]).await;
     rig.register("w", &hook.url, Version::V1_0).await;

@@ -6,7 +6,7 @@ use crate::store::StoreError;
 use crate::task_record::TaskChange;
 
 #[tokio::test(start_paused = true)]
-async fn brief_store_failure_loses_nothing() {
+async fn brief_store_failure_loses_no_task() {
     let store = FailingStore::new();
     let mut theatre = store.open().await;
     let id = theatre.begin(says("hello")).await.id;

@@ -64,7 +64,7 @@ async fn silent_connection_times_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_redis_loses_nothing_acknowledged() {
+async fn killed_redis_keeps_acknowledged_tasks() {
     let mut redis = RedisServer::start_with(&[
         "--save",
         "",

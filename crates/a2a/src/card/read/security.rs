@@ -7,12 +7,12 @@ use crate::{Scheme, Security, SecurityScheme};
 use super::{items, text};
 
 /// Cards may describe any number of schemes; no more than this are kept.
-const KEPT: usize = 32;
+const MAX_SCHEMES: usize = 32;
 
 /// Reads what a card asks for. What cannot be read is left out: a credential may be had without it.
 pub(super) fn read(card: &Map<String, Value>) -> Security {
     let described = card.get("securitySchemes").and_then(Value::as_object);
-    let schemes = described.into_iter().flatten().take(KEPT);
+    let schemes = described.into_iter().flatten().take(MAX_SCHEMES);
     let required = card
         .get("securityRequirements")
         .or_else(|| card.get("security"));
@@ -25,11 +25,11 @@ pub(super) fn read(card: &Map<String, Value>) -> Security {
             .collect(),
         requirements: items(required)
             .iter()
-            .take(KEPT)
+            .take(MAX_SCHEMES)
             .filter_map(|one| {
                 // 1.0 has the names below `schemes`, and so had the definition of 0.3; the text of 0.3 has them bare.
                 let names = one.get("schemes").unwrap_or(one).as_object()?;
-                Some(names.keys().take(KEPT).cloned().collect())
+                Some(names.keys().take(MAX_SCHEMES).cloned().collect())
             })
             .collect(),
     }
@@ -87,7 +87,7 @@ fn flows(json: Option<&Value>) -> Vec<String> {
     named
         .filter(|(_, flow)| flow.is_object())
         .map(|(name, _)| name.clone())
-        .take(KEPT)
+        .take(MAX_SCHEMES)
         .collect()
 }
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_asks_for_nothing_has_none() {
+    fn card_without_requirements_has_no_security() {
         assert_eq!(read(&Map::new()), Security::default());
         let odd = json!({"securitySchemes": [], "security": "none"});
         assert_eq!(

@@ -12,15 +12,15 @@ use egress::address::is_this_machine;
 use egress::{Access, HttpClient, Net as _, NetFault, Request, body::read_response};
 
 /// Two hundred tasks with excerpts are far less.
-const LONGEST: usize = 4 << 20;
+const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-pub(super) struct Running {
+pub(super) struct RunningServer {
     net: HttpClient,
     url: Url,
     headers: HeaderMap,
 }
 
-impl Running {
+impl RunningServer {
     pub(super) fn new(url: Url, token: Option<String>) -> Result<Self, Failure> {
         if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
             return Err(Failure::usage("write the URL of --url as http://HOST:PORT"));
@@ -45,7 +45,7 @@ impl Running {
         if let Some(after) = after {
             url.query_pairs_mut().append_pair("after", after);
         }
-        let (status, mut answer) = self.ask(Method::GET, url).await?;
+        let (status, mut answer) = self.request(Method::GET, url).await?;
         if !status.is_success() {
             return Err(refused(status, &answer));
         }
@@ -59,7 +59,7 @@ impl Running {
 
     pub(super) async fn delete(&self, id: &str) -> Result<bool, Failure> {
         let url = self.path(&["api", "tasks", id])?;
-        match self.ask(Method::DELETE, url).await? {
+        match self.request(Method::DELETE, url).await? {
             (status, _) if status.is_success() => Ok(true),
             (StatusCode::NOT_FOUND, _) => Ok(false),
             (status, answer) => Err(refused(status, &answer)),
@@ -76,7 +76,7 @@ impl Running {
         Ok(url)
     }
 
-    async fn ask(&self, method: Method, url: Url) -> Result<(StatusCode, Value), Failure> {
+    async fn request(&self, method: Method, url: Url) -> Result<(StatusCode, Value), Failure> {
         let request = Request {
             repeatable: method == Method::GET,
             authorization: None,
@@ -103,7 +103,7 @@ impl Running {
             }
         };
         let mut response = self.net.exchange(request).await.map_err(failed)?;
-        let body = read_response(&mut response, LONGEST)
+        let body = read_response(&mut response, MAX_RESPONSE_BYTES)
             .await
             .map_err(failed)?;
         let answer = serde_json::from_slice(&body).unwrap_or_default();

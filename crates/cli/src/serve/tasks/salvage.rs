@@ -6,7 +6,7 @@ use a2a_server::store::sqlite;
 
 use crate::{
     exit::{Exit, Failure},
-    output::{Lines, note},
+    output::{LineWriter, note},
     serve::flags::FileArgs,
 };
 use openclaw_server::config::TaskStoreKind;
@@ -42,7 +42,7 @@ pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
 /// The file cannot be opened.
 pub(super) fn export(files: &FileArgs) -> Result<Exit, Failure> {
     let directory = directory(files)?;
-    let lines = Lines::default();
+    let lines = LineWriter::default();
     let mut unwritten = Vec::new();
     let exported = sqlite::export(&directory, |record| match serde_json::to_string(&record) {
         Ok(line) => lines.write(line),

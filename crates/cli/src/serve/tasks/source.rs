@@ -9,8 +9,8 @@ use common::environment::{Clock as _, SystemEnvironment};
 use url::Url;
 
 use super::Page;
-use super::running::Running;
-use super::stored::Stored;
+use super::running::RunningServer;
+use super::stored::StoredTasks;
 use crate::{
     exit::{Exit, Failure},
     output::note,
@@ -35,9 +35,9 @@ pub(super) struct TaskSourceArgs {
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum TaskSource {
     /// A server has them.
-    Running(Running),
+    RunningServer(RunningServer),
     /// No server holds them, or any may open them.
-    Stored(Stored),
+    StoredTasks(StoredTasks),
     /// There is no directory yet.
     Nowhere,
 }
@@ -49,7 +49,7 @@ impl TaskSourceArgs {
     /// The holder is unknown, or the store cannot be opened.
     pub(super) async fn open(&self, files: &FileArgs) -> Result<TaskSource, Failure> {
         if let Some(url) = &self.url {
-            return Ok(TaskSource::Running(Running::new(
+            return Ok(TaskSource::RunningServer(RunningServer::new(
                 url.clone(),
                 self.token()?,
             )?));
@@ -67,7 +67,7 @@ impl TaskSourceArgs {
                     exit: Exit::Unreachable,
                     message: error.to_string(),
                 })?;
-                Ok(TaskSource::Stored(Stored(Arc::new(store))))
+                Ok(TaskSource::StoredTasks(StoredTasks(Arc::new(store))))
             }
         }
     }
@@ -82,7 +82,7 @@ impl TaskSourceArgs {
         }
         let holder = sqlite::holder(path).map_err(|error| Failure::new(error.to_string()))?;
         if let Some(holder) = holder {
-            return self.ask(path, holder);
+            return self.running_server(path, holder);
         }
         let options = sqlite::Options::new(path);
         let now = SystemEnvironment.system_time();
@@ -90,10 +90,10 @@ impl TaskSourceArgs {
             tokio::task::spawn_blocking(move || SqliteStore::open(&options, now.into())).await;
         let opened = opened.map_err(|error| Failure::new(error.to_string()))?;
         let store = opened.map_err(|error| Failure::new(error.to_string()))?;
-        Ok(TaskSource::Stored(Stored(Arc::new(store))))
+        Ok(TaskSource::StoredTasks(StoredTasks(Arc::new(store))))
     }
 
-    fn ask(&self, path: &Path, holder: Option<Holder>) -> Result<TaskSource, Failure> {
+    fn running_server(&self, path: &Path, holder: Option<Holder>) -> Result<TaskSource, Failure> {
         let url = holder.and_then(|holder| holder.url);
         let url = url.and_then(|url| Url::parse(&url).ok()).ok_or_else(|| {
             Failure::new(format!(
@@ -101,7 +101,10 @@ impl TaskSourceArgs {
                 path.display()
             ))
         })?;
-        Ok(TaskSource::Running(Running::new(url, self.token()?)?))
+        Ok(TaskSource::RunningServer(RunningServer::new(
+            url,
+            self.token()?,
+        )?))
     }
 
     fn token(&self) -> Result<Option<String>, Failure> {
@@ -124,8 +127,8 @@ impl TaskSource {
     /// The source cannot be read.
     pub(super) async fn page(&self, after: Option<&str>) -> Result<Page, Failure> {
         match self {
-            Self::Running(running) => running.page(after).await,
-            Self::Stored(stored) => stored.page(after).await,
+            Self::RunningServer(running) => running.page(after).await,
+            Self::StoredTasks(stored) => stored.page(after).await,
             Self::Nowhere => Ok(Page::default()),
         }
     }
@@ -136,15 +139,15 @@ impl TaskSource {
     /// It cannot be deleted.
     pub(super) async fn delete(&self, id: &str) -> Result<bool, Failure> {
         match self {
-            Self::Running(running) => running.delete(id).await,
-            Self::Stored(stored) => stored.delete(id).await,
+            Self::RunningServer(running) => running.delete(id).await,
+            Self::StoredTasks(stored) => stored.delete(id).await,
             Self::Nowhere => Ok(false),
         }
     }
 
     /// Leaves the tasks to others.
     pub(super) async fn close(self) {
-        if let Self::Stored(stored) = self {
+        if let Self::StoredTasks(stored) = self {
             stored.close().await;
         }
     }

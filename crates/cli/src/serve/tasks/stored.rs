@@ -10,9 +10,9 @@ use crate::{exit::Failure, output::note};
 
 const PAGE: usize = 100;
 
-pub(super) struct Stored(pub(super) Arc<dyn TaskStore>);
+pub(super) struct StoredTasks(pub(super) Arc<dyn TaskStore>);
 
-impl Stored {
+impl StoredTasks {
     pub(super) async fn page(&self, after: Option<&str>) -> Result<Page, Failure> {
         let after = after.map(str::parse::<Cursor>).transpose();
         let filter = Filter {

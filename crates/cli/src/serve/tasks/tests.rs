@@ -9,9 +9,9 @@ use a2a_server::store::memory::MemoryStore;
 use a2a_server::task_record::TaskRecord;
 use serde_json::Value;
 
-use super::running::Running;
+use super::running::RunningServer;
 use super::source::TaskSource;
-use super::stored::Stored;
+use super::stored::StoredTasks;
 use super::{delete, list};
 use crate::exit::{Exit, Failure};
 use egress::raw_server::{RawServer, send};
@@ -47,7 +47,7 @@ async fn stored(tasks: u32) -> TaskSource {
         };
         store.create(&record).await.unwrap();
     }
-    TaskSource::Stored(Stored(Arc::new(store)))
+    TaskSource::StoredTasks(StoredTasks(Arc::new(store)))
 }
 
 fn any(_: &Value) -> bool {
@@ -63,34 +63,34 @@ fn ids(tasks: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn all_pages_are_read_and_no_more_than_asked_for() {
-    let place = stored(250).await;
-    let found = list(&place, 1_000, any).await.unwrap();
+    let source = stored(250).await;
+    let found = list(&source, 1_000, any).await.unwrap();
     assert_eq!((found.tasks.len(), found.more), (250, false));
-    let found = list(&place, 120, any).await.unwrap();
+    let found = list(&source, 120, any).await.unwrap();
     assert_eq!((found.tasks.len(), found.more), (120, true));
     assert_eq!(ids(&found.tasks)[..3], ["t249", "t248", "t247"]);
-    let found = list(&place, 250, any).await.unwrap();
+    let found = list(&source, 250, any).await.unwrap();
     assert!(!found.more);
 }
 
 #[tokio::test]
-async fn a_task_shows_what_the_page_shows() {
-    let place = stored(2).await;
+async fn task_command_shows_same_fields_as_page() {
+    let source = stored(2).await;
     let working = |task: &Value| task["state"] == "working";
-    let found = list(&place, 10, working).await.unwrap();
+    let found = list(&source, 10, working).await.unwrap();
     assert_eq!(ids(&found.tasks), ["t0"]);
     assert_eq!(found.tasks[0]["client"], "ada");
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_and_the_rest_deleted() {
-    let place = stored(3).await;
+async fn delete_reports_unknown_ids_and_deletes_the_rest() {
+    let source = stored(3).await;
     let ids_to_delete = ["t0", "none", "t2"].map(str::to_owned);
-    assert_eq!(delete(&place, &ids_to_delete).await.unwrap(), Exit::Failed);
-    let left = list(&place, 10, any).await.unwrap();
+    assert_eq!(delete(&source, &ids_to_delete).await.unwrap(), Exit::Failed);
+    let left = list(&source, 10, any).await.unwrap();
     assert_eq!(ids(&left.tasks), ["t1"]);
     let one = ["t1".to_owned()];
-    assert_eq!(delete(&place, &one).await.unwrap(), Exit::Ok);
+    assert_eq!(delete(&source, &one).await.unwrap(), Exit::Ok);
 }
 
 fn json(status: &str, body: &str) -> Vec<egress::raw_server::Step> {
@@ -101,7 +101,9 @@ fn json(status: &str, body: &str) -> Vec<egress::raw_server::Step> {
 }
 
 fn running(server: &RawServer, token: Option<&str>) -> TaskSource {
-    TaskSource::Running(Running::new(server.url("/"), token.map(str::to_owned)).unwrap())
+    TaskSource::RunningServer(
+        RunningServer::new(server.url("/"), token.map(str::to_owned)).unwrap(),
+    )
 }
 
 #[tokio::test]
@@ -143,9 +145,9 @@ async fn a_server_deletes_as_for_its_page() {
         ),
     ])
     .await;
-    let place = running(&server, None);
-    assert!(place.delete("a/../b").await.unwrap());
-    assert!(!place.delete("a").await.unwrap());
+    let source = running(&server, None);
+    assert!(source.delete("a/../b").await.unwrap());
+    assert!(!source.delete("a").await.unwrap());
     let request = &server.requests()[0];
     assert!(
         request.starts_with("DELETE /api/tasks/a%2F..%2Fb HTTP/1.1"),

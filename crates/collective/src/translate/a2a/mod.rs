@@ -40,13 +40,13 @@ pub use read::from_a2a;
 pub use write::to_a2a;
 
 /// The place in A2A's `metadata` of what an envelope says and A2A has no field for.
-const POCKET: &str = crate::SUBPROTOCOL;
+const EXTENSION_FIELD: &str = crate::SUBPROTOCOL;
 
 /// The place in an envelope's `metadata` of what an A2A message says and no envelope has a field for; in its `content` of a whole task.
-const KEPT: &str = "a2a";
+const METADATA_FIELD: &str = "a2a";
 
 /// Values that a translation needs from its caller.
-pub struct Fill<'a> {
+pub struct TranslationContext<'a> {
     /// The time, in milliseconds since 1970, for envelopes that have none.
     pub now: u64,
     /// Makes ids, where A2A wants one and there is none.
@@ -55,7 +55,7 @@ pub struct Fill<'a> {
     pub agent: Option<&'a str>,
 }
 
-impl std::fmt::Debug for Fill<'_> {
+impl std::fmt::Debug for TranslationContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fill")
             .field("now", &self.now)

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Fill, KEPT, POCKET, parts};
+use super::{EXTENSION_FIELD, METADATA_FIELD, TranslationContext, parts};
 use crate::{
-    Envelope, ErrorCode, Kind, Malformed,
+    Envelope, EnvelopeError, ErrorCode, Kind,
     translate::{refused, without_credential},
 };
 
@@ -15,7 +15,10 @@ const TRIAD: &str = "triad";
 ///
 /// # Errors
 /// The fault, with a code of the registry.
-pub fn from_a2a(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
+pub fn from_a2a(
+    object: &Value,
+    fill: &mut TranslationContext<'_>,
+) -> Result<Envelope, EnvelopeError> {
     if !object.is_object() {
         return refused(
             ErrorCode::InvalidType,
@@ -30,7 +33,8 @@ pub fn from_a2a(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malform
         },
         Some("artifact-update") => {
             let artifact = &object["artifact"];
-            let content = json!({"event": "artifact", "name": artifact["name"], KEPT: object});
+            let content =
+                json!({"event": "artifact", "name": artifact["name"], METADATA_FIELD: object});
             about(object, Kind::Event, content, fill)
         }
         Some(kind) => {
@@ -52,7 +56,7 @@ pub fn from_a2a(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malform
 
 /// Returns the stored rest of the original envelope, and its type.
 fn pocket(object: &Value) -> Option<(Kind, &Map<String, Value>)> {
-    let pocket = object["metadata"][POCKET].as_object()?;
+    let pocket = object["metadata"][EXTENSION_FIELD].as_object()?;
     let kind = Kind::from_word(pocket.get("type")?.as_str()?)?;
     // A task is read for what it says where the pocket says something else.
     let fits = match kind {
@@ -63,7 +67,7 @@ fn pocket(object: &Value) -> Option<(Kind, &Map<String, Value>)> {
     fits.then_some((kind, pocket))
 }
 
-fn list<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], Malformed> {
+fn list<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], EnvelopeError> {
     match value.as_array() {
         Some(parts) => Ok(parts),
         None => refused(ErrorCode::InvalidType, format!("`{place}` must be a list")),
@@ -75,7 +79,7 @@ fn from_pocket(
     object: &Value,
     kind: Kind,
     pocket: &Map<String, Value>,
-) -> Result<Envelope, Malformed> {
+) -> Result<Envelope, EnvelopeError> {
     let shape = pocket.get("shape").and_then(Value::as_str);
     let mut content = match pocket.get("content") {
         Some(Value::Object(aside)) => aside.clone(),
@@ -139,18 +143,18 @@ fn from_pocket(
     // What A2A has to have and the envelope had not.
     fields
         .retain(|field, value| !(value.is_null() && matches!(field.as_str(), "id" | "sessionId")));
-    Envelope::of(fields.into())
+    Envelope::from_value(fields.into())
 }
 
 /// The metadata without what was put aside in it.
 fn own_metadata(object: &Value) -> Map<String, Value> {
     let mut metadata = object["metadata"].as_object().cloned().unwrap_or_default();
-    metadata.remove(POCKET);
+    metadata.remove(EXTENSION_FIELD);
     metadata
 }
 
 /// A message that was no envelope.
-fn message(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
+fn message(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, EnvelopeError> {
     let parts = list(&object["parts"], "parts")?;
     let role = match object["role"].as_str() {
         Some(role @ ("user" | "agent")) => role,
@@ -180,7 +184,7 @@ fn message(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     if !kept.is_empty() {
-        metadata.insert(KEPT.into(), kept.into());
+        metadata.insert(METADATA_FIELD.into(), kept.into());
     }
     let mut envelope = Envelope::new(kind, content)
         .with("id", object["messageId"].clone())
@@ -202,7 +206,7 @@ fn proposal(parts: &[Value]) -> Value {
 }
 
 /// A task, or news of its status, that was no envelope.
-fn task(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
+fn task(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, EnvelopeError> {
     let status = &object["status"];
     let Some(state) = status["state"].as_str() else {
         return refused(ErrorCode::MissingField, "`status.state` is missing");
@@ -251,7 +255,7 @@ fn task(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
         "input-required" => standing("idle"),
         _ => standing("unknown"),
     };
-    content[KEPT] = object.clone();
+    content[METADATA_FIELD] = object.clone();
     Ok(about(object, kind, content, fill))
 }
 
@@ -267,7 +271,12 @@ fn decision(data: &Value) -> Option<&Value> {
 }
 
 /// An envelope about a task.
-fn about(object: &Value, kind: Kind, content: Value, fill: &mut Fill<'_>) -> Envelope {
+fn about(
+    object: &Value,
+    kind: Kind,
+    content: Value,
+    fill: &mut TranslationContext<'_>,
+) -> Envelope {
     let id = match &object["kind"] {
         kind if kind == "task" => &object["id"],
         _ => &object["taskId"],

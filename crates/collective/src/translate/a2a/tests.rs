@@ -4,17 +4,17 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Envelope, ErrorCode, Malformed, translate::samples::any_envelope};
+use crate::{Envelope, EnvelopeError, ErrorCode, translate::samples::any_envelope};
 
 const NOW: u64 = 1_711_843_200_000;
 
-fn filled<T>(agent: Option<&str>, translate: impl FnOnce(&mut Fill<'_>) -> T) -> T {
+fn filled<T>(agent: Option<&str>, translate: impl FnOnce(&mut TranslationContext<'_>) -> T) -> T {
     let mut made = 0;
     let mut new_id = || {
         made += 1;
         format!("new-{made}")
     };
-    translate(&mut Fill {
+    translate(&mut TranslationContext {
         now: NOW,
         new_id: &mut new_id,
         agent,
@@ -22,11 +22,11 @@ fn filled<T>(agent: Option<&str>, translate: impl FnOnce(&mut Fill<'_>) -> T) ->
 }
 
 fn write(frame: Value) -> Value {
-    let envelope = Envelope::of(frame).unwrap();
+    let envelope = Envelope::from_value(frame).unwrap();
     filled(None, |fill| to_a2a(&envelope, fill)).unwrap()
 }
 
-fn try_read(object: &Value, agent: Option<&str>) -> Result<Envelope, Malformed> {
+fn try_read(object: &Value, agent: Option<&str>) -> Result<Envelope, EnvelopeError> {
     filled(agent, |fill| from_a2a(object, fill))
 }
 
@@ -36,7 +36,10 @@ fn read(object: &Value) -> Value {
 
 /// Without what an envelope put aside.
 fn plain(mut object: Value) -> Value {
-    object["metadata"].as_object_mut().unwrap().remove(POCKET);
+    object["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove(EXTENSION_FIELD);
     object
 }
 
@@ -121,7 +124,7 @@ fn a_vote_is_news_of_its_proposals_task() {
 }
 
 #[test]
-fn a_decision_completes_its_proposals_task_whatever_it_is() {
+fn every_decision_completes_its_task() {
     for (result, consensus, expected) in [
         (
             "approved",
@@ -164,7 +167,7 @@ fn an_error_is_a_task_that_failed() {
 }
 
 #[test]
-fn each_state_of_a_foreign_task_is_what_fits_it() {
+fn foreign_task_states_map_to_the_nearest_state() {
     for (state, kind, field, word) in [
         ("submitted", "status", "status", json!("busy")),
         ("working", "status", "status", json!("busy")),
@@ -290,7 +293,8 @@ fn untranslatable_object_is_rejected_with_its_place() {
 
 #[test]
 fn a_credential_is_not_translated() {
-    let auth = Envelope::of(json!({"type": "auth", "content": {"token": "s3cret"}})).unwrap();
+    let auth =
+        Envelope::from_value(json!({"type": "auth", "content": {"token": "s3cret"}})).unwrap();
     let refused = filled(None, |fill| to_a2a(&auth, fill)).unwrap_err();
     assert!(!refused.message.contains("s3cret"));
     let pocket = json!({"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "data", "data": {"token": "s3cret"}}],

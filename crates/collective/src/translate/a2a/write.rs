@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Fill, KEPT, POCKET, parts};
-use crate::{Envelope, Kind, Malformed, translate::without_credential};
+use super::{EXTENSION_FIELD, METADATA_FIELD, TranslationContext, parts};
+use crate::{Envelope, EnvelopeError, Kind, translate::without_credential};
 
 /// The fields of an A2A message that its own translation writes.
-const WRITTEN: &[&str] = &[
+const TRANSLATED_FIELDS: &[&str] = &[
     "kind",
     "messageId",
     "role",
@@ -19,10 +19,13 @@ const WRITTEN: &[&str] = &[
 ///
 /// # Errors
 /// The envelope is not valid, or holds a credential.
-pub fn to_a2a(envelope: &Envelope, fill: &mut Fill<'_>) -> Result<Value, Malformed> {
+pub fn to_a2a(
+    envelope: &Envelope,
+    fill: &mut TranslationContext<'_>,
+) -> Result<Value, EnvelopeError> {
     without_credential(envelope)?;
     // What came from a task is still there whole.
-    if let Some(whole @ Value::Object(fields)) = envelope.content().get(KEPT)
+    if let Some(whole @ Value::Object(fields)) = envelope.content().get(METADATA_FIELD)
         && fields.contains_key("kind")
     {
         let mut whole = whole.clone();
@@ -74,10 +77,10 @@ impl<'a> Source<'a> {
             Some(Value::Object(fields)) => fields,
             _ => Map::new(),
         };
-        let kept = match metadata.remove(KEPT) {
+        let kept = match metadata.remove(METADATA_FIELD) {
             Some(Value::Object(kept)) => kept,
             Some(other) => {
-                metadata.insert(KEPT.into(), other);
+                metadata.insert(METADATA_FIELD.into(), other);
                 Map::new()
             }
             None => Map::new(),
@@ -95,7 +98,7 @@ impl<'a> Source<'a> {
         fields.cloned().unwrap_or_default()
     }
 
-    fn message(mut self, fill: &mut Fill<'_>) -> Value {
+    fn message(mut self, fill: &mut TranslationContext<'_>) -> Value {
         let mut content = self.content();
         let mut role = match self.envelope.kind() {
             Kind::Proposal | Kind::Request | Kind::Broadcast => "user",
@@ -126,14 +129,14 @@ impl<'a> Source<'a> {
             message["contextId"] = session.into();
         }
         for (name, value) in std::mem::take(&mut self.kept) {
-            if !WRITTEN.contains(&name.as_str()) {
+            if !TRANSLATED_FIELDS.contains(&name.as_str()) {
                 message[name] = value;
             }
         }
         self.with_metadata(message)
     }
 
-    fn vote(mut self, fill: &mut Fill<'_>) -> Value {
+    fn vote(mut self, fill: &mut TranslationContext<'_>) -> Value {
         let parts = [parts::data_part(self.content().into())];
         let id = self.id(fill);
         let message = json!({"kind": "message", "messageId": id, "role": "agent", "parts": parts});
@@ -145,7 +148,7 @@ impl<'a> Source<'a> {
         }))
     }
 
-    fn decision(self, fill: &mut Fill<'_>) -> Value {
+    fn decision(self, fill: &mut TranslationContext<'_>) -> Value {
         let content = self.content();
         let text = parts::text_part(&sentence(&content));
         let parts = json!([parts::data_part(content.into()), text]);
@@ -153,7 +156,7 @@ impl<'a> Source<'a> {
         self.task(fill, json!({"state": "completed"}), Some(artifact))
     }
 
-    fn response(mut self, fill: &mut Fill<'_>) -> Value {
+    fn response(mut self, fill: &mut TranslationContext<'_>) -> Value {
         let mut content = self.content();
         let result = content.remove("result").unwrap_or_default();
         let parts = self.parts(&result);
@@ -162,7 +165,7 @@ impl<'a> Source<'a> {
         self.task(fill, json!({"state": "completed"}), Some(artifact))
     }
 
-    fn error(self, fill: &mut Fill<'_>) -> Value {
+    fn error(self, fill: &mut TranslationContext<'_>) -> Value {
         let mut content = self.content();
         let mut parts = Vec::new();
         if let Some(Value::String(message)) = content.remove("message") {
@@ -174,7 +177,12 @@ impl<'a> Source<'a> {
         self.task(fill, json!({"state": "failed", "message": message}), None)
     }
 
-    fn task(mut self, fill: &mut Fill<'_>, status: Value, artifact: Option<Value>) -> Value {
+    fn task(
+        mut self,
+        fill: &mut TranslationContext<'_>,
+        status: Value,
+        artifact: Option<Value>,
+    ) -> Value {
         if let Some(id) = self.envelope.id() {
             self.pocket.insert("id".into(), id.into());
         }
@@ -202,7 +210,7 @@ impl<'a> Source<'a> {
         parts
     }
 
-    fn id(&mut self, fill: &mut Fill<'_>) -> String {
+    fn id(&mut self, fill: &mut TranslationContext<'_>) -> String {
         match self.envelope.id() {
             Some(id) => id.to_owned(),
             None => {
@@ -213,7 +221,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the task id that reply, votes and decision share.
-    fn task_id(&self, fill: &mut Fill<'_>) -> String {
+    fn task_id(&self, fill: &mut TranslationContext<'_>) -> String {
         let of_proposal = self.envelope.content_str("proposalId");
         let ids = [
             of_proposal,
@@ -238,7 +246,7 @@ impl<'a> Source<'a> {
 
     fn with_metadata(self, mut object: Value) -> Value {
         let mut metadata = self.metadata;
-        metadata.insert(POCKET.into(), self.pocket.into());
+        metadata.insert(EXTENSION_FIELD.into(), self.pocket.into());
         object["metadata"] = metadata.into();
         object
     }

@@ -37,16 +37,16 @@ use serde_json::Value;
 use crate::{Envelope, ErrorCode, Kind, Vote};
 
 /// The parameter for fields without a place in ACL. FIPA reserves names with `X-` for users.
-const POCKET: &str = "X-heretek";
+const EXTENSION_FIELD: &str = "X-heretek";
 
 /// The place in `metadata` of what ACL says and no envelope has a field for.
-const KEPT: &str = "fipa";
+const METADATA_FIELD: &str = "fipa";
 
 /// In `metadata.fipa`: the whole content of the ACL message is this field of the envelope's content.
-const BARE: &str = "bare";
+const BARE_CONTENT_FIELD: &str = "bare";
 
 /// In `metadata.fipa`: these fields of the envelope's content were not in the ACL message.
-const ADDED: &str = "added";
+const ADDED_FIELDS: &str = "added";
 
 const LANGUAGE: &str = "json";
 const ONTOLOGY: &str = "heretek-v1";

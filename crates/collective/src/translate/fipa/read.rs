@@ -2,16 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ADDED, BARE, KEPT, LANGUAGE, ONTOLOGY, POCKET, performative};
+use super::{
+    ADDED_FIELDS, BARE_CONTENT_FIELD, EXTENSION_FIELD, LANGUAGE, METADATA_FIELD, ONTOLOGY,
+    performative,
+};
 use crate::{
-    Envelope, ErrorCode, Kind, Malformed, Vote,
+    Envelope, EnvelopeError, ErrorCode, Kind, Vote,
     translate::{refused, without_credential},
     validate,
 };
 
 /// The meaning of a performative (Heretek A2A §12.3).
 #[derive(Clone, Copy)]
-enum Meaning {
+enum Intent {
     Message,
     Request,
     Proposal,
@@ -23,26 +26,26 @@ enum Meaning {
 }
 
 /// The performatives that stand for something of their own; every other one is a message.
-const MEANINGS: &[(&str, Meaning)] = &[
-    ("inform", Meaning::Message),
-    ("request", Meaning::Request),
-    ("agree", Meaning::Vote(Vote::Approve)),
-    ("refuse", Meaning::Vote(Vote::Reject)),
-    ("propose", Meaning::Proposal),
-    ("accept-proposal", Meaning::Decision("approved")),
-    ("reject-proposal", Meaning::Decision("rejected")),
-    ("failure", Meaning::Error(ErrorCode::AgentError)),
-    ("not-understood", Meaning::Error(ErrorCode::InvalidContent)),
+const INTENTS: &[(&str, Intent)] = &[
+    ("inform", Intent::Message),
+    ("request", Intent::Request),
+    ("agree", Intent::Vote(Vote::Approve)),
+    ("refuse", Intent::Vote(Vote::Reject)),
+    ("propose", Intent::Proposal),
+    ("accept-proposal", Intent::Decision("approved")),
+    ("reject-proposal", Intent::Decision("rejected")),
+    ("failure", Intent::Error(ErrorCode::AgentError)),
+    ("not-understood", Intent::Error(ErrorCode::InvalidContent)),
 ];
 
 /// Whether a performative stands for nothing of its own.
 pub(super) fn is_unmapped(word: &str) -> bool {
     let known = |(known, _): &(&str, _)| word.eq_ignore_ascii_case(known);
-    !MEANINGS.iter().any(known)
+    !INTENTS.iter().any(known)
 }
 
 /// The parameters that have a place in an envelope.
-const PLACED: &[&str] = &[
+const MAPPED_PARAMETERS: &[&str] = &[
     "performative",
     "sender",
     "receiver",
@@ -50,7 +53,7 @@ const PLACED: &[&str] = &[
     "reply-with",
     "in-reply-to",
     "conversation-id",
-    POCKET,
+    EXTENSION_FIELD,
 ];
 
 /// The ACL message as envelopes: one for each receiver, or one alone where the gateway knows who it is for (proposals, votes, decisions).
@@ -58,7 +61,7 @@ const PLACED: &[&str] = &[
 ///
 /// # Errors
 /// The fault, with a code of the registry.
-pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, Malformed> {
+pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, EnvelopeError> {
     let Some(acl) = acl.as_object() else {
         return refused(ErrorCode::InvalidType, "an ACL message is an object");
     };
@@ -93,7 +96,7 @@ pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, Malformed> {
 }
 
 /// The name of an agent: a text, or an agent identifier with a `name`.
-fn name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, Malformed> {
+fn name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, EnvelopeError> {
     let name = agent.as_str().or_else(|| agent.get("name")?.as_str());
     name.map_or_else(
         || {
@@ -127,13 +130,13 @@ impl FipaMessage<'_> {
 
     /// The envelope it was, where it was one and its performative still says what the envelope says.
     fn unpacked(&self) -> Option<Envelope> {
-        let pocket = self.acl.get(POCKET)?;
-        let mut envelope = Envelope::of(pocket.clone()).ok()?;
+        let pocket = self.acl.get(EXTENSION_FIELD)?;
+        let mut envelope = Envelope::from_value(pocket.clone()).ok()?;
         if let Some(content) = self.acl.get("content") {
             // Content may be null there, which `with` would take for none.
             let mut fields = envelope.into_json();
             fields["content"] = content.clone();
-            envelope = Envelope::of(fields).ok()?;
+            envelope = Envelope::from_value(fields).ok()?;
         }
         let agent = self.receivers.first().copied();
         let envelope = self.with_ids(envelope, agent, self.text("reply-with"));
@@ -141,29 +144,29 @@ impl FipaMessage<'_> {
         self.word.eq_ignore_ascii_case(says).then_some(envelope)
     }
 
-    fn worded(&self, now: u64) -> Result<Vec<Envelope>, Malformed> {
+    fn worded(&self, now: u64) -> Result<Vec<Envelope>, EnvelopeError> {
         let lower = self.word.to_ascii_lowercase();
-        let meaning = MEANINGS.iter().find(|(word, _)| *word == lower);
-        let meaning = match meaning.map_or(Meaning::Message, |(_, meaning)| *meaning) {
-            Meaning::Vote(vote) if self.proposal().is_none() => Meaning::Response(vote),
+        let meaning = INTENTS.iter().find(|(word, _)| *word == lower);
+        let meaning = match meaning.map_or(Intent::Message, |(_, meaning)| *meaning) {
+            Intent::Vote(vote) if self.proposal().is_none() => Intent::Response(vote),
             meaning => meaning,
         };
         let content = self.content(meaning)?;
         let kind = match meaning {
-            Meaning::Message => Kind::Message,
-            Meaning::Request => Kind::Request,
-            Meaning::Proposal => Kind::Proposal,
-            Meaning::Vote(_) => Kind::Vote,
-            Meaning::Response(_) => Kind::Response,
-            Meaning::Decision(_) => Kind::Decision,
-            Meaning::Error(_) => Kind::Error,
+            Intent::Message => Kind::Message,
+            Intent::Request => Kind::Request,
+            Intent::Proposal => Kind::Proposal,
+            Intent::Vote(_) => Kind::Vote,
+            Intent::Response(_) => Kind::Response,
+            Intent::Decision(_) => Kind::Decision,
+            Intent::Error(_) => Kind::Error,
         };
         let mut kept = self.kept();
         if let Some(bare) = content.bare {
-            kept.insert(BARE.into(), bare.into());
+            kept.insert(BARE_CONTENT_FIELD.into(), bare.into());
         }
         if !content.added.is_empty() {
-            kept.insert(ADDED.into(), content.added.into());
+            kept.insert(ADDED_FIELDS.into(), content.added.into());
         }
         let gateway_knows = matches!(kind, Kind::Proposal | Kind::Vote | Kind::Decision);
         if gateway_knows && self.receivers.len() > 1 {
@@ -171,7 +174,7 @@ impl FipaMessage<'_> {
         }
         let mut envelope = Envelope::new(kind, content.fields.into()).with("timestamp", now);
         if !kept.is_empty() {
-            envelope = envelope.with_metadata(KEPT, kept);
+            envelope = envelope.with_metadata(METADATA_FIELD, kept);
         }
         let envelope = self.with_pocket(envelope);
         let id = self.text("reply-with");
@@ -195,7 +198,7 @@ impl FipaMessage<'_> {
 
     /// With what was put aside of an envelope that came from words before.
     fn with_pocket(&self, envelope: Envelope) -> Envelope {
-        let Some(Value::Object(pocket)) = self.acl.get(POCKET) else {
+        let Some(Value::Object(pocket)) = self.acl.get(EXTENSION_FIELD) else {
             return envelope;
         };
         if pocket.contains_key("type") {
@@ -242,11 +245,11 @@ impl FipaMessage<'_> {
             .acl
             .iter()
             .filter(|(parameter, value)| {
-                !PLACED.contains(&parameter.as_str()) && !own(parameter, value)
+                !MAPPED_PARAMETERS.contains(&parameter.as_str()) && !own(parameter, value)
             })
             .map(|(parameter, value)| (parameter.clone(), value.clone()))
             .collect();
-        let known = MEANINGS.iter().any(|(word, _)| *word == self.word);
+        let known = INTENTS.iter().any(|(word, _)| *word == self.word);
         if !known {
             kept.insert("performative".into(), self.word.into());
         }
@@ -259,7 +262,7 @@ impl FipaMessage<'_> {
         kept
     }
 
-    fn content(&self, meaning: Meaning) -> Result<Content, Malformed> {
+    fn content(&self, meaning: Intent) -> Result<Content, EnvelopeError> {
         let content = self.acl.get("content").filter(|value| !value.is_null());
         let has = |names: &[&str]| {
             let fields = content.and_then(Value::as_object);
@@ -267,20 +270,20 @@ impl FipaMessage<'_> {
         };
         let under = |name| Content::under(name, content);
         match meaning {
-            Meaning::Message if has(&["role", "content"]) => Ok(Content::whole(content)),
-            Meaning::Message => Ok(under("content").and("role", "agent")),
-            Meaning::Request if has(&["service"]) => Ok(Content::whole(content)),
+            Intent::Message if has(&["role", "content"]) => Ok(Content::whole(content)),
+            Intent::Message => Ok(under("content").and("role", "agent")),
+            Intent::Request if has(&["service"]) => Ok(Content::whole(content)),
             // Who is asked to do something is the one who serves it.
-            Meaning::Request => match self.receivers.first() {
+            Intent::Request => match self.receivers.first() {
                 Some(service) => Ok(under("request").and("service", *service)),
                 None => Ok(Content::whole(content)),
             },
-            Meaning::Proposal => Ok(Content::of_words("proposal", content)),
-            Meaning::Vote(vote) => {
+            Intent::Proposal => Ok(Content::of_words("proposal", content)),
+            Intent::Vote(vote) => {
                 let content = Content::of_words("reasoning", content);
                 self.about_a_proposal(content, "vote", vote.as_str())
             }
-            Meaning::Response(vote) => {
+            Intent::Response(vote) => {
                 let vote = vote.as_str();
                 let said = content.map_or(&Value::Null, |content| &content["vote"]);
                 self.says(said, "vote", vote)?;
@@ -291,11 +294,11 @@ impl FipaMessage<'_> {
                 }
                 .and("vote", vote))
             }
-            Meaning::Decision(result) => {
+            Intent::Decision(result) => {
                 let content = Content::of_words("reasoning", content);
                 self.about_a_proposal(content, "result", result)
             }
-            Meaning::Error(error) => {
+            Intent::Error(error) => {
                 let content = Content::of_words("message", content);
                 match content.fields.contains_key("error") {
                     true => Ok(content),
@@ -316,7 +319,7 @@ impl FipaMessage<'_> {
     }
 
     /// Refuses content that says something else than the performative does.
-    fn says(&self, said: &Value, field: &str, word: &str) -> Result<(), Malformed> {
+    fn says(&self, said: &Value, field: &str, word: &str) -> Result<(), EnvelopeError> {
         if said.is_null() || said == word {
             return Ok(());
         }
@@ -333,7 +336,7 @@ impl FipaMessage<'_> {
         content: Content,
         field: &'static str,
         word: &'static str,
-    ) -> Result<Content, Malformed> {
+    ) -> Result<Content, EnvelopeError> {
         let said = content.fields.get(field).unwrap_or(&Value::Null);
         self.says(said, field, word)?;
         let content = content.and(field, word);

@@ -9,7 +9,7 @@ use crate::translate::samples::any_envelope;
 const NOW: u64 = 1_711_843_200_000;
 
 fn envelope(frame: Value) -> Envelope {
-    Envelope::of(frame).unwrap()
+    Envelope::from_value(frame).unwrap()
 }
 
 fn read(acl: Value) -> Vec<Value> {
@@ -155,7 +155,7 @@ fn ids_and_conversations_have_parameters_of_their_own() {
 }
 
 #[test]
-fn words_of_a_foreign_agent_become_a_message_and_are_given_back_as_they_were() {
+fn foreign_message_round_trips() {
     let acl = json!({"performative": "INFORM", "sender": {"name": "a@home", "addresses": ["http://a"]}, "receiver": "steward",
         "content": "((rain tomorrow))", "language": "fipa-sl", "ontology": "weather", "protocol": "fipa-request", "reply-by": "20260331T000000000Z"});
     let frame = one(acl.clone());
@@ -166,12 +166,12 @@ fn words_of_a_foreign_agent_become_a_message_and_are_given_back_as_they_were() {
     assert_eq!(frame["from"], "a@home");
     assert_eq!(frame["timestamp"], NOW);
     let mut back = to_fipa(&envelope(frame)).unwrap();
-    back.as_object_mut().unwrap().remove(POCKET);
+    back.as_object_mut().unwrap().remove(EXTENSION_FIELD);
     assert_eq!(back, acl);
 }
 
 #[test]
-fn a_performative_that_stands_for_nothing_is_a_message_that_keeps_it() {
+fn unknown_performative_is_kept_in_a_message() {
     for word in ["cfp", "query-ref", "subscribe", "x-greet"] {
         let frame = one(json!({"performative": word, "receiver": "alpha", "content": "hi"}));
         assert_eq!(frame["type"], "message");
@@ -250,7 +250,7 @@ fn h_49_agreement_without_proposal_is_response() {
             );
             let mut back = to_fipa(&envelope(frame.clone())).unwrap();
             assert_eq!(one(back.clone()), frame);
-            back.as_object_mut().unwrap().remove(POCKET);
+            back.as_object_mut().unwrap().remove(EXTENSION_FIELD);
             let parameters = ["performative", "sender", "receiver"];
             for parameter in parameters {
                 assert_eq!(back[parameter], acl[parameter]);
@@ -261,7 +261,7 @@ fn h_49_agreement_without_proposal_is_response() {
 }
 
 #[test]
-fn a_request_asks_the_one_who_receives_it() {
+fn request_addresses_its_receiver() {
     let frame =
         one(json!({"performative": "request", "receiver": "search", "content": "find rain"}));
     assert_eq!(
@@ -394,7 +394,7 @@ proptest! {
         let mut back = to_fipa(&envelope(frame.clone())).unwrap();
         // With the pocket it is the same envelope again, without it the same foreign message.
         prop_assert_eq!(one(back.clone()), frame);
-        back.as_object_mut().unwrap().remove(POCKET);
+        back.as_object_mut().unwrap().remove(EXTENSION_FIELD);
         prop_assert_eq!(back, acl);
     }
 }

@@ -2,14 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::{ADDED, BARE, KEPT, LANGUAGE, ONTOLOGY, POCKET, performative};
-use crate::{Envelope, Kind, Malformed, translate::without_credential};
+use super::{
+    ADDED_FIELDS, BARE_CONTENT_FIELD, EXTENSION_FIELD, LANGUAGE, METADATA_FIELD, ONTOLOGY,
+    performative,
+};
+use crate::{Envelope, EnvelopeError, Kind, translate::without_credential};
 
 /// The envelope as an ACL message.
 ///
 /// # Errors
 /// The envelope is not valid, or holds a credential.
-pub fn to_fipa(envelope: &Envelope) -> Result<Value, Malformed> {
+pub fn to_fipa(envelope: &Envelope) -> Result<Value, EnvelopeError> {
     without_credential(envelope)?;
     let mut acl = Map::new();
     let mut rest = match envelope.clone().into_json() {
@@ -22,8 +25,8 @@ pub fn to_fipa(envelope: &Envelope) -> Result<Value, Malformed> {
         rest.remove("type");
     }
     let mut kept = kept.unwrap_or_default();
-    let bare = kept.remove(BARE);
-    let added = kept.remove(ADDED);
+    let bare = kept.remove(BARE_CONTENT_FIELD);
+    let added = kept.remove(ADDED_FIELDS);
 
     let word = kept.remove("performative");
     let word = word.filter(|word| stands_for(word, envelope));
@@ -52,7 +55,7 @@ pub fn to_fipa(envelope: &Envelope) -> Result<Value, Malformed> {
         take(metadata, "correlationId", &mut acl, "conversation-id");
         take(metadata, "parentId", &mut acl, "in-reply-to");
     }
-    acl.insert(POCKET.into(), rest.into());
+    acl.insert(EXTENSION_FIELD.into(), rest.into());
     for (parameter, value) in kept {
         acl.entry(parameter).or_insert(value);
     }
@@ -62,8 +65,8 @@ pub fn to_fipa(envelope: &Envelope) -> Result<Value, Malformed> {
 /// Takes what a foreign message said out of the metadata.
 fn take_kept(rest: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     let metadata = rest.get_mut("metadata")?.as_object_mut()?;
-    metadata.get(KEPT)?.as_object()?;
-    match metadata.remove(KEPT) {
+    metadata.get(METADATA_FIELD)?.as_object()?;
+    match metadata.remove(METADATA_FIELD) {
         Some(Value::Object(kept)) => Some(kept),
         _ => None,
     }

@@ -30,7 +30,7 @@ async fn accept_for_another_key_is_rejected() {
 }
 
 #[tokio::test]
-async fn an_upgrade_with_what_was_not_asked_for_is_refused() {
+async fn refuses_upgrade_with_unrequested_extension() {
     for more in [
         "sec-websocket-protocol: chat\r\n",
         "sec-websocket-protocol: a2a-v1\r\nsec-websocket-protocol: a2a-v1\r\n",
@@ -80,7 +80,7 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_drips_ends_with_the_callers_patience_and_the_connection() {
+async fn dripping_handshake_ends_at_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
     let (drip, dripping) = oneshot::channel();
@@ -138,7 +138,7 @@ async fn a_name_of_this_machine_is_connected() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_dial_that_may_be_secret_is_shown() {
+async fn dial_debug_hides_secrets() {
     let (error, server) = answered("HTTP/1.1 401 Unauthorized\r\n\r\n").await;
     drop(server);
     let mut secret = dial("ws://me:s3cret@127.0.0.1:1/s3cret?token=s3cret");

@@ -45,7 +45,7 @@ async fn h_23_an_answer_is_found_by_any_of_the_ids_it_may_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_23_an_error_that_names_nothing_is_the_only_messages_own() {
+async fn h_23_error_without_correlation_answers_the_only_request() {
     let bare = json!({"type": "error", "content": {"error": "AGENT_NOT_FOUND", "message": "unknown agent"}});
     let (fault, _) = refused(|_| bare.clone()).await;
     assert_eq!(fault, PeerErrorKind::Gateway(ErrorCode::AgentNotFound));
@@ -123,7 +123,7 @@ async fn h_24_forged_reply_is_ignored_and_logged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_25_every_error_of_the_registry_is_read_by_name_by_number_and_beside_the_content() {
+async fn h_25_errors_are_read_by_name_and_by_number() {
     for code in ErrorCode::ALL
         .iter()
         .copied()
@@ -155,7 +155,7 @@ async fn h_25_every_error_of_the_registry_is_read_by_name_by_number_and_beside_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_25_an_error_tells_what_the_gateway_says_on_one_short_line() {
+async fn h_25_error_text_is_one_short_line() {
     let long = format!("first\nsecond\u{1b}[31m{}", "x".repeat(2000));
     let error = answered(|asked| error(asked, ErrorCode::PermissionDenied, &long))
         .await
@@ -205,7 +205,7 @@ async fn h_27_unknown_and_offline_are_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_27_a_busy_agent_is_tried_again_after_1_2_and_4_seconds_with_the_same_id() {
+async fn h_27_busy_agent_is_retried_after_1_2_and_4_seconds() {
     let mut rig = rig(settings());
     let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.greeted().await;
@@ -258,7 +258,7 @@ async fn h_27_abandoned_message_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_27_a_busy_agent_is_not_tried_again_when_the_life_of_the_message_is_over() {
+async fn h_27_expired_message_is_not_retried() {
     let mut rig = rig(settings());
     let resend = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
     let mut connection = rig.greeted().await;
@@ -279,7 +279,7 @@ async fn h_27_a_busy_agent_is_not_tried_again_when_the_life_of_the_message_is_ov
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_27_a_busy_agent_that_says_so_before_the_sending_is_over_is_tried_again() {
+async fn h_27_busy_during_send_is_retried() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     rig.net.hold_flushes(true);

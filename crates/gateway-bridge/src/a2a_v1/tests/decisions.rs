@@ -72,7 +72,7 @@ async fn a_decision_that_can_be_read_counts_after_one_that_cannot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_tells_no_decision_ends_nothing() {
+async fn event_without_decision_keeps_the_vote_open() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     connection
@@ -168,7 +168,7 @@ async fn h_47_the_call_after_manual_connects_and_receives_the_decision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_after_manual_and_the_deadline_nothing_is_connected_for_a_proposal() {
+async fn h_47_no_connection_after_the_voting_deadline() {
     let mut rig = rig(settings());
     let (_, working) = dismissed(&mut rig).await;
     tokio::time::sleep(Duration::from_secs(303)).await;

@@ -22,7 +22,7 @@ async fn one_connection_is_shared_by_all_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_attempt_is_reported_to_all_who_waited_and_made_once() {
+async fn waiting_callers_share_one_failed_attempt() {
     let rig = rig(settings());
     rig.net.refuse([DialAnswer::Fails(NetFault::Unreachable)]);
     let (one, two) = tokio::join!(rig.gateway.members(), rig.gateway.members());
@@ -77,7 +77,7 @@ async fn h_47_we_take_leave_and_close_with_1000() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_leave_is_taken_within_a_second_of_a_gateway_that_does_not_listen() {
+async fn h_47_close_ends_within_a_second_on_a_deaf_gateway() {
     let mut rig = rig(settings());
     let _connection = rig.connected().await;
     let began = tokio::time::Instant::now();
@@ -86,7 +86,7 @@ async fn h_47_leave_is_taken_within_a_second_of_a_gateway_that_does_not_listen()
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_a_gateway_that_shuts_down_is_connected_again_with_growing_pauses() {
+async fn h_47_reconnects_with_backoff_after_shutdown() {
     for reason in ["shutdown", "timeout", "error"] {
         let mut rig = rig(settings());
         let mut connection = rig.connected().await;
@@ -176,7 +176,7 @@ async fn h_47_manual_is_respected_until_the_next_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_48_a_message_under_way_at_a_cut_fails_and_is_never_sent_again() {
+async fn h_48_message_cut_in_flight_fails_and_is_not_resent() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", text("hello"));
@@ -199,7 +199,7 @@ async fn h_48_a_message_under_way_at_a_cut_fails_and_is_never_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_all() {
+async fn h_48_cut_task_fails_until_its_late_answer() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", task_of(text("hello")));
@@ -227,7 +227,7 @@ async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_reported_while_the_gateway_is_away_where_it_is_known() {
+async fn known_status_is_reported_while_gateway_is_away() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", task_of(text("hello")));

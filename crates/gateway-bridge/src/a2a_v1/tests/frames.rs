@@ -79,7 +79,7 @@ async fn h_18_the_timestamp_is_milliseconds_and_the_calls_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_18_a_life_is_seconds_and_what_is_older_is_not_sent() {
+async fn h_18_ttl_is_in_seconds_and_expired_is_not_sent() {
     let error = {
         let mut rig = rig(settings());
         let resend = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
@@ -204,8 +204,7 @@ async fn h_04_a_message_above_a_mebibyte_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_04_a_frame_above_a_mebibyte_ends_the_connection_however_large_other_gateways_may_write()
-{
+async fn h_04_frame_above_one_mebibyte_closes_the_connection() {
     let larger = Settings {
         frame_bytes: 4 * 1024 * 1024,
         ..settings()
@@ -219,7 +218,7 @@ async fn h_04_a_frame_above_a_mebibyte_ends_the_connection_however_large_other_g
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_04_what_is_no_message_is_dropped_and_the_fifth_ends_the_connection() {
+async fn h_04_fifth_invalid_message_closes_the_connection() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", text("hello"));
@@ -261,7 +260,7 @@ async fn h_20_unknown_types_and_fields_are_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_07_silence_is_asked_about_and_two_pings_without_an_answer_end_the_connection() {
+async fn h_07_two_unanswered_pings_close_the_connection() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let quiet = tokio::time::Instant::now();
@@ -282,7 +281,7 @@ async fn h_07_silence_is_asked_about_and_two_pings_without_an_answer_end_the_con
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_07_a_gateway_that_knows_no_pings_lives_and_the_message_under_way_too() {
+async fn h_07_gateway_without_pings_keeps_its_connection() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", task_of(text("hello")));

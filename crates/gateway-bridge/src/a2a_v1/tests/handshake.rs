@@ -121,7 +121,7 @@ async fn h_09_a_newer_version_of_the_same_major_is_spoken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_10_the_credential_comes_first_and_the_handshake_after_it_was_judged() {
+async fn h_10_credential_precedes_the_handshake() {
     let mut rig = rig(with_token());
     let server = async {
         let mut connection = rig.arrivals.next().await;
@@ -207,7 +207,7 @@ async fn h_10_missing_credential_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_repeats_the_credential_in_an_error_is_not_repeated() {
+async fn credential_in_gateway_error_is_redacted() {
     let repeats = json!({"type": "error", "content": {"error": "AUTH_FAILED", "message": "no user s3cret-key"}});
     let error = greeting(with_token(), vec![repeats]).await;
     assert!(error.message.contains("[redacted]"), "{error}");

@@ -113,7 +113,7 @@ async fn h_31_no_path_of_a_workspace_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_32_status_messages_change_what_is_known() {
+async fn h_32_status_messages_update_the_registry() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     connection.send(json!({"type": "subscribe", "content": {"channel": "agent:status", "status": "subscribed"}})).await;
@@ -163,7 +163,7 @@ async fn a_gateway_that_knows_no_lists_is_asked_no_further() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_list_holds_that_is_no_agent_is_left_out() {
+async fn invalid_list_entries_are_omitted() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let odd = json!([{"name": "triad"}, {"name": ""}, {"name": "a/b"}, {"name": 7}, "x", {"name": "x".repeat(129)}, {"name": "good"}]);
@@ -202,7 +202,7 @@ fn reach(agent: &str) -> PeerConfig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_waits_a_second_for_a_list_that_does_not_come_and_the_next_one_not_at_all() {
+async fn only_the_first_message_waits_for_the_agent_list() {
     let mut rig = rig(settings());
     let began = tokio::time::Instant::now();
     let alpha = reach("alpha");

@@ -122,7 +122,7 @@ async fn a_task_is_its_agents_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_wanted_comes_at_once_unless_it_is_refused_at_once() {
+async fn required_task_returns_at_once_unless_refused() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("alpha", task_of(text("hello")));
@@ -145,7 +145,7 @@ async fn a_task_that_is_wanted_comes_at_once_unless_it_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_tells_the_task_its_steps_the_answer_and_the_end() {
+async fn stream_has_task_steps_answer_and_end() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let peer = rig.peer("alpha");

@@ -85,7 +85,7 @@ async fn a_proposal_as_data_has_reasoning_and_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_proposal_is_not_sent() {
+async fn invalid_proposal_is_not_sent() {
     for data in [
         json!({}),
         json!({"proposal": ""}),
@@ -171,7 +171,7 @@ async fn h_38_a_triad_that_is_not_there_is_reported_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_40_an_early_decision_lists_who_was_missing() {
+async fn h_40_early_decision_lists_missing_members() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     connection
@@ -188,7 +188,7 @@ async fn h_40_an_early_decision_lists_who_was_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_43_votes_are_reported_as_they_come_with_reasoning_and_confidence() {
+async fn h_43_votes_are_updates_with_reasoning_and_confidence() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let peer = rig.peer("triad");
@@ -224,7 +224,7 @@ async fn h_43_votes_are_reported_as_they_come_with_reasoning_and_confidence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_42_votes_of_others_than_members_and_of_other_words_are_not_reported() {
+async fn h_42_foreign_or_invalid_votes_are_not_reported() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     connection
@@ -302,7 +302,7 @@ async fn only_the_gateway_decides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_45_a_second_decision_changes_nothing() {
+async fn h_45_second_decision_is_ignored() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     let votes = json!({"alpha": "approve", "beta": "approve"});

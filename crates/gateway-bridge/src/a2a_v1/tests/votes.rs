@@ -79,7 +79,7 @@ async fn h_43_early_votes_are_reported_once_the_task_is_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_only_wants_the_task_has_it_decided_where_it_is() {
+async fn vote_continues_after_caller_takes_the_task() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("triad", task_of(text("X")));

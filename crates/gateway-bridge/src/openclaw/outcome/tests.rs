@@ -2,7 +2,7 @@
 use super::*;
 
 #[test]
-fn the_last_response_has_the_answer_and_what_it_cost() {
+fn last_response_has_answer_and_usage() {
     let response = json!({"runId": "r", "status": "ok", "summary": "completed", "result": {
         "payloads": [{"text": "Done.", "mediaUrl": null}],
         "meta": {"durationMs": 1293, "agentMeta": {"sessionFile": "/home/user/s.jsonl", "provider": "p", "model": "m", "usage": {"total": 30}}}
@@ -30,7 +30,7 @@ fn a_failed_run_says_why() {
 }
 
 #[test]
-fn a_run_that_was_aborted_is_canceled_and_one_that_took_too_long_failed() {
+fn aborted_run_is_canceled_and_timed_out_run_failed() {
     let aborted = json!({"status": "timeout", "summary": "aborted", "stopReason": "rpc"});
     let late = json!({"status": "timeout", "summary": "aborted", "timeoutPhase": "provider", "result": {"payloads": [{"text": "Request timed out", "isError": true}]}});
     assert_eq!(of_response(&aborted).state, "canceled");
@@ -38,7 +38,7 @@ fn a_run_that_was_aborted_is_canceled_and_one_that_took_too_long_failed() {
 }
 
 #[test]
-fn waiting_tells_an_end_from_the_end_of_waiting() {
+fn wait_distinguishes_end_from_timeout() {
     assert_eq!(of_wait(&json!({"runId": "r", "status": "timeout"})), None);
     let late = json!({"status": "timeout", "endedAt": 7, "timeoutPhase": "provider", "error": "Request timed out"});
     assert_eq!(
@@ -57,7 +57,7 @@ fn waiting_tells_an_end_from_the_end_of_waiting() {
 }
 
 #[test]
-fn the_ledger_tells_an_abort_from_a_restart() {
+fn ledger_distinguishes_abort_from_restart() {
     let state = |entry: Value| of_record(&entry).state;
     assert_eq!(
         state(json!({"status": "cancelled", "error": "Cancelled by operator."})),

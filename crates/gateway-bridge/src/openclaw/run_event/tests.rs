@@ -104,7 +104,7 @@ fn a_tool_is_reported_at_its_beginning_and_its_end() {
 }
 
 #[test]
-fn what_a_tool_says_on_its_way_is_cut_to_a_few_lines() {
+fn tool_progress_is_cut_to_a_few_lines() {
     let long = "é".repeat(MAX_TOOL_TEXT_BYTES);
     let update = json!({"phase": "update", "name": "exec", "toolCallId": "c", "partialResult": {"content": [{"type": "text", "text": long}]}});
     let Some(RunEvent::Tool(tool)) = hear(&mut RunEventDecoder::default(), "tool", update) else {
@@ -130,7 +130,7 @@ fn a_remark_is_reported_when_it_is_complete() {
 }
 
 #[test]
-fn unexpected_run_reports_nothing() {
+fn unexpected_run_sends_no_report() {
     for (stream, data) in [
         ("thinking", json!({"text": "hm"})),
         ("usage", json!({"outputTokens": 5})),

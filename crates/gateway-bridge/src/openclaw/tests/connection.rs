@@ -28,7 +28,7 @@ async fn ticks_keep_the_connection_and_two_missed_end_it() {
 }
 
 #[tokio::test]
-async fn messages_that_are_no_frames_are_passed_over_and_end_the_connection_at_the_fifth() {
+async fn fifth_invalid_frame_closes_the_connection() {
     let (link, mut gateway) = connected().await;
     for _ in 0..4 {
         gateway.0.send_text("nonsense").await;
@@ -83,7 +83,7 @@ async fn why_the_connection_ended_is_remembered_without_the_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_has_died_in_silence_is_closed_and_not_only_given_up() {
+async fn silent_dead_connection_is_closed() {
     let (link, mut gateway) = connected().await;
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert!(!link.is_open());

@@ -4,7 +4,7 @@ use super::*;
 use peer::LocalGateway as _;
 
 #[tokio::test]
-async fn the_greeting_names_a_backend_and_asks_for_no_more_than_it_needs() {
+async fn greeting_requests_minimal_scopes() {
     let (link, _gateway) = greeted(async |gateway, id, params| {
         assert_eq!(
             (&params["minProtocol"], &params["maxProtocol"]),
@@ -39,7 +39,7 @@ async fn a_wrong_token_is_reported_as_such_and_never_shown() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_closes_instead_of_greeting_is_reported_with_its_code() {
+async fn close_before_greeting_is_reported_with_its_code() {
     for (code, word) in [
         (1008, "does not allow"),
         (1000, "closed the connection"),
@@ -75,7 +75,7 @@ async fn a_gateway_that_never_answers_the_greeting_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_repeats_the_token_or_goes_on_for_ever_is_cut_to_what_may_be_reported() {
+async fn gateway_refusal_is_redacted_and_capped() {
     let (link, _gateway) = greeted(async |gateway, id, _| {
         let said = format!("a-token-of-the-gateway {}", "x".repeat(5_000));
         gateway.refuse(id, "INVALID_REQUEST", &said).await;
@@ -87,7 +87,7 @@ async fn a_refusal_that_repeats_the_token_or_goes_on_for_ever_is_cut_to_what_may
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_says_late_what_it_is_is_dialled_once_more_and_given_its_time() {
+async fn gateway_that_greets_late_is_dialed_once_more() {
     let (net, mut arrivals) = network();
     let gateway = crate::Gateway::new(
         Arc::new(net.clone()),

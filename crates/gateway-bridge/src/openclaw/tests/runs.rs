@@ -64,7 +64,7 @@ async fn the_calling_session_is_never_called() {
 }
 
 #[tokio::test]
-async fn how_deep_a_delegation_is_stands_in_the_callees_file_before_it_begins() {
+async fn delegation_depth_is_written_before_the_run() {
     let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir(&folder).unwrap();
     let (link, mut gateway) = connected().await;
@@ -116,7 +116,7 @@ async fn a_delegation_that_cannot_be_recorded_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_of_text_and_tools_and_ends_with_the_run() {
+async fn stream_has_text_and_tools_until_the_run_ends() {
     let (link, mut gateway) = connected().await;
     let (about, outgoing) = (about(), saying("hello"));
     let (stream, (id, _)) = tokio::join!(link.stream(&about, &outgoing), gateway.accept());
@@ -173,7 +173,7 @@ async fn a_stream_tells_of_text_and_tools_and_ends_with_the_run() {
 }
 
 #[tokio::test]
-async fn h_48_a_run_that_is_cut_is_not_sent_again_and_may_be_asked_about() {
+async fn h_48_cut_run_is_not_resent_and_can_be_queried() {
     let (link, mut gateway) = connected().await;
     let (about, outgoing) = (about(), saying("hello"));
     let (stream, _) = tokio::join!(link.stream(&about, &outgoing), gateway.accept());
@@ -206,7 +206,7 @@ async fn h_48_a_request_that_a_cut_catches_may_have_been_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_takes_longer_than_patience_is_a_task_that_goes_on() {
+async fn answer_after_the_wait_leaves_a_working_task() {
     let (link, mut gateway) = connected().await;
     let (about, outgoing) = (about(), saying("hello"));
     let (reply, _) = tokio::join!(link.send(&about, &outgoing), gateway.accept());

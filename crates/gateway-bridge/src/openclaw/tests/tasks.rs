@@ -41,7 +41,7 @@ async fn a_run_that_is_over_is_reported_by_waiting_no_time() {
 }
 
 #[tokio::test]
-async fn after_a_restart_of_the_gateway_ledger_and_history_tell_of_a_run() {
+async fn run_is_found_in_ledger_after_gateway_restart() {
     let (link, mut gateway) = connected().await;
     let about = CallContext {
         agent: "alpha".into(),

@@ -76,7 +76,7 @@ async fn unreferenced_proposal_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_45_a_repeated_proposal_has_the_same_outcome_and_another_one_is_refused() {
+async fn h_45_repeated_proposal_returns_the_same_outcome() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
     let first = decided(&triad).await;
     assert_eq!(decided(&triad).await, first);

@@ -19,7 +19,7 @@ async fn h_40_two_equal_votes_decide_and_the_third_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_40_with_quorum_all_the_deadline_decides_without_who_is_silent() {
+async fn h_40_quorum_all_is_decided_at_the_deadline() {
     let (triad, _) = triad(
         Quorum::All,
         [vec![APPROVE], vec![APPROVE], vec![Does::Sleeps]],
@@ -40,7 +40,7 @@ async fn h_40_with_quorum_all_the_deadline_decides_without_who_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_39_without_two_equal_votes_the_proposal_is_rejected_without_consensus() {
+async fn h_39_split_votes_reject_without_consensus() {
     let (triad, _) = triad(
         Quorum::Majority,
         [vec![APPROVE], vec![REJECT], vec![ABSTAIN]],
@@ -53,7 +53,7 @@ async fn h_39_without_two_equal_votes_the_proposal_is_rejected_without_consensus
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_no_vote_is_asked_for_once_more_with_the_reason() {
+async fn invalid_vote_is_requested_once_more() {
     let (triad, agents) = triad(
         Quorum::All,
         [vec![NONSENSE, APPROVE], vec![APPROVE], vec![APPROVE]],
@@ -83,7 +83,7 @@ async fn a_second_answer_that_is_no_vote_is_an_abstention() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_that_are_not_there_or_fail_are_missing_and_not_waited_for() {
+async fn absent_members_are_missing_without_wait() {
     let (triad, _) = triad(
         Quorum::Majority,
         [vec![APPROVE], vec![Does::IsNotThere], vec![Does::Fails]],
@@ -101,7 +101,7 @@ async fn members_that_are_not_there_or_fail_are_missing_and_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_43_votes_are_reported_as_they_come_with_reasons_and_confidence() {
+async fn h_43_each_vote_is_an_update_with_reason() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
     let mut stream = triad
         .stream(&CallContext::default(), &proposing("x"))

@@ -39,7 +39,7 @@ fn allowed(roles: Value, speaks_as: Option<&str>, agents: Value) -> Vec<usize> {
 }
 
 #[test]
-fn a_role_allows_what_it_says_and_nothing_else() {
+fn role_allows_only_its_operations() {
     let each = [
         json!({"send": ["alpha"]}),
         json!({"propose": true}),
@@ -97,7 +97,7 @@ fn an_agent_sees_its_own_workspace_and_no_other() {
 }
 
 #[test]
-fn who_is_an_agent_by_credential_is_that_agent_alone() {
+fn credential_of_agent_allows_only_that_agent() {
     let who = Identity {
         name: "x".into(),
         roles: Vec::new(),
@@ -114,7 +114,7 @@ fn who_is_an_agent_by_credential_is_that_agent_alone() {
 }
 
 #[test]
-fn unknown_role_allows_nothing() {
+fn unknown_role_has_no_permissions() {
     let keyring = load(&json!({"roles": {"r": {"propose": true}}}));
     let who = Identity {
         name: "x".into(),

@@ -10,7 +10,7 @@ fn cut(place: &Place, whole: &[u8], at: usize) {
 }
 
 #[tokio::test]
-async fn cut_at_every_byte_of_the_last_entries_every_entry_before_is_there() {
+async fn truncation_at_any_byte_keeps_earlier_entries() {
     let place = Place::new();
     let sessions = place.open();
     // The byte behind each entry's line end: with it, the entry may have been acknowledged.

@@ -98,7 +98,7 @@ async fn damage_after_the_scan_is_found_by_the_reader() {
 }
 
 #[tokio::test]
-async fn reads_what_others_write_in_this_form() {
+async fn reads_sessions_of_other_writers() {
     let place = Place::new();
     let text = concat!(
         r#"{"id": "1", "sessionId": "s", "content": {"sessionId": "t"}, "role": "user", "timestamp": 1.0, "more": [1]}"#,

@@ -17,7 +17,7 @@ async fn entries_have_the_form_of_the_specification() {
 }
 
 #[tokio::test]
-async fn a_message_becomes_what_was_said() {
+async fn message_entry_keeps_its_content() {
     let text =
         r#"{"type": "message", "id": "m", "content": {"role": "assistant", "content": [1]}}"#;
     let message = Envelope::parse(text).unwrap();
@@ -37,7 +37,7 @@ async fn a_message_becomes_what_was_said() {
 }
 
 #[tokio::test]
-async fn what_is_acknowledged_is_written_whatever_fsync_says() {
+async fn acknowledged_entries_are_written_at_any_fsync() {
     for fsync in [Fsync::Always, Fsync::Interval, Fsync::Never] {
         let place = Place::new();
         let config = ServerConfig {
@@ -68,7 +68,7 @@ async fn entries_are_in_the_order_of_the_calls_however_they_are_awaited() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_writers_of_many_workspaces_lose_and_mix_nothing() {
+async fn concurrent_writers_keep_workspaces_apart() {
     let place = Place::new();
     let config = ServerConfig {
         fsync: Fsync::Always,
@@ -115,7 +115,7 @@ fn entries_are_kept_without_a_runtime() {
 }
 
 #[tokio::test]
-async fn what_an_interval_leaves_for_later_is_on_the_disk_when_it_is_over() {
+async fn interval_fsync_syncs_within_the_interval() {
     tokio::time::pause();
     let place = Place::new();
     let config = ServerConfig {
@@ -192,7 +192,7 @@ async fn a_session_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_session_whose_time_is_up_is_4002() {
+async fn expired_session_is_4002() {
     let place = Place::new();
     let config = ServerConfig {
         session_ttl_ms: Some(60_000),
@@ -238,7 +238,7 @@ async fn a_clock_that_was_wrong_keeps_no_session_for_ever() {
 }
 
 #[tokio::test]
-async fn more_than_may_wait_is_3003_and_nothing_is_kept_of_it() {
+async fn full_write_queue_is_3003_and_keeps_no_entry() {
     let place = Place::new();
     let config = ServerConfig {
         limits: Limits {

@@ -9,7 +9,7 @@ fn exported(sessions: &Sessions, agent: &str, session: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_list_says_what_is_known_without_what_was_said() {
+async fn session_list_omits_message_content() {
     let place = Place::new();
     let sessions = place.open();
     let now = |place: &Place| place.clock.system_time();
@@ -49,7 +49,7 @@ async fn a_list_says_what_is_known_without_what_was_said() {
 }
 
 #[tokio::test]
-async fn commit_syncs_whatever_fsync_says() {
+async fn commit_syncs_at_any_fsync() {
     let place = Place::new();
     let config = ServerConfig {
         fsync: Fsync::Interval,
@@ -66,7 +66,7 @@ async fn commit_syncs_whatever_fsync_says() {
 }
 
 #[tokio::test]
-async fn what_is_older_goes_to_the_archive_and_is_over() {
+async fn older_sessions_are_archived_and_closed() {
     let place = Place::new();
     let sessions = place.open();
     let week = Duration::from_secs(7 * 24 * 3600);
@@ -94,7 +94,7 @@ async fn what_is_older_goes_to_the_archive_and_is_over() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone_from_the_files() {
+async fn deleted_session_leaves_no_file() {
     let place = Place::new();
     let sessions = place.open();
     for (session, id) in [("s", "secret-1"), ("t", "other"), ("s", "secret-2")] {
@@ -151,7 +151,7 @@ async fn a_session_is_carried_to_another_workspace_by_export_and_import() {
 }
 
 #[tokio::test]
-async fn what_is_imported_begins_to_age_now() {
+async fn imported_session_ages_from_now() {
     let place = Place::new();
     let config = ServerConfig {
         session_ttl_ms: Some(60_000),
@@ -166,7 +166,7 @@ async fn what_is_imported_begins_to_age_now() {
 }
 
 #[tokio::test]
-async fn an_import_that_fails_leaves_nothing() {
+async fn failed_import_leaves_no_file() {
     let place = Place::new();
     let sessions = place.open();
     keep(&sessions, "alpha", "s", "one").await;

@@ -72,7 +72,7 @@ pub(super) async fn run(
     #[cfg(unix)]
     command.process_group(0);
     let mut child = command.spawn()?;
-    let mut group = Group::of(&child);
+    let mut group = Group::new(&child);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (mut more, mut status) = (false, None);
     let stopped = {
@@ -178,7 +178,7 @@ struct Group {
 
 #[cfg(unix)]
 impl Group {
-    fn of(child: &Child) -> Self {
+    fn new(child: &Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self {
             id: id.and_then(rustix::process::Pid::from_raw),
@@ -210,7 +210,7 @@ impl Group {
 /// Elsewhere there are no groups; the process itself ends with its handle.
 #[cfg(not(unix))]
 impl Group {
-    fn of(_child: &Child) -> Self {
+    fn new(_child: &Child) -> Self {
         Self {}
     }
 

@@ -17,7 +17,7 @@ impl RunReporter {
     }
 
     /// Passes one event on; the outcome where it is the last one.
-    pub(super) async fn tell(&self, event: Event) -> Option<Outcome> {
+    pub(super) async fn on_event(&self, event: Event) -> Option<Outcome> {
         let said = event.json();
         let state = match &event {
             Event::Message(message) => {
@@ -121,7 +121,7 @@ mod tests {
     async fn reporter(event: Value) -> (Vec<Report>, Option<Outcome>) {
         let (reports, mut received) = mpsc::channel(8);
         let outcome = RunReporter::new(reports)
-            .tell(Event::read(event).unwrap())
+            .on_event(Event::read(event).unwrap())
             .await;
         let mut all = Vec::new();
         while let Some(report) = received.recv().await {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_says_what_the_run_cost() {
+    async fn last_report_has_usage() {
         let event = json!({"kind": "status-update", "taskId": "t", "final": true, "status": {"state": "completed"},
             "metadata": {"openclaw": {"usage": {"total": 3}}}});
         let (reports, outcome) = reporter(event).await;

@@ -84,7 +84,7 @@ async fn a_run_without_an_agents_name_is_not_found_again() {
 }
 
 #[test]
-fn what_looks_like_a_command_goes_out_behind_a_line_of_ours() {
+fn slash_command_text_follows_a_comment_line() {
     let executor = at("ws://127.0.0.1:1");
     let outgoing = executor.0.outgoing("run", vec![Part::text("/reset")], None);
     let texts: Vec<_> = outgoing

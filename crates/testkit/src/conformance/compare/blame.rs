@@ -12,17 +12,21 @@ use serde_json::Value;
 /// # Errors
 /// What is not blamed, or blamed without reason.
 pub(crate) fn blame(recorded: &Value, answer: &Value) -> Result<(), String> {
-    const AT: &str = "/error/details/errors";
-    let Some(Value::Array(recorded)) = recorded.pointer(AT) else {
+    const ERRORS_POINTER: &str = "/error/details/errors";
+    let Some(Value::Array(recorded)) = recorded.pointer(ERRORS_POINTER) else {
         return Ok(());
     };
-    let answers = match answer.pointer(AT) {
+    let answers = match answer.pointer(ERRORS_POINTER) {
         Some(Value::Array(answers)) if !answers.is_empty() => answers,
-        _ => return Err(format!("{AT}: a list of validation errors expected")),
+        _ => {
+            return Err(format!(
+                "{ERRORS_POINTER}: a list of validation errors expected"
+            ));
+        }
     };
     let (places, blamed) = (places(recorded), places(answers));
     if let Some(place) = places.iter().find(|place| !near(place, &blamed)) {
-        return Err(format!("{AT}: nothing blames `{place}`"));
+        return Err(format!("{ERRORS_POINTER}: nothing blames `{place}`"));
     }
     if places.is_empty() {
         let named = subjects(answers);
@@ -30,10 +34,14 @@ pub(crate) fn blame(recorded: &Value, answer: &Value) -> Result<(), String> {
             .iter()
             .find(|subject| !named.contains(*subject))
         {
-            return Err(format!("{AT}: nothing at the root about {missing}"));
+            return Err(format!(
+                "{ERRORS_POINTER}: nothing at the root about {missing}"
+            ));
         }
     } else if let Some(place) = blamed.iter().find(|place| !near(place, &places)) {
-        return Err(format!("{AT}: `{place}` is blamed, expected {places:?}"));
+        return Err(format!(
+            "{ERRORS_POINTER}: `{place}` is blamed, expected {places:?}"
+        ));
     }
     let whole = |error: &Value| {
         ["keyword", "instancePath", "message"]
@@ -44,7 +52,7 @@ pub(crate) fn blame(recorded: &Value, answer: &Value) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "{AT}: each needs `keyword`, `instancePath` and `message`"
+            "{ERRORS_POINTER}: each needs `keyword`, `instancePath` and `message`"
         ))
     }
 }

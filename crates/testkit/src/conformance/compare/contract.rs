@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// Error details that are words for people, or differ by what wrote them.
-const WORDS: [&str; 10] = [
+const FREE_TEXT_FIELDS: [&str; 10] = [
     "message",
     "hint",
     "retryHint",
@@ -100,7 +100,7 @@ fn error(reported: &Value) -> Value {
     if let Some(Value::Object(details)) = reported.get("details") {
         let mut details: Map<String, Value> = details
             .iter()
-            .filter(|(key, _)| !WORDS.contains(&key.as_str()))
+            .filter(|(key, _)| !FREE_TEXT_FIELDS.contains(&key.as_str()))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         // Who is blamed is compared apart.
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_is_pruned_and_dropped_where_it_says_nothing_new() {
+    fn redundant_raw_is_pruned() {
         let reported = json!({"ok": true, "action": "send", "raw": {"a": null, "b": [], "c": {"d": {}}, "e": [null, 0]}});
         assert_eq!(envelope(&reported)["raw"], json!({"e": [null, 0]}));
         assert!(
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_task_cannot_be_watched_whatever_was_recorded() {
+    fn finished_task_cannot_be_watched() {
         let reported = |status: &str| json!({"ok": true, "summary": {"continuation": {"task": {"status": status, "can_watch": true}}}});
         let watch = |status| {
             envelope(&reported(status))["summary"]["continuation"]["task"]["can_watch"].clone()

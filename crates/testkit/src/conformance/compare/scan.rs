@@ -26,15 +26,18 @@ pub(super) fn is_word(byte: u8) -> bool {
 
 /// Whether the whole text is a time such as `2026-03-12T10:00:00.000Z`.
 pub(super) fn is_timestamp(text: &str) -> bool {
-    const SHAPE: &[u8] = b"dddd-dd-ddTdd:dd:dd";
+    const TIMESTAMP_PATTERN: &[u8] = b"dddd-dd-ddTdd:dd:dd";
     let bytes = text.as_bytes();
-    let Some((whole, rest)) = bytes.split_at_checked(SHAPE.len()) else {
+    let Some((whole, rest)) = bytes.split_at_checked(TIMESTAMP_PATTERN.len()) else {
         return false;
     };
-    let shaped = whole.iter().zip(SHAPE).all(|(byte, shape)| match shape {
-        b'd' => byte.is_ascii_digit(),
-        literal => byte == literal,
-    });
+    let shaped = whole
+        .iter()
+        .zip(TIMESTAMP_PATTERN)
+        .all(|(byte, shape)| match shape {
+            b'd' => byte.is_ascii_digit(),
+            literal => byte == literal,
+        });
     let fraction = match rest {
         [b'Z'] => true,
         [b'.', digits @ .., b'Z'] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),

@@ -92,12 +92,12 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 
 /// A value short enough for a line.
 pub(super) fn shown(value: Option<&Value>) -> String {
-    const LONGEST: usize = 160;
+    const MAX_SHOWN_CHARS: usize = 160;
     let Some(value) = value else {
         return "nothing".to_owned();
     };
     let text = value.to_string();
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

@@ -6,7 +6,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// No message of a client is read beyond this. A gateway's own bound is lower.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_FRAME_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The mask of client frames. A fixed key makes runs equal, and loopback needs no random one.
 const MASK: [u8; 4] = [0x13, 0x57, 0x9b, 0xdf];
@@ -149,7 +149,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             0 => u64::from(second & 0x7f),
             _ => self.buffer.get_uint(extra),
         };
-        if length > LARGEST {
+        if length > MAX_FRAME_BYTES {
             return Err(invalid("a frame larger than any"));
         }
         let key = masked.then(|| self.buffer.get_u32().to_be_bytes());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_close_tells_its_code_and_reason() {
+    async fn close_frame_has_code_and_reason() {
         let payload = closing(Some(1008), "no");
         let mut bytes = Head::whole(CLOSE, false, payload.len()).bytes();
         bytes.extend_from_slice(&payload);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_continuation_of_nothing_is_an_error() {
+    async fn continuation_without_first_frame_is_an_error() {
         assert!(received(&[0x80, 0]).await.is_err());
         assert!(
             received(&[0x01, 0, 0x81, 0]).await.is_err(),

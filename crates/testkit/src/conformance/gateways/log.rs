@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::script::When;
+use super::script::Condition;
 use crate::conformance::compare::check_at;
 
 /// One thing that came in.
@@ -14,12 +14,12 @@ pub struct Received {
     /// The number of its connection, the first being 1.
     pub connection: usize,
     /// The event.
-    pub what: What,
+    pub what: LogEvent,
 }
 
 /// An event of a connection.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum LogEvent {
     /// A request for a WebSocket, as `{method, path, query, headers, connection, accept}`.
     Upgrade(Value),
     /// A text frame: parsed when it is JSON, else its text.
@@ -49,7 +49,7 @@ pub struct Log {
 }
 
 impl Log {
-    pub(super) fn add(&self, connection: usize, what: What) {
+    pub(super) fn add(&self, connection: usize, what: LogEvent) {
         let count = {
             let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
             entries.push(Received { connection, what });
@@ -72,7 +72,7 @@ impl Log {
         let texts = self.received().into_iter();
         texts
             .filter_map(|entry| match entry.what {
-                What::Text(frame) => Some(frame),
+                LogEvent::Text(frame) => Some(frame),
                 _ => None,
             })
             .collect()
@@ -99,8 +99,7 @@ impl Log {
     /// Waits for the `count`th text frame that fits `when`, and gives it.
     pub async fn frame(&self, count: usize, when: &Value) -> Value {
         let places = places(when);
-        let fit =
-            |entry: &&Received| matches!(&entry.what, What::Text(frame) if fits(frame, &places));
+        let fit = |entry: &&Received| matches!(&entry.what, LogEvent::Text(frame) if fits(frame, &places));
         self.until(|entries| entries.iter().filter(fit).count() >= count.max(1))
             .await;
         let found = self.matching(when).into_iter().nth(count.max(1) - 1);
@@ -109,15 +108,15 @@ impl Log {
 }
 
 /// Whether every matcher holds of a frame.
-pub(super) fn fits(frame: &Value, when: &When) -> bool {
+pub(super) fn fits(frame: &Value, when: &Condition) -> bool {
     when.iter()
         .all(|(pointer, matcher)| check_at(frame, pointer, matcher).is_ok())
 }
 
-fn places(when: &Value) -> When {
+fn places(when: &Value) -> Condition {
     match when {
         Value::Object(places) => places.clone().into_iter().collect(),
         // Fits nothing, which a test notices at once.
-        _ => When::from([(String::new(), json!({"$absent": true}))]),
+        _ => Condition::from([(String::new(), json!({"$absent": true}))]),
     }
 }

@@ -6,13 +6,13 @@
 //! [`Gateways`] listens, [`Member`] connects: an agent, one of a triad, or any other client of a gateway that is tested.
 //! The profiles of `fixtures/gateway/` are built in ([`PROFILES`]).
 
+mod connection;
 mod frame;
-mod line;
 mod log;
 mod play;
 mod profiles;
 mod script;
-mod stage;
+mod scripted_gateway;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -26,19 +26,19 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::peers::Connection;
+use super::peers::Connection as HttpConnection;
+use connection::Connection;
 use frame::Reader;
-use line::Line;
-pub use log::{Log, Received, What};
+pub use log::{Log, LogEvent, Received};
 pub use profiles::{PROFILES, profile};
-use script::{Act, Profile};
-use stage::{Part, Stage};
+use script::{Action, Profile};
+use scripted_gateway::{Part, ScriptedGateway};
 
 /// A scripted gateway. Dropping the value ends every task and closes every socket.
 #[derive(Debug)]
 pub struct Gateways {
     address: SocketAddr,
-    stage: Arc<Stage>,
+    stage: Arc<ScriptedGateway>,
     /// Ends with the value.
     _tasks: JoinSet<()>,
 }
@@ -68,7 +68,7 @@ impl Gateways {
         let profile = Profile::read(profile)?;
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let stage = Arc::new(Stage::new(profile, address.port()));
+        let stage = Arc::new(ScriptedGateway::new(profile, address.port()));
         let mut tasks = JoinSet::new();
         tasks.spawn(listen(listener, Arc::clone(&stage)));
         Ok(Self {
@@ -102,8 +102,8 @@ impl Gateways {
 /// A scripted client of a gateway. Dropping the value closes its connection.
 #[derive(Debug)]
 pub struct Member {
-    stage: Arc<Stage>,
-    line: Arc<Line>,
+    gateway: Arc<ScriptedGateway>,
+    connection: Arc<Connection>,
     /// Ends with the value.
     _tasks: JoinSet<()>,
 }
@@ -127,11 +127,11 @@ impl Member {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
         };
-        let stage = Arc::new(Stage::new(profile, port));
-        let door = stage.profile.upgrade.first().ok_or_else(bad)?;
+        let gateway = Arc::new(ScriptedGateway::new(profile, port));
+        let door = gateway.profile.upgrade.first().ok_or_else(bad)?;
         let vars = vars::Vars {
             frame: &Value::Null,
-            kept: &stage.kept,
+            kept: &gateway.kept,
             connection: 1,
             port,
             round: 0,
@@ -139,19 +139,19 @@ impl Member {
         let ahead =
             upgrade::ask(&mut stream, &format!("{host}:{port}"), &path, door, &vars).await?;
         let (read, write) = stream.into_split();
-        let line = Arc::new(Line::new(1, path, true, write));
+        let connection = Arc::new(Connection::new(1, path, true, write));
         let reader = Reader::new(read, ahead);
         let mut tasks = JoinSet::new();
         tasks.spawn(play::connection(
-            Arc::clone(&stage),
-            Arc::clone(&line),
+            Arc::clone(&gateway),
+            Arc::clone(&connection),
             reader,
-            Part::Door(0),
+            Part::UpgradeReply(0),
             Value::Null,
         ));
         Ok(Self {
-            stage,
-            line,
+            gateway,
+            connection,
             _tasks: tasks,
         })
     }
@@ -161,7 +161,7 @@ impl Member {
     /// # Errors
     /// Sends a frame.
     pub async fn say(&self, frame: &Value) -> io::Result<()> {
-        self.line.json(frame).await
+        self.connection.json(frame).await
     }
 
     /// Does this act now, as a script would (`{"text": …}`, `{"frame": …}`, `{"close": …}`).
@@ -169,66 +169,73 @@ impl Member {
     /// # Errors
     /// `InvalidData` when there is no such act, else what the socket says.
     pub async fn act(&self, act: &Value) -> io::Result<()> {
-        let act = Act::read(act)?;
-        play::one(&self.stage, &self.line, &act, &Value::Null, 0).await
+        let act = Action::read(act)?;
+        play::one(&self.gateway, &self.connection, &act, &Value::Null, 0).await
     }
 
     /// Returns the log.
     pub fn log(&self) -> &Log {
-        &self.stage.log
+        &self.gateway.log
     }
 
     /// Opens a gate that acts wait at (`await`), for good.
     pub fn release(&self, gate: &str) {
-        self.stage.release(gate);
+        self.gateway.release(gate);
     }
 }
 
 /// Serves until the task is dropped, and all connections with it.
-async fn listen(listener: TcpListener, stage: Arc<Stage>) {
+async fn listen(listener: TcpListener, gateway: Arc<ScriptedGateway>) {
     let mut connections = JoinSet::new();
     let mut number = 0;
     while let Ok((stream, _)) = listener.accept().await {
         number += 1;
         while connections.try_join_next().is_some() {}
-        let stage = Arc::clone(&stage);
+        let gateway = Arc::clone(&gateway);
         // A client that goes away ends its connection and nothing else.
-        connections.spawn(async move { drop(meet(stage, stream, number).await) });
+        connections.spawn(async move { drop(meet(gateway, stream, number).await) });
     }
 }
 
-async fn meet(stage: Arc<Stage>, stream: TcpStream, number: usize) -> io::Result<()> {
+async fn meet(gateway: Arc<ScriptedGateway>, stream: TcpStream, number: usize) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut connection = Connection::new(stream);
+    let mut connection = HttpConnection::new(stream);
     let Some(request) = connection.next().await? else {
         return Ok(());
     };
     let upgrade = upgrade::seen(&request.recorded, number);
-    stage.log.add(number, What::Upgrade(upgrade.clone()));
+    gateway.log.add(number, LogEvent::Upgrade(upgrade.clone()));
     let (stream, ahead) = connection.into_parts();
     let (read, write) = stream.into_split();
     let path = upgrade["path"].as_str().unwrap_or_default().to_owned();
-    let line = Arc::new(Line::new(number, path, false, write));
-    let doors = &stage.profile.upgrade;
+    let connection = Arc::new(Connection::new(number, path, false, write));
+    let doors = &gateway.profile.upgrade;
     let door = doors
         .iter()
         .position(|door| log::fits(&upgrade, &door.when));
     let Some(index) =
         door.filter(|index| doors[*index].raw.is_some() || !upgrade["accept"].is_null())
     else {
-        return line
+        return connection
             .write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
             .await;
     };
-    let vars = stage.vars(&line, &upgrade, 0);
+    let vars = gateway.vars(&connection, &upgrade, 0);
     if let Some(pieces) = &doors[index].raw {
-        line.pieces(pieces, &vars).await?;
-        stage.log.add(number, What::Gone);
+        connection.pieces(pieces, &vars).await?;
+        gateway.log.add(number, LogEvent::Gone);
         return Ok(());
     }
     let head = upgrade::answer(&doors[index], &upgrade, &vars);
-    line.write(head.as_bytes()).await?;
+    connection.write(head.as_bytes()).await?;
     let reader = Reader::new(read, ahead);
-    play::connection(stage, line, reader, Part::Door(index), upgrade).await;
+    play::connection(
+        gateway,
+        connection,
+        reader,
+        Part::UpgradeReply(index),
+        upgrade,
+    )
+    .await;
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::conformance::peers::{Piece, one_or_more};
 
 /// Matchers by JSON Pointer, as in the strict comparison of cases. All of them must hold.
-pub(super) type When = BTreeMap<String, Value>;
+pub(super) type Condition = BTreeMap<String, Value>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,21 +19,21 @@ pub(super) struct Profile {
     _about: String,
     /// The responses to upgrades: the first match applies, and 404 without one.
     #[serde(default = "any_door", deserialize_with = "one_or_more")]
-    pub(super) upgrade: Vec<Door>,
+    pub(super) upgrade: Vec<UpgradeReply>,
     /// The responses to frames: the first match that is not used up.
     #[serde(default)]
     pub(super) on: Vec<Rule>,
     /// The response to other frames.
     #[serde(default)]
-    pub(super) otherwise: Vec<Act>,
+    pub(super) otherwise: Vec<Action>,
 }
 
 /// The response to an upgrade. `when` matches `{method, path, query, headers, connection}`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Door {
+pub(super) struct UpgradeReply {
     #[serde(default)]
-    pub(super) when: When,
+    pub(super) when: Condition,
     /// Answered with this instead of an upgrade, as it stands, and closed.
     pub(super) raw: Option<Vec<Piece>>,
     /// `echo` selects what was offered first; another text is selected as it stands; without it none is.
@@ -46,7 +46,7 @@ pub(super) struct Door {
     pub(super) mute: bool,
     /// Done once the connection stands.
     #[serde(default, rename = "do")]
-    pub(super) acts: Vec<Act>,
+    pub(super) acts: Vec<Action>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,7 +54,7 @@ pub(super) struct Door {
 pub(super) struct Rule {
     /// The condition on the frame. A frame that is not JSON is a string.
     #[serde(default)]
-    pub(super) when: When,
+    pub(super) when: Condition,
     /// Whether the frame is JSON; either will do where nothing is said.
     pub(super) json: Option<bool>,
     /// Only on connections that came with this path.
@@ -71,16 +71,16 @@ pub(super) struct Rule {
     #[serde(rename = "as")]
     pub(super) name: Option<String>,
     #[serde(rename = "do")]
-    pub(super) acts: Vec<Act>,
+    pub(super) acts: Vec<Action>,
     /// Done where it was stopped.
     #[serde(default)]
-    pub(super) stopped: Vec<Act>,
+    pub(super) stopped: Vec<Action>,
 }
 
 /// One thing that is done.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Act {
+pub(super) enum Action {
     /// A text frame with this JSON.
     Send(Value),
     /// The same to every connection.
@@ -134,7 +134,7 @@ pub(super) enum Gate {
         within_ms: Value,
         /// Done instead of what follows, where the gate was not opened in time.
         #[serde(rename = "else")]
-        late: Vec<Act>,
+        late: Vec<Action>,
     },
 }
 
@@ -145,7 +145,7 @@ pub(super) struct Repeat {
     pub(super) count: Option<u64>,
     #[serde(default)]
     pub(super) gap_ms: u64,
-    pub(super) each: Vec<Act>,
+    pub(super) each: Vec<Action>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -173,7 +173,7 @@ impl Profile {
     }
 }
 
-impl Act {
+impl Action {
     pub(super) fn read(value: &Value) -> io::Result<Self> {
         Self::deserialize(value).map_err(|error| slip("act", &error))
     }
@@ -183,8 +183,8 @@ fn slip(what: &str, error: &serde_json::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {error}"))
 }
 
-fn any_door() -> Vec<Door> {
-    vec![Door::default()]
+fn any_door() -> Vec<UpgradeReply> {
+    vec![UpgradeReply::default()]
 }
 
 fn yes() -> bool {

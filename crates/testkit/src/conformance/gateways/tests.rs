@@ -11,9 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Gateways, Log, Member, PROFILES, What, profile};
+use super::{Gateways, Log, LogEvent, Member, PROFILES, profile};
 
-const SOON: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 async fn gateway(profile: Value) -> Gateways {
     Gateways::start(&profile).await.unwrap()
@@ -30,7 +30,7 @@ async fn join(gateway: &Gateways, script: Value) -> Member {
 }
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
-    timeout(SOON, what).await.expect("it comes in time")
+    timeout(EXIT_TIMEOUT, what).await.expect("it comes in time")
 }
 
 /// The `count` frames that come first.
@@ -40,7 +40,7 @@ async fn received(member: &Member, count: usize) -> Vec<Value> {
 }
 
 async fn gone(log: &Log) {
-    soon(log.until(|all| all.iter().any(|entry| entry.what == What::Gone))).await;
+    soon(log.until(|all| all.iter().any(|entry| entry.what == LogEvent::Gone))).await;
 }
 
 /// A bare socket after the upgrade.
@@ -90,7 +90,7 @@ async fn a_pause_holds_up_only_its_own_acts() {
 }
 
 #[tokio::test]
-async fn rules_are_used_up_and_bound_to_what_was_kept() {
+async fn rules_run_out_and_follow_kept_values() {
     let profile = json!({"on": [
         {"when": {"": "a"}, "times": 1, "do": [{"send": "first"}, {"remember": {"seen {{connection}}": 5}}]},
         {"when": {"": "a"}, "given": "seen {{connection}}", "do": [{"send": "{{mine:seen}}"}]},
@@ -107,7 +107,7 @@ async fn rules_are_used_up_and_bound_to_what_was_kept() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_says_its_last_words() {
+async fn stopped_action_runs_its_final_step() {
     let profile = json!({"on": [
         {"when": {"/run": {"$exists": true}}, "as": "run {{/run}}", "do": [{"send": "begun"}, {"repeat": {"gap_ms": 5, "each": []}}],
          "stopped": [{"send": "stopped {{/run}}"}]},
@@ -154,13 +154,13 @@ async fn fragments_of_both_sides_are_put_together() {
     let gateway = gateway(json!({"on": [{"do": [{"send": "{{/a}}"}]}]})).await;
     let client = join(&gateway, json!({"upgrade": {"do": parts}})).await;
     assert_eq!(received(&client, 1).await, [json!(1)]);
-    let seen: Vec<What> = gateway
+    let seen: Vec<LogEvent> = gateway
         .log()
         .received()
         .into_iter()
         .map(|e| e.what)
         .collect();
-    assert_eq!(seen[1..], [What::Ping, What::Text(json!({"a": 1}))]);
+    assert_eq!(seen[1..], [LogEvent::Ping, LogEvent::Text(json!({"a": 1}))]);
 }
 
 #[tokio::test]
@@ -168,17 +168,17 @@ async fn a_close_is_reported_and_answered() {
     let profile = json!({"on": [{"do": [{"close": {"code": 1008, "reason": "no"}}]}]});
     let gateway = gateway(profile).await;
     let client = client(&gateway, &[json!("x")]).await;
-    let close = What::Close {
+    let close = LogEvent::Close {
         code: Some(1008),
         reason: "no".to_owned(),
     };
     gone(client.log()).await;
     assert_eq!(client.log().received()[0].what, close);
     gone(gateway.log()).await;
-    let answered = |what: &What| {
+    let answered = |what: &LogEvent| {
         matches!(
             what,
-            What::Close {
+            LogEvent::Close {
                 code: Some(1008),
                 ..
             }
@@ -204,7 +204,7 @@ async fn connections_end_in_three_crooked_ways() {
         let gateway = gateway(profile).await;
         let mut stream = socket(&gateway).await;
         let within = if expected.is_some() {
-            SOON
+            EXIT_TIMEOUT
         } else {
             Duration::from_millis(100)
         };
@@ -218,7 +218,7 @@ async fn connections_end_in_three_crooked_ways() {
 }
 
 #[tokio::test]
-async fn a_frame_may_claim_what_it_does_not_hold() {
+async fn frame_may_have_false_length() {
     let profile = json!({"upgrade": {"do": [
         {"frame": {"opcode": 1, "reserved": 4, "length": 300, "payload": ["ab", {"hex": "ff"}]}}, {"end": "drop"},
     ]}});
@@ -257,13 +257,13 @@ async fn a_mute_door_answers_no_ping() {
         let client = join(&gateway, ping.clone()).await;
         received(&client, 1).await;
         let received = client.log().received();
-        let count = received.iter().filter(|entry| entry.what == What::Pong);
+        let count = received.iter().filter(|entry| entry.what == LogEvent::Pong);
         assert_eq!(count.count(), pongs);
     }
 }
 
 #[tokio::test]
-async fn a_member_says_and_does_what_it_is_reported() {
+async fn scripted_member_follows_its_script() {
     let gateway = gateway(json!({"on": [{"do": [{"send": "{{}}"}]}]})).await;
     let client = client(&gateway, &[]).await;
     client.say(&json!("now")).await.unwrap();

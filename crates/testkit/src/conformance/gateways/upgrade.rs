@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::script::Door;
+use super::script::UpgradeReply;
 use super::vars::Vars;
 use crate::conformance::peers::Recorded;
 
@@ -21,7 +21,7 @@ const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
 /// The longest head that is read.
-const LARGEST_HEAD: usize = 16 * 1024;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// The request as doors see it.
 pub(super) fn seen(request: &Recorded, connection: usize) -> Value {
@@ -37,7 +37,7 @@ pub(super) fn seen(request: &Recorded, connection: usize) -> Value {
 }
 
 /// The head that lets a client in.
-pub(super) fn answer(door: &Door, upgrade: &Value, vars: &Vars<'_>) -> String {
+pub(super) fn answer(door: &UpgradeReply, upgrade: &Value, vars: &Vars<'_>) -> String {
     let mut headers = BTreeMap::from([
         ("connection".to_owned(), "Upgrade".to_owned()),
         ("upgrade".to_owned(), "websocket".to_owned()),
@@ -64,7 +64,7 @@ pub(super) async fn ask(
     stream: &mut TcpStream,
     host: &str,
     path: &str,
-    door: &Door,
+    door: &UpgradeReply,
     vars: &Vars<'_>,
 ) -> io::Result<BytesMut> {
     let mut headers = BTreeMap::from(
@@ -88,7 +88,7 @@ pub(super) async fn ask(
         if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
             break end + 4;
         }
-        if read.len() > LARGEST_HEAD || stream.read_buf(&mut read).await? == 0 {
+        if read.len() > MAX_HEAD_BYTES || stream.read_buf(&mut read).await? == 0 {
             return Err(refused(&read));
         }
     };

@@ -7,10 +7,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::script::Fill;
+use super::script::Padding;
 
 /// Small writes are gathered up to this size.
-const GATHER: usize = 16 * 1024;
+const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// A writer of bodies: plain, or as HTTP/1.1 chunks.
 pub(super) struct Sink<'a> {
@@ -38,7 +38,7 @@ impl<'a> Sink<'a> {
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.gathered.extend_from_slice(bytes);
-        if self.gathered.len() >= GATHER {
+        if self.gathered.len() >= WRITE_BUFFER_BYTES {
             self.flush().await
         } else {
             Ok(())
@@ -75,14 +75,14 @@ impl<'a> Sink<'a> {
 pub(super) enum Body<'a> {
     Text(String),
     Json(String),
-    Fill(&'a Fill),
+    Padding(&'a Padding),
 }
 
 impl Body<'_> {
     pub(super) fn content_type(&self) -> &'static str {
         match self {
             Self::Json(_) => "application/json",
-            Self::Text(_) | Self::Fill(_) => "text/plain",
+            Self::Text(_) | Self::Padding(_) => "text/plain",
         }
     }
 
@@ -90,7 +90,7 @@ impl Body<'_> {
     pub(super) fn length(&self) -> Option<u64> {
         match self {
             Self::Text(text) | Self::Json(text) => Some(text.len() as u64),
-            Self::Fill(fill) => Some((fill.chunk.len() as u64).saturating_mul(fill.count?)),
+            Self::Padding(fill) => Some((fill.chunk.len() as u64).saturating_mul(fill.count?)),
         }
     }
 
@@ -99,7 +99,7 @@ impl Body<'_> {
         let mut left = limit.unwrap_or(u64::MAX);
         let (piece, count, gap) = match self {
             Self::Text(text) | Self::Json(text) => (text.as_bytes(), Some(1), 0),
-            Self::Fill(fill) => (fill.chunk.as_bytes(), fill.count, fill.gap_ms),
+            Self::Padding(fill) => (fill.chunk.as_bytes(), fill.count, fill.gap_ms),
         };
         let mut written = 0;
         while left > 0 && !piece.is_empty() && count.is_none_or(|count| written < count) {

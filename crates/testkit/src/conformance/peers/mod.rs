@@ -36,7 +36,7 @@ use log::Log;
 pub use log::Recorded;
 pub(crate) use request::Connection;
 use script::Script;
-pub(crate) use script::{Fill, Piece, one_or_more};
+pub(crate) use script::{Padding, Piece, one_or_more};
 use serve::Server;
 pub(crate) use vars::lookup_origin;
 

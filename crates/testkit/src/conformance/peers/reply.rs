@@ -14,11 +14,11 @@ use super::sse;
 use super::vars::Vars;
 
 /// Lets bytes that were written reach the client before a reset throws away what it has not read.
-const BEFORE_RESET: Duration = Duration::from_millis(5);
+const RESET_DELAY: Duration = Duration::from_millis(5);
 
 /// Whether the connection can carry another request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum KeepAlive {
     KeepAlive,
     Close,
 }
@@ -28,7 +28,7 @@ pub(super) async fn send(
     response: &Response,
     vars: &Vars<'_>,
     bodiless: bool,
-) -> io::Result<After> {
+) -> io::Result<KeepAlive> {
     if response.delay_ms > 0 {
         sleep(Duration::from_millis(response.delay_ms)).await;
     }
@@ -37,10 +37,10 @@ pub(super) async fn send(
             write_piece(connection, piece, vars).await?;
         }
         let after = finish(connection, response).await?;
-        if after == After::KeepAlive {
+        if after == KeepAlive::KeepAlive {
             connection.stream.shutdown().await?;
         }
-        return Ok(After::Close);
+        return Ok(KeepAlive::Close);
     }
     if response.end == Some(End::Destroy) && response.sse.is_none() {
         return reset(connection);
@@ -73,7 +73,7 @@ pub(super) async fn send(
         .write_all(head.bytes(&response.headers, vars)?.as_bytes())
         .await?;
     if empty || bodiless {
-        return Ok(After::KeepAlive);
+        return Ok(KeepAlive::KeepAlive);
     }
     let chunked = body.length().is_none();
     let limit = match (response.truncate_at, response.end, body.length()) {
@@ -90,7 +90,7 @@ pub(super) async fn send(
     sink.end(chunked && limit.is_none() && response.close.is_none())
         .await?;
     if response.truncate_at.is_some() && response.close.is_none() && response.end.is_none() {
-        sleep(BEFORE_RESET).await;
+        sleep(RESET_DELAY).await;
         return reset(connection);
     }
     finish(connection, response).await
@@ -129,7 +129,7 @@ async fn sse_items(
                 i += 1;
             }
         } else if let Some(fill) = &item.raw_repeat {
-            Body::Fill(fill).write(sink, None).await?;
+            Body::Padding(fill).write(sink, None).await?;
         } else if let Some(frame) = sse::frame(item, vars) {
             sink.write(frame.as_bytes()).await?;
         }
@@ -140,7 +140,7 @@ async fn sse_items(
 
 fn body_of<'a>(response: &'a Response, vars: &Vars<'_>) -> Body<'a> {
     if let Some(fill) = &response.body_repeat {
-        Body::Fill(fill)
+        Body::Padding(fill)
     } else if let Some(text) = &response.body {
         Body::Text(vars.fill(text).into_owned())
     } else if let Some(json) = &response.json {
@@ -169,35 +169,35 @@ async fn write_piece(
             sleep(Duration::from_millis(*ms)).await;
             Ok(())
         }
-        Piece::Fill(fill) => {
+        Piece::Padding(fill) => {
             let mut sink = Sink::plain(&mut connection.stream);
-            Body::Fill(fill).write(&mut sink, None).await?;
+            Body::Padding(fill).write(&mut sink, None).await?;
             sink.flush().await
         }
     }
 }
 
-async fn finish(connection: &mut Connection, response: &Response) -> io::Result<After> {
+async fn finish(connection: &mut Connection, response: &Response) -> io::Result<KeepAlive> {
     match (response.end, response.close) {
         (Some(End::Destroy), _) => {
-            sleep(BEFORE_RESET).await;
+            sleep(RESET_DELAY).await;
             reset(connection)
         }
         (Some(End::Hang), _) => {
             connection.drain().await?;
-            Ok(After::Close)
+            Ok(KeepAlive::Close)
         }
         (None, Some(Close::Half)) => {
             connection.stream.shutdown().await?;
             connection.drain().await?;
-            Ok(After::Close)
+            Ok(KeepAlive::Close)
         }
-        (None, None) => Ok(After::KeepAlive),
+        (None, None) => Ok(KeepAlive::KeepAlive),
     }
 }
 
 /// Dropping a socket that lingers for no time sends a reset instead of a FIN.
-fn reset(connection: &Connection) -> io::Result<After> {
+fn reset(connection: &Connection) -> io::Result<KeepAlive> {
     connection.stream.set_zero_linger()?;
-    Ok(After::Close)
+    Ok(KeepAlive::Close)
 }

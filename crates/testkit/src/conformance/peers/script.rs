@@ -38,14 +38,14 @@ pub(super) struct Peer {
     #[serde(default = "default_rpc_path")]
     pub(super) rpc_path: String,
     #[serde(default)]
-    pub(super) rpc: BTreeMap<String, Answers>,
+    pub(super) rpc: BTreeMap<String, Responses>,
     #[serde(default)]
-    pub(super) routes: BTreeMap<String, Answers>,
+    pub(super) routes: BTreeMap<String, Responses>,
 }
 
 /// Used in order; the last one again and again.
 #[derive(Debug)]
-pub(super) struct Answers(pub(super) Vec<Response>);
+pub(super) struct Responses(pub(super) Vec<Response>);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +58,7 @@ pub(super) struct Response {
     pub(super) end: Option<End>,
     pub(super) close: Option<Close>,
     pub(super) sse: Option<Vec<Item>>,
-    pub(super) body_repeat: Option<Fill>,
+    pub(super) body_repeat: Option<Padding>,
     pub(super) body: Option<String>,
     #[serde(default, deserialize_with = "present")]
     pub(super) json: Option<Value>,
@@ -91,7 +91,7 @@ pub(super) enum Close {
 /// `chunk`, `count` times; without `count`, for ever.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Fill {
+pub(crate) struct Padding {
     pub(crate) chunk: String,
     pub(crate) count: Option<u64>,
     #[serde(default)]
@@ -114,7 +114,7 @@ pub(super) struct Item {
     #[serde(default, deserialize_with = "present")]
     pub(super) rest: Option<Value>,
     pub(super) raw: Option<String>,
-    pub(super) raw_repeat: Option<Fill>,
+    pub(super) raw_repeat: Option<Padding>,
     pub(super) repeat: Option<Repeat>,
 }
 
@@ -137,10 +137,10 @@ pub(crate) enum Piece {
     Text(String),
     Bytes(Vec<u8>),
     Wait(u64),
-    Fill(Fill),
+    Padding(Padding),
 }
 
-impl<'de> Deserialize<'de> for Answers {
+impl<'de> Deserialize<'de> for Responses {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let answers: Vec<Response> = one_or_more(input)?;
         if answers.is_empty() {
@@ -156,20 +156,20 @@ impl<'de> Deserialize<'de> for Piece {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "snake_case", deny_unknown_fields)]
-        enum Tagged {
+        enum ItemFields {
             Hex(String),
             DelayMs(u64),
-            Repeat(Fill),
+            Repeat(Padding),
         }
         use serde::de::Error;
         match Value::deserialize(input)? {
             Value::String(text) => Ok(Self::Text(text)),
-            other => match Tagged::deserialize(other).map_err(D::Error::custom)? {
-                Tagged::Hex(text) => bytes_of_hex(&text)
+            other => match ItemFields::deserialize(other).map_err(D::Error::custom)? {
+                ItemFields::Hex(text) => bytes_of_hex(&text)
                     .map(Self::Bytes)
                     .ok_or_else(|| D::Error::custom(format!("not hex: `{text}`"))),
-                Tagged::DelayMs(ms) => Ok(Self::Wait(ms)),
-                Tagged::Repeat(fill) => Ok(Self::Fill(fill)),
+                ItemFields::DelayMs(ms) => Ok(Self::Wait(ms)),
+                ItemFields::Repeat(fill) => Ok(Self::Padding(fill)),
             },
         }
     }

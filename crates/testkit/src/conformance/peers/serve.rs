@@ -10,9 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::log::{Log, Recorded};
-use super::reply::{self, After};
+use super::reply::{self, KeepAlive};
 use super::request::Connection;
-use super::script::{Answers, Peer, Response};
+use super::script::{Peer, Response, Responses};
 use super::vars::Vars;
 
 pub(super) struct Server {
@@ -25,7 +25,7 @@ pub(super) struct Server {
 }
 
 /// An answer of the script, or one that the peer makes up.
-enum Answer<'a> {
+enum PeerAnswer<'a> {
     Scripted(&'a Response),
     Made(Box<Response>),
 }
@@ -88,28 +88,28 @@ impl Server {
             };
             let answer = self.answer(&recorded);
             let response = match &answer {
-                Answer::Scripted(response) => response,
-                Answer::Made(response) => response.as_ref(),
+                PeerAnswer::Scripted(response) => response,
+                PeerAnswer::Made(response) => response.as_ref(),
             };
             let after =
                 reply::send(&mut connection, response, &vars, recorded.method == "HEAD").await?;
-            if after == After::Close || request.last {
+            if after == KeepAlive::Close || request.last {
                 return Ok(());
             }
         }
     }
 
-    fn answer(&self, request: &Recorded) -> Answer<'_> {
+    fn answer(&self, request: &Recorded) -> PeerAnswer<'_> {
         let path = request.path.split('?').next().unwrap_or_default();
         let route = format!("{} {path}", request.method);
         if let Some(answers) = self.script.routes.get(&route) {
-            return Answer::Scripted(self.take(&route, answers));
+            return PeerAnswer::Scripted(self.take(&route, answers));
         }
         if let Some(card) = &self.script.card
             && request.method == "GET"
             && path == self.script.card_path
         {
-            return Answer::made(Response {
+            return PeerAnswer::made(Response {
                 json: Some(card.clone()),
                 ..Response::default()
             });
@@ -120,21 +120,21 @@ impl Server {
         {
             let method = request.rpc_method().unwrap_or_default();
             return match self.script.rpc.get(method) {
-                Some(answers) => Answer::Scripted(self.take(&format!("rpc {method}"), answers)),
-                None => Answer::made(Response {
+                Some(answers) => PeerAnswer::Scripted(self.take(&format!("rpc {method}"), answers)),
+                None => PeerAnswer::made(Response {
                     error: Some(json!({"code": -32601, "message": "Method not found"})),
                     ..Response::default()
                 }),
             };
         }
-        Answer::made(Response {
+        PeerAnswer::made(Response {
             status: Some(404),
             body: Some("not found".to_owned()),
             ..Response::default()
         })
     }
 
-    fn take<'a>(&self, key: &str, answers: &'a Answers) -> &'a Response {
+    fn take<'a>(&self, key: &str, answers: &'a Responses) -> &'a Response {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let count = used.entry(key.to_owned()).or_default();
         let index = (*count).min(answers.0.len() - 1);
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-impl Answer<'_> {
+impl PeerAnswer<'_> {
     fn made(response: Response) -> Self {
         Self::Made(Box::new(response))
     }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::Peers;
 
-const SOON: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 const NOT_YET: Duration = Duration::from_millis(100);
 
 async fn one(peer: Value) -> Peers {
@@ -47,7 +47,7 @@ async fn post(stream: &mut TcpStream, path: &str, body: &str) {
 /// Everything up to the end of the connection, and the error it ended with.
 async fn read_out(stream: &mut TcpStream) -> (String, Option<ErrorKind>) {
     let mut bytes = Vec::new();
-    let end = timeout(SOON, stream.read_to_end(&mut bytes))
+    let end = timeout(EXIT_TIMEOUT, stream.read_to_end(&mut bytes))
         .await
         .expect("the peer ends the connection");
     (
@@ -61,7 +61,7 @@ async fn read_until(stream: &mut TcpStream, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {
         let mut bytes = [0; 4096];
-        let count = timeout(SOON, stream.read(&mut bytes))
+        let count = timeout(EXIT_TIMEOUT, stream.read(&mut bytes))
             .await
             .expect("more bytes come")
             .unwrap();
@@ -79,7 +79,7 @@ async fn read_answer(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let length: usize = length.lines().next().unwrap().parse().unwrap();
     let mut body = body.as_bytes().to_vec();
     let mut rest = vec![0; length - body.len()];
-    timeout(SOON, stream.read_exact(&mut rest))
+    timeout(EXIT_TIMEOUT, stream.read_exact(&mut rest))
         .await
         .expect("the body comes")
         .unwrap();
@@ -299,7 +299,7 @@ async fn a_repeated_body_has_its_length_or_never_ends() {
     let mut endless = connect(&peers, "main").await;
     get(&mut endless, "/endless").await;
     let mut sink = vec![0; 1 << 20];
-    timeout(SOON, endless.read_exact(&mut sink))
+    timeout(EXIT_TIMEOUT, endless.read_exact(&mut sink))
         .await
         .expect("a megabyte comes")
         .unwrap();
@@ -326,7 +326,7 @@ async fn scripted_headers_win_and_may_repeat_or_vanish() {
 }
 
 #[tokio::test]
-async fn a_status_without_a_body_sends_none() {
+async fn status_without_body_is_empty() {
     let peers =
         one(json!({"routes": {"GET /": [{"status": 204, "body": "x"}, {"body": "next"}]}})).await;
     let mut stream = connect(&peers, "main").await;
@@ -354,11 +354,11 @@ async fn an_unreachable_peer_refuses() {
 }
 
 #[tokio::test]
-async fn a_silent_peer_accepts_and_says_nothing() {
+async fn silent_peer_accepts_without_response() {
     let peers = one(json!({"accept_only": true})).await;
     let mut stream = connect(&peers, "main").await;
     get(&mut stream, "/").await;
-    timeout(SOON, peers.wait_for_connections("main", 1))
+    timeout(EXIT_TIMEOUT, peers.wait_for_connections("main", 1))
         .await
         .expect("the connection is counted");
     nothing_comes(&mut stream).await;
@@ -374,7 +374,7 @@ async fn a_test_can_wait_for_requests() {
     );
     let mut stream = connect(&peers, "main").await;
     get(&mut stream, "/a?b=c").await;
-    timeout(SOON, peers.wait_for("main", 1))
+    timeout(EXIT_TIMEOUT, peers.wait_for("main", 1))
         .await
         .expect("the request is seen");
     assert_eq!(peers.log("main")[0].path, "/a?b=c");
@@ -388,7 +388,7 @@ async fn dropping_the_peers_closes_every_socket() {
     read_until(&mut stream, "\r\n\r\n").await;
     drop(peers);
     let mut rest = Vec::new();
-    let _ended_either_way = timeout(SOON, stream.read_to_end(&mut rest))
+    let _ended_either_way = timeout(EXIT_TIMEOUT, stream.read_to_end(&mut rest))
         .await
         .expect("the connection ends");
 }

@@ -74,7 +74,7 @@ async fn dropped_run_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn what_a_turn_leaves_behind_ends_with_it() {
+async fn child_processes_end_with_the_turn() {
     let fake = Fake::new(&format!(
         "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep 600' & echo '{LOCAL}'; \
          while [ ! -s \"$OPENCLAW_STATE_DIR/child\" ]; do :; done"

@@ -45,7 +45,7 @@ async fn a_command_that_is_there_is_ready_by_its_path_and_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_working_directory_that_is_none_is_named() {
+async fn missing_working_directory_is_named() {
     let fake = Fake::printing(LOCAL);
     let mut settings = fake.settings();
     settings.working_directory = Some("/nowhere".into());

@@ -39,7 +39,7 @@ async fn the_agent_of_a_message_comes_before_the_one_of_the_settings() {
 }
 
 #[tokio::test]
-async fn what_is_no_name_of_an_agent_never_gets_there() {
+async fn invalid_agent_name_is_not_passed_on() {
     let fake = Fake::printing(LOCAL);
     for name in ["--local", "a b", "", "../x", "agent:main"] {
         let mut job = job("hello");

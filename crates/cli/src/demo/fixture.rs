@@ -12,11 +12,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::story::Story;
+use super::printer::Printer;
 use crate::{
-    door::{Door, Instance},
     exit::Failure,
     gateway::embedded::Embedded,
+    instance::{Instance, Library},
 };
 use collective::Vote;
 use gateway_server::clients::{Ballot, Script};
@@ -26,11 +26,11 @@ use testkit::conformance::Peers;
 const SCRIPT: &str = include_str!("peers.json");
 
 /// The stage.
-pub(super) struct Stage {
-    door: Door,
+pub(super) struct Fixture {
+    library: Library,
     pub(super) peers: Peers,
     gateway: Embedded,
-    pub(super) story: Arc<Story>,
+    pub(super) printer: Arc<Printer>,
     /// `None` only while it is restarted.
     instance: Option<Instance>,
     step: usize,
@@ -68,30 +68,30 @@ async fn collective() -> Result<Embedded, Failure> {
 }
 
 /// A result to be checked.
-pub(super) struct Seen {
+pub(super) struct StepResult {
     step: usize,
     updates: usize,
     envelope: Value,
 }
 
-impl Stage {
+impl Fixture {
     /// Starts the agents and the first instance.
-    pub(super) async fn set(door: Door, story: Arc<Story>) -> Result<Self, Failure> {
+    pub(super) async fn set(library: Library, printer: Arc<Printer>) -> Result<Self, Failure> {
         let failed = |why: String| Failure::new(format!("cannot start the demo's agents: {why}"));
         let script = serde_json::from_str(SCRIPT).map_err(|error| failed(error.to_string()))?;
         let peers = Peers::start(&script)
             .await
             .map_err(|error| failed(error.to_string()))?;
-        let mut stage = Self {
-            door,
+        let mut fixture = Self {
+            library,
             peers,
             gateway: collective().await?,
-            story,
+            printer,
             instance: None,
             step: 0,
         };
-        stage.restart(&json!({}))?;
-        Ok(stage)
+        fixture.restart(&json!({}))?;
+        Ok(fixture)
     }
 
     /// Closes the instance and starts a new one, as a restart of the host does.
@@ -104,14 +104,14 @@ impl Stage {
         ]);
         let gateway = json!({"enabled": true, "url": self.gateway.url(), "dialect": "a2a-v1"});
         let config = json!({"targets": targets, "taskHandles": task_handles, "gateway": gateway});
-        self.instance = Some(self.door.instance_for_people(&config.to_string())?);
+        self.instance = Some(self.library.instance_for_people(&config.to_string())?);
         Ok(())
     }
 
     /// Announces the next step.
     pub(super) fn step(&mut self, action: &str, why: &str) {
         self.step += 1;
-        self.story.step(self.step, action, why);
+        self.printer.step(self.step, action, why);
     }
 
     /// Returns the number of steps.
@@ -120,24 +120,24 @@ impl Stage {
     }
 
     /// Calls the tool, and tells its updates as they come.
-    pub(super) async fn call(&self, request: &Value) -> Result<Seen, Failure> {
+    pub(super) async fn call(&self, request: &Value) -> Result<StepResult, Failure> {
         let Some(instance) = &self.instance else {
             return Err(Failure::new("the demo has no instance of the plugin"));
         };
-        let story = Arc::clone(&self.story);
+        let printer = Arc::clone(&self.printer);
         let updates = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&updates);
         let tell = move |update: &str| {
             count.fetch_add(1, Ordering::Relaxed);
             if let Ok(update) = serde_json::from_str(update) {
-                story.update(&update);
+                printer.update(&update);
             }
         };
         let running = instance.execute(&request.to_string(), None, Some(tell));
         let envelope = running.finished().await;
-        self.story.envelope(&envelope);
+        self.printer.envelope(&envelope);
         let envelope = serde_json::from_str(&envelope).unwrap_or(Value::String(envelope));
-        Ok(Seen {
+        Ok(StepResult {
             step: self.step,
             updates: updates.load(Ordering::Relaxed),
             envelope,
@@ -156,7 +156,7 @@ impl Stage {
     }
 }
 
-impl Seen {
+impl StepResult {
     /// Checks one value, by its JSON Pointer.
     pub(super) fn is(&self, pointer: &str, expected: impl Into<Value>) -> Result<&Self, Failure> {
         let expected = expected.into();
@@ -204,9 +204,9 @@ impl Seen {
 }
 
 /// A file for as long as the demo runs.
-pub(super) struct Scratch(PathBuf);
+pub(super) struct TempFile(PathBuf);
 
-impl Scratch {
+impl TempFile {
     pub(super) fn new() -> Self {
         let name = format!("remote-agent-demo-{}.json", std::process::id());
         Self(std::env::temp_dir().join(name))
@@ -217,7 +217,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -229,8 +229,8 @@ mod tests {
 
     use super::*;
 
-    fn seen() -> Seen {
-        Seen {
+    fn seen() -> StepResult {
+        StepResult {
             step: 3,
             updates: 1,
             envelope: json!({"ok": true, "summary": {"message_text": "hi"}}),

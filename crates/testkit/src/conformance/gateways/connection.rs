@@ -15,16 +15,16 @@ use tokio_util::sync::CancellationToken;
 use super::frame::{self, Head};
 use super::script::{End, Frame};
 use super::vars::Vars;
-use crate::conformance::peers::{Fill, Piece};
+use crate::conformance::peers::{Padding, Piece};
 
 /// Lets bytes that were written reach the other side before a reset throws away what it has not read.
-const BEFORE_RESET: Duration = Duration::from_millis(5);
+const RESET_DELAY: Duration = Duration::from_millis(5);
 
 /// The timeout of the answer to a close frame.
-const LEAVE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Small pieces of a long payload are gathered up to this size.
-const GATHER: usize = 64 * 1024;
+const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// The sending half, and the bytes that a stopped script has left unsent. The next writer sends them first, so that no frame breaks off in the middle.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct SendHalf {
 }
 
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Connection {
     pub(super) number: usize,
     /// The path of the upgrade request.
     pub(super) path: String,
@@ -49,7 +49,7 @@ pub(super) struct Line {
     pub(super) ended: CancellationToken,
 }
 
-impl Line {
+impl Connection {
     pub(super) fn new(number: usize, path: String, masked: bool, half: OwnedWriteHalf) -> Self {
         Self {
             number,
@@ -107,7 +107,7 @@ impl Line {
             length = length.saturating_add(piece_length(piece, vars));
             pauses |= match piece {
                 Piece::Wait(_) => true,
-                Piece::Fill(fill) => fill.gap_ms > 0 || fill.count.is_none(),
+                Piece::Padding(fill) => fill.gap_ms > 0 || fill.count.is_none(),
                 Piece::Text(_) | Piece::Bytes(_) => false,
             };
         }
@@ -119,7 +119,7 @@ impl Line {
             length: shape.length.unwrap_or(length as u64),
         }
         .bytes();
-        if !shape.masked && (pauses || length > GATHER) {
+        if !shape.masked && (pauses || length > WRITE_BUFFER_BYTES) {
             self.write(&bytes).await?;
             return self.pieces(&shape.payload, vars).await;
         }
@@ -128,7 +128,7 @@ impl Line {
             match piece {
                 Piece::Text(text) => bytes.extend_from_slice(vars.text(text).as_bytes()),
                 Piece::Bytes(piece) => bytes.extend_from_slice(piece),
-                Piece::Fill(fill) => {
+                Piece::Padding(fill) => {
                     bytes.extend(fill.chunk.repeat(fill.count.unwrap_or(0) as usize).bytes());
                 }
                 Piece::Wait(_) => {}
@@ -147,15 +147,15 @@ impl Line {
                 Piece::Text(text) => self.write(vars.text(text).as_bytes()).await?,
                 Piece::Bytes(bytes) => self.write(bytes).await?,
                 Piece::Wait(ms) => sleep(Duration::from_millis(*ms)).await,
-                Piece::Fill(fill) => self.fill(fill).await?,
+                Piece::Padding(fill) => self.fill(fill).await?,
             }
         }
         Ok(())
     }
 
-    async fn fill(&self, fill: &Fill) -> io::Result<()> {
+    async fn fill(&self, fill: &Padding) -> io::Result<()> {
         let at_once = match fill.gap_ms {
-            0 => (GATHER / fill.chunk.len().max(1)).max(1) as u64,
+            0 => (WRITE_BUFFER_BYTES / fill.chunk.len().max(1)).max(1) as u64,
             _ => 1,
         };
         let gathered = fill.chunk.repeat(at_once as usize);
@@ -177,7 +177,7 @@ impl Line {
         self.closing.store(true, Ordering::Relaxed);
         self.say(frame::CLOSE, &frame::closing(code, reason))
             .await?;
-        sleep(LEAVE).await;
+        sleep(CLOSE_TIMEOUT).await;
         self.ended.cancel();
         Ok(())
     }
@@ -189,7 +189,7 @@ impl Line {
             // Dropping the half closes the sending side.
             End::Drop => drop(self.half.lock().await.take()),
             End::Destroy => {
-                sleep(BEFORE_RESET).await;
+                sleep(RESET_DELAY).await;
                 if let Some(SendHalf { half, .. }) = self.half.lock().await.take() {
                     // Dropping a socket that lingers for no time sends a reset; dropping the half would send a FIN first.
                     half.as_ref().set_zero_linger()?;
@@ -207,6 +207,6 @@ fn piece_length(piece: &Piece, vars: &Vars<'_>) -> usize {
         Piece::Text(text) => vars.text(text).len(),
         Piece::Bytes(bytes) => bytes.len(),
         Piece::Wait(_) => 0,
-        Piece::Fill(fill) => fill.chunk.len() * fill.count.unwrap_or(0) as usize,
+        Piece::Padding(fill) => fill.chunk.len() * fill.count.unwrap_or(0) as usize,
     }
 }

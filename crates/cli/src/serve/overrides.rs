@@ -5,9 +5,9 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 /// Keys that were set.
-pub(super) struct Over(pub(super) Map<String, Value>);
+pub(super) struct ConfigOverrides(pub(super) Map<String, Value>);
 
-impl Over {
+impl ConfigOverrides {
     pub(super) fn put(&mut self, key: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.0.insert(key.to_owned(), value.into());

@@ -8,11 +8,11 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    door::Instance,
     exit::{Exit, Failure},
     follow_up,
+    instance::Instance,
     outcome::{self, Context},
-    output::{Lines, note},
+    output::{LineWriter, note},
     screen::Screen,
 };
 
@@ -26,7 +26,7 @@ pub(super) struct OutputArgs {
 }
 
 /// A call with its output.
-pub(super) struct Talk<'a> {
+pub(super) struct InteractiveCall<'a> {
     pub(super) output: OutputArgs,
     /// The text of the spinner before the first update.
     pub(super) doing: &'a str,
@@ -35,7 +35,7 @@ pub(super) struct Talk<'a> {
     pub(super) context: Context<'a>,
 }
 
-impl Talk<'_> {
+impl InteractiveCall<'_> {
     /// Runs the call and shows it.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Talk<'_> {
         let request = request.to_string();
         let caller = self.context.target.peers().caller();
         let (text, screen) = if self.output.json {
-            let lines = Arc::new(Lines::default());
+            let lines = Arc::new(LineWriter::default());
             let updates = Arc::clone(&lines);
             let text = instance
                 .call(
@@ -79,14 +79,14 @@ impl Talk<'_> {
         let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some(screen) = &screen {
             let mut screen = lock(screen);
-            outcome::words(&envelope, &mut screen.words);
+            outcome::write_rest(&envelope, &mut screen.answer_writer);
             screen.stop();
         }
         let kept = self.keep(&envelope);
         match &screen {
             Some(screen) => {
-                let shown = &lock(screen).words;
-                outcome::tell(&envelope, &self.context, instance.missing(), shown);
+                let shown = &lock(screen).answer_writer;
+                outcome::print_outcome(&envelope, &self.context, instance.missing(), shown);
             }
             None => instance.missing().warn_about(&text),
         }

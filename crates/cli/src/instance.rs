@@ -7,7 +7,7 @@ use openclaw_remote_agent_interface::{
 };
 
 use super::{
-    config::{self, Missing},
+    config::{self, UnsetVariables},
     exit::Failure,
     library,
     output::note,
@@ -15,7 +15,7 @@ use super::{
 
 /// The opened library.
 #[derive(Clone, Copy)]
-pub struct Door {
+pub struct Library {
     module: PluginModuleRef,
     verbose: bool,
 }
@@ -24,16 +24,16 @@ pub struct Door {
 /// said by then is never said.
 pub struct Instance {
     tool: Arc<ToolBox>,
-    missing: Missing,
+    missing: UnsetVariables,
 }
 
 /// A running call.
-pub struct Running(Call);
+pub struct RunningCall(Call);
 
 /// Tells what a model reads of envelopes. It may outlive the instance.
-pub struct Reader(Arc<ToolBox>);
+pub struct ModelTextRenderer(Arc<ToolBox>);
 
-impl Reader {
+impl ModelTextRenderer {
     /// Returns the text that a model reads of an envelope.
     #[must_use]
     pub fn render(&self, envelope: &str) -> String {
@@ -41,7 +41,7 @@ impl Reader {
     }
 }
 
-impl Door {
+impl Library {
     /// Opens the command's library. With `verbose`, its debug lines go to standard error beside its warnings.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Door {
     pub fn instance_with(&self, config: &str, log: LogBox) -> Result<Instance, String> {
         let tool = self.module.new_tool()(config.into(), RSome(log));
         let tool = tool.into_result().map_err(String::from)?;
-        let missing = Missing::default();
+        let missing = UnsetVariables::default();
         Ok(Instance {
             tool: Arc::new(tool),
             missing,
@@ -121,24 +121,24 @@ impl Instance {
 
     /// Returns a function that renders the envelopes of this instance for a model.
     #[must_use]
-    pub fn reader(&self) -> Reader {
-        Reader(Arc::clone(&self.tool))
+    pub fn reader(&self) -> ModelTextRenderer {
+        ModelTextRenderer(Arc::clone(&self.tool))
     }
 
     /// The environment variables that the configuration refers to in vain.
     #[must_use]
-    pub fn missing(&self) -> &Missing {
+    pub fn missing(&self) -> &UnsetVariables {
         &self.missing
     }
 
     /// Starts a call. `request` and `caller` are JSON, as is each update.
-    pub fn execute<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> Running
+    pub fn execute<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> RunningCall
     where
         F: Fn(&str) + Send + Sync + 'static,
     {
         let caller: ROption<_> = caller.map(Into::into).into();
         let updates: ROption<_> = updates.map(updates_to).into();
-        Running(self.tool.execute(request.into(), caller, updates))
+        RunningCall(self.tool.execute(request.into(), caller, updates))
     }
 
     /// Runs a call to its end, or to an early one at Ctrl-C, and returns its envelope as JSON.
@@ -160,7 +160,7 @@ impl Drop for Instance {
     }
 }
 
-impl Running {
+impl RunningCall {
     /// Waits for the envelope, and cancels the call if `stop` comes first and says so.
     pub async fn cancelled_by(self, stop: impl Future<Output = bool>) -> String {
         let Call { mut future, cancel } = self.0;

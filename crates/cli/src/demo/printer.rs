@@ -6,11 +6,11 @@ use clap::ColorChoice;
 use console::Style;
 use serde_json::Value;
 
-use crate::{output::Lines, text};
+use crate::{output::LineWriter, text};
 
 /// Prints to standard output, from any thread.
-pub(super) struct Story {
-    pub(super) lines: Lines,
+pub(super) struct Printer {
+    pub(super) lines: LineWriter,
     json: bool,
     bold: Style,
     dim: Style,
@@ -19,7 +19,7 @@ pub(super) struct Story {
     good: Style,
 }
 
-impl Story {
+impl Printer {
     pub(super) fn new(json: bool, color: ColorChoice) -> Self {
         let coloured = match color {
             ColorChoice::Always => true,
@@ -28,7 +28,7 @@ impl Story {
         };
         let style = || Style::new().force_styling(coloured);
         Self {
-            lines: Lines::default(),
+            lines: LineWriter::default(),
             json,
             bold: style().bold(),
             dim: style().dim(),
@@ -39,7 +39,7 @@ impl Story {
     }
 
     /// A line about the demo itself.
-    pub(super) fn tell(&self, line: &str) {
+    pub(super) fn print_update(&self, line: &str) {
         self.line(line.to_owned());
     }
 
@@ -50,14 +50,14 @@ impl Story {
     }
 
     /// Prints a message to an agent.
-    pub(super) fn sent(&self, to: &str, words: &str) {
-        self.line(format!("   -> {to}: {}", self.sent.apply_to(words)));
+    pub(super) fn sent(&self, to: &str, message: &str) {
+        self.line(format!("   -> {to}: {}", self.sent.apply_to(message)));
     }
 
     /// Prints a message of an agent.
-    pub(super) fn said(&self, by: &str, words: &str) {
-        let words = text::line(words);
-        self.line(format!("   <- {by}: {}", self.said.apply_to(words)));
+    pub(super) fn received(&self, by: &str, message: &str) {
+        let message = text::line(message);
+        self.line(format!("   <- {by}: {}", self.said.apply_to(message)));
     }
 
     /// News of a running task.
@@ -75,18 +75,18 @@ impl Story {
     pub(super) fn update(&self, update: &Value) {
         let event = &update["raw"];
         let artifact = &event["artifact"];
-        if let Some(words) = artifact["parts"][0]["text"].as_str() {
+        if let Some(message) = artifact["parts"][0]["text"].as_str() {
             let id = artifact["artifactId"].as_str().unwrap_or_default();
             let more = if event["append"] == true {
                 ", more"
             } else {
                 ""
             };
-            return self.news(&format!("artifact {id}{more}: \"{words}\""));
+            return self.news(&format!("artifact {id}{more}: \"{message}\""));
         }
         let state = event["status"]["state"].as_str().unwrap_or_default();
         match update["summary"]["status_message"].as_str() {
-            Some(words) => self.news(&format!("{state}: \"{words}\"")),
+            Some(message) => self.news(&format!("{state}: \"{message}\"")),
             None => self.news(state),
         }
     }

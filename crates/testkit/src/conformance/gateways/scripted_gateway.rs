@@ -7,13 +7,13 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::line::Line;
+use super::connection::Connection;
 use super::log::{Log, fits};
-use super::script::{Act, Profile};
+use super::script::{Action, Profile};
 use super::vars::Vars;
 
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct ScriptedGateway {
     pub(super) profile: Profile,
     pub(super) port: u16,
     pub(super) log: Arc<Log>,
@@ -22,18 +22,18 @@ pub(super) struct Stage {
     used: Mutex<Vec<u64>>,
     open: watch::Sender<BTreeSet<String>>,
     running: Mutex<HashMap<String, CancellationToken>>,
-    lines: Mutex<BTreeMap<usize, Arc<Line>>>,
+    connections: Mutex<BTreeMap<usize, Arc<Connection>>>,
 }
 
 /// Which acts are done.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
-    Door(usize),
+    UpgradeReply(usize),
     Rule(usize),
     Otherwise,
 }
 
-impl Stage {
+impl ScriptedGateway {
     pub(super) fn new(profile: Profile, port: u16) -> Self {
         let used = Mutex::new(vec![0; profile.on.len()]);
         Self {
@@ -44,29 +44,37 @@ impl Stage {
             used,
             open: watch::Sender::default(),
             running: Mutex::default(),
-            lines: Mutex::default(),
+            connections: Mutex::default(),
         }
     }
 
-    pub(super) fn vars<'a>(&'a self, line: &Line, frame: &'a Value, round: u64) -> Vars<'a> {
+    pub(super) fn vars<'a>(
+        &'a self,
+        connection: &Connection,
+        frame: &'a Value,
+        round: u64,
+    ) -> Vars<'a> {
         Vars {
             frame,
             kept: &self.kept,
-            connection: line.number,
+            connection: connection.number,
             port: self.port,
             round,
         }
     }
 
     /// Returns the response to a frame.
-    pub(super) fn part(&self, line: &Line, frame: &Value, is_json: bool) -> Part {
-        let vars = self.vars(line, frame, 0);
+    pub(super) fn part(&self, connection: &Connection, frame: &Value, is_json: bool) -> Part {
+        let vars = self.vars(connection, frame, 0);
         let kept = |name: &String| lock(&self.kept).contains_key(&vars.text(name));
         let mut used = lock(&self.used);
         for (index, rule) in self.profile.on.iter().enumerate() {
             if rule.times.is_none_or(|times| used[index] < times)
-                && rule.connection.is_none_or(|only| only == line.number)
-                && rule.path.as_ref().is_none_or(|only| *only == line.path)
+                && rule.connection.is_none_or(|only| only == connection.number)
+                && rule
+                    .path
+                    .as_ref()
+                    .is_none_or(|only| *only == connection.path)
                 && rule.json.is_none_or(|json| json == is_json)
                 && rule.given.as_ref().is_none_or(kept)
                 && !rule.unless.as_ref().is_some_and(kept)
@@ -79,9 +87,9 @@ impl Stage {
         Part::Otherwise
     }
 
-    pub(super) fn acts(&self, part: Part) -> &[Act] {
+    pub(super) fn acts(&self, part: Part) -> &[Action] {
         match part {
-            Part::Door(index) => &self.profile.upgrade[index].acts,
+            Part::UpgradeReply(index) => &self.profile.upgrade[index].acts,
             Part::Rule(index) => &self.profile.on[index].acts,
             Part::Otherwise => &self.profile.otherwise,
         }
@@ -115,16 +123,16 @@ impl Stage {
         }
     }
 
-    pub(super) fn joined(&self, line: &Arc<Line>) {
-        lock(&self.lines).insert(line.number, Arc::clone(line));
+    pub(super) fn joined(&self, connection: &Arc<Connection>) {
+        lock(&self.connections).insert(connection.number, Arc::clone(connection));
     }
 
-    pub(super) fn left(&self, line: &Line) {
-        lock(&self.lines).remove(&line.number);
+    pub(super) fn left(&self, connection: &Connection) {
+        lock(&self.connections).remove(&connection.number);
     }
 
-    pub(super) fn lines(&self) -> Vec<Arc<Line>> {
-        lock(&self.lines).values().cloned().collect()
+    pub(super) fn connections(&self) -> Vec<Arc<Connection>> {
+        lock(&self.connections).values().cloned().collect()
     }
 }
 

@@ -14,7 +14,7 @@ use super::text;
 const TAIL: usize = 60;
 
 /// The words of one call.
-pub(super) struct Words {
+pub(super) struct AnswerWriter {
     bar: ProgressBar,
     /// The spinner and the words share a terminal, so that an unfinished line has to wait.
     shared: bool,
@@ -32,7 +32,7 @@ pub(super) struct Words {
     at_line_start: bool,
 }
 
-impl Words {
+impl AnswerWriter {
     /// Creates an empty output. `bar` is hidden unless standard error is a terminal.
     pub(super) fn new(bar: ProgressBar) -> Self {
         let shared = !bar.is_hidden() && io::stdout().is_terminal();
@@ -52,7 +52,7 @@ impl Words {
     /// A piece of an artifact; `append` joins it to what came before.
     pub(super) fn piece(&mut self, artifact: &Value, append: bool) {
         let id = artifact["artifactId"].as_str().unwrap_or_default();
-        self.say(id, &render(artifact), append);
+        self.append_text(id, &render(artifact), append);
     }
 
     /// An artifact as it is in the end; only what was not shown before is shown.
@@ -64,9 +64,9 @@ impl Words {
             Some("") if self.shown.contains_key(id) => {}
             Some(more) => {
                 let append = !shown.is_empty();
-                self.say(id, more, append);
+                self.append_text(id, more, append);
             }
-            None => self.say(id, &text, false),
+            None => self.append_text(id, &text, false),
         }
     }
 
@@ -82,7 +82,7 @@ impl Words {
     }
 
     /// The message was shown.
-    pub(super) fn said(&self, message: &str) -> bool {
+    pub(super) fn has_shown(&self, message: &str) -> bool {
         let shown = self.message.as_deref().map(text::line);
         shown.is_some_and(|shown| shown == text::line(message))
     }
@@ -104,7 +104,7 @@ impl Words {
         self.out(&rest);
     }
 
-    fn say(&mut self, id: &str, text: &str, append: bool) {
+    fn append_text(&mut self, id: &str, text: &str, append: bool) {
         let goes_on = append && self.open.as_deref() == Some(id);
         if goes_on {
             self.write(text);

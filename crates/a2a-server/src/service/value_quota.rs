@@ -21,17 +21,17 @@ const MAX_VALUES: usize = 2_000_000;
 
 /// The values of all active messages, by client.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Weights(Arc<Mutex<HashMap<String, usize>>>);
+pub(super) struct ValueQuota(Arc<Mutex<HashMap<String, usize>>>);
 
 /// A message's share. Dropping it releases the share.
 #[derive(Debug)]
-pub(super) struct WeightPermit {
-    weights: Weights,
+pub(super) struct ValuePermit {
+    value_quota: ValueQuota,
     client: String,
     values: usize,
 }
 
-impl Weights {
+impl ValueQuota {
     /// Reserves room for a message of `client`; `None` if it is light.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Weights {
         &self,
         client: &str,
         message: &Message,
-    ) -> Result<Option<WeightPermit>, A2aError> {
+    ) -> Result<Option<ValuePermit>, A2aError> {
         let values = values(message);
         if values <= MAX_UNCOUNTED_VALUES {
             return Ok(None);
@@ -57,17 +57,17 @@ impl Weights {
             return Err(refusal);
         }
         held.insert(client.to_owned(), own + values);
-        Ok(Some(WeightPermit {
-            weights: self.clone(),
+        Ok(Some(ValuePermit {
+            value_quota: self.clone(),
             client: client.to_owned(),
             values,
         }))
     }
 }
 
-impl Drop for WeightPermit {
+impl Drop for ValuePermit {
     fn drop(&mut self) {
-        let mut held = self.weights.0.lock();
+        let mut held = self.value_quota.0.lock();
         if let Some(own) = held.get_mut(&self.client) {
             *own -= self.values;
             if *own == 0 {
@@ -117,32 +117,32 @@ mod tests {
 
     #[test]
     fn refuses_values_of_a_client_beyond_its_share() {
-        let weights = Weights::default();
-        let held = weights.try_acquire("ann", &heavy(600_000)).unwrap();
-        let refused = weights.try_acquire("ann", &heavy(600_000)).unwrap_err();
+        let value_quota = ValueQuota::default();
+        let held = value_quota.try_acquire("ann", &heavy(600_000)).unwrap();
+        let refused = value_quota.try_acquire("ann", &heavy(600_000)).unwrap_err();
         assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
         assert!(
-            weights
+            value_quota
                 .try_acquire("bob", &heavy(600_000))
                 .unwrap()
                 .is_some()
         );
         drop(held);
         assert!(
-            weights
+            value_quota
                 .try_acquire("ann", &heavy(600_000))
                 .unwrap()
                 .is_some()
         );
-        assert!(weights.0.lock().is_empty());
+        assert!(value_quota.0.lock().is_empty());
     }
 
     #[test]
     fn light_messages_are_not_counted() {
-        let weights = Weights::default();
-        let _held = weights.try_acquire("ann", &heavy(1_000_000)).unwrap();
+        let value_quota = ValueQuota::default();
+        let _held = value_quota.try_acquire("ann", &heavy(1_000_000)).unwrap();
         assert!(
-            weights
+            value_quota
                 .try_acquire("ann", &heavy(MAX_UNCOUNTED_VALUES))
                 .unwrap()
                 .is_none()

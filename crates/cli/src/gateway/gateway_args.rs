@@ -24,7 +24,7 @@ const CONFIG: &str = "gateway.json";
 /// A gateway: where it listens, and what it keeps in files.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Gateway")]
-pub(super) struct Place {
+pub(super) struct GatewayArgs {
     /// The gateway's address [default: where its configuration listens]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct Place {
     pub(super) files: FileArgs,
 }
 
-impl Place {
+impl GatewayArgs {
     /// Whether the command line names an address.
     pub(super) fn has_url(&self) -> bool {
         self.url.is_some()
@@ -85,7 +85,7 @@ impl Place {
     ///
     /// # Errors
     /// The address is none, the variable is not set, or the file holds no authorities.
-    pub(super) fn door(&self) -> Result<Endpoint, Failure> {
+    pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         let url = gateway_url(&self.url()?)
             .map_err(|wrong| Failure::usage(format!("the gateway's address {wrong}")))?;
         let token = match &self.token_env {
@@ -114,10 +114,10 @@ impl Place {
     ///
     /// # Errors
     /// The gateway is unreachable, or refuses the connection.
-    pub(super) async fn ask(&self) -> Result<Requester, Failure> {
-        let door = self.door()?;
+    pub(super) async fn connect(&self) -> Result<Requester, Failure> {
+        let endpoint = self.endpoint()?;
         Self::connector()?
-            .connect(door)
+            .connect(endpoint)
             .await
             .map_err(|trouble| failure(&trouble))
     }
@@ -127,9 +127,9 @@ impl Place {
     /// # Errors
     /// The command line or the configuration is wrong.
     pub(super) async fn listed(&self) -> Result<Result<Vec<Value>, ClientError>, Failure> {
-        let (connector, door) = (Self::connector()?, self.door()?);
+        let (connector, endpoint) = (Self::connector()?, self.endpoint()?);
         let listed = async {
-            let mut asker = connector.connect(door).await?;
+            let mut asker = connector.connect(endpoint).await?;
             let found = asker.discover().await?;
             asker.disconnect().await;
             Ok(found["agents"].as_array().cloned().unwrap_or_default())
