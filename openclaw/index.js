@@ -1,4 +1,6 @@
 // What OpenClaw loads. All behaviour lives in the native library; these files only carry values across.
+import { join } from "node:path";
+
 import { settings } from "./config.js";
 import { describeFailure } from "./failure.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
@@ -28,6 +30,11 @@ function waker(api) {
     system.enqueueSystemEvent(text, { sessionKey, agentId, contextKey: `remote-agent:${key}` });
     system.requestHeartbeat({ source: "other", intent: "immediate", reason: `remote-agent:${key}`, sessionKey, agentId });
   };
+}
+
+/** The directories whose files an agent may send beside its workspace: OpenClaw's media, unless its policy confines the agent. */
+function mediaRoots({ fsPolicy, sandboxed }, stateDir) {
+  return fsPolicy?.workspaceOnly || sandboxed || !stateDir ? [] : [join(stateDir, "media")];
 }
 
 export default {
@@ -65,6 +72,7 @@ export default {
       stop: () => stopFollowing?.(),
     });
     // A factory, so that each call knows the agent and the session it is made for.
-    api.registerTool((context) => createTool(lease, { ...context, stateDir }), { name: lease.definition.name, optional: true });
+    const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir) });
+    api.registerTool(tool, { name: lease.definition.name, optional: true });
   },
 };

@@ -1,15 +1,22 @@
 // The tool as OpenClaw sees it: one object per agent turn or direct call.
 import { argumentCleaner } from "./arguments.js";
+import { FileError, attach, describe, save, withPaths } from "./files.js";
 import { throttled } from "./throttle.js";
 
-/** The tool for one context; `agentId`, `sessionKey` and `stateDir` of the context go with every call as its caller. */
-export function createTool({ agent, definition, followers, tasks, CancelToken }, { agentId, sessionKey, stateDir, oneShotCliRun } = {}) {
+/**
+ * The tool for one context; `agentId`, `sessionKey` and `stateDir` of the context go with every call as its caller. With a
+ * `workspaceDir`, parts may name files in it or in the directories `mediaRoots`, and files of results are saved in it.
+ */
+export function createTool({ agent, definition, followers, tasks, CancelToken }, context = {}) {
+  const { agentId, sessionKey, stateDir, oneShotCliRun, workspaceDir, mediaRoots } = context;
   const caller = { agent_id: agentId, session_key: sessionKey, state_dir: stateDir };
+  const parameters = workspaceDir ? withPaths(definition.parameters) : definition.parameters;
   return {
     ...definition,
+    parameters,
     // Without this OpenClaw hides plugin tools behind its tool search, and the model has to find the tool first.
     catalogMode: "direct-only",
-    prepareArguments: argumentCleaner(definition.parameters),
+    prepareArguments: argumentCleaner(parameters),
     async execute(_toolCallId, request, signal, onUpdate) {
       const token = new CancelToken();
       const cancel = () => token.cancel();
@@ -17,6 +24,7 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
       else signal?.addEventListener("abort", cancel, { once: true });
       const updates = onUpdate && throttled((update) => onUpdate(toolResult(agent, update)));
       try {
+        if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
         const canNotify = Boolean(sessionKey) && !oneShotCliRun && followers?.hasRoom() === true;
         const host = JSON.stringify({ ...caller, can_notify: canNotify });
         const envelope = await agent.execute(JSON.stringify(request ?? null), host, token, updates?.offer ?? null);
@@ -24,7 +32,11 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
         const result = toolResult(agent, envelope);
         tasks?.saw(result.details);
         followers?.saw(result.details, caller);
+        if (workspaceDir) result.content.push(...describe(await save(result.details, workspaceDir)));
         return result;
+      } catch (error) {
+        if (error instanceof FileError) return toolResult(agent, invalidRequest(request, error));
+        throw error;
       } finally {
         updates?.stop();
         signal?.removeEventListener("abort", cancel);
@@ -36,4 +48,12 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
 /** `content` is what the model reads, the library's text of the envelope; `details` is the envelope, which OpenClaw grades and programs read. */
 function toolResult(agent, json) {
   return { content: [{ type: "text", text: agent.render(json) }], details: JSON.parse(json) };
+}
+
+/** The envelope of a request that the library never saw. */
+function invalidRequest({ action }, { place, message }) {
+  const details = { delivered: "no", errors: [{ path: place, message }] };
+  const hint = "Name a file in your workspace by its path, or send its content as `bytes`.";
+  const error = { code: "INVALID_REQUEST", reason: "invalid_request", message: `${place}: ${message}`, retryable: false, hint, details };
+  return JSON.stringify({ ok: false, operation: "remote_agent", action, error });
 }

@@ -90,6 +90,7 @@ fn tarball_has_only_runtime_files() {
             "package/doctor.js",
             "package/exit-codes.json",
             "package/failure.js",
+            "package/files.js",
             "package/followers.js",
             "package/gateway-methods.js",
             "package/index.js",

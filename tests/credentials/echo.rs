@@ -1,10 +1,12 @@
 //! A peer that repeats all that it was sent: the worst that can happen to a credential.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use testkit::http::{Connection, Request, Server, response};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -14,9 +16,7 @@ pub(crate) struct Seen {
     /// The first line.
     pub(crate) line: String,
     /// The headers, with names in small letters.
-    pub(crate) headers: HashMap<String, String>,
-    /// The body.
-    pub(crate) body: String,
+    pub(crate) headers: BTreeMap<String, String>,
     /// The client showed a certificate.
     pub(crate) certificate: bool,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Echo {
     /// Where it listens, without a trailing slash.
     pub(crate) origin: String,
     state: Arc<State>,
-    task: tokio::task::JoinHandle<()>,
+    _server: Server,
 }
 
 struct State {
@@ -53,25 +53,22 @@ impl Echo {
             seen: Mutex::default(),
         });
         let shared = Arc::clone(&state);
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (state, tls) = (Arc::clone(&shared), tls.clone());
-                tokio::spawn(async move {
-                    let Some(tls) = tls else {
-                        return state.serve(stream, false).await;
-                    };
-                    // A client that is refused here finds out by itself.
-                    if let Ok(stream) = tls.accept(stream).await {
-                        let shown = stream.get_ref().1.peer_certificates().is_some();
-                        state.serve(stream, shown).await;
-                    }
-                });
+        let server = Server::on(listener, move |stream, _| {
+            let (state, tls) = (Arc::clone(&shared), tls.clone());
+            async move {
+                let Some(tls) = tls else {
+                    return state.serve(stream, false).await;
+                };
+                // A client that is refused here finds out by itself.
+                let stream = tls.accept(stream).await?;
+                let shown = stream.get_ref().1.peer_certificates().is_some();
+                state.serve(stream, shown).await
             }
         });
         Self {
             origin,
             state,
-            task,
+            _server: server,
         }
     }
 
@@ -81,42 +78,34 @@ impl Echo {
     }
 }
 
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl State {
-    async fn serve(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin, certificate: bool) {
-        while let Some((head, body)) = read(&mut stream).await {
-            let mut lines = head.lines();
-            let line = lines.next().unwrap().to_owned();
-            let headers = lines.filter_map(|line| line.split_once(": "));
-            let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
-            let seen = Seen {
-                line,
-                headers: headers.collect(),
-                body,
+    async fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        certificate: bool,
+    ) -> io::Result<()> {
+        let mut connection = Connection::new(stream);
+        while let Some(request) = connection.next().await? {
+            self.seen.lock().unwrap().push(Seen {
+                line: request.head.lines().next().unwrap().to_owned(),
+                headers: request.headers.clone(),
                 certificate,
-            };
-            self.seen.lock().unwrap().push(seen.clone());
-            let answer = self.answer(&seen, &head);
-            if stream.write_all(answer.as_bytes()).await.is_err() {
-                return;
-            }
+            });
+            let answer = self.answer(&request, request.head.trim_end());
+            connection.write(answer).await?;
         }
+        Ok(())
     }
 
-    fn answer(&self, seen: &Seen, head: &str) -> String {
-        if seen.line.starts_with("GET ") {
+    fn answer(&self, request: &Request, head: &str) -> String {
+        if request.method == "GET" {
             return ok("application/json", &self.card(head).to_string());
         }
-        if seen.line.starts_with("POST /token") {
+        if request.target.starts_with("/token") {
             let token = json!({"access_token": "token-of-echo", "token_type": "Bearer"});
             return ok("application/json", &token.to_string());
         }
-        let call: Value = serde_json::from_str(&seen.body).unwrap();
+        let call = request.json();
         let result = |result: Value| json!({"jsonrpc": "2.0", "id": call["id"], "result": result});
         let message = json!({"kind": "message", "messageId": "m-1", "role": "agent",
             "parts": [{"kind": "text", "text": head}], "metadata": {head: head}});
@@ -124,7 +113,9 @@ impl State {
         let said = call["params"]["message"]["parts"][0]["text"].as_str();
         match (said, call["method"].as_str().unwrap()) {
             // What was good for the first request is good no more.
-            (Some("stale"), _) if seen.headers["authorization"] == self.first_authorization() => {
+            (Some("stale"), _)
+                if request.headers["authorization"] == self.first_authorization() =>
+            {
                 plain("401 Unauthorized", "", "")
             }
             (Some("fail"), _) => plain("500 Internal Server Error", "", head),
@@ -170,40 +161,9 @@ impl State {
 }
 
 fn ok(kind: &str, body: &str) -> String {
-    format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    response("200 OK", kind, "", body)
 }
 
 fn plain(status: &str, header: &str, body: &str) -> String {
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\n{header}content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-/// The head and the body of the next request; nothing when there is no other.
-async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<(String, String)> {
-    let mut bytes = Vec::new();
-    let end = loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            break end;
-        }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    };
-    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-    let length = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
-    let whole = end + 4 + length.unwrap_or(0);
-    while bytes.len() < whole {
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    }
-    let body = String::from_utf8(bytes[end + 4..whole].to_vec()).unwrap();
-    Some((head, body))
+    response(status, "text/plain", header, body)
 }

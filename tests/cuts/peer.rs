@@ -8,21 +8,25 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-};
+use testkit::http::{Connection, Server};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::cuts::{
     cut::{Cut, CutPoint, How, Then},
     recording::{Answer, Binding, Recording, Version},
-    request::{self, Request, Wanted},
+    request::{Request, Wanted},
 };
 
 /// One server on loopback. Each request says by a header which cut it is about.
 pub(crate) struct Peer {
-    recording: Arc<Recording>,
     pub(crate) origin: String,
+    player: Arc<Player>,
+    _server: Server,
+}
+
+struct Player {
+    recording: Arc<Recording>,
+    origin: String,
     cases: Mutex<HashMap<usize, Case>>,
 }
 
@@ -51,20 +55,20 @@ struct Out {
 impl Peer {
     pub(crate) async fn start(recording: Arc<Recording>) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let peer = Arc::new(Self {
+        let player = Arc::new(Player {
             recording,
             origin: format!("http://{}", listener.local_addr().unwrap()),
             cases: Mutex::default(),
         });
-        let serving = Arc::clone(&peer);
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let serving = Arc::clone(&serving);
-                // A client that goes away ends its connection and nothing else.
-                tokio::spawn(async move { drop(serving.serve(socket).await) });
-            }
+        let serving = Arc::clone(&player);
+        let server = Server::on(listener, move |socket, _| {
+            Arc::clone(&serving).serve(socket)
         });
-        peer
+        Arc::new(Self {
+            origin: player.origin.clone(),
+            player,
+            _server: server,
+        })
     }
 
     /// Begins a case. Its requests carry `number`.
@@ -78,33 +82,35 @@ impl Peer {
             requests: Vec::new(),
             odd: None,
         };
-        self.lock().insert(number, case);
+        self.player.lock().insert(number, case);
     }
 
     pub(crate) fn task_id(&self) -> &str {
-        &self.recording.task_id
+        &self.player.recording.task_id
     }
 
     /// Ends a case, and tells what happened.
     pub(crate) fn close(&self, number: usize) -> Case {
-        self.lock().remove(&number).unwrap()
+        self.player.lock().remove(&number).unwrap()
     }
+}
 
+impl Player {
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, Case>> {
         self.cases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn serve(&self, mut socket: TcpStream) -> std::io::Result<()> {
+    async fn serve(self: Arc<Self>, socket: TcpStream) -> std::io::Result<()> {
         socket.set_nodelay(true)?;
-        let mut seen = Vec::new();
-        while let Some(request) = request::next(&mut socket, &mut seen).await? {
-            let out = self.answer(&request);
-            socket.write_all(&out.bytes).await?;
+        let mut connection = Connection::new(socket);
+        while let Some(request) = connection.next().await? {
+            let out = self.answer(&Request::from(&request));
+            connection.write(&out.bytes).await?;
             match out.end {
                 None => {}
                 Some(How::Fin) => return Ok(()),
-                Some(How::Rst) => return socket.set_zero_linger(),
-                Some(How::Stall) => while socket.read(&mut [0; 64]).await? > 0 {},
+                Some(How::Rst) => return connection.stream.set_zero_linger(),
+                Some(How::Stall) => connection.drain().await?,
             }
         }
         Ok(())

@@ -1,11 +1,6 @@
-//! Requests off a socket.
+//! The operations that requests ask for.
 
-use std::io;
-
-use serde_json::Value;
-use tokio::{io::AsyncReadExt, net::TcpStream};
-
-use crate::cuts::recording::find;
+use testkit::http;
 
 /// Tells the calls of one client apart.
 pub(crate) const CUT: &str = "x-cut";
@@ -34,50 +29,21 @@ pub(crate) struct Request {
     pub(crate) reported: String,
 }
 
-/// Reads the next request; `None` when the client has closed the connection.
-pub(crate) async fn next(
-    socket: &mut TcpStream,
-    seen: &mut Vec<u8>,
-) -> io::Result<Option<Request>> {
-    let head = loop {
-        if let Some(length) = find(seen, b"\r\n\r\n") {
-            break length + 4;
-        }
-        if socket.read_buf(seen).await? == 0 {
-            return Ok(None);
-        }
-    };
-    let text = String::from_utf8_lossy(&seen[..head]).into_owned();
-    let length = header(&text, "content-length").map_or(0, |length| length.parse().unwrap());
-    while seen.len() < head + length {
-        if socket.read_buf(seen).await? == 0 {
-            return Ok(None);
+impl From<&http::Request> for Request {
+    fn from(request: &http::Request) -> Self {
+        let rpc = request.json();
+        let rpc = rpc["method"].as_str().unwrap_or_default();
+        let line = request.head.lines().next().unwrap_or_default();
+        Self {
+            wanted: wanted(&request.method, &request.target, rpc),
+            cut: request.header(CUT).map(|cut| cut.parse().unwrap()),
+            reported: format!("{line} {rpc}"),
         }
     }
-    let body = seen[head..head + length].to_vec();
-    seen.drain(..head + length);
-    let line = text.lines().next().unwrap_or_default();
-    let rpc: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let rpc = rpc["method"].as_str().unwrap_or_default();
-    Ok(Some(Request {
-        wanted: wanted(line, rpc),
-        cut: header(&text, CUT).map(|cut| cut.parse().unwrap()),
-        reported: format!("{line} {rpc}"),
-    }))
 }
 
-fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    head.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        key.eq_ignore_ascii_case(name).then(|| value.trim())
-    })
-}
-
-fn wanted(line: &str, rpc: &str) -> Wanted {
-    let mut words = line.split(' ');
-    let method = words.next().unwrap_or_default();
-    let path = words.next().unwrap_or_default();
-    let path = path.split('?').next().unwrap_or_default();
+fn wanted(method: &str, target: &str, rpc: &str) -> Wanted {
+    let path = target.split('?').next().unwrap_or_default();
     if path == "/.well-known/agent-card.json" {
         return Wanted::Card;
     }

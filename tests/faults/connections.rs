@@ -8,6 +8,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use testkit::conformance::Peers;
+use testkit::http::Connection;
 
 use crate::faults::rig::{Rig, card, message, peers, reason, send, soon, stream, task};
 
@@ -31,18 +32,12 @@ impl Interface {
         }
     }
 
-    /// Takes the next connection and reads the request on it.
+    /// Accepts the next connection and reads the request on it.
     async fn asked(&self) -> TcpStream {
-        let (mut socket, _) = soon(self.listener.accept()).await.unwrap();
-        let mut request = Vec::new();
-        // The request ends with the body's closing brace; its text is short enough for one look at a time.
-        while !request.ends_with(b"}}") {
-            let mut bytes = [0; 4096];
-            let read = soon(socket.read(&mut bytes)).await.unwrap();
-            assert!(read > 0, "the request breaks off");
-            request.extend_from_slice(&bytes[..read]);
-        }
-        socket
+        let (socket, _) = soon(self.listener.accept()).await.unwrap();
+        let mut connection = Connection::new(socket);
+        soon(connection.next()).await.unwrap().expect("a request");
+        connection.stream
     }
 }
 

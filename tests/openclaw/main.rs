@@ -24,6 +24,7 @@ mod serve_runs;
 mod world;
 
 use std::{
+    fs,
     path::Path,
     process::{Command, ExitCode},
     sync::{Arc, LazyLock},
@@ -48,7 +49,7 @@ macro_rules! tests {
 }
 
 /// Every test of the gateway, in the order they run in; those that change its configuration come last.
-const TESTS: [Test; 18] = tests![
+const TESTS: [Test; 20] = tests![
     tarball_installs_without_what_only_developers_need
     registration_starts_no_thread
     inspect_shows_the_tool
@@ -56,6 +57,8 @@ const TESTS: [Test; 18] = tests![
     secret_reference_arrives_resolved
     refused_direct_call_is_an_envelope
     agent_turn_calls_the_tool_and_reads_its_result
+    files_travel_by_path_both_ways
+    file_outside_of_the_workspace_is_refused
     skill_is_offered_to_the_model
     empty_arguments_of_a_model_are_dropped
     updates_reach_the_gateway_while_the_call_runs
@@ -193,6 +196,38 @@ fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
         fenced(&result).contains(&answer_to("look at the logs")),
         "{result}"
     );
+}
+
+fn files_travel_by_path_both_ways(world: &World) {
+    fs::write(world.host.workspace().join("report.pdf"), b"%PDF-1.7").unwrap();
+    let mut request = send("picture of the report");
+    let parts = request["parts"].as_array_mut().unwrap();
+    parts.push(json!({"kind": "file", "path": "report.pdf"}));
+    let asked = world.turn("agent:main:files", "picture of the report", &request);
+    let result = model::tool_result(&asked).unwrap();
+    println!("the result with a file as the model reads it: {result}");
+    let (body, _) = world.peer.call("picture of the report");
+    let file =
+        json!({"bytes": "JVBERi0xLjc=", "mimeType": "application/pdf", "name": "report.pdf"});
+    assert_eq!(body["params"]["message"]["parts"][1]["file"], file);
+    let saved = "remote-agent/picture_of_the_report/picture.png";
+    assert!(
+        result.contains(&format!("[saved file] {saved} (image/png, 70 bytes)")),
+        "{result}"
+    );
+    let bytes = fs::read(world.host.workspace().join(saved)).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG"));
+}
+
+fn file_outside_of_the_workspace_is_refused(world: &World) {
+    let mut request = send("leak the configuration");
+    let parts = request["parts"].as_array_mut().unwrap();
+    parts.push(json!({"kind": "file", "path": "../openclaw.json"}));
+    let asked = world.turn("agent:main:leak", "leak the configuration", &request);
+    let result = model::tool_result(&asked).unwrap();
+    println!("the refusal of a file as the model reads it: {result}");
+    assert!(result.contains("INVALID_REQUEST"), "{result}");
+    assert!(result.contains("outside of the workspace"), "{result}");
 }
 
 fn skill_is_offered_to_the_model(world: &World) {

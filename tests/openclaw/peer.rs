@@ -77,6 +77,9 @@ impl Peer {
     }
 }
 
+/// A PNG image of one pixel, in base64.
+pub const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 /// What the peer answers to a message, as an artifact.
 pub fn answer_to(text: &str) -> String {
     format!("The remote agent did this: {text}")
@@ -90,7 +93,7 @@ fn said(body: &Value) -> String {
 }
 
 fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, finished: &Finished) {
-    if request.method == "GET" && request.path == "/.well-known/agent-card.json" {
+    if request.method == "GET" && request.target == "/.well-known/agent-card.json" {
         let card = card(request.header("host").unwrap());
         return http::answer(stream, "200 OK", "application/json", &card.to_string());
     }
@@ -157,8 +160,17 @@ fn task(id: &str, text: &str) -> Value {
     json!({"kind": "task", "id": id, "contextId": "context-1", "status": {"state": state}, "artifacts": [artifact(text)]})
 }
 
+/// The artifact of a task. One whose text begins with `picture` has an image, too.
 fn artifact(text: &str) -> Value {
-    json!({"artifactId": "artifact-1", "parts": [{"kind": "text", "text": answer_to(text)}]})
+    let mut parts = json!([{"kind": "text", "text": answer_to(text)}]);
+    if text.starts_with("picture") {
+        let file = json!({"name": "../../picture.png", "mimeType": "text/html", "bytes": PICTURE});
+        parts
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"kind": "file", "file": file}));
+    }
+    json!({"artifactId": "artifact-1", "parts": parts})
 }
 
 fn stream_of(text: &str) -> [Value; 3] {

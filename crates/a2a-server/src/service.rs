@@ -39,8 +39,8 @@ mod submit;
 mod task_runner;
 mod updates;
 mod validate;
-mod view;
 mod value_quota;
+mod view;
 
 pub use self::agents::AGENT;
 pub use self::page::TaskPage;

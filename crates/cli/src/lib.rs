@@ -1,6 +1,7 @@
-//! The command `remote-agent`: a host like any other, for a shell, a script or CI.
+//! The command `remote-agent`: a host of the library for a shell, a script or CI.
 //!
-//! It opens the library through the Rust door. This code is linked with a copy of the library that would work as well; nothing here may call it.
+//! Each subcommand is a module with its arguments (`Args`) and a `run`. [`library`] finds the shared library, [`instance`] loads
+//! it through the Rust interface. The command links a copy of the library for its types alone and never calls it.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,21 @@
-//! Code that several crates of the workspace share: clock and ids, the log sink, caught panics, signatures, JSON Schema
-//! validation, redaction of secrets, settings and files of lines.
+//! Code that several crates of the workspace share.
+//!
+//! - [`environment`]: the clock and the id generator, as parameters.
+//! - [`log`] and [`audit`]: the log sink and the audit log; [`panics`] turns a panic into an error.
+//! - [`config`]: secrets and URLs in settings; [`validation`] reports faults of a JSON Schema with their places.
+//! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters.
+//! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
+//!
+//! # Examples
+//!
+//! ```
+//! use openclaw_remote_agent_common::redact::Secrets;
+//!
+//! let secrets = Secrets::in_all_forms(["s3cret-token".into()]);
+//! assert_eq!(secrets.redact("Bearer s3cret-token"), "Bearer [redacted]");
+//! // Also as Base64, as JSON and as a URL write it.
+//! assert_eq!(secrets.redact("czNjcmV0LXRva2Vu"), "[redacted]");
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -124,9 +124,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::Net;
     use super::super::http::HttpClient;
-    use super::super::raw_server::{RawServer, Step, get, send};
     use super::*;
+    use crate::test_requests::get;
     use futures_util::stream;
+    use testkit::http::{RawServer, Step, send};
 
     fn chunks(list: &[&'static str]) -> ByteStream {
         let list: Vec<_> = list

@@ -1,14 +1,37 @@
-//! Outgoing connections. Every socket the plugin opens towards someone else is opened here.
+//! Outgoing connections. The plugin opens every socket to another host through this crate.
 //!
-//! The rest of the crate sees one small trait, [`Net`]: a request goes out; a status, headers and a stream of bytes come
-//! back. [`HttpClient`] is the real one. What a caller may rely on:
+//! Other crates use the trait [`Net`], which sends a request and returns status, headers and a stream of bytes.
+//! [`HttpClient`] implements it with reqwest and guarantees:
 //!
-//! * a request is sent at most once, and [`NetError::sent`] says whether any of it can have left;
-//! * no redirect is followed by itself, no proxy is asked unless one is given, no cookie is kept;
-//! * the address that is connected is the address that was checked, see [`Access`];
-//! * no error and no printed request or answer shows a header's value, a body, or the user info or query of a URL.
+//! * It sends a request at most once, and [`NetError::sent`] tells whether the peer may have received bytes.
+//! * It follows no redirect, uses no proxy unless one is given, and stores no cookie.
+//! * It connects only to the addresses that it has checked, see [`Access`].
+//! * No error and no `Debug` output shows the value of a header, a body, or the user info or query of a URL.
 //!
-//! Time limits are the caller's: dropping a future or a stream closes its connection.
+//! The caller bounds the time: dropping a future or a stream closes its connection.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use http::{HeaderMap, Method};
+//! use openclaw_remote_agent_egress::{Access, HttpClient, Net, Request};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let request = Request {
+//!     method: Method::GET,
+//!     url: "https://agent.example/.well-known/agent-card.json".parse()?,
+//!     headers: HeaderMap::new(),
+//!     body: None,
+//!     access: Access::Public,
+//!     trust: None,
+//!     repeatable: true,
+//!     authorization: None,
+//! };
+//! let response = HttpClient::new()?.exchange(request).await?;
+//! assert!(response.status.is_success());
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -24,14 +47,14 @@ mod http_error;
 pub mod lookup;
 mod oauth2;
 pub mod proxy;
-#[cfg(any(test, feature = "test-util"))]
-pub mod raw_server;
 pub mod redirect;
 mod resolve;
 pub mod retry;
 #[cfg(test)]
 mod scripted;
 pub mod sse;
+#[cfg(test)]
+mod test_requests;
 mod tls;
 mod upgrade;
 pub mod websocket;

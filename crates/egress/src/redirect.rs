@@ -69,8 +69,9 @@ fn next_hop(request: &Request, response: &Response) -> Option<Url> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::http::HttpClient;
-    use super::super::raw_server::{RawServer, Step, get, post, send};
     use super::*;
+    use crate::test_requests::{get, post};
+    use testkit::http::{RawServer, Step, send};
 
     fn redirect(status: u16, location: &str) -> Vec<Step> {
         vec![send(format!(

@@ -1,8 +1,34 @@
-//! Peers in the local gateway: the agents beside the caller, and a triad that votes.
+//! Peers in a local gateway: the agents beside the caller, and a triad that votes.
 //!
-//! `dial.rs` connects and finds out what the gateway speaks; one module a dialect (`a2a_v1/`, `openclaw/`) performs the handshake, keeps the
-//! one connection of the instance alive and carries what `GatewayLink` asks for. `triad/` lets three agents vote where the gateway
-//! cannot. What is here knows nothing of who may call whom, and of results.
+//! [`Gateway`] implements `peer::Directory`. It detects the protocol of the gateway (`dial.rs`), keeps one connection per
+//! instance (`connector.rs`), and maps the calls of a peer to the dialects `a2a_v1/`, `heretek_js.rs` and `openclaw/`.
+//! `triad/` collects votes where the gateway cannot. The crate does not decide who may call whom.
+//!
+//! # Examples
+//!
+//! The session id of a conversation, which needs no storage:
+//!
+//! ```
+//! use openclaw_remote_agent_gateway_bridge::session_key::session_id;
+//!
+//! assert_eq!(session_id("user:123/session:456"), "a2a-user-123-session-456");
+//! ```
+//!
+//! The agents of OpenClaw's gateway on this machine:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use openclaw_remote_agent_gateway_bridge::{Gateway, Settings};
+//! # async fn run(
+//! #     net: Arc<dyn egress::Net>,
+//! #     env: Arc<dyn common::environment::Environment>,
+//! #     log: Arc<dyn common::log::Log>,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let settings = Settings::new("ws://127.0.0.1:18789".parse()?);
+//! let gateway = Gateway::new(net, settings, env, log);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

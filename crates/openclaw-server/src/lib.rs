@@ -1,7 +1,21 @@
-//! An A2A server in front of a local OpenClaw: what the server crate needs of this machine.
+//! The A2A server in front of a local OpenClaw: it adds to the crate `a2a_server` the parts that know this machine.
 //!
-//! The server itself, its wire, its tasks and its stores, is the workspace's crate `server/`. Here are those who do the
-//! work, OpenClaw's gateway or its command, and the courier that carries notifications under the egress policy.
+//! - [`config`] reads `serve.json`, [`clients`] the file of clients, [`sessions`] maps contexts to sessions.
+//! - [`executor`] runs tasks in OpenClaw's gateway, by the command `openclaw agent`, or by a script.
+//! - [`push_sender`] sends notifications to webhooks under the egress policy.
+//! - [`assembly`] builds the server from all of them.
+//!
+//! # Examples
+//!
+//! ```
+//! use openclaw_remote_agent_openclaw_server::config::ServeConfig;
+//!
+//! let config = ServeConfig::parse(r#"{"executor": "scripted", "listen": "127.0.0.1:0"}"#)?;
+//! assert_eq!(config.listen.port(), 0);
+//! let error = ServeConfig::parse(r#"{"executr": "scripted"}"#).unwrap_err();
+//! assert!(error.message.contains("executr"), "{error:?}");
+//! # Ok::<(), common::config::ConfigError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

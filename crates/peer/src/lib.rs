@@ -1,7 +1,22 @@
 //! The trait [`Peer`]: an agent that accepts work over some protocol.
 //!
-//! The tool knows peers only through [`Peer`] and the types of the crate `a2a`. Those have the shape of the contract (A2A
-//! 0.3 JSON: `kind`, `completed`), whatever protocol a peer really speaks; versions and transports stay below.
+//! The tool knows agents only through [`Directory`], which discovers and opens them, [`Peer`], and the types of the crate
+//! `a2a`. These have the shape of A2A 0.3 JSON (`kind`, `completed`), whatever protocol the agent speaks. The crates
+//! `a2a_client` and `gateway_bridge` implement the traits.
+//!
+//! Every failure is a [`PeerError`]. It says whether the agent may have received the message ([`Delivered`]) and whether a
+//! repeated call can succeed.
+//!
+//! # Examples
+//!
+//! ```
+//! use openclaw_remote_agent_peer::{Delivered, PeerError, PeerErrorKind};
+//!
+//! let error = PeerError::new(PeerErrorKind::Unreachable, "connection refused");
+//! let error = error.undelivered().during("cannot fetch the agent card");
+//! assert_eq!(error.to_string(), "cannot fetch the agent card: connection refused");
+//! assert_eq!(error.delivered, Delivered::No);
+//! ```
 
 #![forbid(unsafe_code)]
 

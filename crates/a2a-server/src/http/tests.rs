@@ -34,7 +34,7 @@
 mod bombs;
 mod cards;
 mod errors;
-mod harness;
+pub(crate) mod harness;
 mod lists;
 mod negotiation;
 mod reading;

@@ -2,9 +2,10 @@
 use super::*;
 use crate::Sent;
 use crate::body::read_all;
-use crate::raw_server::{RawServer, Step, get, post, send};
+use crate::test_requests::{get, post};
 use ::http::header::{ACCEPT, USER_AGENT};
 use futures_util::StreamExt;
+use testkit::http::{RawServer, Step, send};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use url::Url;

@@ -3,14 +3,14 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::credential::Trust;
 use crate::lookup::Lookup;
-use crate::raw_server::{RawServer, get, send};
+use crate::test_requests::get;
 use crate::{Access, BoxFuture, HttpClient, Net, NetError, NetFault, Request, Response, Sent};
+use testkit::http::{Connection, RawServer, send};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -158,26 +158,17 @@ async fn tunnel() -> (ProxySettings, Arc<Trust>, tokio::task::JoinHandle<String>
         ..ProxySettings::default()
     };
     let asked = tokio::spawn(async move {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        head(&mut socket).await;
-        let opened = b"HTTP/1.1 200 OK\r\n\r\n";
-        socket.write_all(opened).await.unwrap();
+        let mut connection = Connection::new(listener.accept().await.unwrap().0);
+        connection.next().await.unwrap();
+        connection.write("HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-        let mut secured = acceptor.accept(socket).await.unwrap();
-        let asked = head(&mut secured).await;
-        secured.write_all(OK.as_bytes()).await.unwrap();
-        asked
+        let mut secured = Connection::new(acceptor.accept(connection.stream).await.unwrap());
+        let asked = secured.next().await.unwrap().unwrap();
+        secured.write(OK).await.unwrap();
+        asked.head
     });
     let trust = Trust::read(Some(certified.cert.pem().as_bytes()), None).unwrap();
     (settings, Arc::new(trust), asked)
-}
-
-async fn head(socket: &mut (impl AsyncRead + Unpin)) -> String {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(socket.read_u8().await.unwrap());
-    }
-    String::from_utf8(head).unwrap()
 }
 
 #[tokio::test]

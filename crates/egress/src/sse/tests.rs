@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::raw_server::{RawServer, Step, get, post, send};
+use crate::test_requests::{get, post};
 use crate::{BoxFuture, HttpClient, Response};
 use futures_util::stream;
 use proptest::prelude::*;
+use testkit::http::{RawServer, Step, send};
 use url::Url;
 
 const LIMITS: SseLimits = SseLimits {

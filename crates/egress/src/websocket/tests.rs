@@ -10,8 +10,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::*;
-use crate::raw_server::{RawServer, Step, send};
 use crate::{HttpClient, NetFault, Sent};
+use testkit::http::{Connection, RawServer, Server, Step, send};
+use testkit::websocket::{Reader, frame, switching};
 
 fn dial(url: impl AsRef<str>) -> Dial {
     Dial {
@@ -28,84 +29,38 @@ async fn open(dial: Dial) -> Result<Opened, WsError> {
     connect(&HttpClient::new().unwrap(), dial).await
 }
 
-async fn read_head(socket: &mut TcpStream) -> String {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(socket.read_u8().await.unwrap());
-    }
-    String::from_utf8(head).unwrap()
-}
-
-fn switching(head: &str, more: &str) -> String {
-    let key = head
-        .lines()
-        .find_map(|line| line.strip_prefix("sec-websocket-key: "))
-        .unwrap();
-    format!(
-        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: {}\r\n{more}\r\n",
-        handshake::accept(key)
-    )
-}
-
 /// A server that shakes hands as it should, with `more` headers, sends `bytes` and gives the head of the request and the
 /// connection away.
 async fn server(
     more: &'static str,
     bytes: Vec<u8>,
-) -> (String, oneshot::Receiver<(String, TcpStream)>) {
+) -> (String, oneshot::Receiver<(String, Reader<TcpStream>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/p?q=1", listener.local_addr().unwrap());
     let (give, taken) = oneshot::channel();
     tokio::spawn(async move {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        let head = read_head(&mut socket).await;
-        let mut answer = switching(&head, more).into_bytes();
+        let mut connection = Connection::new(listener.accept().await.unwrap().0);
+        let request = connection.next().await.unwrap().unwrap();
+        let mut answer = switching(&request, more).into_bytes();
         answer.extend_from_slice(&bytes);
-        socket.write_all(&answer).await.unwrap();
-        give.send((head, socket)).unwrap();
+        connection.write(&answer).await.unwrap();
+        let (stream, ahead) = connection.into_parts();
+        drop(give.send((request.head, Reader::new(stream, ahead))));
     });
     (url, taken)
 }
 
-async fn opened(bytes: Vec<u8>) -> (Opened, TcpStream) {
+async fn opened(bytes: Vec<u8>) -> (Opened, Reader<TcpStream>) {
     let (url, taken) = server("", bytes).await;
     let opened = open(dial(url)).await.unwrap();
     (opened, taken.await.unwrap().1)
 }
 
-/// A frame as servers write it: without a mask.
-fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![first];
-    match payload.len() {
-        length @ 0..126 => frame.push(u8::try_from(length).unwrap()),
-        length => {
-            frame.push(126);
-            frame.extend_from_slice(&u16::try_from(length).unwrap().to_be_bytes());
-        }
-    }
-    frame.extend_from_slice(payload);
-    frame
-}
-
-/// The next frame of a client, unmasked: its first byte and its payload.
-async fn read_frame(socket: &mut TcpStream) -> (u8, Vec<u8>) {
-    let (first, second) = (
-        socket.read_u8().await.unwrap(),
-        socket.read_u8().await.unwrap(),
-    );
-    assert!(second & 0x80 != 0, "a client masks its frames");
-    let length = match second & 0x7f {
-        126 => usize::from(socket.read_u16().await.unwrap()),
-        short => usize::from(short),
-    };
-    let mut mask = [0; 4];
-    socket.read_exact(&mut mask).await.unwrap();
-    let mut payload = vec![0; length];
-    socket.read_exact(&mut payload).await.unwrap();
-    for (index, byte) in payload.iter_mut().enumerate() {
-        *byte ^= mask[index % 4];
-    }
-    (first, payload)
+/// The next frame of a client: its first byte and its payload.
+async fn read_frame(client: &mut Reader<TcpStream>) -> (u8, Vec<u8>) {
+    let frame = client.frame().await.unwrap().unwrap();
+    assert!(frame.masked, "a client masks its frames");
+    (frame.first, frame.payload)
 }
 
 #[tokio::test]
@@ -204,7 +159,8 @@ async fn ping_is_sent_and_pong_is_reported() {
     let (mut opened, mut socket) = opened(Vec::new()).await;
     opened.sender.ping().await.unwrap();
     assert_eq!(read_frame(&mut socket).await.0, 0x89);
-    socket.write_all(&frame(0x8A, b"")).await.unwrap();
+    let pong = frame(0x8A, b"");
+    socket.stream.write_all(&pong).await.unwrap();
     assert!(matches!(opened.receiver.next().await, Frame::Pong));
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 use super::*;
 use egress::HttpClient;
 use egress::lookup::Lookup;
-use egress::raw_server::{RawServer, Step, send};
+use testkit::http::{RawServer, Step, send};
 
 /// Every name leads to this machine.
 struct Here;

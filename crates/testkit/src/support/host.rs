@@ -111,6 +111,11 @@ impl Host {
         self.root.join("state")
     }
 
+    /// The workspace of its agents.
+    pub fn workspace(&self) -> PathBuf {
+        self.root.join("workspace")
+    }
+
     /// Starts the gateway and waits until it is ready.
     pub fn boot(&self) -> Gateway {
         let mut child = self

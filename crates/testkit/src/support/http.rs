@@ -1,108 +1,52 @@
-//! A bare HTTP/1.1 server on loopback, one thread and one request a connection, and the request that tests send.
+//! The HTTP server of [`crate::http`] for handlers that block, one request a connection, and the requests that tests send.
 
 use std::{
-    io::{BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::Arc,
+    future,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    sync::{Arc, mpsc},
     thread,
 };
 
-/// A request as it came in.
-pub struct Request {
-    pub method: String,
-    pub path: String,
-    pub head: String,
-    pub body: Vec<u8>,
-}
+use tokio::{runtime, task};
 
-impl Request {
-    /// A header's value, by its lower-case name.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        header(&self.head, name)
-    }
-}
+use crate::http;
+pub use crate::http::Request;
 
 /// Serves `handler` on a free port until the process ends.
 pub fn serve(handler: impl Fn(&Request, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
     let handler = Arc::new(handler);
+    let (started, address) = mpsc::channel();
     thread::spawn(move || {
-        for stream in listener.incoming() {
-            let handler = Arc::clone(&handler);
-            thread::spawn(move || {
-                let mut stream = stream.unwrap();
-                // Hosts open connections ahead of need and close them unused.
-                if let Some(request) = read_request(&stream) {
-                    handler(&request, &mut stream);
+        let runtime = runtime::Builder::new_current_thread().enable_io().build();
+        runtime.unwrap().block_on(async move {
+            let server = http::Server::start(move |stream, _| {
+                let handler = Arc::clone(&handler);
+                async move {
+                    let mut connection = http::Connection::new(stream);
+                    // Hosts open connections ahead of need and close them unused.
+                    let Some(request) = connection.next().await? else {
+                        return Ok(());
+                    };
+                    let mut stream = connection.stream.into_std()?;
+                    stream.set_nonblocking(false)?;
+                    task::spawn_blocking(move || handler(&request, &mut stream)).await?;
+                    Ok(())
                 }
             });
-        }
+            let server = server.await;
+            started.send(server.address).unwrap();
+            future::pending::<()>().await;
+        });
     });
-    address
-}
-
-fn read_request(stream: &TcpStream) -> Option<Request> {
-    let mut reader = BufReader::new(stream);
-    let (start, head) = read_head(&mut reader)?;
-    let mut words = start.split(' ');
-    let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let body = read_body(&mut reader, &head);
-    Some(Request {
-        method,
-        path,
-        head,
-        body,
-    })
-}
-
-/// The first line, and the header lines after it.
-pub fn read_head(reader: &mut impl std::io::BufRead) -> Option<(String, String)> {
-    let mut start = String::new();
-    reader.read_line(&mut start).ok()?;
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") && head != "\r\n" {
-        if reader.read_line(&mut head).ok()? == 0 {
-            return None;
-        }
-    }
-    Some((start.trim_end().to_owned(), head))
-}
-
-fn read_body(reader: &mut impl std::io::BufRead, head: &str) -> Vec<u8> {
-    let mut body = Vec::new();
-    if header(head, "transfer-encoding") == Some("chunked") {
-        loop {
-            let mut size = String::new();
-            reader.read_line(&mut size).unwrap();
-            let size = u64::from_str_radix(size.trim(), 16).unwrap();
-            reader.take(size).read_to_end(&mut body).unwrap();
-            reader.read_line(&mut String::new()).unwrap();
-            if size == 0 {
-                return body;
-            }
-        }
-    }
-    let length = header(head, "content-length").map_or(0, |length| length.parse().unwrap());
-    reader.take(length).read_to_end(&mut body).unwrap();
-    body
-}
-
-fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    head.lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(key, _)| key.eq_ignore_ascii_case(name))
-        .map(|(_, value)| value.trim())
+    address.recv().unwrap()
 }
 
 /// Answers with a whole body.
 pub fn answer(stream: &mut TcpStream, status: &str, content_type: &str, body: &str) {
+    let response = http::response(status, content_type, "connection: close\r\n", body);
     // A client that has gone needs no answer.
-    let _ = write!(
-        stream,
-        "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
+    let _ = stream.write_all(response.as_bytes());
 }
 
 /// Answers with server-sent events, each a `data` field, and ends the body.
@@ -130,36 +74,26 @@ pub fn wait_for_close(stream: &mut TcpStream) {
 
 /// Posts JSON and returns the status code and the body.
 pub fn post(address: SocketAddr, path: &str, token: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+    let headers = format!(
+        "authorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
         body.len()
-    )
-    .unwrap();
-    let mut reader = BufReader::new(stream);
-    let (start, head) = read_head(&mut reader).expect("the server answers");
-    let status = start.split(' ').nth(1).unwrap().parse().unwrap();
-    (
-        status,
-        String::from_utf8(read_body(&mut reader, &head)).unwrap(),
-    )
+    );
+    exchange(address, &format!("POST {path}"), &headers, body)
 }
 
 /// Gets a page and returns the status code and the body.
 pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    exchange(address, &format!("GET {path}"), "accept: text/html\r\n", "")
+}
+
+/// HTTP/1.0, so that the response has no chunks and ends with the connection.
+fn exchange(address: SocketAddr, line: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nhost: {address}\r\naccept: text/html\r\nconnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut reader = BufReader::new(stream);
-    let (start, head) = read_head(&mut reader).expect("the server answers");
-    let status = start.split(' ').nth(1).unwrap().parse().unwrap();
-    (
-        status,
-        String::from_utf8(read_body(&mut reader, &head)).unwrap(),
-    )
+    let request = format!("{line} HTTP/1.0\r\nhost: {address}\r\n{headers}\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").expect("a response");
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
 }

@@ -1,7 +1,7 @@
 //! A client of OpenClaw's gateway WebSocket: just enough to run an agent, watch it and abort it.
 
 use std::{
-    io::{BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     sync::{
         Arc, Mutex,
@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{http, journal::Journal};
+use super::journal::Journal;
 
 pub struct Socket {
     stream: Arc<Mutex<TcpStream>>,
@@ -32,8 +32,12 @@ impl Socket {
         )
         .unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let (start, _) = http::read_head(&mut reader).expect("the gateway answers");
-        assert!(start.starts_with("HTTP/1.1 101"), "{start}");
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let read = reader.read_line(&mut head).unwrap();
+            assert!(read > 0, "the gateway answers: {head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 101"), "{head}");
 
         let frames = Journal::new();
         let stream = Arc::new(Mutex::new(stream));

@@ -68,7 +68,7 @@ impl Options {
 }
 
 /// A client for plain HTTP on loopback. Its TLS provider is explicit, because the crate selects none.
-fn client() -> reqwest::Client {
+pub(crate) fn client() -> reqwest::Client {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -76,7 +76,8 @@ fn client() -> reqwest::Client {
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
     let client = reqwest::Client::builder().tls_backend_preconfigured(tls);
-    client.no_proxy().build().unwrap()
+    let no_redirects = reqwest::redirect::Policy::none();
+    client.no_proxy().redirect(no_redirects).build().unwrap()
 }
 
 /// A server on its own port. It ends with the test.

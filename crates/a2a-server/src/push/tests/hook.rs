@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, Response};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use testkit::http::{Connection, Request, Server, response};
 use tokio::sync::{Mutex, mpsc};
-use tokio::task::JoinHandle;
 use url::Url;
 
+use crate::http::tests::harness::client;
 use crate::push::{PushError, PushSender};
 
 /// The answer to a request.
@@ -30,15 +29,14 @@ pub(super) enum Answer {
 /// A notification that arrived.
 #[derive(Debug)]
 pub(super) struct Arrived {
-    pub(super) head: String,
+    pub(super) request: Request,
     pub(super) body: Value,
 }
 
 impl Arrived {
     /// Returns the value of a header.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value))
+        self.request.header(&name.to_ascii_lowercase())
     }
 
     /// Returns the state of a status update of 1.0.
@@ -50,37 +48,23 @@ impl Arrived {
 pub(super) struct Hook {
     pub(super) url: String,
     arrived: Mutex<mpsc::UnboundedReceiver<Arrived>>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Hook {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _server: Server,
 }
 
 impl Hook {
     /// The answers in order; the last one repeats.
     pub(super) async fn that_answers(answers: impl Into<Vec<Answer>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!(
-            "http://{}/hook?key=in-the-query",
-            listener.local_addr().unwrap()
-        );
         let (received, arrived) = mpsc::unbounded_channel();
         let answers = answers.into();
-        let task = tokio::spawn(async move {
-            let mut count = 0;
-            while let Ok((socket, _)) = listener.accept().await {
-                let answer = answers.get(count).or(answers.last()).cloned();
-                count += 1;
-                tokio::spawn(serve(socket, answer.unwrap(), received.clone()));
-            }
-        });
+        let server = Server::start(move |stream, number| {
+            let answer = answers.get(number - 1).or(answers.last()).cloned();
+            serve(Connection::new(stream), answer.unwrap(), received.clone())
+        })
+        .await;
         Self {
-            url,
+            url: server.url("/hook?key=in-the-query"),
             arrived: Mutex::new(arrived),
-            task,
+            _server: server,
         }
     }
 
@@ -97,38 +81,26 @@ impl Hook {
     }
 }
 
-async fn serve(mut socket: TcpStream, answer: Answer, received: mpsc::UnboundedSender<Arrived>) {
-    let (head, body) = message(&mut socket).await;
-    let body = serde_json::from_slice(&body).unwrap();
-    received.send(Arrived { head, body }).unwrap();
+async fn serve(
+    mut connection: Connection,
+    answer: Answer,
+    received: mpsc::UnboundedSender<Arrived>,
+) -> std::io::Result<()> {
+    let Some(request) = connection.next().await? else {
+        return Ok(());
+    };
+    let body = request.json();
+    received.send(Arrived { request, body }).unwrap();
     let (status, header) = match answer {
         Answer::Status(status) => (status, String::new()),
         Answer::With(status, name, value) => (status, format!("{name}: {value}\r\n")),
-        Answer::Close => return,
+        Answer::Close => return Ok(()),
         Answer::Never => return std::future::pending().await,
     };
-    let answer = format!("HTTP/1.1 {status} X\r\n{header}content-length: 0\r\n\r\n");
-    socket.write_all(answer.as_bytes()).await.unwrap();
-}
-
-/// Reads the head and the body of a request or a response.
-async fn message(socket: &mut TcpStream) -> (String, Vec<u8>) {
-    let mut bytes = Vec::new();
-    loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok())
-                .unwrap_or(0);
-            if bytes.len() >= end + 4 + length {
-                return (head, bytes.split_off(end + 4));
-            }
-        }
-        if socket.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
-            return (String::new(), Vec::new());
-        }
-    }
+    let status = format!("{status} X");
+    connection
+        .write(response(&status, "text/plain", &header, ""))
+        .await
 }
 
 /// Posts to any address except port 1.
@@ -148,7 +120,7 @@ impl PushSender for Tcp {
         headers: HeaderMap,
         body: Bytes,
     ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
-        Box::pin(async move { exchange(&url, &headers, &body).await.ok_or_else(cut) })
+        Box::pin(async move { exchange(url, headers, body).await.ok_or_else(cut) })
     }
 }
 
@@ -159,30 +131,12 @@ fn cut() -> PushError {
     }
 }
 
-async fn exchange(url: &Url, headers: &HeaderMap, body: &[u8]) -> Option<Response<()>> {
-    let authority = url.authority();
-    let mut socket = TcpStream::connect(authority).await.ok()?;
-    let mut request = format!("POST {}?{} HTTP/1.1\r\n", url.path(), url.query().unwrap());
-    for (name, value) in headers {
-        request += &format!("{name}: {}\r\n", value.to_str().unwrap());
-    }
-    request += &format!(
-        "host: {authority}\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    socket.write_all(request.as_bytes()).await.ok()?;
-    socket.write_all(body).await.ok()?;
-    let (head, _) = message(&mut socket).await;
-    let mut lines = head.lines();
-    let status = lines.next()?.split(' ').nth(1)?.parse().unwrap();
+async fn exchange(url: Url, headers: HeaderMap, body: Bytes) -> Option<Response<()>> {
+    let request = client().post(url).headers(headers).body(body);
+    let received = request.send().await.ok()?;
     let mut response = Response::new(());
-    *response.status_mut() = StatusCode::from_u16(status).unwrap();
-    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
-        response.headers_mut().insert(
-            HeaderName::from_bytes(name.as_bytes()).unwrap(),
-            HeaderValue::from_str(value).unwrap(),
-        );
-    }
+    *response.status_mut() = received.status();
+    *response.headers_mut() = received.headers().clone();
     Some(response)
 }
 

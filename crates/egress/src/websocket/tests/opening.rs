@@ -85,17 +85,17 @@ async fn dripping_handshake_ends_at_the_timeout() {
     let url = format!("ws://{}/", listener.local_addr().unwrap());
     let (drip, dripping) = oneshot::channel();
     let server = tokio::spawn(async move {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        let head = read_head(&mut socket).await;
-        let answer = switching(&head, "x-more: is to come\r\n").into_bytes();
+        let mut connection = Connection::new(listener.accept().await.unwrap().0);
+        let request = connection.next().await.unwrap().unwrap();
+        let answer = switching(&request, "x-more: is to come\r\n").into_bytes();
         // All but the end of it, a byte at a time.
         for byte in &answer[..answer.len() - 2] {
-            socket.write_all(&[*byte]).await.unwrap();
+            connection.write([*byte]).await.unwrap();
             tokio::task::yield_now().await;
         }
         drip.send(()).unwrap();
         // The end of the connection, by whichever of its two signs.
-        socket.read(&mut [0]).await.unwrap_or(0)
+        connection.stream.read(&mut [0]).await.unwrap_or(0)
     });
     tokio::select! {
         opened = open(dial(url)) => panic!("{opened:?}"),
@@ -153,7 +153,7 @@ async fn dial_debug_hides_secrets() {
 }
 
 /// A server that speaks TLS with a certificate of its own, offers HTTP/2 first, and says `hello` once it is a WebSocket.
-async fn secured() -> (u16, String) {
+async fn secured() -> (Server, String) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
@@ -165,30 +165,25 @@ async fn secured() -> (u16, String) {
         .unwrap();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            let Ok(mut socket) = acceptor.accept(socket).await else {
-                continue;
-            };
+    let server = Server::start(move |socket, _| {
+        let acceptor = acceptor.clone();
+        async move {
+            let socket = acceptor.accept(socket).await?;
             assert_eq!(socket.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(socket.read_u8().await.unwrap());
-            }
-            let mut answer = switching(&String::from_utf8(head).unwrap(), "").into_bytes();
-            answer.extend(frame(0x81, b"hello"));
-            socket.write_all(&answer).await.unwrap();
-            tokio::spawn(async move { while socket.read_u8().await.is_ok() {} });
+            let mut connection = Connection::new(socket);
+            let request = connection.next().await?.unwrap();
+            connection.write(switching(&request, "")).await?;
+            connection.write(frame(0x81, b"hello")).await?;
+            connection.drain().await
         }
     });
-    (port, certified.cert.pem())
+    (server.await, certified.cert.pem())
 }
 
 #[tokio::test]
 async fn wss_is_http_1_1_over_tls_with_whom_the_operator_trusts() {
-    let (port, ca) = secured().await;
+    let (server, ca) = secured().await;
+    let port = server.address.port();
     let trust = Trust::read(Some(ca.as_bytes()), None).unwrap();
     let trusting = Dial {
         trust: Some(Arc::new(trust)),
@@ -200,7 +195,8 @@ async fn wss_is_http_1_1_over_tls_with_whom_the_operator_trusts() {
 
 #[tokio::test]
 async fn untrusted_certificate_is_a_tls_fault() {
-    let (port, _) = secured().await;
+    let (server, _) = secured().await;
+    let port = server.address.port();
     let error = open(dial(format!("wss://localhost:{port}/")))
         .await
         .unwrap_err();

@@ -12,10 +12,10 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::frame::{self, Head};
 use super::script::{End, Frame};
 use super::vars::Vars;
 use crate::conformance::peers::{Padding, Piece};
+use crate::websocket::{self, Head};
 
 /// Lets bytes that were written reach the other side before a reset throws away what it has not read.
 const RESET_DELAY: Duration = Duration::from_millis(5);
@@ -75,13 +75,13 @@ impl Connection {
         let head = bytes.len();
         bytes.extend_from_slice(payload);
         if self.masked {
-            frame::mask(&mut bytes[head..], 0);
+            websocket::mask(&mut bytes[head..], 0);
         }
         self.write(&bytes).await
     }
 
     pub(super) async fn text(&self, text: &str) -> io::Result<()> {
-        self.say(frame::TEXT, text.as_bytes()).await
+        self.say(websocket::TEXT, text.as_bytes()).await
     }
 
     pub(super) async fn json(&self, value: &Value) -> io::Result<()> {
@@ -135,7 +135,7 @@ impl Connection {
             }
         }
         if shape.masked {
-            frame::mask(&mut bytes[head..], 0);
+            websocket::mask(&mut bytes[head..], 0);
         }
         self.write(&bytes).await
     }
@@ -175,7 +175,7 @@ impl Connection {
     /// A close frame, and a second for its answer.
     pub(super) async fn close(&self, code: Option<u16>, reason: &str) -> io::Result<()> {
         self.closing.store(true, Ordering::Relaxed);
-        self.say(frame::CLOSE, &frame::closing(code, reason))
+        self.say(websocket::CLOSE, &websocket::closing(code, reason))
             .await?;
         sleep(CLOSE_TIMEOUT).await;
         self.ended.cancel();

@@ -7,7 +7,6 @@
 //! The profiles of `fixtures/gateway/` are built in ([`PROFILES`]).
 
 mod connection;
-mod frame;
 mod log;
 mod play;
 mod profiles;
@@ -26,9 +25,10 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::peers::Connection as HttpConnection;
+use super::peers::Recorded;
+use crate::http::{self, Connection as HttpConnection};
+use crate::websocket::Reader;
 use connection::Connection;
-use frame::Reader;
 pub use log::{Log, LogEvent, Received};
 pub use profiles::{PROFILES, profile};
 use script::{Action, Profile};
@@ -38,9 +38,9 @@ use scripted_gateway::{Part, ScriptedGateway};
 #[derive(Debug)]
 pub struct Gateways {
     address: SocketAddr,
-    stage: Arc<ScriptedGateway>,
+    gateway: Arc<ScriptedGateway>,
     /// Ends with the value.
-    _tasks: JoinSet<()>,
+    _server: http::Server,
 }
 
 impl Gateways {
@@ -68,13 +68,15 @@ impl Gateways {
         let profile = Profile::read(profile)?;
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let stage = Arc::new(ScriptedGateway::new(profile, address.port()));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(listen(listener, Arc::clone(&stage)));
+        let gateway = Arc::new(ScriptedGateway::new(profile, address.port()));
+        let served = Arc::clone(&gateway);
+        let server = http::Server::on(listener, move |stream, number| {
+            meet(Arc::clone(&served), stream, number)
+        });
         Ok(Self {
             address,
-            stage,
-            _tasks: tasks,
+            gateway,
+            _server: server,
         })
     }
 
@@ -90,12 +92,12 @@ impl Gateways {
 
     /// Returns the log.
     pub fn log(&self) -> &Log {
-        &self.stage.log
+        &self.gateway.log
     }
 
     /// Opens a gate that acts wait at (`await`), for good.
     pub fn release(&self, gate: &str) {
-        self.stage.release(gate);
+        self.gateway.release(gate);
     }
 }
 
@@ -184,26 +186,13 @@ impl Member {
     }
 }
 
-/// Serves until the task is dropped, and all connections with it.
-async fn listen(listener: TcpListener, gateway: Arc<ScriptedGateway>) {
-    let mut connections = JoinSet::new();
-    let mut number = 0;
-    while let Ok((stream, _)) = listener.accept().await {
-        number += 1;
-        while connections.try_join_next().is_some() {}
-        let gateway = Arc::clone(&gateway);
-        // A client that goes away ends its connection and nothing else.
-        connections.spawn(async move { drop(meet(gateway, stream, number).await) });
-    }
-}
-
 async fn meet(gateway: Arc<ScriptedGateway>, stream: TcpStream, number: usize) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut connection = HttpConnection::new(stream);
     let Some(request) = connection.next().await? else {
         return Ok(());
     };
-    let upgrade = upgrade::seen(&request.recorded, number);
+    let upgrade = upgrade::seen(&Recorded::from(&request), number);
     gateway.log.add(number, LogEvent::Upgrade(upgrade.clone()));
     let (stream, ahead) = connection.into_parts();
     let (read, write) = stream.into_split();

@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
-use super::frame::{self, Incoming, Reader};
 use super::log::LogEvent;
 use super::script::{Action, Gate};
 use super::scripted_gateway::{Part, ScriptedGateway};
+use crate::websocket::{self, Incoming, Reader};
 
 type PlayFuture<'a> = Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>>;
 
@@ -75,7 +75,7 @@ async fn hear(
         Incoming::Ping(payload) => {
             log(LogEvent::Ping);
             if !mute {
-                return connection.say(frame::PONG, &payload).await.is_ok();
+                return connection.say(websocket::PONG, &payload).await.is_ok();
             }
         }
         Incoming::Close { code, reason } => {
@@ -83,7 +83,7 @@ async fn hear(
             if !connection.is_closing() {
                 // A client that does not wait for the answer is gone, and nothing is lost.
                 let _ = connection
-                    .say(frame::CLOSE, &frame::closing(code, ""))
+                    .say(websocket::CLOSE, &websocket::closing(code, ""))
                     .await;
             }
             return false;

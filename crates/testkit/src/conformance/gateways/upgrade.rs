@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,9 +11,7 @@ use tokio::net::TcpStream;
 use super::script::UpgradeReply;
 use super::vars::Vars;
 use crate::conformance::peers::Recorded;
-
-/// The text that every server appends to a client's key (RFC 6455 §1.3).
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+use crate::websocket::accept;
 
 /// The client's key. The server's answer to it is fixed as well, and an attack on caches is nothing a test needs to hinder.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -96,13 +92,6 @@ pub(super) async fn ask(
     let taken =
         head.starts_with(b"HTTP/1.1 101 ") && String::from_utf8_lossy(&head).contains(&accept(KEY));
     if taken { Ok(read) } else { Err(refused(&head)) }
-}
-
-fn accept(key: &str) -> String {
-    let mut digest = ring::digest::Context::new(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY);
-    digest.update(key.as_bytes());
-    digest.update(GUID.as_bytes());
-    STANDARD.encode(digest.finish())
 }
 
 fn head(first: &str, headers: &BTreeMap<String, String>) -> String {

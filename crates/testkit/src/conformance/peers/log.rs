@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::http::Request;
+
 /// One request as a peer received it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
@@ -17,6 +19,20 @@ pub struct Recorded {
     pub headers: BTreeMap<String, String>,
     /// The body: parsed when it is JSON, else its text; `None` when it is empty.
     pub body: Option<Value>,
+}
+
+impl From<&Request> for Recorded {
+    fn from(request: &Request) -> Self {
+        let text = || Value::String(String::from_utf8_lossy(&request.body).into_owned());
+        let body = (!request.body.is_empty())
+            .then(|| serde_json::from_slice(&request.body).unwrap_or_else(|_| text()));
+        Self {
+            method: request.method.clone(),
+            path: request.target.clone(),
+            headers: request.headers.clone(),
+            body,
+        }
+    }
 }
 
 impl Recorded {

@@ -15,7 +15,6 @@ mod body;
 mod head;
 mod log;
 mod reply;
-mod request;
 mod script;
 mod serve;
 mod sse;
@@ -30,15 +29,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::net::TcpSocket;
-use tokio::task::JoinSet;
 
 use log::Log;
 pub use log::Recorded;
-pub(crate) use request::Connection;
 use script::Script;
 pub(crate) use script::{Padding, Piece, one_or_more};
 use serve::Server;
 pub(crate) use vars::lookup_origin;
+
+use crate::http;
 
 /// Running peers. Dropping the value ends every task and closes every socket.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ pub struct Peers {
     logs: BTreeMap<String, Arc<Log>>,
     /// Ports of unreachable peers: bound without a listener, so that no other process gets them.
     refusing: Vec<TcpSocket>,
-    tasks: JoinSet<()>,
+    servers: Vec<http::Server>,
 }
 
 impl Peers {
@@ -70,7 +69,7 @@ impl Peers {
             origins: Arc::clone(&origins),
             logs: BTreeMap::new(),
             refusing: Vec::new(),
-            tasks: JoinSet::new(),
+            servers: Vec::new(),
         };
         for ((name, peer), (_, socket)) in script.peers.into_iter().zip(sockets) {
             let log = Arc::new(Log::new());
@@ -81,7 +80,7 @@ impl Peers {
             }
             let listener = socket.listen(1024)?;
             let server = Server::new(peer, origins[&name].clone(), Arc::clone(&origins), log);
-            peers.tasks.spawn(Arc::new(server).run(listener));
+            peers.servers.push(server.run(listener));
         }
         Ok(peers)
     }

@@ -8,10 +8,10 @@ use tokio::time::sleep;
 
 use super::body::{Body, Sink};
 use super::head::Head;
-use super::request::Connection;
 use super::script::{Close, End, Piece, Response};
 use super::sse;
 use super::vars::Vars;
+use crate::http::Connection;
 
 /// Lets bytes that were written reach the client before a reset throws away what it has not read.
 const RESET_DELAY: Duration = Duration::from_millis(5);

@@ -5,15 +5,13 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 
 use super::log::{Log, Recorded};
 use super::reply::{self, KeepAlive};
-use super::request::Connection;
 use super::script::{Peer, Response, Responses};
 use super::vars::Vars;
+use crate::http::{self, Connection};
 
 pub(super) struct Server {
     pub(super) script: Peer,
@@ -46,24 +44,20 @@ impl Server {
         }
     }
 
-    /// Serves until the task is dropped, and all connections with it.
-    pub(super) async fn run(self: Arc<Self>, listener: TcpListener) {
-        let mut silent = Vec::new();
-        let mut connections = JoinSet::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            self.log.connected();
-            if self.script.accept_only {
-                silent.push(stream);
-                continue;
-            }
-            while connections.try_join_next().is_some() {}
-            let server = Arc::clone(&self);
-            // A client that goes away ends its connection and nothing else.
-            connections.spawn(async move { drop(server.connection(stream).await) });
-        }
+    /// Serves until the value is dropped, and all connections with it.
+    pub(super) fn run(self, listener: TcpListener) -> http::Server {
+        let server = Arc::new(self);
+        http::Server::on(listener, move |stream, _| {
+            server.log.connected();
+            Arc::clone(&server).connection(stream)
+        })
     }
 
-    async fn connection(&self, stream: TcpStream) -> io::Result<()> {
+    async fn connection(self: Arc<Self>, stream: TcpStream) -> io::Result<()> {
+        if self.script.accept_only {
+            let _open = stream;
+            return std::future::pending().await;
+        }
         stream.set_nodelay(true)?;
         let mut connection = Connection::new(stream);
         loop {
@@ -72,13 +66,12 @@ impl Server {
                 Ok(None) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return connection
-                        .stream
-                        .write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+                        .write("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
                         .await;
                 }
                 Err(error) => return Err(error),
             };
-            let recorded = request.recorded;
+            let recorded = Recorded::from(&request);
             self.log.record(recorded.clone());
             let rpc_id = recorded.body.as_ref().and_then(|body| body.get("id"));
             let vars = Vars {
@@ -93,7 +86,7 @@ impl Server {
             };
             let after =
                 reply::send(&mut connection, response, &vars, recorded.method == "HEAD").await?;
-            if after == KeepAlive::Close || request.last {
+            if after == KeepAlive::Close || request.is_last() {
                 return Ok(());
             }
         }

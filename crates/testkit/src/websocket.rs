@@ -1,9 +1,14 @@
-//! Frames of a WebSocket (RFC 6455 §5), written as crookedly as a script wants and read strictly.
+//! The raw WebSocket (RFC 6455) of all tests: it writes frames with any fault that a test wants, and reads strictly.
+#![allow(missing_docs, reason = "part of tests alone")]
 
 use std::io;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::http::Request;
 
 /// No message of a client is read beyond this. A gateway's own bound is lower.
 const MAX_FRAME_BYTES: u64 = 64 * 1024 * 1024;
@@ -11,27 +16,30 @@ const MAX_FRAME_BYTES: u64 = 64 * 1024 * 1024;
 /// The mask of client frames. A fixed key makes runs equal, and loopback needs no random one.
 const MASK: [u8; 4] = [0x13, 0x57, 0x9b, 0xdf];
 
-pub(super) const CONTINUATION: u8 = 0;
-pub(super) const TEXT: u8 = 1;
-pub(super) const BINARY: u8 = 2;
-pub(super) const CLOSE: u8 = 8;
-pub(super) const PING: u8 = 9;
-pub(super) const PONG: u8 = 10;
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+pub const CONTINUATION: u8 = 0;
+pub const TEXT: u8 = 1;
+pub const BINARY: u8 = 2;
+pub const CLOSE: u8 = 8;
+pub const PING: u8 = 9;
+pub const PONG: u8 = 10;
 
 /// The head of a frame, as it will be written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head {
-    pub(super) last: bool,
-    pub(super) reserved: u8,
-    pub(super) opcode: u8,
-    pub(super) masked: bool,
+pub struct Head {
+    pub last: bool,
+    pub reserved: u8,
+    pub opcode: u8,
+    pub masked: bool,
     /// The length in the frame header. The payload may differ.
-    pub(super) length: u64,
+    pub length: u64,
 }
 
 impl Head {
     /// A whole message, or a control frame.
-    pub(super) fn whole(opcode: u8, masked: bool, length: usize) -> Self {
+    #[must_use]
+    pub fn whole(opcode: u8, masked: bool, length: usize) -> Self {
         Self {
             last: true,
             reserved: 0,
@@ -41,7 +49,8 @@ impl Head {
         }
     }
 
-    pub(super) fn bytes(self) -> Vec<u8> {
+    #[must_use]
+    pub fn bytes(self) -> Vec<u8> {
         let first = u8::from(self.last) << 7 | (self.reserved & 7) << 4 | (self.opcode & 15);
         let mask = u8::from(self.masked) << 7;
         let mut bytes = vec![first];
@@ -64,7 +73,7 @@ impl Head {
 }
 
 /// Masks `bytes`, which begin at `offset` of their payload.
-pub(super) fn mask(bytes: &mut [u8], offset: usize) {
+pub fn mask(bytes: &mut [u8], offset: usize) {
     for (index, byte) in bytes.iter_mut().enumerate() {
         *byte ^= MASK[(offset + index) % 4];
     }
@@ -72,7 +81,7 @@ pub(super) fn mask(bytes: &mut [u8], offset: usize) {
 
 /// An incoming message, with its fragments joined, or a control frame.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Incoming {
+pub enum Incoming {
     Text(Vec<u8>),
     Binary(Vec<u8>),
     Ping(Vec<u8>),
@@ -80,9 +89,18 @@ pub(super) enum Incoming {
     Close { code: Option<u16>, reason: String },
 }
 
+/// A frame as it arrived, unmasked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// The first byte: the last-fragment bit and the opcode.
+    pub first: u8,
+    pub masked: bool,
+    pub payload: Vec<u8>,
+}
+
 /// Reads frames.
-pub(super) struct Reader<R> {
-    stream: R,
+pub struct Reader<R> {
+    pub stream: R,
     buffer: BytesMut,
     /// The kind and the bytes of a message whose end has not come.
     begun: Option<(u8, Vec<u8>)>,
@@ -90,7 +108,7 @@ pub(super) struct Reader<R> {
 
 impl<R: AsyncRead + Unpin> Reader<R> {
     /// `buffer` is what was read ahead.
-    pub(super) fn new(stream: R, buffer: BytesMut) -> Self {
+    pub fn new(stream: R, buffer: BytesMut) -> Self {
         Self {
             stream,
             buffer,
@@ -99,11 +117,15 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// The next message or control frame; `None` where the other side is gone.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Incoming>> {
+    ///
+    /// # Errors
+    /// As [`frame`](Self::frame), and for a frame out of place.
+    pub async fn next(&mut self) -> io::Result<Option<Incoming>> {
         loop {
-            let Some((last, opcode, payload)) = self.frame().await? else {
+            let Some(Frame { first, payload, .. }) = self.frame().await? else {
                 return Ok(None);
             };
+            let (last, opcode) = (first & 0x80 != 0, first & 15);
             let (kind, payload) = match (opcode, self.begun.take()) {
                 (CONTINUATION, Some((kind, mut begun))) => {
                     begun.extend_from_slice(&payload);
@@ -126,7 +148,11 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    async fn frame(&mut self) -> io::Result<Option<(bool, u8, Vec<u8>)>> {
+    /// Returns the next frame; `None` after the end of the connection.
+    ///
+    /// # Errors
+    /// `InvalidData` for a reserved bit or an excessive length, else the error of the socket.
+    pub async fn frame(&mut self) -> io::Result<Option<Frame>> {
         if !self.need(2).await? {
             return Ok(None);
         }
@@ -163,7 +189,11 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 *byte ^= key[index % 4];
             }
         }
-        Ok(Some((first & 0x80 != 0, first & 15, payload)))
+        Ok(Some(Frame {
+            first,
+            masked,
+            payload,
+        }))
     }
 
     async fn need(&mut self, count: usize) -> io::Result<bool> {
@@ -195,8 +225,37 @@ fn control(opcode: u8, mut payload: Vec<u8>) -> Incoming {
     }
 }
 
+/// An unmasked frame, as servers write it. `first` is its first byte.
+#[must_use]
+pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Head::whole(first, false, payload.len()).bytes();
+    bytes[0] = first;
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// The head that accepts the upgrade of `request`; `headers` are whole lines.
+#[must_use]
+pub fn switching(request: &Request, headers: &str) -> String {
+    let key = request.header("sec-websocket-key").unwrap_or_default();
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: {}\r\n{headers}\r\n",
+        accept(key)
+    )
+}
+
+/// The value of `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2).
+#[must_use]
+pub fn accept(key: &str) -> String {
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY);
+    digest.update(key.as_bytes());
+    digest.update(GUID.as_bytes());
+    STANDARD.encode(digest.finish())
+}
+
 /// The payload of a close frame.
-pub(super) fn closing(code: Option<u16>, reason: &str) -> Vec<u8> {
+#[must_use]
+pub fn closing(code: Option<u16>, reason: &str) -> Vec<u8> {
     let mut payload = code.map_or_else(Vec::new, |code| code.to_be_bytes().to_vec());
     payload.extend_from_slice(reason.as_bytes());
     payload

@@ -1,0 +1,248 @@
+// Files of the agent's workspace. `path` of a part becomes bytes on the wire, and files of a result become files.
+//
+// A path comes from a model and a file name from a remote agent, so both are untrusted. Reading follows no symbolic link out
+// of the allowed directories. Writing creates new files only, below `remote-agent/` in the workspace.
+import { constants } from "node:fs";
+import { lstat, mkdir, open, readFile, realpath } from "node:fs/promises";
+import { basename, extname, join, relative, resolve, sep } from "node:path";
+
+/** The size limit of one file, and of all files of one message, in bytes. */
+export const MAX_FILE_BYTES = 8 * 1024 * 1024;
+export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+/** The number of files of one result that are saved, and of its images that the model sees. */
+export const MAX_SAVED_FILES = 20;
+export const MAX_IMAGES = 4;
+const MAX_IMAGE_BYTES = 4 * 1024 * 1024;
+const MAX_NAME_CHARS = 100;
+const MAX_NAME_ATTEMPTS = 100;
+
+/** A part whose file cannot be sent. `place` is a JSON Pointer into the request. */
+export class FileError extends Error {
+  constructor(place, message) {
+    super(message);
+    this.place = place;
+  }
+}
+
+/** The schema of the field that `attach` replaces. */
+export const PATH_FIELD = { type: "string", description: "Of a file in your workspace; instead of bytes." };
+
+/** `parameters` with the field `path` in its parts. */
+export function withPaths(parameters) {
+  const items = parameters.properties?.parts?.items;
+  if (!items) return parameters;
+  const changed = items.oneOf ? { ...items, oneOf: items.oneOf.map(addPath) } : addPath(items);
+  return { ...parameters, properties: { ...parameters.properties, parts: { ...parameters.properties.parts, items: changed } } };
+}
+
+function addPath(part) {
+  const kinds = part.properties.kind.enum;
+  return kinds && !kinds.includes("file") ? part : { ...part, properties: { ...part.properties, path: PATH_FIELD } };
+}
+
+/**
+ * The request with bytes in place of every `path`. A path is relative to the workspace, and has to lead into it or into one
+ * of `mediaRoots`.
+ *
+ * Throws a FileError for the first part that cannot be sent.
+ */
+export async function attach(request, { workspaceDir, mediaRoots = [] }) {
+  if (!Array.isArray(request?.parts) || !request.parts.some((part) => part?.path !== undefined)) return request;
+  let left = MAX_MESSAGE_BYTES;
+  const parts = [];
+  for (const [index, part] of request.parts.entries()) {
+    if (part?.path === undefined) {
+      parts.push(part);
+      continue;
+    }
+    const place = `/parts/${index}/path`;
+    if (part.kind !== "file") throw new FileError(place, "only a part of kind `file` has a `path`");
+    if (part.uri !== undefined || part.bytes !== undefined) throw new FileError(place, "a file has either `path`, `uri` or `bytes`");
+    const { path, ...rest } = part;
+    const bytes = await readAllowed(place, path, [workspaceDir, ...mediaRoots], left);
+    left -= bytes.length;
+    const name = rest.name ?? basename(path);
+    parts.push({ ...rest, bytes: bytes.toString("base64"), name, mime_type: rest.mime_type ?? mediaType(bytes, name) });
+  }
+  return { ...request, parts };
+}
+
+async function readAllowed(place, path, roots, left) {
+  const fail = (why) => new FileError(place, `cannot read \`${path}\`: ${why}`);
+  if (typeof path !== "string" || path.includes("\0")) throw new FileError(place, "`path` is not a path");
+  const target = await realpath(resolve(roots[0], path)).catch((error) => {
+    throw fail(error.code === "ENOENT" ? "there is no such file" : error.code);
+  });
+  const allowed = await Promise.all(roots.map((root) => realpath(root).catch(() => undefined)));
+  if (!allowed.some((root) => root !== undefined && isInside(root, target))) throw fail("it is outside of the workspace");
+  // Not blocking: opening a FIFO would wait for its writer.
+  const file = await open(target, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch((error) => {
+    throw fail(error.code);
+  });
+  try {
+    const stat = await file.stat();
+    const now = await lstat(target);
+    if (!stat.isFile()) throw fail("it is not a regular file");
+    if (stat.ino !== now.ino || stat.dev !== now.dev) throw fail("it changed while it was opened");
+    const limit = Math.min(MAX_FILE_BYTES, left);
+    if (stat.size > limit) throw fail(`it has ${stat.size} bytes, and ${limit} are left of the limit (${MAX_FILE_BYTES} per file, ${MAX_MESSAGE_BYTES} per message)`);
+    const { buffer, bytesRead } = await readUpTo(file, limit + 1);
+    if (bytesRead > limit) throw fail("it grew while it was read");
+    if (bytesRead === 0) throw fail("it is empty");
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+async function readUpTo(file, limit) {
+  const { size } = await file.stat();
+  const buffer = Buffer.alloc(Math.min(limit, size + 1));
+  let bytesRead = 0;
+  while (bytesRead < buffer.length) {
+    const read = await file.read(buffer, bytesRead, buffer.length - bytesRead, bytesRead);
+    if (read.bytesRead === 0) break;
+    bytesRead += read.bytesRead;
+  }
+  return { buffer, bytesRead };
+}
+
+function isInside(root, path) {
+  const way = relative(root, path);
+  return way !== "" && way !== ".." && !way.startsWith(`..${sep}`);
+}
+
+/**
+ * Saves the files of a result below `remote-agent/TASK/` in the workspace.
+ *
+ * Returns `{ saved: [{ path, mediaType, size, bytes }], failed: [text] }`; `path` is relative to the workspace. A file that is
+ * there already with the same content is not written again.
+ */
+export async function save(envelope, workspaceDir) {
+  const found = filesOf(envelope);
+  const saved = [];
+  const failed = [];
+  if (found.length === 0) return { saved, failed };
+  let directory;
+  try {
+    directory = await makeDirectory(await realpath(workspaceDir), ["remote-agent", safeName(taskOf(envelope))]);
+  } catch (error) {
+    return { saved, failed: [`cannot save the files of the result: ${error.message}`] };
+  }
+  for (const [index, file] of found.slice(0, MAX_SAVED_FILES).entries()) {
+    const bytes = Buffer.from(file.bytes, "base64");
+    const sniffed = mediaType(bytes, file.name);
+    const name = safeName(file.name ?? "", `file-${index + 1}${EXTENSIONS[sniffed] ?? ""}`);
+    try {
+      const path = await writeNew(directory, name, bytes);
+      saved.push({ path: join("remote-agent", basename(directory), path), mediaType: sniffed, size: bytes.length, bytes });
+    } catch (error) {
+      failed.push(`cannot save ${name}: ${error.code ?? error.message}`);
+    }
+  }
+  if (found.length > MAX_SAVED_FILES) failed.push(`${found.length - MAX_SAVED_FILES} more files were not saved`);
+  return { saved, failed };
+}
+
+/** The content for a model: a line for each file, and the images. */
+export function describe({ saved, failed }) {
+  const lines = saved.map(({ path, mediaType, size }) => `[saved file] ${path} (${mediaType}, ${size} bytes)`);
+  const text = [...lines, ...failed.map((line) => `[file] ${line}`)].join("\n");
+  const images = saved.filter(({ mediaType, size }) => IMAGES.has(mediaType) && size <= MAX_IMAGE_BYTES).slice(0, MAX_IMAGES);
+  const shown = images.map(({ bytes, mediaType }) => ({ type: "image", data: bytes.toString("base64"), mimeType: mediaType }));
+  return text === "" ? shown : [{ type: "text", text }, ...shown];
+}
+
+function filesOf({ ok, summary, raw }) {
+  if (ok !== true) return [];
+  const parts = (summary?.artifacts ?? []).flatMap((artifact) => artifact.parts ?? []);
+  if (raw?.kind === "message") parts.push(...(raw.parts ?? []));
+  return parts.filter((part) => part.kind === "file" && typeof part.file?.bytes === "string").map((part) => part.file);
+}
+
+function taskOf({ summary, raw }) {
+  return summary?.continuation?.task?.task_id ?? raw?.messageId ?? "message";
+}
+
+/** Creates the directories one by one. A symbolic link in the way is an error. */
+async function makeDirectory(root, names) {
+  let directory = root;
+  for (const name of names) {
+    directory = join(directory, name);
+    await mkdir(directory, { mode: 0o700 }).catch((error) => {
+      if (error.code !== "EEXIST") throw error;
+    });
+    if (!(await lstat(directory)).isDirectory()) throw new Error(`\`${name}\` is not a directory`);
+  }
+  return directory;
+}
+
+async function writeNew(directory, name, bytes) {
+  const extension = extname(name);
+  const stem = name.slice(0, name.length - extension.length);
+  for (let attempt = 1; attempt <= MAX_NAME_ATTEMPTS; attempt += 1) {
+    const candidate = attempt === 1 ? name : `${stem}-${attempt}${extension}`;
+    const path = join(directory, candidate);
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+    let file;
+    try {
+      file = await open(path, flags, 0o600);
+    } catch (error) {
+      if (error.code !== "EEXIST") throw error;
+      if (await holds(path, bytes)) return candidate;
+      continue;
+    }
+    try {
+      await file.writeFile(bytes);
+    } finally {
+      await file.close();
+    }
+    return candidate;
+  }
+  throw new Error("too many files of this name");
+}
+
+async function holds(path, bytes) {
+  const stat = await lstat(path);
+  return stat.isFile() && stat.size === bytes.length && (await readFile(path)).equals(bytes);
+}
+
+// Names that Windows reserves for devices, with any extension.
+const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+
+/** A name that is one path component on every system: letters, digits, `.`, `_` and `-`, without a leading dot. */
+export function safeName(name, fallback = "file") {
+  const last = name.split(/[/\\]/).at(-1);
+  const plain = last.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._]+|[._]+$/g, "");
+  const extension = extname(plain).slice(0, 16);
+  const stem = plain.slice(0, plain.length - extname(plain).length).slice(0, MAX_NAME_CHARS - extension.length);
+  const safe = stem === "" ? fallback : stem + extension;
+  return DEVICE.test(safe) ? `_${safe}` : safe;
+}
+
+const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+const SIGNATURES = [
+  ["image/png", "89504e470d0a1a0a"],
+  ["image/jpeg", "ffd8ff"],
+  ["image/gif", "47494638"],
+  ["application/pdf", "255044462d"],
+  ["application/zip", "504b0304"],
+  ["application/gzip", "1f8b"],
+];
+const TEXT_TYPES = { ".csv": "text/csv", ".html": "text/html", ".json": "application/json", ".md": "text/markdown", ".xml": "application/xml" };
+const EXTENSIONS = { "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "application/pdf": ".pdf", "application/zip": ".zip", "application/gzip": ".gz", "text/plain": ".txt" };
+
+/** The media type by content. The name decides only between kinds of text. */
+export function mediaType(bytes, name = "") {
+  const start = bytes.subarray(0, 16).toString("hex");
+  const signature = SIGNATURES.find(([, hex]) => start.startsWith(hex));
+  if (signature) return signature[0];
+  if (start.startsWith("52494646") && start.slice(16, 24) === "57454250") return "image/webp";
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    if (text.includes("\0")) return "application/octet-stream";
+  } catch {
+    return "application/octet-stream";
+  }
+  return TEXT_TYPES[extname(name ?? "").toLowerCase()] ?? "text/plain";
+}

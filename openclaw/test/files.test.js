@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { MAX_SAVED_FILES, attach, describe, mediaType, safeName, save, withPaths } from "../files.js";
+
+const PNG = Buffer.from("89504e470d0a1a0a0000", "hex");
+
+function workspace() {
+  const outside = mkdtempSync(join(tmpdir(), "files-"));
+  const workspaceDir = join(outside, "workspace");
+  mkdirSync(workspaceDir);
+  writeFileSync(join(outside, "secret.txt"), "secret");
+  writeFileSync(join(workspaceDir, "report.pdf"), "%PDF-1.7");
+  return { outside, workspaceDir };
+}
+
+const send = (path, more) => ({ action: "send", parts: [{ kind: "file", path, ...more }] });
+
+async function refused(path, at = workspace(), more) {
+  const error = await attach(send(path, more), at).then(() => undefined, (error) => error);
+  return `${error?.place}: ${error?.message}`;
+}
+
+test("a path becomes bytes with its name and sniffed type", async () => {
+  const { parts } = await attach(send("report.pdf"), workspace());
+  assert.deepEqual(parts, [{ kind: "file", bytes: Buffer.from("%PDF-1.7").toString("base64"), name: "report.pdf", mime_type: "application/pdf" }]);
+});
+
+test("a request without paths is unchanged", async () => {
+  const request = { action: "send", parts: [{ kind: "text", text: "hi" }] };
+  assert.equal(await attach(request, workspace()), request);
+});
+
+test("a path out of the workspace is refused", async () => {
+  for (const path of ["../secret.txt", "/etc/passwd", "a/../../secret.txt"]) {
+    const error = await refused(path);
+    assert.match(error, /^\/parts\/0\/path: cannot read .*(outside of the workspace|no such file)/);
+  }
+});
+
+test("a symbolic link out of the workspace is refused", async () => {
+  const at = workspace();
+  symlinkSync(join(at.outside, "secret.txt"), join(at.workspaceDir, "link.txt"));
+  symlinkSync(at.outside, join(at.workspaceDir, "up"));
+  assert.match(await refused("link.txt", at), /outside of the workspace/);
+  assert.match(await refused("up/secret.txt", at), /outside of the workspace/);
+});
+
+test("a file of a media directory is sent", async () => {
+  const at = workspace();
+  const { parts } = await attach(send(join(at.outside, "secret.txt")), { ...at, mediaRoots: [at.outside] });
+  assert.equal(parts[0].name, "secret.txt");
+});
+
+test("devices, FIFOs, directories and empty files are refused", async () => {
+  const at = workspace();
+  execFileSync("mkfifo", [join(at.workspaceDir, "pipe")]);
+  writeFileSync(join(at.workspaceDir, "empty"), "");
+  mkdirSync(join(at.workspaceDir, "directory"));
+  assert.match(await refused("pipe", at), /not a regular file/);
+  assert.match(await refused("directory", at), /not a regular file/);
+  assert.match(await refused("/dev/zero", { ...at, mediaRoots: ["/dev"] }), /not a regular file/);
+  assert.match(await refused("empty", at), /it is empty/);
+});
+
+test("5 GB are refused without being read", async () => {
+  const at = workspace();
+  const path = join(at.workspaceDir, "large");
+  writeFileSync(path, "");
+  truncateSync(path, 5_000_000_000);
+  assert.match(await refused("large", at), /5000000000 bytes/);
+});
+
+test("several files share the limit of a message", async () => {
+  const at = workspace();
+  writeFileSync(join(at.workspaceDir, "big"), Buffer.alloc(8 * 1024 * 1024));
+  const part = { kind: "file", path: "big" };
+  const error = await attach({ action: "send", parts: [part, part, part] }, at).catch((error) => error);
+  assert.equal(error.place, "/parts/2/path");
+});
+
+test("a path beside bytes or in a text part is refused", async () => {
+  assert.match(await refused("report.pdf", workspace(), { bytes: "AA==" }), /either `path`, `uri` or `bytes`/);
+  assert.match(await refused("report.pdf", workspace(), { kind: "text" }), /only a part of kind `file`/);
+});
+
+test("the schema gets the field in parts that may be files", () => {
+  const item = (kinds) => ({ type: "object", properties: { kind: { enum: kinds } } });
+  const full = withPaths({ properties: { parts: { items: { oneOf: [item(["text"]), item(["file"])] } } } });
+  assert.deepEqual(full.properties.parts.items.oneOf.map((part) => "path" in part.properties), [false, true]);
+  const compact = withPaths({ properties: { parts: { items: item(["text", "file", "data"]) } } });
+  assert.ok("path" in compact.properties.parts.items.properties);
+});
+
+/** The envelope of a task with these files, each `[name, bytes]`. */
+function envelope(files, taskId = "t-1") {
+  const parts = files.map(([name, bytes]) => ({ kind: "file", file: { name, bytes: Buffer.from(bytes).toString("base64") } }));
+  return { ok: true, summary: { artifacts: [{ parts }], continuation: { task: { task_id: taskId } } } };
+}
+
+test("files of a result are saved under the workspace", async () => {
+  const { workspaceDir } = workspace();
+  const result = await save(envelope([["a.txt", "hello"]]), workspaceDir);
+  assert.deepEqual(describe(result), [{ type: "text", text: "[saved file] remote-agent/t-1/a.txt (text/plain, 5 bytes)" }]);
+  assert.equal(readFileSync(join(workspaceDir, "remote-agent/t-1/a.txt"), "utf8"), "hello");
+});
+
+test("a file is never overwritten, and the same content is not saved twice", async () => {
+  const { workspaceDir } = workspace();
+  await save(envelope([["a.txt", "one"]]), workspaceDir);
+  await save(envelope([["a.txt", "two"], ["a.txt", "one"]]), workspaceDir);
+  const directory = join(workspaceDir, "remote-agent/t-1");
+  assert.deepEqual(readdirSync(directory).sort(), ["a-2.txt", "a.txt"]);
+  assert.equal(readFileSync(join(directory, "a.txt"), "utf8"), "one");
+});
+
+test("unsafe names become safe", () => {
+  const names = { "../../x": "x", "..\\..\\x.exe": "x.exe", CON: "_CON", "con.txt": "_con.txt", ".bashrc": "bashrc", "a b/ü?.md": "md", "": "file", "...": "file", "a\nb.txt": "a_b.txt" };
+  for (const [name, safe] of Object.entries(names)) assert.equal(safeName(name), safe, name);
+  assert.ok(safeName(`${"x".repeat(5000)}.txt`).length <= 100);
+});
+
+test("a hostile task id stays below the directory", async () => {
+  const { outside, workspaceDir } = workspace();
+  await save(envelope([["x", "1"]], "../../.."), workspaceDir);
+  assert.deepEqual(readdirSync(outside).sort(), ["secret.txt", "workspace"]);
+});
+
+test("a symbolic link in place of the directory is refused", async () => {
+  const { outside, workspaceDir } = workspace();
+  symlinkSync(outside, join(workspaceDir, "remote-agent"));
+  const { saved, failed } = await save(envelope([["x", "1"]]), workspaceDir);
+  assert.deepEqual(saved, []);
+  assert.match(failed[0], /not a directory/);
+  assert.ok(!existsSync(join(outside, "t-1")));
+});
+
+test("images are shown by their content, not by their name", async () => {
+  const { workspaceDir } = workspace();
+  const content = describe(await save(envelope([["a.png", PNG], ["b.png", "no image"]]), workspaceDir));
+  assert.deepEqual(content.slice(1), [{ type: "image", data: PNG.toString("base64"), mimeType: "image/png" }]);
+});
+
+test("the number of saved files is bounded", async () => {
+  const { workspaceDir } = workspace();
+  const files = Array.from({ length: MAX_SAVED_FILES + 2 }, (_, index) => [`${index}.txt`, "x"]);
+  const { saved, failed } = await save(envelope(files), workspaceDir);
+  assert.equal(saved.length, MAX_SAVED_FILES);
+  assert.deepEqual(failed, ["2 more files were not saved"]);
+});
+
+test("a failed call saves no files", async () => {
+  const { workspaceDir } = workspace();
+  await save({ ...envelope([["a.txt", "x"]]), ok: false }, workspaceDir);
+  assert.ok(!existsSync(join(workspaceDir, "remote-agent")));
+});
+
+test("binary content is not text", () => {
+  assert.equal(mediaType(Buffer.from([0xff, 0x00])), "application/octet-stream");
+  assert.equal(mediaType(Buffer.from("{}"), "a.json"), "application/json");
+});
