@@ -115,7 +115,7 @@ function isInside(root, path) {
 /**
  * Saves the files of a result below `remote-agent/TASK/` in the workspace.
  *
- * Returns `{ saved: [{ path, mediaType, size, bytes }], failed: [text] }`; `path` is relative to the workspace. A file that is
+ * Returns `{ saved: [{ index, path, mediaType, size, bytes }], failed: [text] }`; `path` is relative to the workspace. A file that is
  * there already with the same content is not written again.
  */
 export async function save(envelope, workspaceDir) {
@@ -135,13 +135,23 @@ export async function save(envelope, workspaceDir) {
     const name = safeName(file.name ?? "", `file-${index + 1}${EXTENSIONS[sniffed] ?? ""}`);
     try {
       const path = await writeNew(directory, name, bytes);
-      saved.push({ path: join("remote-agent", basename(directory), path), mediaType: sniffed, size: bytes.length, bytes });
+      saved.push({ index, path: join("remote-agent", basename(directory), path), mediaType: sniffed, size: bytes.length, bytes });
     } catch (error) {
       failed.push(`cannot save ${name}: ${error.code ?? error.message}`);
     }
   }
   if (found.length > MAX_SAVED_FILES) failed.push(`${found.length - MAX_SAVED_FILES} more files were not saved`);
   return { saved, failed };
+}
+
+export const NO_FILES = { saved: [], failed: [] };
+
+/** A copy of the envelope without the bytes of the saved files, which a model need not read. */
+export function withoutSaved(envelope, { saved }) {
+  const copy = structuredClone(envelope);
+  const files = filesOf(copy);
+  for (const { index } of saved) delete files[index].bytes;
+  return copy;
 }
 
 /** The content for a model: a line for each file, and the images. */

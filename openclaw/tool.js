@@ -1,6 +1,6 @@
 // The tool as OpenClaw sees it: one object per agent turn or direct call.
 import { argumentCleaner } from "./arguments.js";
-import { FileError, attach, describe, save, withPaths } from "./files.js";
+import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
 import { throttled } from "./throttle.js";
 
 /**
@@ -29,11 +29,12 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
         const host = JSON.stringify({ ...caller, can_notify: canNotify });
         const envelope = await agent.execute(JSON.stringify(request ?? null), host, token, updates?.offer ?? null);
         await updates?.finish();
-        const result = toolResult(agent, envelope);
-        tasks?.saw(result.details);
-        followers?.saw(result.details, caller);
-        if (workspaceDir) result.content.push(...describe(await save(result.details, workspaceDir)));
-        return result;
+        const details = JSON.parse(envelope);
+        tasks?.saw(details);
+        followers?.saw(details, caller);
+        const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
+        const shown = files.saved.length > 0 ? JSON.stringify(withoutSaved(details, files)) : envelope;
+        return { content: [{ type: "text", text: agent.render(shown) }, ...describe(files)], details };
       } catch (error) {
         if (error instanceof FileError) return toolResult(agent, invalidRequest(request, error));
         throw error;
@@ -50,10 +51,11 @@ function toolResult(agent, json) {
   return { content: [{ type: "text", text: agent.render(json) }], details: JSON.parse(json) };
 }
 
-/** The envelope of a request that the library never saw. */
+/** The envelope of a request that the library never saw, in the form of its own refusals. */
 function invalidRequest({ action }, { place, message }) {
-  const details = { delivered: "no", errors: [{ path: place, message }] };
-  const hint = "Name a file in your workspace by its path, or send its content as `bytes`.";
-  const error = { code: "INVALID_REQUEST", reason: "invalid_request", message: `${place}: ${message}`, retryable: false, hint, details };
+  const complaint = { instancePath: place, keyword: "path", message, params: {}, schemaPath: "#/properties/parts/items/properties/path" };
+  const hint = `Name a file in your workspace, or send its content as \`bytes\`. First: ${place} ${message}.`;
+  const details = { errors: [complaint], hint, source: "ajv", tool: "remote_agent" };
+  const error = { code: "VALIDATION_ERROR", reason: "invalid_request", retryable: false, message: "remote_agent input validation failed", details };
   return JSON.stringify({ ok: false, operation: "remote_agent", action, error });
 }

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, symlinkS
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { MAX_SAVED_FILES, attach, describe, mediaType, safeName, save, withPaths } from "../files.js";
+import { MAX_SAVED_FILES, attach, describe, mediaType, safeName, save, withPaths, withoutSaved } from "../files.js";
 
 const PNG = Buffer.from("89504e470d0a1a0a0000", "hex");
 
@@ -150,6 +150,14 @@ test("the number of saved files is bounded", async () => {
   const { saved, failed } = await save(envelope(files), workspaceDir);
   assert.equal(saved.length, MAX_SAVED_FILES);
   assert.deepEqual(failed, ["2 more files were not saved"]);
+});
+
+test("the model reads no bytes of saved files", async () => {
+  const { workspaceDir } = workspace();
+  const result = envelope([["a.txt", "x"]]);
+  const copy = withoutSaved(result, await save(result, workspaceDir));
+  assert.deepEqual(copy.summary.artifacts[0].parts, [{ kind: "file", file: { name: "a.txt" } }]);
+  assert.equal(result.summary.artifacts[0].parts[0].file.bytes, "eA==");
 });
 
 test("a failed call saves no files", async () => {

@@ -72,3 +72,9 @@ test("a call leaves no listener on the signal", async () => {
   await createTool(lease(async () => envelope)).execute("call_1", {}, signal);
   assert.equal(listeners, 0);
 });
+
+test("a file outside of the workspace is refused without a call", async () => {
+  const tool = createTool(lease(() => assert.fail("called")), { workspaceDir: import.meta.dirname });
+  const { details } = await tool.execute("call_1", { action: "send", parts: [{ kind: "file", path: "/etc/passwd" }] });
+  assert.deepEqual([details.error.reason, details.error.details.errors[0].instancePath], ["invalid_request", "/parts/0/path"]);
+});

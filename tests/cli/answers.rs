@@ -29,9 +29,9 @@ async fn files_and_data_are_parts_of_their_own() {
         &peers,
         "send",
         &[
-            "--file",
+            "--attach",
             file,
-            "--file",
+            "--attach",
             "https://files.example/a.pdf",
             "--data",
             r#"{"ticket":7}"#,

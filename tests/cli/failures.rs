@@ -112,7 +112,7 @@ async fn wrong_command_line_names_the_fault() {
             &[
                 "send",
                 "hi",
-                "--file",
+                "--attach",
                 "/nowhere/x",
                 "--url",
                 "http://127.0.0.1:1",

@@ -2,6 +2,7 @@
 
 mod answers;
 mod demo;
+mod doctor;
 mod embedded;
 mod failures;
 mod follow_up;

@@ -12,6 +12,7 @@
 )]
 
 mod commands;
+mod files;
 mod gateway_rig;
 mod gateway_runs;
 mod gateway_triad;
@@ -24,12 +25,12 @@ mod serve_runs;
 mod world;
 
 use std::{
-    fs,
     path::Path,
     process::{Command, ExitCode},
     sync::{Arc, LazyLock},
 };
 
+use files::{file_outside_of_the_workspace_is_refused, files_travel_by_path_both_ways};
 use gateway_rig::Behind;
 use libtest_mimic::{Arguments, Trial};
 use notify::Followed;
@@ -196,38 +197,6 @@ fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
         fenced(&result).contains(&answer_to("look at the logs")),
         "{result}"
     );
-}
-
-fn files_travel_by_path_both_ways(world: &World) {
-    fs::write(world.host.workspace().join("report.pdf"), b"%PDF-1.7").unwrap();
-    let mut request = send("picture of the report");
-    let parts = request["parts"].as_array_mut().unwrap();
-    parts.push(json!({"kind": "file", "path": "report.pdf"}));
-    let asked = world.turn("agent:main:files", "picture of the report", &request);
-    let result = model::tool_result(&asked).unwrap();
-    println!("the result with a file as the model reads it: {result}");
-    let (body, _) = world.peer.call("picture of the report");
-    let file =
-        json!({"bytes": "JVBERi0xLjc=", "mimeType": "application/pdf", "name": "report.pdf"});
-    assert_eq!(body["params"]["message"]["parts"][1]["file"], file);
-    let saved = "remote-agent/picture_of_the_report/picture.png";
-    assert!(
-        result.contains(&format!("[saved file] {saved} (image/png, 70 bytes)")),
-        "{result}"
-    );
-    let bytes = fs::read(world.host.workspace().join(saved)).unwrap();
-    assert!(bytes.starts_with(b"\x89PNG"));
-}
-
-fn file_outside_of_the_workspace_is_refused(world: &World) {
-    let mut request = send("leak the configuration");
-    let parts = request["parts"].as_array_mut().unwrap();
-    parts.push(json!({"kind": "file", "path": "../openclaw.json"}));
-    let asked = world.turn("agent:main:leak", "leak the configuration", &request);
-    let result = model::tool_result(&asked).unwrap();
-    println!("the refusal of a file as the model reads it: {result}");
-    assert!(result.contains("INVALID_REQUEST"), "{result}");
-    assert!(result.contains("outside of the workspace"), "{result}");
 }
 
 fn skill_is_offered_to_the_model(world: &World) {

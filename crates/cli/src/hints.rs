@@ -30,7 +30,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             });
         }
         "invalid_request" if names(details, "/parts") => {
-            "Write the message as TEXT, or add `--file` or `--data`."
+            "Write the message as TEXT, or add `--attach` or `--data`."
         }
         "invalid_request" if names(details, "/timeout_ms") => {
             "Give `--timeout-ms` a number of milliseconds, 1 or more."

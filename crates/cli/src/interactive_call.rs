@@ -8,6 +8,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    artifact_files,
     exit::{Exit, Failure},
     follow_up,
     instance::Instance,
@@ -32,6 +33,8 @@ pub(super) struct InteractiveCall<'a> {
     pub(super) doing: &'a str,
     /// The file for the continuation.
     pub(super) save: Option<&'a Path>,
+    /// The directory for the files of the result.
+    pub(super) save_artifacts: Option<&'a Path>,
     pub(super) context: Context<'a>,
 }
 
@@ -83,6 +86,9 @@ impl InteractiveCall<'_> {
             screen.stop();
         }
         let kept = self.keep(&envelope);
+        let saved = self.save_artifacts.map_or(Ok(()), |directory| {
+            artifact_files::save(&envelope, directory)
+        });
         match &screen {
             Some(screen) => {
                 let shown = &lock(screen).answer_writer;
@@ -90,7 +96,7 @@ impl InteractiveCall<'_> {
             }
             None => instance.missing().warn_about(&text),
         }
-        kept.map(|()| exit)
+        kept.and(saved).map(|()| exit)
     }
 
     fn keep(&mut self, envelope: &Value) -> Result<(), Failure> {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod artifact_files;
 pub mod call;
 mod caller;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod conformance;
 mod demo;
 
 mod answer_writer;
+mod doctor;
 pub mod exit;
 mod follow_up;
 pub mod gateway;
@@ -80,6 +82,7 @@ enum Command {
     /// Cancel a task
     #[command(after_help = task::Action::Cancel.examples())]
     Cancel(task::Args),
+    Doctor(doctor::Args),
     Call(call::Args),
     Conformance(conformance::Args),
     Install(install::Args),
@@ -126,6 +129,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Watch(args) => task::run(task::Action::Watch, args, verbose).await,
         Command::Status(args) => task::run(task::Action::Status, args, verbose).await,
         Command::Cancel(args) => task::run(task::Action::Cancel, args, verbose).await,
+        Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
         Command::Conformance(args) => conformance::run(args, verbose).await,
         Command::Install(args) => install::install(&args),

@@ -12,12 +12,12 @@ use super::exit::Failure;
 #[command(next_help_heading = "Message")]
 pub(super) struct PartArgs {
     /// The text, words joined by spaces; - reads it from standard input
-    #[arg(value_name = "TEXT", required_unless_present_any = ["file", "data"])]
+    #[arg(value_name = "TEXT", required_unless_present_any = ["attach", "data"])]
     text: Vec<String>,
 
-    /// Add a file: the content of a path, or an http(s) URL
+    /// Attach a file: the content of a path, or an http(s) URL
     #[arg(long, value_name = "PATH|URL")]
-    file: Vec<String>,
+    attach: Vec<String>,
 
     /// Add a JSON object
     #[arg(long, value_name = "JSON", value_parser = object)]
@@ -38,7 +38,7 @@ impl PartArgs {
         let text = input.unwrap_or_else(|| self.text.join(" "));
         let text = (!text.is_empty()).then(|| json!({"kind": "text", "text": text}));
         let mut parts: Vec<Value> = text.into_iter().collect();
-        for file in &self.file {
+        for file in &self.attach {
             parts.push(file_part(file)?);
         }
         let data = self.data.iter();

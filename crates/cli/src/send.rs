@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::{
+    artifact_files::ArtifactArgs,
     exit::{Exit, Failure},
     follow_up::FollowUpArgs,
     instance::Library,
@@ -18,7 +19,7 @@ use super::{
 const EXAMPLES: &str = "\
 Examples:
   remote-agent send --url https://desk.example --bearer-env DESK_TOKEN Is the shop down?
-  remote-agent send --config agents.json --target desk --follow --save task.json 'Write the report' --file log.txt
+  remote-agent send --config agents.json --target desk --follow --save task.json 'Write the report' --attach log.txt
   remote-agent send --config agents.json --continuation task.json 'Yes, publish it'
   remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow 'Deploy version 2?'
   remote-agent send --gateway embedded --gateway-agent alpha=approve --gateway-agent beta=reject --gateway-agent charlie=approve \\
@@ -59,6 +60,9 @@ pub(super) struct Args {
 
     #[command(flatten)]
     output: OutputArgs,
+
+    #[command(flatten)]
+    artifacts: ArtifactArgs,
 }
 
 /// Runs the subcommand.
@@ -104,6 +108,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         output: args.output,
         doing: "sent, waiting for the agent",
         save: args.save.as_deref(),
+        save_artifacts: args.artifacts.save_artifacts.as_deref(),
         context: Context {
             target: &args.target,
             follow_up: &follow_up,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
+    artifact_files::ArtifactArgs,
     exit::{Exit, Failure},
     follow_up::FollowUpArgs,
     instance::Library,
@@ -37,6 +38,9 @@ pub(super) struct Args {
 
     #[command(flatten)]
     output: OutputArgs,
+
+    #[command(flatten)]
+    artifacts: ArtifactArgs,
 }
 
 impl Action {
@@ -100,6 +104,7 @@ pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exi
         output: args.output,
         doing: action.doing(),
         save: None,
+        save_artifacts: args.artifacts.save_artifacts.as_deref(),
         context: Context {
             target: &args.target,
             follow_up: &follow_up,

@@ -1,0 +1,209 @@
+//! The files of a result, saved in a directory. Their names come from a remote agent, so they are made safe.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+
+use super::exit::Failure;
+use super::output::note;
+
+/// A result with more files is saved in part.
+const MAX_FILES: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
+const MAX_EXTENSION_CHARS: usize = 16;
+const MAX_NAME_ATTEMPTS: usize = 100;
+
+/// The directory for the files of a result.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct ArtifactArgs {
+    /// Save the files of the result in this directory, under new names where files exist
+    #[arg(long, value_name = "DIR")]
+    pub(super) save_artifacts: Option<PathBuf>,
+}
+
+/// Saves the files that `envelope` contains, and prints their paths on standard error.
+///
+/// # Errors
+/// The directory cannot be created, or a file cannot be written.
+pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
+    let files = files_of(envelope);
+    if files.is_empty() {
+        return Ok(());
+    }
+    fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
+    for (index, file) in files.iter().take(MAX_FILES).enumerate() {
+        let number = index + 1;
+        let Some(bytes) = file["bytes"].as_str().and_then(|b| STANDARD.decode(b).ok()) else {
+            note(format_args!(
+                "file {number} of the result is not valid Base64 and was not saved"
+            ));
+            continue;
+        };
+        let name = safe_name(file["name"].as_str().unwrap_or_default())
+            .unwrap_or_else(|| format!("file-{number}"));
+        let path = write_new(directory, &name, &bytes)
+            .map_err(|error| failed(&directory.join(&name), &error))?;
+        note(format_args!(
+            "saved {} ({} bytes)",
+            path.display(),
+            bytes.len()
+        ));
+    }
+    if files.len() > MAX_FILES {
+        let more = files.len() - MAX_FILES;
+        note(format_args!("{more} more files were not saved"));
+    }
+    Ok(())
+}
+
+fn files_of(envelope: &Value) -> Vec<&Value> {
+    let artifacts = envelope["summary"]["artifacts"].as_array();
+    let of_artifacts = artifacts.into_iter().flatten().map(|a| &a["parts"]);
+    let message = (envelope["raw"]["kind"] == "message").then(|| &envelope["raw"]["parts"]);
+    let parts = of_artifacts.chain(message).filter_map(Value::as_array);
+    let files = parts.flatten().map(|part| &part["file"]);
+    files.filter(|file| file["bytes"].is_string()).collect()
+}
+
+/// Writes a new file, and never follows a link or overwrites. An equal file is not written again.
+fn write_new(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    let (stem, extension) = split(name);
+    for attempt in 1..=MAX_NAME_ATTEMPTS {
+        let path = match attempt {
+            1 => directory.join(name),
+            _ => directory.join(format!("{stem}-{attempt}{extension}")),
+        };
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut file) => return file.write_all(bytes).map(|()| path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if fs::symlink_metadata(&path)?.is_file() && fs::read(&path)? == bytes {
+                    return Ok(path);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("too many files of this name"))
+}
+
+/// Returns a name that is one path component on every system: letters, digits, `.`, `_` and `-`, without a leading dot.
+fn safe_name(name: &str) -> Option<String> {
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let plain: String = last
+        .chars()
+        .map(|c| if is_plain(c) { c } else { '_' })
+        .collect();
+    let plain = plain.trim_matches(['.', '_']);
+    let (stem, extension) = split(plain);
+    let extension = &extension[..extension.len().min(MAX_EXTENSION_CHARS)];
+    let stem = &stem[..stem.len().min(MAX_NAME_CHARS - extension.len())];
+    if stem.is_empty() {
+        return None;
+    }
+    let safe = format!("{stem}{extension}");
+    Some(if is_device(&safe) {
+        format!("_{safe}")
+    } else {
+        safe
+    })
+}
+
+/// Returns the stem and the extension with its dot.
+fn split(name: &str) -> (&str, &str) {
+    match name.rfind('.') {
+        Some(dot) if dot > 0 => name.split_at(dot),
+        _ => (name, ""),
+    }
+}
+
+/// Windows reserves these names for devices, with any extension.
+fn is_device(name: &str) -> bool {
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let port = stem.strip_prefix("com").or(stem.strip_prefix("lpt"));
+    matches!(stem.as_str(), "con" | "prn" | "aux" | "nul")
+        || port.is_some_and(|number| number.len() == 1 && number.as_bytes()[0].is_ascii_digit())
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot save `{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn envelope(files: &[(&str, &str)]) -> Value {
+        let file = |(name, text): &(&str, &str)| json!({"kind": "file", "file": {"name": name, "bytes": STANDARD.encode(text)}});
+        let parts: Vec<Value> = files.iter().map(file).collect();
+        json!({"summary": {"artifacts": [{"parts": parts}]}})
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn unsafe_names_become_safe() {
+        let names = [
+            ("../../x", Some("x")),
+            ("..\\..\\x.exe", Some("x.exe")),
+            ("CON", Some("_CON")),
+            ("com1.txt", Some("_com1.txt")),
+            (".bashrc", Some("bashrc")),
+            ("a\nb.txt", Some("a_b.txt")),
+            ("...", None),
+            ("", None),
+        ];
+        for (name, safe) in names {
+            assert_eq!(safe_name(name).as_deref(), safe, "{name}");
+        }
+        let long = safe_name(&"x".repeat(5000)).unwrap();
+        assert_eq!(long.len(), MAX_NAME_CHARS);
+    }
+
+    #[test]
+    fn files_are_saved_and_never_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        save(&envelope(&[("a.txt", "one")]), directory.path()).unwrap();
+        let again = envelope(&[("a.txt", "two"), ("../a.txt", "one"), ("...", "three")]);
+        save(&again, directory.path()).unwrap();
+        assert_eq!(names(directory.path()), ["a-2.txt", "a.txt", "file-3"]);
+        let kept = fs::read_to_string(directory.path().join("a.txt")).unwrap();
+        assert_eq!(kept, "one");
+    }
+
+    #[test]
+    fn message_files_are_saved() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut message = envelope(&[("a.txt", "one")]);
+        let parts = message["summary"]["artifacts"][0]["parts"].take();
+        message["raw"] = json!({"kind": "message", "parts": parts});
+        save(&message, directory.path()).unwrap();
+        assert_eq!(names(directory.path()), ["a.txt"]);
+    }
+
+    #[test]
+    fn result_without_files_creates_no_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("missing");
+        save(&json!({"ok": true}), &missing).unwrap();
+        assert!(!missing.exists());
+    }
+}

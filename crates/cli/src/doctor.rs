@@ -1,0 +1,283 @@
+//! `remote-agent doctor`: one line for each check, and a repair for each fault.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+use super::{
+    config,
+    exit::{Exit, Failure},
+    hints,
+    instance::Library,
+    library,
+    output::LineWriter,
+    target::{NAME_ONE, PeerArgs},
+    text,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent doctor --config agents.json
+  remote-agent doctor --url https://desk.example --bearer-env DESK_TOKEN
+  remote-agent doctor --gateway ws://127.0.0.1:18789 --gateway-token-env OPENCLAW_GATEWAY_TOKEN
+
+`openclaw remote-agent doctor` checks the settings inside OpenClaw, too.";
+
+/// The settings of a target, or of the gateway, that hold secrets.
+const SECRETS: [&str; 8] = [
+    "/auth/token",
+    "/auth/password",
+    "/auth/key",
+    "/auth/clientSecret",
+    "/gateway/token",
+    "/token",
+    "/headers/Authorization",
+    "/headers/authorization",
+];
+
+/// Check the library, the configuration and the agents, with a repair for each fault
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    peers: PeerArgs,
+
+    /// Print the findings as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Severity {
+    Ok,
+    Warning,
+    Error,
+}
+
+impl Severity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The result of a check.
+#[derive(Debug)]
+struct Finding {
+    check: &'static str,
+    severity: Severity,
+    message: String,
+    repair: Option<String>,
+}
+
+/// The findings so far.
+#[derive(Debug, Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn push(&mut self, check: &'static str, severity: Severity, message: String, repair: &str) {
+        self.0.push(Finding {
+            check,
+            severity,
+            message,
+            repair: (!repair.is_empty()).then(|| repair.to_owned()),
+        });
+    }
+
+    fn print(&self, as_json: bool) {
+        let lines = LineWriter::default();
+        if as_json {
+            let all: Vec<Value> = self.0.iter().map(Finding::to_json).collect();
+            lines.write(json!({ "findings": all }).to_string());
+            return;
+        }
+        for finding in &self.0 {
+            let (severity, check) = (finding.severity.as_str(), finding.check);
+            lines.write(format!("{severity:<8} {check:<14} {}", finding.message));
+            if let Some(repair) = &finding.repair {
+                lines.write(format!("{:24}repair: {repair}", ""));
+            }
+        }
+    }
+}
+
+impl Finding {
+    fn to_json(&self) -> Value {
+        json!({"check": self.check, "severity": self.severity.as_str(), "message": self.message, "repair": self.repair})
+    }
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The options cannot be used together, or a file cannot be read.
+pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
+    let mut findings = Findings::default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_secs());
+    let exit = check(&mut args.peers, verbose, now, &mut findings).await?;
+    findings.print(args.json);
+    Ok(exit)
+}
+
+async fn check(
+    peers: &mut PeerArgs,
+    verbose: bool,
+    now: u64,
+    findings: &mut Findings,
+) -> Result<Exit, Failure> {
+    let library = match library::find().and_then(|path| Ok((path, Library::open(verbose)?))) {
+        Ok((path, library)) => {
+            let message = format!("{}", path.display());
+            findings.push("library", Severity::Ok, message, "");
+            library
+        }
+        Err(failure) => {
+            let repair =
+                "Build command and library from the same sources with `cargo build --release`.";
+            findings.push("library", Severity::Error, failure.message, repair);
+            return Ok(Exit::Failed);
+        }
+    };
+    if peers.is_empty() {
+        let message = "no agent is configured".to_owned();
+        let repair = format!("N{}.", &NAME_ONE[1..]);
+        findings.push("agents", Severity::Error, message, &repair);
+        return Ok(Exit::Usage);
+    }
+    let _gateway = peers.embed().await?;
+    let config = peers.config()?;
+    let (resolved, _) = config::resolve(&config, |name| std::env::var(name).ok());
+    for (place, token) in secrets(&resolved) {
+        if expiry(&token).is_some_and(|at| at <= now) {
+            let message = format!("the token at `{place}` has expired");
+            findings.push("secrets", Severity::Error, message, "Get a new token.");
+        }
+    }
+    for (place, _) in secrets(&config) {
+        let message = format!("`{place}` is a secret in plain text");
+        let repair = "Put it into an environment variable and refer to it: {\"source\": \"env\", \"id\": \"NAME\"}.";
+        findings.push("secrets", Severity::Warning, message, repair);
+    }
+    let instance = match library.instance_for_people(&config) {
+        Ok(instance) => instance,
+        Err(failure) => {
+            let repair = "Correct the setting; docs/reference/settings.md lists all of them.";
+            findings.push("configuration", Severity::Error, failure.message, repair);
+            return Ok(Exit::Usage);
+        }
+    };
+    let message = "the settings are valid".to_owned();
+    findings.push("configuration", Severity::Ok, message, "");
+    for unset in instance.missing().iter() {
+        findings.push("secrets", Severity::Error, unset.sentence(), "");
+    }
+    let request = json!({"action": "list_targets"}).to_string();
+    let caller = peers.caller();
+    let envelope = instance
+        .call(&request, caller.as_deref(), None::<fn(&str)>)
+        .await;
+    let listing: Value = serde_json::from_str(&envelope).unwrap_or_default();
+    let Some(targets) = listing["summary"]["targets"].as_array() else {
+        let error = &listing["error"];
+        let message = error["message"].as_str().map(text::line);
+        let hint = error["details"]["hint"].as_str().map(text::line);
+        let (message, hint) = (message.unwrap_or_default(), hint.unwrap_or_default());
+        findings.push("agents", Severity::Error, message, &hint);
+        return Ok(Exit::of_envelope(&envelope));
+    };
+    for target in targets {
+        check_agent(target, peers, findings);
+    }
+    if targets.is_empty() {
+        let message = "no agent may be called".to_owned();
+        let repair = "Add one to `targets`, or name the caller with `--agent NAME`.";
+        findings.push("agents", Severity::Error, message, repair);
+        return Ok(Exit::Usage);
+    }
+    let failed = findings.0.iter().any(|f| f.severity == Severity::Error);
+    Ok(match Exit::of_targets(targets) {
+        Exit::Ok if failed => Exit::Failed,
+        exit => exit,
+    })
+}
+
+fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
+    let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
+    let (alias, url) = (part(&target["target_alias"]), part(&target["target_url"]));
+    let Some(error) = target.get("last_refresh_error") else {
+        let version = part(&target["protocol_version"]);
+        let name = part(&target["target_name"]);
+        let message = format!("{alias}: {name} answers at {url} {version}");
+        findings.push("agent", Severity::Ok, message.trim_end().to_owned(), "");
+        return;
+    };
+    let is_local = target["status"].is_string();
+    let hint = hints::of_target(&part(&error["reason"]), peers, is_local);
+    let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
+    let message = format!("{alias}: {}", part(&error["message"]));
+    findings.push("agent", Severity::Error, message, &hint);
+}
+
+/// Returns the time at which a JSON Web Token expires, in seconds since 1970; `None` for other tokens (RFC 7519 §4.1.4).
+fn expiry(token: &str) -> Option<u64> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    serde_json::from_slice::<Value>(&claims).ok()?["exp"].as_u64()
+}
+
+/// Returns the secrets that the configuration contains as text, with their places.
+fn secrets(config: &str) -> Vec<(String, String)> {
+    let config: Value = serde_json::from_str(config).unwrap_or_default();
+    let targets = config["targets"].as_array().into_iter().flatten();
+    let targets = targets
+        .enumerate()
+        .map(|(n, t)| (format!("/targets/{n}"), t));
+    let holders = targets.chain([(String::new(), &config)]);
+    holders
+        .flat_map(|(place, holder)| {
+            SECRETS.iter().filter_map(move |path| {
+                let text = holder.pointer(path)?.as_str()?;
+                Some((format!("{place}{path}"), text.to_owned()))
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plaintext_secrets_are_found_by_place() {
+        let config = r#"{"gateway": {"token": "x"}, "targets": [
+            {"auth": {"type": "bearer", "token": {"source": "env", "id": "A"}}},
+            {"auth": {"type": "basic", "username": "me", "password": "x"}, "headers": {"Authorization": "x"}}]}"#;
+        let places: Vec<_> = secrets(config)
+            .into_iter()
+            .map(|(place, _)| place)
+            .collect();
+        assert_eq!(
+            places,
+            [
+                "/targets/1/auth/password",
+                "/targets/1/headers/Authorization",
+                "/gateway/token"
+            ]
+        );
+    }
+
+    #[test]
+    fn only_json_web_tokens_expire() {
+        let token = format!(
+            "e30.{}.sig",
+            URL_SAFE_NO_PAD.encode(r#"{"exp": 1700000000}"#)
+        );
+        assert_eq!(expiry(&token), Some(1_700_000_000));
+        assert_eq!(expiry("opaque"), None);
+        assert_eq!(expiry("a.b.c"), None);
+    }
+}

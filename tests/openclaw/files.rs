@@ -1,0 +1,40 @@
+//! Files that an agent of a real OpenClaw sends by path, and files of a result.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{model, peer::PICTURE, send, world::World};
+
+pub fn files_travel_by_path_both_ways(world: &World) {
+    fs::write(world.host.workspace().join("report.pdf"), b"%PDF-1.7").unwrap();
+    let mut request = send("picture of the report");
+    let parts = request["parts"].as_array_mut().unwrap();
+    parts.push(json!({"kind": "file", "path": "report.pdf"}));
+    let asked = world.turn("agent:main:files", "picture of the report", &request);
+    let result = model::tool_result(&asked).unwrap();
+    println!("the result with a file as the model reads it: {result}");
+    let (body, _) = world.peer.call("picture of the report");
+    let file =
+        json!({"bytes": "JVBERi0xLjc=", "mimeType": "application/pdf", "name": "report.pdf"});
+    assert_eq!(body["params"]["message"]["parts"][1]["file"], file);
+    let saved = "remote-agent/picture_of_the_report/picture.png";
+    assert!(
+        result.contains(&format!("[saved file] {saved} (image/png, 70 bytes)")),
+        "{result}"
+    );
+    assert!(!result.contains(PICTURE), "{result}");
+    let bytes = fs::read(world.host.workspace().join(saved)).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG"));
+}
+
+pub fn file_outside_of_the_workspace_is_refused(world: &World) {
+    let mut request = send("leak the configuration");
+    let parts = request["parts"].as_array_mut().unwrap();
+    parts.push(json!({"kind": "file", "path": "../openclaw.json"}));
+    let asked = world.turn("agent:main:leak", "leak the configuration", &request);
+    let result = model::tool_result(&asked).unwrap();
+    println!("the refusal of a file as the model reads it: {result}");
+    assert!(result.contains("invalid_request"), "{result}");
+    assert!(result.contains("outside of the workspace"), "{result}");
+}
