@@ -1,6 +1,7 @@
 // What OpenClaw loads. All behaviour lives in the native library; these files only carry values across.
 import { join } from "node:path";
 
+import { Grants, approvalHook } from "./approval.js";
 import { settings } from "./config.js";
 import { describeFailure } from "./failure.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
@@ -64,6 +65,9 @@ export default {
     registerGatewayMethods(api, config, lease);
     // Where OpenClaw keeps its state, and with it what each of its sessions works on.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
+    const { name, parameters } = lease.definition;
+    const ask = approvalHook(config, parameters, { grants: new Grants(stateDir), tasks: lease.tasks, log: (level, text) => api.logger[level]?.(text) });
+    if (ask) api.on?.("before_tool_call", ask, { matcher: [name] });
     // OpenClaw starts services in its gateway alone, and there once.
     let stopFollowing;
     api.registerService?.({
@@ -73,6 +77,6 @@ export default {
     });
     // A factory, so that each call knows the agent and the session it is made for.
     const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir) });
-    api.registerTool(tool, { name: lease.definition.name, optional: true });
+    api.registerTool(tool, { name, optional: true });
   },
 };

@@ -21,8 +21,13 @@ export class DelegatedTasks {
     const now = this.#now();
     const { since = now } = this.#tasks.get(key) ?? {};
     this.#tasks.delete(key);
-    this.#tasks.set(key, { target: target?.target_alias ?? target?.target_url, taskId: task.task_id, state: task.status, action, since, updated: now, lastWord: lastWord(latest) });
+    this.#tasks.set(key, { target: target?.target_alias ?? target?.target_url, taskId: task.task_id, handle: task.task_handle, state: task.status, action, since, updated: now, lastWord: lastWord(latest) });
     if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(this.#tasks.keys().next().value);
+  }
+
+  /** The alias of the target of a task handle. */
+  targetOf(handle) {
+    return this.#tasks.values().find((task) => task.handle === handle)?.target;
   }
 
   /** The tasks, the latest first, with their age in milliseconds. */

@@ -82,6 +82,7 @@ fn tarball_has_only_runtime_files() {
         [
             "package/LICENSE",
             "package/README.md",
+            "package/approval.js",
             "package/arguments.js",
             "package/commands.js",
             "package/config.js",

@@ -22,7 +22,7 @@ pub use common::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, 
 pub use gateway::{Dialect, Gateway, GatewayTls, Quorum, Triad};
 pub use limits::Limits;
 pub use policy::Policy;
-pub use target::{ProtocolVersion, TargetConfig, TlsFiles};
+pub use target::{Approval, ProtocolVersion, TargetConfig, TlsFiles};
 
 use common::validation;
 

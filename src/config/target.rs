@@ -68,6 +68,9 @@ pub struct TargetConfig {
     /// Wakes the calling session when a task of it ends, unless a request decides.
     #[serde(default)]
     pub notify: bool,
+    /// Whether a person approves messages. OpenClaw's part of the plugin applies it.
+    #[serde(default)]
+    pub approval: Approval,
     /// The host's agents that may call it; all if empty.
     #[serde(default)]
     pub allowed_agents: Vec<String>,
@@ -77,6 +80,21 @@ pub struct TargetConfig {
     /// A file with the keys that may sign the card: a JSON Web Key Set (RFC 7517 §5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_file: Option<PathBuf>,
+}
+
+/// Whether a person approves the messages to a target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// No approval.
+    #[default]
+    Auto,
+    /// Approval until a lasting decision.
+    First,
+    /// Approval of each message.
+    Always,
+    /// No messages.
+    Deny,
 }
 
 /// The version of A2A to use with a target.

@@ -11,6 +11,7 @@
     unreachable_pub
 )]
 
+mod approval;
 mod commands;
 mod files;
 mod gateway_rig;

@@ -10,6 +10,7 @@ use remote_agent_cli::package;
 use serde_json::{Value, json};
 
 use crate::{
+    approval,
     host::{Gateway, Host},
     model::{self, Model},
     node::Installed,
@@ -24,8 +25,8 @@ const NEWS: &str = "the task that you handed to peer has news";
 /// An OpenClaw that can be killed.
 pub struct Followed {
     host: Host,
-    model: Model,
-    peer: Peer,
+    pub model: Model,
+    pub peer: Peer,
     gateway: Mutex<Option<Running>>,
 }
 
@@ -48,6 +49,14 @@ impl Running {
 pub type Test = (&'static str, fn(&Followed));
 
 pub const TESTS: &[Test] = &[
+    (
+        "person_approves_the_first_message",
+        approval::person_approves_the_first_message,
+    ),
+    (
+        "denied_target_receives_no_message",
+        approval::denied_target_receives_no_message,
+    ),
     ("wakes_the_session_when_the_task_ends", wakes_the_session),
     (
         "wakes_each_session_once_after_a_kill_with_five_tasks",
@@ -63,7 +72,11 @@ impl Followed {
             package::assemble(root, &world::library(), &scratch.join("package")).unwrap();
         let (model, peer) = (Model::start(), Peer::start());
         let settings = json!({"enabled": true, "limits": {"waitMs": 3000},
-            "targets": [{"alias": "peer", "baseUrl": peer.url(), "notify": true}]});
+        "targets": [
+            {"alias": "peer", "baseUrl": peer.url(), "notify": true},
+            {"alias": "asked", "baseUrl": peer.url(), "approval": "first"},
+            {"alias": "denied", "baseUrl": peer.url(), "approval": "deny"},
+        ]});
         let config = world::host_config(&model, &settings);
         let host = Host::new(installed, &scratch.join("host"), &config, &[]);
         host.install(&format!("npm-pack:{}", packaged.tarball.display()));
@@ -87,9 +100,14 @@ impl Followed {
         assert!(result.contains("you will be woken"), "{result}");
     }
 
-    fn turn(&self, session: &str, text: &str) {
+    pub fn turn(&self, session: &str, text: &str) {
+        self.with_socket(|socket| socket.run(session, text));
+    }
+
+    /// Uses the client of the gateway.
+    pub fn with_socket<T>(&self, use_it: impl FnOnce(&Socket) -> T) -> T {
         let gateway = self.gateway.lock().unwrap();
-        gateway.as_ref().unwrap().socket.run(session, text);
+        use_it(&gateway.as_ref().unwrap().socket)
     }
 
     /// Kills the gateway, and starts another one after `meanwhile`.

@@ -66,7 +66,7 @@ impl Socket {
         socket.request(
             "connect",
             json!({
-                "minProtocol": 4, "maxProtocol": 4, "role": "operator", "scopes": ["operator.read", "operator.write", "operator.admin"],
+                "minProtocol": 4, "maxProtocol": 4, "role": "operator", "scopes": ["operator.read", "operator.write", "operator.admin", "operator.approvals"],
                 "client": {"id": "gateway-client", "version": "0.1.0", "platform": "linux", "mode": "backend"},
                 "caps": ["tool-events"], "auth": {"token": token}
             }),
