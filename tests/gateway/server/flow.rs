@@ -1,5 +1,7 @@
 //! How connections live and end, and how the gateway starts.
 
+use testkit::http::{Connection, Server};
+
 use super::*;
 use gateway_server::Occupant;
 
@@ -138,19 +140,15 @@ async fn taken_port_names_web_server_or_unknown() {
         ),
         (None, Occupant::Silent),
     ] {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut taken = config(json!({}));
-        taken.listen = listener.local_addr().unwrap();
-        tokio::spawn(async move {
-            let mut kept = Vec::new();
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let _ = stream.read(&mut [0; 4096]).await;
-                if let Some(answer) = answer {
-                    let _ = stream.write_all(answer.as_bytes()).await;
-                }
-                kept.push(stream);
-            }
+        let server = Server::start(move |stream, _| async move {
+            let mut connection = Connection::new(stream);
+            connection.next().await?;
+            connection.write(answer.unwrap_or_default()).await?;
+            connection.drain().await
         });
+        let server = server.await;
+        let mut taken = config(json!({}));
+        taken.listen = server.address;
         let Err(StartError::Taken { occupant, .. }) = bind(taken, Timeouts::default()).await else {
             panic!("a taken port was given");
         };

@@ -1,45 +1,29 @@
 //! Discovery, workspaces and subscriptions.
 
+use testkit::http::{Connection, Server, response};
+
 use super::*;
 
 /// An HTTP server that answers every request with this, and gives the requests it got.
 async fn service(
     status: u16,
     body: &'static str,
-) -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+) -> (Server, tokio::sync::mpsc::UnboundedReceiver<String>) {
     let (sender, requests) = tokio::sync::mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut read = Vec::new();
-            loop {
-                let mut piece = [0; 4096];
-                let length = stream.read(&mut piece).await.unwrap_or(0);
-                read.extend_from_slice(&piece[..length]);
-                let text = String::from_utf8_lossy(&read).into_owned();
-                let Some((head, body)) = text.split_once("\r\n\r\n") else {
-                    continue;
-                };
-                let length = head.lines().find_map(|line| {
-                    line.to_ascii_lowercase()
-                        .strip_prefix("content-length: ")?
-                        .parse()
-                        .ok()
-                });
-                if length.is_none_or(|length: usize| body.len() >= length) {
-                    let _ = sender.send(text);
-                    break;
-                }
+    let server = Server::start(move |stream, _| {
+        let sender = sender.clone();
+        async move {
+            let mut connection = Connection::new(stream);
+            if let Some(request) = connection.next().await? {
+                let _ = sender.send(request.text());
+                let status = format!("{status} X");
+                let answer = response(&status, "text/plain", "connection: close\r\n", body);
+                connection.write(answer).await?;
             }
-            let answer = format!(
-                "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-                body.len()
-            );
-            stream.write_all(answer.as_bytes()).await.unwrap();
+            Ok(())
         }
     });
-    (address, requests)
+    (server.await, requests)
 }
 
 fn with_service(address: SocketAddr) -> Value {
@@ -52,8 +36,8 @@ fn weather() -> Value {
 
 #[tokio::test]
 async fn h_29_discovery_lists_agents_with_their_status_and_services() {
-    let (address, _requests) = service(200, "{}").await;
-    let gateway = Gateway::start(with_service(address)).await;
+    let (server, _requests) = service(200, "{}").await;
+    let gateway = Gateway::start(with_service(server.address)).await;
     let _alpha = gateway.serving(&["alpha", "stranger"]).await;
     let mut client = gateway.client().await;
     let listed = client.ask(json!({"type": "discovery", "content": {"action": "list"}, "metadata": {"correlationId": "d"}})).await;
@@ -181,8 +165,8 @@ async fn h_34_broadcast_reaches_other_agents_and_lists_them() {
 
 #[tokio::test]
 async fn h_34_a_service_is_asked_over_http_and_its_answer_is_the_result() {
-    let (address, mut requests) = service(200, r#"{"sky": "blue"}"#).await;
-    let gateway = Gateway::start(with_service(address)).await;
+    let (server, mut requests) = service(200, r#"{"sky": "blue"}"#).await;
+    let gateway = Gateway::start(with_service(server.address)).await;
     let mut steward = gateway.serving(&["steward"]).await;
     let said = steward.ask(weather()).await;
     assert_eq!(said["type"], "response");
@@ -202,8 +186,8 @@ async fn h_34_a_service_is_asked_over_http_and_its_answer_is_the_result() {
 
 #[tokio::test]
 async fn h_34_services_that_are_unknown_away_or_fail_are_reported_apart() {
-    let (address, _requests) = service(500, "broken").await;
-    let gateway = Gateway::start(with_service(address)).await;
+    let (server, _requests) = service(500, "broken").await;
+    let gateway = Gateway::start(with_service(server.address)).await;
     let mut client = gateway.client().await;
     client
         .say(json!({"type": "request", "content": {"service": "none"}}))
