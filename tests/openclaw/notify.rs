@@ -50,8 +50,8 @@ pub type Test = (&'static str, fn(&Followed));
 
 pub const TESTS: &[Test] = &[
     (
-        "person_approves_the_first_message",
-        approval::person_approves_the_first_message,
+        "message_without_approver_is_not_sent",
+        approval::message_without_approver_is_not_sent,
     ),
     (
         "denied_target_receives_no_message",
