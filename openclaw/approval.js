@@ -107,7 +107,9 @@ function candidates(request, targets, tasks) {
   ];
   if (found.length > 0) return found;
   if (handles.length > 0 || continuation !== undefined) return targets;
-  if (alias !== undefined || url !== undefined) return [];
+  // Another spelling of a target's URL reaches that target, too.
+  if (url !== undefined) return [{ alias: url, baseUrl: url, approval: "always" }];
+  if (alias !== undefined) return [];
   const defaults = targets.filter((target) => target.default === true);
   return defaults.length > 0 ? defaults : targets;
 }

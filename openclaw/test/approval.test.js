@@ -86,6 +86,11 @@ test("camelCase, a URL and a continuation do not avoid the question", () => {
   assert.ok(ask(send({ target_alias: "open", continuation: { target: { target_alias: "desk" } } }), {}));
 });
 
+test("another spelling of a URL does not avoid the question", () => {
+  const { requireApproval } = hook([desk({ approval: "deny" }), open])(send({ target_url: "https://DESK.example:443/%61" }), {});
+  assert.match(requireApproval.description, /at https:\/\/desk.example: /);
+});
+
 test("the default target is asked about when none is named", () => {
   assert.equal(hook([desk({ approval: "always" }), { ...open, default: true }])(send(), {}), undefined);
   assert.ok(hook([desk({ approval: "always", default: true }), open])(send(), {}));

@@ -192,7 +192,7 @@ async fn silent() -> Peers {
 }
 
 #[tokio::test]
-async fn audit_line_of_aborted_call_says_what_was_sent() {
+async fn audit_line_of_aborted_call_has_sent_bytes() {
     let (peers, folder) = (silent().await, Folder::new());
     let rig = rig(&peers, &folder);
     let cancel = CancellationToken::new();
