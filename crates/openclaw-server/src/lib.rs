@@ -13,7 +13,7 @@
 //! let config = ServeConfig::parse(r#"{"executor": "scripted", "listen": "127.0.0.1:0"}"#)?;
 //! assert_eq!(config.listen.port(), 0);
 //! let error = ServeConfig::parse(r#"{"executr": "scripted"}"#).unwrap_err();
-//! assert!(error.message.contains("executr"), "{error:?}");
+//! assert_eq!(error.path, "/executr");
 //! # Ok::<(), common::config::ConfigError>(())
 //! ```
 
