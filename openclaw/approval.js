@@ -10,12 +10,15 @@ const MODES = ["auto", "first", "always", "deny"];
 const MAX_TITLE_CHARS = 80;
 const MAX_DESCRIPTION_CHARS = 512;
 const MAX_PREVIEW_CHARS = 300;
+const MAX_ITEM_CHARS = 80;
 const MAX_GRANTS = 1000;
 
-/** The grants of people, in a file: an agent may send to a target at an origin without another question. */
+/**
+ * The grants of people, in a file: an agent may send to a target at an origin without another question. Each look-up reads the
+ * file, so that its removal revokes the grants.
+ */
 export class Grants {
   #path;
-  #known;
 
   constructor(stateDir) {
     this.#path = stateDir && join(stateDir, "remote-agent", "approvals.json");
@@ -26,9 +29,9 @@ export class Grants {
   }
 
   add(key) {
+    if (!this.#path) throw new Error("OpenClaw has no state directory");
     const known = this.#read().add(key);
     while (known.size > MAX_GRANTS) known.delete(known.values().next().value);
-    if (!this.#path) return;
     mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
     const written = `${this.#path}.new`;
     writeFileSync(written, JSON.stringify([...known]), { mode: 0o600 });
@@ -36,21 +39,19 @@ export class Grants {
   }
 
   #read() {
-    if (this.#known) return this.#known;
-    this.#known = new Set();
     try {
       const stored = JSON.parse(readFileSync(this.#path, "utf8"));
-      if (Array.isArray(stored)) this.#known = new Set(stored.filter((key) => typeof key === "string"));
+      if (Array.isArray(stored)) return new Set(stored.filter((key) => typeof key === "string"));
     } catch {
       // Without a readable file every question is asked again.
     }
-    return this.#known;
+    return new Set();
   }
 }
 
 /**
  * The hook that OpenClaw runs before each call of the tool. Returns undefined when no target of `config` needs approval, so that
- * calls cost nothing. `tasks` knows the targets of handles.
+ * calls cost nothing. `tasks` knows the targets of handles and of task ids.
  */
 export function approvalHook(config, parameters, { grants, tasks, log = () => {} }) {
   const targets = Array.isArray(config.targets) ? config.targets : [];
@@ -58,29 +59,31 @@ export function approvalHook(config, parameters, { grants, tasks, log = () => {}
   const clean = argumentCleaner(parameters);
   return ({ params }, { agentId } = {}) => {
     const request = clean(params ?? {});
-    if (request?.action !== "send") return undefined;
-    const target = strictest(candidates(request, targets, tasks));
-    const mode = modeOf(target);
-    if (mode === "auto") return undefined;
-    const alias = line(target.alias);
-    if (mode === "deny") return { block: true, blockReason: `The operator does not allow sending to ${alias}. Choose another target, or do the work yourself.` };
-    const origin = originOf(target.baseUrl);
-    const key = JSON.stringify([agentId ?? null, target.alias, origin]);
-    if (mode === "first" && grants.has(key)) return undefined;
-    const message = `Agent ${line(agentId ?? "unknown")} sends to ${alias} at ${origin}: ${preview(request.parts)}`;
+    const found = candidates(request, targets, tasks);
+    if (!carriesText(request, found, tasks)) return undefined;
+    const grantKey = (target) => JSON.stringify([agentId ?? null, target.alias, originOf(target.baseUrl)]);
+    const needed = (target) => modeOf(target) !== "auto" && !(modeOf(target) === "first" && grants.has(grantKey(target)));
+    const strictest = found.filter(needed).reduce((best, target) => (rank(target) > rank(best) ? target : best), undefined);
+    if (strictest === undefined) return undefined;
+    if (modeOf(strictest) === "deny") return { block: true, blockReason: `The operator does not allow sending to ${line(strictest.alias)}. Choose another target, or do the work yourself.` };
+    const aliases = found.map(({ alias }) => line(alias));
+    const origins = [...new Set(found.map(({ baseUrl }) => originOf(baseUrl)))].join(" or ");
+    const names = shortened(aliases.join(" or "));
+    const message = `Agent ${shortened(line(agentId ?? "unknown"))} sends to ${names} at ${shortened(origins)}: `;
+    const canLast = modeOf(strictest) === "first" && found.length === 1;
     return {
       requireApproval: {
-        title: `Send to ${alias}`.slice(0, MAX_TITLE_CHARS),
-        description: message.slice(0, MAX_DESCRIPTION_CHARS),
+        title: `Send to ${names}`.slice(0, MAX_TITLE_CHARS),
+        description: message + preview(request, MAX_DESCRIPTION_CHARS - message.length),
         severity: "warning",
-        scope: { kind: "message-send", target: origin, recipientCount: 1, recipients: [alias], audience: "external" },
-        allowedDecisions: mode === "first" ? ["allow-once", "allow-always", "deny"] : ["allow-once", "deny"],
+        scope: { kind: "message-send", target: origins, recipientCount: aliases.length, recipients: aliases, audience: "external" },
+        allowedDecisions: canLast ? ["allow-once", "allow-always", "deny"] : ["allow-once", "deny"],
         onResolution(decision) {
-          if (decision !== "allow-always") return;
+          if (decision !== "allow-always" || !canLast) return;
           try {
-            grants.add(key);
+            grants.add(grantKey(strictest));
           } catch (error) {
-            log("warn", `cannot store the approval of ${alias}: ${error.message}`);
+            log("warn", `cannot store the approval of ${names}: ${error.message}`);
           }
         },
       },
@@ -92,48 +95,109 @@ function modeOf(target) {
   return MODES.includes(target?.approval) ? target.approval : "auto";
 }
 
-/** The targets that a request may lead to. A handle of another process may lead to any. */
+function rank(target) {
+  return MODES.indexOf(modeOf(target));
+}
+
+/** The targets that a request may lead to. */
 function candidates(request, targets, tasks) {
-  const named = (alias) => targets.filter((target) => target.alias === alias);
-  const at = (url) => targets.filter((target) => sameUrl(target.baseUrl, url));
   const { target_alias: alias, target_url: url, task_handle: handle, continuation } = request;
-  const handles = [handle, continuation?.task?.task_handle].filter((handle) => handle !== undefined);
-  const found = [
-    ...(alias === undefined ? [] : named(alias)),
-    ...(url === undefined ? [] : at(url)),
-    ...named(continuation?.target?.target_alias),
-    ...at(continuation?.target?.target_url),
-    ...handles.flatMap((handle) => named(tasks?.targetOf(handle))),
-  ];
-  if (found.length > 0) return found;
-  if (handles.length > 0 || continuation !== undefined) return targets;
-  // Another spelling of a target's URL reaches that target, too.
-  if (url !== undefined) return [{ alias: url, baseUrl: url, approval: "always" }];
-  if (alias !== undefined) return [];
+  const handles = given(handle, continuation?.task?.task_handle);
+  const isNamed = given(alias, url, continuation).length > 0;
+  const found = [];
+  if (alias !== undefined) found.push(...targets.filter((target) => target.alias === alias));
+  else if (url !== undefined) found.push(...routed({ target_url: url }, targets));
+  if (continuation) found.push(...routed(continuation.target ?? {}, targets));
+  for (const handle of handles) {
+    const target = tasks?.targetOf(handle);
+    if (target) found.push(...routed(target, targets));
+    // The library refuses a handle beside another target than its own, so an unknown handle alone may lead to any target.
+    else if (!isNamed) return targets;
+  }
+  if (isNamed || handles.length > 0) return [...new Set(found)];
   const defaults = targets.filter((target) => target.default === true);
   return defaults.length > 0 ? defaults : targets;
 }
 
-function strictest(targets) {
-  return targets.reduce((best, target) => (MODES.indexOf(modeOf(target)) > MODES.indexOf(modeOf(best)) ? target : best), undefined);
+/** The targets of a continuation, as the library finds them: by URL, and by alias among several targets at that URL. */
+function routed({ target_url: url, target_alias: alias, preferred_transports: transports }, targets) {
+  // The agents of a local gateway have no mode, and the library looks for no others then.
+  if (Array.isArray(transports) && transports.includes("GATEWAY")) return [];
+  const there = targets.filter((target) => sameUrl(target.baseUrl, url));
+  const named = there.filter((target) => target.alias === alias);
+  if (there.length > 0) return named.length > 0 ? named : there;
+  const isDenied = targets.some((target) => modeOf(target) === "deny" && originOf(target.baseUrl) === originOf(url));
+  return [{ alias: url, baseUrl: url, approval: isDenied ? "deny" : "always" }];
+}
+
+/** Whether words of the agent leave with the request. A task id is such words, unless it came from the same place. */
+function carriesText(request, found, tasks) {
+  if (request?.action === "list_targets") return false;
+  if (request?.action === "send" || request?.service_parameters !== undefined) return true;
+  const isSeen = (id, { baseUrl }) => tasks?.urlsOf(id).some((url) => sameUrl(url, baseUrl));
+  return taskIds(request).some((id) => !found.every((target) => isSeen(id, target)));
+}
+
+function taskIds({ task_id: id, continuation }) {
+  return given(id, continuation?.task?.task_id);
 }
 
 function originOf(url) {
   return URL.canParse(url) ? new URL(url).origin : line(url);
 }
 
+/** Whether both lead to the same target. The library compares without the query and without slashes at the end. */
 function sameUrl(one, other) {
   if (!URL.canParse(one) || !URL.canParse(other)) return false;
-  return new URL(one).href.replace(/\/$/, "") === new URL(other).href.replace(/\/$/, "");
+  const [a, b] = [new URL(one), new URL(other)];
+  return a.origin === b.origin && a.pathname.replace(/\/+$/, "") === b.pathname.replace(/\/+$/, "");
 }
 
-/** The first words of the message, and its files by name. */
-function preview(parts) {
-  const words = (Array.isArray(parts) ? parts : []).map((part) => {
-    if (part?.kind === "text") return line(part.text);
-    if (part?.kind === "file") return `[file ${line(part.name ?? part.path ?? part.uri ?? "")}]`;
-    return `[${line(part?.kind)}]`;
-  });
+/** What leaves with the request: first its files and fields, then the first words of its message, together at most `room` characters. */
+function preview(request, room) {
+  const parts = Array.isArray(request.parts) ? request.parts : [];
+  const { action, message_id: messageId, context_id: contextId, continuation, push_notification_config: push } = request;
+  const items = [
+    ...(action === "send" ? [] : [action]),
+    ...parts.filter((part) => part?.kind === "file").map(fileItem),
+    ...given(push?.url).map((url) => `callback ${originOf(url)}`),
+    ...given(request.service_parameters).map((value) => `service_parameters ${keysOf(value)}`),
+    ...given(request.metadata, ...parts.map((part) => part?.metadata)).map((value) => `metadata ${keysOf(value)}`),
+    ...taskIds(request).map((id) => `task ${id}`),
+    ...given(contextId, continuation?.conversation?.context_id).map((id) => `context ${id}`),
+    ...given(messageId).map((id) => `message ${id}`),
+    ...given(request.reference_task_ids, request.accepted_output_modes).map((list) => JSON.stringify(list)),
+  ].map((item) => `[${shortened(line(item))}]`);
+  let shown = "";
+  for (const [index, item] of items.entries()) {
+    // The rest is for the number of hidden items and for the size of the message.
+    if (shown.length + item.length > room - 80) {
+      shown += `[and ${items.length - index} more] `;
+      break;
+    }
+    shown += `${item} `;
+  }
+  const words = parts.filter((part) => part?.kind !== "file").map((part) => line(part?.kind === "data" ? JSON.stringify(part.data) : part?.text));
   const text = words.join(" ");
-  return text.length > MAX_PREVIEW_CHARS ? `${text.slice(0, MAX_PREVIEW_CHARS)}…` : text;
+  const length = Math.max(0, Math.min(MAX_PREVIEW_CHARS, room - shown.length - 30));
+  return (shown + (text.length > length ? `${text.slice(0, length)}… (${text.length - length} more characters)` : text)).trim();
+}
+
+function fileItem({ path, uri, bytes, name }) {
+  const file = path ?? uri ?? `of ${String(bytes ?? "").length} characters in Base64`;
+  return name === undefined || name === file ? `file ${file}` : `file ${file} as ${name}`;
+}
+
+function keysOf(value) {
+  return `${Object.keys(value).join(", ")} (${JSON.stringify(value).length} characters)`;
+}
+
+function given(...values) {
+  return values.filter((value) => value !== undefined && value !== null);
+}
+
+/** `text` without its middle where it is long: both ends of a path or a name count. */
+function shortened(text) {
+  const half = MAX_ITEM_CHARS / 2;
+  return text.length > MAX_ITEM_CHARS ? `${text.slice(0, half)}…${text.slice(-half)}` : text;
 }

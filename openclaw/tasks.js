@@ -21,19 +21,24 @@ export class DelegatedTasks {
     const now = this.#now();
     const { since = now } = this.#tasks.get(key) ?? {};
     this.#tasks.delete(key);
-    this.#tasks.set(key, { target: target?.target_alias ?? target?.target_url, taskId: task.task_id, handle: task.task_handle, state: task.status, action, since, updated: now, lastWord: lastWord(latest) });
+    this.#tasks.set(key, { route: target, target: target?.target_alias ?? target?.target_url, taskId: task.task_id, handle: task.task_handle, state: task.status, action, since, updated: now, lastWord: lastWord(latest) });
     if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(this.#tasks.keys().next().value);
   }
 
-  /** The alias of the target of a task handle. */
+  /** The target of a task handle, as in a continuation. */
   targetOf(handle) {
-    return this.#tasks.values().find((task) => task.handle === handle)?.target;
+    return this.#tasks.values().find((task) => task.handle === handle)?.route;
+  }
+
+  /** The URLs of the targets that have a task with this id. */
+  urlsOf(taskId) {
+    return [...this.#tasks.values()].filter((task) => task.taskId === taskId).map(({ route }) => route?.target_url);
   }
 
   /** The tasks, the latest first, with their age in milliseconds. */
   list() {
     const now = this.#now();
-    return [...this.#tasks.values()].reverse().map((task) => ({ ...task, ageMs: now - task.since }));
+    return [...this.#tasks.values()].reverse().map(({ route, ...task }) => ({ ...task, ageMs: now - task.since }));
   }
 }
 

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Grants, approvalHook } from "../approval.js";
+import { DelegatedTasks } from "../tasks.js";
 
 const text = { type: "string" };
 const parameters = {
@@ -20,6 +21,15 @@ const desk = (more) => ({ alias: "desk", baseUrl: "https://desk.example/a?key=se
 const open = { alias: "open", baseUrl: "https://open.example" };
 const send = (more) => ({ params: { action: "send", parts: [{ kind: "text", text: "Pay\nthe invoice" }], ...more } });
 const stateDir = () => mkdtempSync(join(tmpdir(), "approval-"));
+
+const at = (url, alias) => ({ continuation: { target: { target_url: url, target_alias: alias } } });
+
+/** The tasks of the calls that `targets` name as `{ alias, url, id, handle }`. */
+function delegated(...targets) {
+  const tasks = new DelegatedTasks();
+  for (const { alias, url, id, handle } of targets) tasks.saw({ ok: true, summary: { continuation: { target: { target_alias: alias, target_url: url }, task: { task_id: id, task_handle: handle } } } });
+  return tasks;
+}
 
 function hook(targets, { dir = stateDir(), tasks } = {}) {
   return approvalHook({ targets }, parameters, { grants: new Grants(dir), tasks });
@@ -74,9 +84,49 @@ test("a damaged file asks again", () => {
 });
 
 test("a handle leads to its target, and an unknown one to the strictest", () => {
-  const ask = hook([desk({ approval: "always" }), open], { tasks: { targetOf: (handle) => (handle === "rah_open" ? "open" : undefined) } });
+  const ask = hook([desk({ approval: "always" }), open], { tasks: delegated({ alias: "open", url: open.baseUrl, id: "t", handle: "rah_open" }) });
   assert.equal(ask(send({ task_handle: "rah_open" }), {}), undefined);
   assert.ok(ask(send({ task_handle: "rah_other" }), {}));
+});
+
+test("an unknown handle is asked about with every target", () => {
+  const dir = stateDir();
+  const targets = [{ ...open, approval: "first" }, desk({ approval: "first" })];
+  const named = hook(targets, { dir })(send({ target_alias: "open" }), {});
+  named.requireApproval.onResolution("allow-always");
+  const { requireApproval } = hook(targets, { dir, tasks: delegated() })(send({ task_handle: "rah_other" }), {});
+  assert.match(requireApproval.description, /sends to open or desk at https:\/\/open.example or https:\/\/desk.example: /);
+  assert.deepEqual([requireApproval.allowedDecisions, requireApproval.scope.recipients], [["allow-once", "deny"], ["open", "desk"]]);
+});
+
+test("the URL of a continuation decides, not an alias elsewhere", () => {
+  const dir = stateDir();
+  const targets = [{ ...open, approval: "first" }, desk({ approval: "first" })];
+  hook(targets, { dir })(send({ target_alias: "open" }), {}).requireApproval.onResolution("allow-always");
+  const { requireApproval } = hook(targets, { dir })(send(at("https://desk.example/a", "open")), {});
+  assert.match(requireApproval.description, /sends to desk at https:\/\/desk.example: /);
+});
+
+test("the alias of a continuation chooses among targets at its URL", () => {
+  const ask = hook([{ ...open, alias: "strict", approval: "always" }, open]);
+  assert.equal(ask(send(at(open.baseUrl, "open")), {}), undefined);
+  assert.ok(ask(send(at(open.baseUrl, "elsewhere")), {}));
+});
+
+test("a continuation of another URL is asked about", () => {
+  const { requireApproval } = hook([desk({ approval: "first" }), open])(send(at("https://evil.example/x", "open")), {});
+  assert.match(requireApproval.description, /at https:\/\/evil.example: /);
+  assert.deepEqual(requireApproval.allowedDecisions, ["allow-once", "deny"]);
+});
+
+test("a continuation of a local gateway is not asked about", () => {
+  const target = { target_url: "http://127.0.0.1:18789", target_alias: "gateway:desk", preferred_transports: ["GATEWAY"] };
+  assert.equal(hook([desk({ approval: "deny" })])(send({ continuation: { target } }), {}), undefined);
+});
+
+test("a restart does not change the target of a continuation", () => {
+  const continuation = { ...at(open.baseUrl, "open").continuation, task: { task_id: "t", task_handle: "rah_old" } };
+  assert.equal(hook([desk({ approval: "deny" }), open], { tasks: delegated() })(send({ continuation }), {}), undefined);
 });
 
 test("camelCase, a URL and a continuation do not avoid the question", () => {
@@ -86,9 +136,60 @@ test("camelCase, a URL and a continuation do not avoid the question", () => {
   assert.ok(ask(send({ target_alias: "open", continuation: { target: { target_alias: "desk" } } }), {}));
 });
 
-test("another spelling of a URL does not avoid the question", () => {
-  const { requireApproval } = hook([desk({ approval: "deny" }), open])(send({ target_url: "https://DESK.example:443/%61" }), {});
-  assert.match(requireApproval.description, /at https:\/\/desk.example: /);
+test("another spelling of a URL is the same target", () => {
+  const ask = hook([desk({ approval: "deny" }), open]);
+  for (const url of ["https://DESK.example:443/a", "https://desk.example/x/../a//", "https://desk.example/a/?other#x"]) {
+    assert.ok(ask(send({ target_url: url }), {}).block, url);
+    assert.ok(ask(send(at(url, "open")), {}).block, url);
+  }
+});
+
+test("an unknown URL at the origin of a denied target is denied", () => {
+  assert.ok(hook([desk({ approval: "deny" }), open])(send({ target_url: "https://desk.example/%61" }), {}).block);
+});
+
+test("headers and unknown task ids need the approval of a send", () => {
+  const ask = hook([desk({ approval: "always" }), open], { tasks: delegated({ alias: "desk", url: "https://desk.example/a/", id: "t-1" }, { alias: "open", url: open.baseUrl, id: "t-2" }) });
+  const status = (more) => ask({ params: { action: "status", target_alias: "desk", ...more } }, {});
+  assert.equal(status({ task_id: "t-1" }), undefined);
+  assert.equal(ask({ params: { action: "cancel", target_alias: "open", task_id: "secret" } }, {}), undefined);
+  assert.match(status({ task_id: "t-2" }).requireApproval.description, /: \[status\] \[task t-2\]$/);
+  assert.match(status({ task_id: "t-1", service_parameters: { "x-note": "secret" } }).requireApproval.description, /\[service_parameters x-note \(19 characters\)\]/);
+  assert.equal(ask({ params: { action: "list_targets" } }, {}), undefined);
+});
+
+test("a removed file revokes the grants", () => {
+  const dir = stateDir();
+  const ask = hook([desk({ approval: "first" })], { dir });
+  ask(send(), {}).requireApproval.onResolution("allow-always");
+  assert.equal(ask(send(), {}), undefined);
+  rmSync(join(dir, "remote-agent/approvals.json"));
+  assert.ok(ask(send(), {}));
+});
+
+test("a question shows files by path, before the text", () => {
+  const parts = [{ kind: "text", text: "Weekly summary. ".repeat(40) }, { kind: "file", path: ".env", name: "cat.png" }];
+  const { description } = hook([desk({ approval: "always" })])(send({ parts }), {}).requireApproval;
+  assert.match(description, /: \[file .env as cat.png\] Weekly summary.*… \(339 more characters\)$/);
+});
+
+test("a question shows data, metadata keys and the callback", () => {
+  const parts = [{ kind: "data", data: { k: "v" }, metadata: { note: 1 } }];
+  const more = { parts, metadata: { key: "v" }, push_notification_config: { url: "https://evil.example/x?y" } };
+  const { description } = hook([desk({ approval: "always" })])(send(more), {}).requireApproval;
+  assert.ok(description.endsWith('[callback https://evil.example] [metadata key (11 characters)] [metadata note (10 characters)] {"k":"v"}'), description);
+});
+
+test("a question says how many files it has no room for", () => {
+  const parts = Array.from({ length: 40 }, (_, index) => ({ kind: "file", path: `${"long/".repeat(30)}${index}.txt` }));
+  const { description } = hook([desk({ approval: "always" })])(send({ parts: [...parts, { kind: "text", text: "x".repeat(5000) }] }), {}).requireApproval;
+  assert.ok(description.length <= 512, description);
+  assert.match(description, /0.txt\] .*\[and 3\d more\] x+… \(49\d\d more characters\)$/);
+});
+
+test("fields of the wrong type do not break the question", () => {
+  const ask = hook([desk({ approval: "always", default: true })]);
+  for (const more of [{ continuation: null }, { continuation: 5 }, { metadata: null }, { metadata: 5 }, { parts: [null, 5, { kind: "file" }] }, { task_handle: {} }]) assert.ok(ask(send(more), {}), JSON.stringify(more));
 });
 
 test("the default target is asked about when none is named", () => {

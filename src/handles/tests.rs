@@ -56,6 +56,17 @@ fn handle_round_trips_as_text() {
 }
 
 #[test]
+fn handle_has_one_spelling() {
+    for other in [
+        "0A3FF8C2-4A6D-48CB-A57D-4AE6F3C589D0",
+        "0a3ff8c24a6d48cba57d4ae6f3c589d0",
+    ] {
+        let text = format!("rah_{other}");
+        assert_eq!(text.parse::<Handle>(), Err(()), "{other}");
+    }
+}
+
+#[test]
 fn task_has_one_valid_handle() {
     let mut bench = Bench::new(10);
     let first = bench.remember("t", None, 0);

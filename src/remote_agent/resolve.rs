@@ -120,6 +120,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
     let continuation = request.continuation.as_ref();
     if let Some(named) = continuation.map(|continuation| &continuation.target)
         && !(has_url(&named.target_url, target)
+            && (named.target_alias.is_none() || named.target_alias == target.alias)
             && named.card_path == target.card_path
             && named.transports() == target.reach.preferred)
     {
@@ -142,8 +143,8 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
         .map(|url| by_url(url, catalog));
     for named in [by_alias, by_url].into_iter().flatten() {
         let named = named.map_err(Mismatch::Refused)?;
-        if named.url != target.url
-            || named.card_path != target.card_path
+        if named.alias != target.alias
+            || named.key != target.key
             || named.reach.preferred != target.reach.preferred
         {
             return Err(Mismatch::Other(shown(&named)));

@@ -322,6 +322,25 @@ async fn a_handle_with_another_url_is_a_contradiction() {
     contradicts(&ACTIONS[1..], fields, json!({})).await;
 }
 
+#[tokio::test]
+async fn a_handle_belongs_to_one_alias_of_its_url() {
+    let desk = Desk::new().await;
+    let target = |name: &str| json!({"alias": name, "baseUrl": desk.peers.origin("desk")});
+    let config = json!({"enabled": true, "targets": [target("desk"), target("twin")]});
+    let plugin = InProcess::started(&config).await;
+    let send = json!({"action": "send", "target_alias": "desk", "parts": desk.value("parts")});
+    let mut continuation = plugin.call(&send).await["summary"]["continuation"].take();
+    let handle = continuation["task"]["task_handle"].clone();
+    continuation["target"]["target_alias"] = json!("twin");
+    for fields in [
+        json!({"action": "status", "task_handle": handle, "target_alias": "twin"}),
+        json!({"action": "status", "continuation": continuation}),
+    ] {
+        let envelope = plugin.call(&fields).await;
+        assert_eq!(envelope["error"]["reason"], "contradiction", "{envelope}");
+    }
+}
+
 /// The message, the hint and the text for models of a request that is refused.
 async fn reported(request: &str) -> (String, String, String) {
     let config =
