@@ -3,8 +3,9 @@
 // A path comes from a model and a file name from a remote agent, so both are untrusted. Reading follows no symbolic link out
 // of the allowed directories. Writing creates new files only, below `remote-agent/` in the workspace.
 import { constants } from "node:fs";
-import { lstat, mkdir, open, readFile, realpath } from "node:fs/promises";
-import { basename, extname, join, relative, resolve, sep } from "node:path";
+import { lstat, mkdir, open, readdir, readlink, realpath } from "node:fs/promises";
+import paths, { basename, extname, join, resolve } from "node:path";
+import process from "node:process";
 
 /** The size limit of one file, and of all files of one message, in bytes. */
 export const MAX_FILE_BYTES = 8 * 1024 * 1024;
@@ -12,6 +13,9 @@ export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 /** The number of files of one result that are saved, and of its images that the model sees. */
 export const MAX_SAVED_FILES = 20;
 export const MAX_IMAGES = 4;
+/** The number and the size in bytes of the files of one task. */
+export const MAX_TASK_FILES = 200;
+export const MAX_TASK_BYTES = 64 * 1024 * 1024;
 const MAX_IMAGE_BYTES = 4 * 1024 * 1024;
 const MAX_NAME_CHARS = 100;
 const MAX_NAME_ATTEMPTS = 100;
@@ -70,11 +74,11 @@ export async function attach(request, { workspaceDir, mediaRoots = [] }) {
 async function readAllowed(place, path, roots, left) {
   const fail = (why) => new FileError(place, `cannot read \`${path}\`: ${why}`);
   if (typeof path !== "string" || path.includes("\0")) throw new FileError(place, "`path` is not a path");
-  const target = await realpath(resolve(roots[0], path)).catch((error) => {
-    throw fail(error.code === "ENOENT" ? "there is no such file" : error.code);
-  });
+  // One error for both cases: it does not reveal which files exist elsewhere.
+  const target = await realpath(resolve(roots[0], path)).catch(() => undefined);
   const allowed = await Promise.all(roots.map((root) => realpath(root).catch(() => undefined)));
-  if (!allowed.some((root) => root !== undefined && isInside(root, target))) throw fail("it is outside of the workspace");
+  const isAllowed = target !== undefined && allowed.some((root) => root !== undefined && isInside(root, target));
+  if (!isAllowed) throw fail("it does not exist or is outside of the workspace");
   // Not blocking: opening a FIFO would wait for its writer.
   const file = await open(target, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch((error) => {
     throw fail(error.code);
@@ -83,7 +87,7 @@ async function readAllowed(place, path, roots, left) {
     const stat = await file.stat();
     const now = await lstat(target);
     if (!stat.isFile()) throw fail("it is not a regular file");
-    if (stat.ino !== now.ino || stat.dev !== now.dev) throw fail("it changed while it was opened");
+    if (stat.ino !== now.ino || stat.dev !== now.dev || !(await isAt(file, target))) throw fail("it changed while it was opened");
     const limit = Math.min(MAX_FILE_BYTES, left);
     if (stat.size > limit) throw fail(`it has ${stat.size} bytes, and ${limit} are left of the limit (${MAX_FILE_BYTES} per file, ${MAX_MESSAGE_BYTES} per message)`);
     const { buffer, bytesRead } = await readUpTo(file, limit + 1);
@@ -107,9 +111,15 @@ async function readUpTo(file, limit) {
   return { buffer, bytesRead };
 }
 
-function isInside(root, path) {
+/** Whether `path` is below `root`. On Windows the way to another drive is absolute. */
+export function isInside(root, path, { relative, isAbsolute, sep } = paths) {
   const way = relative(root, path);
-  return way !== "" && way !== ".." && !way.startsWith(`..${sep}`);
+  return way !== "" && way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+}
+
+/** Whether the open `file` is at `path`, which has no symbolic links: a directory on the way may have been replaced. Only Linux reports the path. */
+async function isAt(file, path) {
+  return process.platform !== "linux" || (await readlink(`/proc/self/fd/${file.fd}`).catch(() => undefined)) === path;
 }
 
 /**
@@ -123,22 +133,24 @@ export async function save(envelope, workspaceDir) {
   const saved = [];
   const failed = [];
   if (found.length === 0) return { saved, failed };
-  let directory;
+  const folders = ["remote-agent", safeName(taskOf(envelope))];
   try {
-    directory = await makeDirectory(await realpath(workspaceDir), ["remote-agent", safeName(taskOf(envelope))]);
+    await within(await makeDirectory(await realpath(workspaceDir), folders), async (directory) => {
+      const room = await roomIn(directory);
+      for (const [index, file] of found.slice(0, MAX_SAVED_FILES).entries()) {
+        const bytes = Buffer.from(file.bytes, "base64");
+        const sniffed = mediaType(bytes, file.name);
+        const name = safeName(file.name, `file-${index + 1}${EXTENSIONS[sniffed] ?? ""}`);
+        try {
+          const written = await writeNew(directory, name, bytes, room);
+          saved.push({ index, path: join(...folders, written), mediaType: sniffed, size: bytes.length, bytes });
+        } catch (error) {
+          failed.push(`cannot save ${name}: ${error.code ?? error.message}`);
+        }
+      }
+    });
   } catch (error) {
-    return { saved, failed: [`cannot save the files of the result: ${error.message}`] };
-  }
-  for (const [index, file] of found.slice(0, MAX_SAVED_FILES).entries()) {
-    const bytes = Buffer.from(file.bytes, "base64");
-    const sniffed = mediaType(bytes, file.name);
-    const name = safeName(file.name ?? "", `file-${index + 1}${EXTENSIONS[sniffed] ?? ""}`);
-    try {
-      const path = await writeNew(directory, name, bytes);
-      saved.push({ index, path: join("remote-agent", basename(directory), path), mediaType: sniffed, size: bytes.length, bytes });
-    } catch (error) {
-      failed.push(`cannot save ${name}: ${error.code ?? error.message}`);
-    }
+    failed.push(`cannot save the files of the result: ${error.message}`);
   }
   if (found.length > MAX_SAVED_FILES) failed.push(`${found.length - MAX_SAVED_FILES} more files were not saved`);
   return { saved, failed };
@@ -166,8 +178,8 @@ export function describe({ saved, failed }) {
 function filesOf({ ok, summary, raw }) {
   if (ok !== true) return [];
   const parts = (summary?.artifacts ?? []).flatMap((artifact) => artifact.parts ?? []);
-  if (raw?.kind === "message") parts.push(...(raw.parts ?? []));
-  return parts.filter((part) => part.kind === "file" && typeof part.file?.bytes === "string").map((part) => part.file);
+  if (raw?.kind === "message" && Array.isArray(raw.parts)) parts.push(...raw.parts);
+  return parts.filter((part) => part?.kind === "file" && typeof part.file?.bytes === "string").map((part) => part.file);
 }
 
 function taskOf({ summary, raw }) {
@@ -187,21 +199,43 @@ async function makeDirectory(root, names) {
   return directory;
 }
 
-async function writeNew(directory, name, bytes) {
+/** Runs `work` with a path that leads to `directory` even after a symbolic link took its place. Only Linux has such paths. */
+async function within(directory, work) {
+  if (process.platform !== "linux") return work(directory);
+  const opened = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    if (!(await isAt(opened, directory))) throw new Error("the directory changed while it was opened");
+    await work(`/proc/self/fd/${opened.fd}`);
+  } finally {
+    await opened.close();
+  }
+}
+
+/** What a task's directory may still take. */
+async function roomIn(directory) {
+  const names = await readdir(directory);
+  const sizes = await Promise.all(names.map((name) => lstat(join(directory, name)).then(({ size }) => size, () => 0)));
+  return { files: MAX_TASK_FILES - names.length, bytes: MAX_TASK_BYTES - sizes.reduce((sum, size) => sum + size, 0) };
+}
+
+async function writeNew(directory, name, bytes, room) {
   const extension = extname(name);
   const stem = name.slice(0, name.length - extension.length);
   for (let attempt = 1; attempt <= MAX_NAME_ATTEMPTS; attempt += 1) {
     const candidate = attempt === 1 ? name : `${stem}-${attempt}${extension}`;
     const path = join(directory, candidate);
+    if (await holds(path, bytes)) return candidate;
+    if (room.files < 1 || room.bytes < bytes.length) throw new Error(`the files of a task are at most ${MAX_TASK_FILES} with ${MAX_TASK_BYTES} bytes`);
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
     let file;
     try {
       file = await open(path, flags, 0o600);
     } catch (error) {
       if (error.code !== "EEXIST") throw error;
-      if (await holds(path, bytes)) return candidate;
       continue;
     }
+    room.files -= 1;
+    room.bytes -= bytes.length;
     try {
       await file.writeFile(bytes);
     } finally {
@@ -213,8 +247,16 @@ async function writeNew(directory, name, bytes) {
 }
 
 async function holds(path, bytes) {
-  const stat = await lstat(path);
-  return stat.isFile() && stat.size === bytes.length && (await readFile(path)).equals(bytes);
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => undefined);
+  if (!file) return false;
+  try {
+    const stat = await file.stat();
+    if (!stat.isFile() || stat.size !== bytes.length) return false;
+    const { buffer, bytesRead } = await readUpTo(file, bytes.length + 1);
+    return buffer.subarray(0, bytesRead).equals(bytes);
+  } finally {
+    await file.close();
+  }
 }
 
 // Names that Windows reserves for devices, with any extension.
@@ -222,7 +264,7 @@ const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 
 /** A name that is one path component on every system: letters, digits, `.`, `_` and `-`, without a leading dot. */
 export function safeName(name, fallback = "file") {
-  const last = name.split(/[/\\]/).at(-1);
+  const last = (typeof name === "string" ? name : "").split(/[/\\]/).at(-1);
   const plain = last.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._]+|[._]+$/g, "");
   const extension = extname(plain).slice(0, 16);
   const stem = plain.slice(0, plain.length - extname(plain).length).slice(0, MAX_NAME_CHARS - extension.length);
@@ -254,5 +296,5 @@ export function mediaType(bytes, name = "") {
   } catch {
     return "application/octet-stream";
   }
-  return TEXT_TYPES[extname(name ?? "").toLowerCase()] ?? "text/plain";
+  return TEXT_TYPES[extname(typeof name === "string" ? name : "").toLowerCase()] ?? "text/plain";
 }

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import promises from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, win32 } from "node:path";
+import { platform } from "node:process";
 import { test } from "node:test";
-import { MAX_SAVED_FILES, attach, describe, mediaType, safeName, save, withPaths, withoutSaved } from "../files.js";
+import { MAX_SAVED_FILES, MAX_TASK_BYTES, MAX_TASK_FILES, attach, describe, isInside, mediaType, safeName, save, withPaths, withoutSaved } from "../files.js";
 
 const PNG = Buffer.from("89504e470d0a1a0a0000", "hex");
 
@@ -18,6 +21,29 @@ function workspace() {
 }
 
 const send = (path, more) => ({ action: "send", parts: [{ kind: "file", path, ...more }] });
+
+/** Runs `change` before the next file whose path ends with `name` is opened. */
+function beforeOpening(t, name, change) {
+  const { open } = promises;
+  t.mock.method(promises, "open", (path, ...rest) => {
+    if (path.endsWith(name)) {
+      change();
+      change = () => {};
+    }
+    return open(path, ...rest);
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+}
+
+/** Puts a link to `outside` in the place of the directory `path`. */
+function replace(path, outside) {
+  renameSync(path, `${path}.old`);
+  symlinkSync(outside, path);
+}
 
 async function refused(path, at = workspace(), more) {
   const error = await attach(send(path, more), at).then(() => undefined, (error) => error);
@@ -37,7 +63,7 @@ test("a request without paths is unchanged", async () => {
 test("a path out of the workspace is refused", async () => {
   for (const path of ["../secret.txt", "/etc/passwd", "a/../../secret.txt"]) {
     const error = await refused(path);
-    assert.match(error, /^\/parts\/0\/path: cannot read .*(outside of the workspace|no such file)/);
+    assert.match(error, /^\/parts\/0\/path: cannot read .*outside of the workspace/);
   }
 });
 
@@ -47,6 +73,25 @@ test("a symbolic link out of the workspace is refused", async () => {
   symlinkSync(at.outside, join(at.workspaceDir, "up"));
   assert.match(await refused("link.txt", at), /outside of the workspace/);
   assert.match(await refused("up/secret.txt", at), /outside of the workspace/);
+});
+
+test("a directory replaced by a link is noticed", { skip: platform !== "linux" }, async (t) => {
+  const at = workspace();
+  mkdirSync(join(at.workspaceDir, "notes"));
+  writeFileSync(join(at.workspaceDir, "notes/secret.txt"), "harmless");
+  beforeOpening(t, "secret.txt", () => replace(join(at.workspaceDir, "notes"), at.outside));
+  assert.match(await refused("notes/secret.txt", at), /it changed while it was opened/);
+});
+
+test("a refusal does not reveal which files exist elsewhere", async () => {
+  const at = workspace();
+  const [known, unknown] = await Promise.all([refused("../secret.txt", at), refused("../unknown.txt", at)]);
+  assert.equal(known.replace("secret", "unknown"), unknown);
+});
+
+test("another drive is not inside of a directory", () => {
+  assert.ok(isInside("C:\\work", "C:\\work\\a.txt", win32));
+  assert.ok(!isInside("C:\\work", "D:\\a.txt", win32));
 });
 
 test("a file of a media directory is sent", async () => {
@@ -136,6 +181,46 @@ test("a symbolic link in place of the directory is refused", async () => {
   assert.deepEqual(saved, []);
   assert.match(failed[0], /not a directory/);
   assert.ok(!existsSync(join(outside, "t-1")));
+});
+
+test("files stay in their directory when a link replaces it", { skip: platform !== "linux" }, async (t) => {
+  const { outside, workspaceDir } = workspace();
+  const directory = join(workspaceDir, "remote-agent/t-1");
+  const elsewhere = join(outside, "elsewhere");
+  mkdirSync(elsewhere);
+  beforeOpening(t, "b.txt", () => replace(directory, elsewhere));
+  await save(envelope([["a.txt", "1"], ["b.txt", "2"]]), workspaceDir);
+  assert.deepEqual([readdirSync(`${directory}.old`).sort(), readdirSync(elsewhere)], [["a.txt", "b.txt"], []]);
+});
+
+test("a link in the place of the opened directory is refused", { skip: platform !== "linux" }, async (t) => {
+  const { outside, workspaceDir } = workspace();
+  const directory = join(workspaceDir, "remote-agent");
+  mkdirSync(join(outside, "t-1"));
+  beforeOpening(t, "t-1", () => replace(directory, outside));
+  const { saved } = await save(envelope([["a.txt", "1"]]), workspaceDir);
+  assert.deepEqual([saved, readdirSync(join(outside, "t-1"))], [[], []]);
+});
+
+test("names of any type are saved", async () => {
+  const { workspaceDir } = workspace();
+  const parts = [5, { toString: 5 }, ["a"], null].map((name) => ({ kind: "file", file: { name, bytes: "eA==" } }));
+  const { saved, failed } = await save({ ok: true, raw: { kind: "message", messageId: 7, parts } }, workspaceDir);
+  assert.deepEqual([saved.map(({ path }) => path), failed], [[1, 2, 3, 4].map((index) => `remote-agent/file/file-${index}.txt`), []]);
+});
+
+test("the files of a task are bounded in number and size", async () => {
+  const { workspaceDir } = workspace();
+  const directory = join(workspaceDir, "remote-agent/t-1");
+  mkdirSync(directory, { recursive: true });
+  for (let index = 1; index < MAX_TASK_FILES; index += 1) writeFileSync(join(directory, `${index}`), "");
+  const { saved, failed } = await save(envelope([["a.txt", "a"], ["b.txt", "b"], ["a.txt", "a"]]), workspaceDir);
+  assert.deepEqual([saved.length, failed.length, readdirSync(directory).length], [2, 1, MAX_TASK_FILES]);
+  const large = join(workspaceDir, "remote-agent/t-2");
+  mkdirSync(large);
+  writeFileSync(join(large, "large"), "");
+  truncateSync(join(large, "large"), MAX_TASK_BYTES - 1);
+  assert.match((await save(envelope([["a.txt", "ab"]], "t-2"), workspaceDir)).failed[0], /at most 200 with 67108864 bytes/);
 });
 
 test("images are shown by their content, not by their name", async () => {
