@@ -36,10 +36,12 @@ export class Followers {
   #folder;
   #opened;
   #followed = new Map();
+  #reserved = 0;
 
   /**
    * `host` is `{ ask(request, caller), render(envelope, maxChars), wake(record, text), warn(line), now(), later(ms, run) }`:
-   * `ask` returns the envelope as JSON, `later` a function that cancels. `settings` are those of `notify`.
+   * `ask` returns the envelope as JSON, `later` a function that cancels. `settings` are those of `notify`, and
+   * `byDefault`: whether a target has `notify`.
    */
   constructor(host, settings) {
     this.#host = host;
@@ -71,9 +73,14 @@ export class Followers {
     this.#folder = undefined;
   }
 
-  /** Whether one more task can be followed. */
-  hasRoom() {
-    return this.#folder !== undefined && this.#followed.size < this.#settings.maxTasks;
+  /**
+   * Reserves a place for the task of a request that may be followed, so that parallel calls keep `maxTasks`. Returns a function
+   * that releases it after `saw`, or undefined where there is no place or nothing to follow.
+   */
+  reserve({ action, notify = this.#settings.byDefault }) {
+    if (action !== "send" || notify !== true || !this.#folder || this.#followed.size + this.#reserved >= this.#settings.maxTasks) return undefined;
+    this.#reserved += 1;
+    return () => void (this.#reserved -= 1);
   }
 
   /** The followed tasks, as `followedTasks` describes them. */
@@ -85,14 +92,12 @@ export class Followers {
   saw(envelope, caller) {
     const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
     if (!this.#folder || !continuation?.task) return;
-    const key = keyOf(continuation);
+    const key = keyOf(continuation, caller);
     if (envelope.summary.notify) {
       this.#forget(key);
       this.#follow({ key, continuation, caller, since: this.#host.now(), state: continuation.task.status }, false);
     } else if (OVER.has(continuation.task.status) || envelope.action === "cancel") {
-      const followed = this.#followed.get(key);
-      // Another session has not read this result.
-      if (followed?.record.caller.session_key === caller.session_key) this.#forget(key);
+      this.#forget(key);
     }
   }
 
@@ -171,9 +176,9 @@ export class Followers {
   }
 }
 
-/** The same for the same task, whatever handle it has. */
-function keyOf({ target, task }) {
-  const name = JSON.stringify([target.target_alias ?? target.target_url, task.task_id]);
+/** The same for the same task in the same session, whatever handle it has. */
+function keyOf({ target, task }, caller) {
+  const name = JSON.stringify([target.target_alias ?? target.target_url, task.task_id, caller.session_key]);
   return createHash("sha256").update(name).digest("hex").slice(0, 32);
 }
 
@@ -203,7 +208,7 @@ function readRecords(folder, warn = () => {}) {
     const file = join(folder, name);
     try {
       const record = JSON.parse(readFileSync(file, "utf8"));
-      if (`${keyOf(record.continuation)}.json` !== name || !record.caller.session_key || !Number.isFinite(record.since)) throw new Error("it is not a followed task");
+      if (`${keyOf(record.continuation, record.caller)}.json` !== name || !record.caller.session_key || !Number.isFinite(record.since)) throw new Error("it is not a followed task");
       records.push({ file, record });
     } catch (error) {
       warn(`"${file}" cannot be read and is skipped: ${error.message}`);

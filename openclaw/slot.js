@@ -51,8 +51,9 @@ function start(library, config) {
     },
   };
   try {
-    const { notify } = JSON.parse(library.parseConfig(config));
-    return { agent, definition: JSON.parse(agent.definition()), loggers, wakers, tasks: new DelegatedTasks(), followers: new Followers(host, notify) };
+    const { notify, targets } = JSON.parse(library.parseConfig(config));
+    const settings = { ...notify, byDefault: targets?.some((target) => target.notify === true) };
+    return { agent, definition: JSON.parse(agent.definition()), loggers, wakers, tasks: new DelegatedTasks(), followers: new Followers(host, settings) };
   } catch (error) {
     agent.close();
     throw error;

@@ -23,10 +23,11 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
       if (signal?.aborted) cancel();
       else signal?.addEventListener("abort", cancel, { once: true });
       const updates = onUpdate && throttled((update) => onUpdate(toolResult(agent, update)));
+      let release;
       try {
         if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
-        const canNotify = Boolean(sessionKey) && !oneShotCliRun && followers?.hasRoom() === true;
-        const host = JSON.stringify({ ...caller, can_notify: canNotify });
+        if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
+        const host = JSON.stringify({ ...caller, can_notify: release !== undefined });
         const envelope = await agent.execute(JSON.stringify(request ?? null), host, token, updates?.offer ?? null);
         await updates?.finish();
         const details = JSON.parse(envelope);
@@ -39,6 +40,7 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
         if (error instanceof FileError) return toolResult(agent, invalidRequest(request, error));
         throw error;
       } finally {
+        release?.();
         updates?.stop();
         signal?.removeEventListener("abort", cancel);
       }

@@ -127,14 +127,15 @@ test("a session that saw the end itself is not woken, and another one is", async
   assert.equal(seen.woken.length, 1);
 });
 
-test("a task has one follower, that of the newest send", async () => {
+test("a task has one follower per session, that of the newest send", async () => {
   const { followers, seen, pass, stateDir, files } = gateway([envelope("status", "completed")]);
   followers.open(stateDir);
   followers.saw(started, caller);
+  followers.saw(started, caller);
   followers.saw(started, { ...caller, session_key: "agent:main:new" });
-  assert.equal(files().length, 1);
+  assert.equal(files().length, 2);
   await pass();
-  assert.deepEqual(seen.woken.map(({ session }) => session), ["agent:main:new"]);
+  assert.deepEqual(seen.woken.map(({ session }) => session), ["agent:main:x", "agent:main:new"]);
 });
 
 test("a peer that is gone is asked less and less often, until the task is too old", async () => {
@@ -159,13 +160,31 @@ test("a task that the peer no longer knows wakes the session with the failure", 
 
 test("no more tasks are followed than the settings allow", () => {
   const { followers, stateDir } = gateway([envelope("status", "working")]);
-  assert.equal(followers.hasRoom(), false);
+  const reserve = () => followers.reserve({ action: "send", notify: true });
+  assert.equal(reserve(), undefined);
   followers.open(stateDir);
   for (let i = 0; i < 2; i += 1) {
-    assert.equal(followers.hasRoom(), true);
+    const release = reserve();
     followers.saw(envelope("send", "working", { notify: true, taskId: `t-${i}` }), caller);
+    release();
   }
-  assert.equal(followers.hasRoom(), false);
+  assert.equal(reserve(), undefined);
+});
+
+test("running calls keep their places until they end", () => {
+  const { followers, stateDir } = gateway([envelope("status", "working")]);
+  followers.open(stateDir);
+  const reserve = () => followers.reserve({ action: "send", notify: true });
+  const [first, second, third] = [reserve(), reserve(), reserve()];
+  assert.deepEqual([typeof first, typeof second, third], ["function", "function", undefined]);
+  first();
+  assert.equal(typeof reserve(), "function");
+});
+
+test("calls that follow no task take no place", () => {
+  const { followers, stateDir } = gateway([envelope("status", "working")]);
+  followers.open(stateDir);
+  for (const request of [{}, { action: "send" }, { action: "send", notify: false }, { action: "status", notify: true }]) assert.equal(followers.reserve(request), undefined);
 });
 
 test("an instance that closes keeps its files and asks no more", async () => {

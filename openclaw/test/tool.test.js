@@ -73,6 +73,15 @@ test("a call leaves no listener on the signal", async () => {
   assert.equal(listeners, 0);
 });
 
+test("a call keeps its place among the followed tasks until its result is seen", async () => {
+  const events = [];
+  const followers = { reserve: ({ notify }) => (events.push(`reserve ${notify}`), () => events.push("release")), saw: () => events.push("saw") };
+  const hosts = [];
+  const agent = lease(async (_request, host) => (hosts.push(JSON.parse(host).can_notify), envelope));
+  await createTool({ ...agent, followers }, { sessionKey: "s" }).execute("call_1", { action: "send", notify: true });
+  assert.deepEqual([events, hosts], [["reserve true", "saw", "release"], [true]]);
+});
+
 test("a file outside of the workspace is refused without a call", async () => {
   const tool = createTool(lease(() => assert.fail("called")), { workspaceDir: import.meta.dirname });
   const { details } = await tool.execute("call_1", { action: "send", parts: [{ kind: "file", path: "/etc/passwd" }] });
