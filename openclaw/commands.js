@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { settings } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
-import { FAILED, OK, TIMEOUT, USAGE, complain, exitOf, hintFor, line, note, print, report, safe, table } from "./report.js";
+import { FAILED, OK, TIMEOUT, USAGE, complain, exitOf, hintFor, line, note, print, report, safe, table, word } from "./report.js";
 
 const PLACE = "plugins.entries.remote-agent.config";
 const POLL_MS = 250;
@@ -118,7 +118,7 @@ async function add({ api, host, options }, url) {
     return OK;
   }
   print(`added \`${line(target.alias)}\`: ${name} at ${line(url)}`);
-  note(`next: openclaw remote-agent send --target ${line(target.alias)} 'Hello'`);
+  note(`next: openclaw remote-agent send --target ${word(target.alias)} 'Hello'`);
   return OK;
 }
 

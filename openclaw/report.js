@@ -10,10 +10,11 @@ export const TIMEOUT = 5;
 
 const COMMAND = "openclaw remote-agent";
 
-// What could drive a terminal or reorder a line; line feeds and tabs stay.
-const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+// What could drive a terminal, reorder a line or hide in it; line feeds and tabs stay.
+const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\ufff9-\ufffb\p{Default_Ignorable_Code_Point}]/gu;
 
-export const safe = (text) => String(text ?? "").replace(UNSAFE, "");
+/** `value` as text; an object as JSON, because its `toString` may be anything. */
+export const safe = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "")).replace(UNSAFE, "");
 /** `text` as one line. */
 export const line = (text) => safe(text).replace(/\s+/g, " ").trim();
 export const print = (text) => process.stdout.write(`${text}\n`);
@@ -84,7 +85,7 @@ function goOn({ continuation: { target, task, conversation }, status_message: sa
 }
 
 /** `text` as one word of a shell. */
-function word(text) {
+export function word(text) {
   const plain = line(text);
   return /^[\w@%+=:,./-]+$/.test(plain) ? plain : `'${plain.replaceAll("'", "'\\''")}'`;
 }

@@ -1,4 +1,6 @@
 // Findings for `openclaw security audit`: settings that widen what the tool reaches or that expose a credential.
+import { isIPv4 } from "node:net";
+
 import { settings } from "./config.js";
 import { secretPlaces } from "./secrets.js";
 
@@ -26,5 +28,5 @@ export function auditFindings({ sourceConfig, config: host }) {
 
 function isLoopback(url) {
   const { hostname } = new URL(url);
-  return hostname === "localhost" || hostname === "[::1]" || hostname.startsWith("127.");
+  return hostname === "localhost" || hostname === "[::1]" || (isIPv4(hostname) && hostname.startsWith("127."));
 }

@@ -44,6 +44,12 @@ test("unreachable card is reported", async () => {
   assert.deepEqual(await checks({ enabled: true, targets: [target] }, { open: listing(away) }), ["card"]);
 });
 
+test("security audit knows a loopback address from a name", () => {
+  const ids = (baseUrl) => auditFindings({ sourceConfig: host({ targets: [{ ...target, baseUrl, auth: { type: "bearer", token: { source: "env", id: "A" } } }] }) }).map(({ checkId }) => checkId);
+  assert.deepEqual(ids("http://127.0.0.2:8080"), []);
+  assert.deepEqual(ids("http://127.evil.example"), ["remote-agent.cleartext"]);
+});
+
 test("security audit reports settings that widen the reach", () => {
   const settings = {
     targets: [{ alias: "one", baseUrl: "http://one.example", auth: { type: "bearer", token: "secret-value" }, allowPrivateNetwork: true }],

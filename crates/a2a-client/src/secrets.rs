@@ -15,14 +15,6 @@ use peer::PeerConfig;
 /// The minimum length of a secret. Shorter values, such as `1` and `en`, occur in every text.
 const MIN_LENGTH: usize = 6;
 
-/// Words in the names of headers whose values are credentials.
-const CREDENTIAL_WORDS: [&str; 7] = [
-    "auth", "cookie", "key", "token", "secret", "password", "session",
-];
-
-/// The length from which the value of any header counts as a credential.
-const MIN_CREDENTIAL_CHARS: usize = 20;
-
 /// The credentials of one peer. Removes them from responses before these are read, since a peer may repeat its request.
 pub(super) struct Secrets {
     /// Certain credentials: those of `auth`, and headers that look like one.
@@ -45,10 +37,7 @@ impl Secrets {
         }
         for (name, value) in &config.headers {
             let Ok(value) = value.to_str() else { continue };
-            let is_credential = CREDENTIAL_WORDS
-                .iter()
-                .any(|word| name.as_str().contains(word));
-            let list = if is_credential || value.len() >= MIN_CREDENTIAL_CHARS {
+            let list = if redact::is_credential_header(name.as_str(), value) {
                 &mut sure
             } else {
                 &mut maybe

@@ -80,7 +80,11 @@ fn write_new(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> 
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => return file.write_all(bytes).map(|()| path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if fs::symlink_metadata(&path)?.is_file() && fs::read(&path)? == bytes {
+                let metadata = fs::symlink_metadata(&path)?;
+                let is_equal = metadata.is_file()
+                    && metadata.len() == bytes.len() as u64
+                    && fs::read(&path)? == bytes;
+                if is_equal {
                     return Ok(path);
                 }
             }
@@ -176,6 +180,15 @@ mod tests {
         }
         let long = safe_name(&"x".repeat(5000)).unwrap();
         assert_eq!(long.len(), MAX_NAME_CHARS);
+    }
+
+    #[test]
+    fn larger_file_of_the_same_name_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let large = fs::File::create(directory.path().join("a.img")).unwrap();
+        large.set_len(1 << 42).unwrap();
+        save(&envelope(&[("a.img", "x")]), directory.path()).unwrap();
+        assert_eq!(names(directory.path()), ["a-2.img", "a.img"]);
     }
 
     #[test]

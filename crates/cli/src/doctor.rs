@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use common::{redact::is_credential_header, validation::escape};
 use serde_json::{Value, json};
 
 use super::{
@@ -24,16 +25,14 @@ Examples:
 
 `openclaw remote-agent doctor` checks the settings inside OpenClaw, too.";
 
-/// The settings of a target, or of the gateway, that hold secrets.
-const SECRETS: [&str; 8] = [
+/// The settings of a target, or of the gateway, that hold secrets. `headers` holds more.
+const SECRETS: [&str; 6] = [
     "/auth/token",
     "/auth/password",
-    "/auth/key",
+    "/auth/value",
     "/auth/clientSecret",
     "/gateway/token",
     "/token",
-    "/headers/Authorization",
-    "/headers/authorization",
 ];
 
 /// Check the library, the configuration and the agents, with a repair for each fault
@@ -239,10 +238,18 @@ fn secrets(config: &str) -> Vec<(String, String)> {
     let holders = targets.chain([(String::new(), &config)]);
     holders
         .flat_map(|(place, holder)| {
-            SECRETS.iter().filter_map(move |path| {
-                let text = holder.pointer(path)?.as_str()?;
-                Some((format!("{place}{path}"), text.to_owned()))
-            })
+            let settings = SECRETS
+                .iter()
+                .filter_map(|path| Some(((*path).to_owned(), holder.pointer(path)?.as_str()?)));
+            let headers = holder["headers"].as_object().into_iter().flatten();
+            let headers = headers
+                .filter_map(|(name, value)| Some((name, value.as_str()?)))
+                .filter(|(name, value)| is_credential_header(name, value))
+                .map(|(name, value)| (format!("/headers/{}", escape(name)), value));
+            settings
+                .chain(headers)
+                .map(|(path, text)| (format!("{place}{path}"), text.to_owned()))
+                .collect::<Vec<_>>()
         })
         .collect()
 }
@@ -255,7 +262,8 @@ mod tests {
     fn plaintext_secrets_are_found_by_place() {
         let config = r#"{"gateway": {"token": "x"}, "targets": [
             {"auth": {"type": "bearer", "token": {"source": "env", "id": "A"}}},
-            {"auth": {"type": "basic", "username": "me", "password": "x"}, "headers": {"Authorization": "x"}}]}"#;
+            {"auth": {"type": "basic", "username": "me", "password": "x"}, "headers": {"Authorization": "x", "X-Key": "x", "X-Team": "x"}},
+            {"auth": {"type": "apiKey", "in": "header", "name": "X-Key", "value": "x"}}]}"#;
         let places: Vec<_> = secrets(config)
             .into_iter()
             .map(|(place, _)| place)
@@ -265,6 +273,8 @@ mod tests {
             [
                 "/targets/1/auth/password",
                 "/targets/1/headers/Authorization",
+                "/targets/1/headers/X-Key",
+                "/targets/2/auth/value",
                 "/gateway/token"
             ]
         );

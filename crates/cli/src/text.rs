@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use common::confusables::is_ignorable;
+
 /// Text of several lines: line ends and tabs stay, every other control character goes, and escape sequences with them.
 pub(super) fn block(text: &str) -> Cow<'_, str> {
     if !text
@@ -47,10 +49,11 @@ pub(super) fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Control characters, and those that reorder the text around them or break lines in some places only.
+/// Control characters, those that are not shown or reorder the text around them, and those that break lines in some places only.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || is_ignorable(c)
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}')
 }
 
 /// Returns the text after an escape sequence, given the text after its escape character (ECMA-48 §5.3 and §8.3).
@@ -111,6 +114,12 @@ mod tests {
     #[test]
     fn text_is_not_reordered() {
         assert_eq!(block("user\u{202e}nimda\u{2066}!"), "usernimda!");
+    }
+
+    #[test]
+    fn characters_that_are_not_shown_are_removed() {
+        let text = "pay \u{61c}A\u{200b}\u{2060}\u{e0041}\u{3164}\u{fe0f}\u{fff9}B";
+        assert_eq!(block(text), "pay AB");
     }
 
     #[test]

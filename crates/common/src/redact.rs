@@ -39,6 +39,20 @@ const COMPONENT: &AsciiSet = &UNRESERVED
     .remove(b'*');
 const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 
+/// Words in the names of headers whose values are credentials.
+const CREDENTIAL_WORDS: [&str; 7] = [
+    "auth", "cookie", "key", "token", "secret", "password", "session",
+];
+
+/// The length from which the value of any header counts as a credential.
+const MIN_CREDENTIAL_CHARS: usize = 20;
+
+/// Returns whether the value of an HTTP header counts as a credential.
+pub fn is_credential_header(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    value.len() >= MIN_CREDENTIAL_CHARS || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
+}
+
 /// Texts that must not be shown. `Debug` shows none of them.
 #[derive(Debug, Default)]
 pub struct Secrets {

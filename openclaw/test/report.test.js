@@ -1,0 +1,15 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { line, safe, word } from "../report.js";
+
+test("characters that are not shown are removed", () => {
+  assert.equal(safe("a\u061c\u200b\u2060\u3164\ufe0f\u{e0041}\u202e\ufff9\u001bb\n\tc"), "ab\n\tc");
+  assert.equal(safe("Grüße, 日本 😀"), "Grüße, 日本 😀");
+});
+
+test("an object is shown as JSON", () => assert.equal(line({ toString: 5 }), '{"toString":5}'));
+
+test("a word of a command is quoted where a shell reads more", () => {
+  assert.equal(word("desk-1"), "desk-1");
+  assert.equal(word("$IFS`id`"), "'$IFS`id`'");
+});
