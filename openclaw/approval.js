@@ -130,7 +130,7 @@ function routed({ target_url: url, target_alias: alias, preferred_transports: tr
   return [{ alias: url, baseUrl: url, approval: isDenied ? "deny" : "always" }];
 }
 
-/** Whether words of the agent leave with the request. A task id is such words, unless it came from the same place. */
+/** Whether the request carries text of the agent. A task id counts as such, unless an earlier result from the same URL contains it. */
 function carriesText(request, found, tasks) {
   if (request?.action === "list_targets") return false;
   if (request?.action === "send" || request?.service_parameters !== undefined) return true;
