@@ -8,6 +8,7 @@ pub mod audit;
 pub mod config;
 pub mod handles;
 pub mod host;
+pub mod http_api;
 pub mod plugin;
 pub mod remote_agent;
 pub mod targets;

@@ -7,6 +7,7 @@ use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
+use std::time::Duration;
 
 use napi::{
     Env, Error, JsDeferred, Result, Status,
@@ -18,6 +19,7 @@ use napi::{
 use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
+use crate::http_api::{ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, Job, Plugin, Updates};
 use common::log::{Level, Log, Silent};
 use common::panics;
@@ -45,6 +47,57 @@ pub fn build_id() -> &'static str {
 pub fn parse_config(config_json: String) -> Result<String> {
     panics::silence();
     plugin::parse_config(&config_json).map_err(|error| Error::from_reason(error.to_json()))
+}
+
+/// A request or a response of the HTTP API. A request has `request` and `action`, a response the rest.
+#[napi(object)]
+pub struct ApiMessage {
+    pub action: Option<String>,
+    pub request: Option<String>,
+    pub status: Option<u32>,
+    pub body: Option<String>,
+    pub reason: Option<String>,
+    pub retryable: Option<bool>,
+}
+
+impl From<ApiResponse> for ApiMessage {
+    fn from(response: ApiResponse) -> Self {
+        Self {
+            action: None,
+            request: None,
+            status: Some(response.status.into()),
+            body: Some(response.body),
+            reason: response.reason.map(str::to_owned),
+            retryable: response.retryable,
+        }
+    }
+}
+
+/// Parses a body for the route `read` or `write`. Returns the request for [`RemoteAgent::execute`], or the response to a
+/// body that is none.
+#[napi(catch_unwind)]
+#[must_use]
+pub fn api_request(route: String, body: String, timeout_ms: u32) -> Option<ApiMessage> {
+    let route = Route::from_name(&route)?;
+    let timeout = Duration::from_millis(timeout_ms.into());
+    Some(match ApiRequest::parse(route, body.as_bytes(), timeout) {
+        Ok(parsed) => ApiMessage {
+            action: Some(parsed.action.to_owned()),
+            request: Some(parsed.request),
+            status: None,
+            body: None,
+            reason: None,
+            retryable: None,
+        },
+        Err(error) => ApiResponse::from(&error).into(),
+    })
+}
+
+/// Returns the response with an envelope. `has_expired` says that the call was cancelled at the time limit of the route.
+#[napi(catch_unwind)]
+#[must_use]
+pub fn api_response(action: String, envelope_json: String, has_expired: bool) -> ApiMessage {
+    ApiResponse::new(&action, &envelope_json, has_expired).into()
 }
 
 /// Ends a call early: `signal.addEventListener("abort", () => token.cancel())`.

@@ -1,5 +1,7 @@
 //! Writes envelopes, and is the only module that does.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -53,6 +55,8 @@ pub(super) fn update(action: &str, summary: impl Serialize, raw: impl Serialize)
 #[derive(Serialize)]
 struct Failure<'a> {
     ok: bool,
+    #[serde(rename = "isError")]
+    is_error: bool,
     operation: &'static str,
     action: &'a str,
     error: ErrorFields,
@@ -65,11 +69,14 @@ struct ErrorFields {
     reason: &'static str,
     retryable: bool,
     message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Cow<'static, str>>,
     details: Map<String, Value>,
 }
 
 impl From<ToolError> for ErrorFields {
     fn from(error: ToolError) -> Self {
+        let path = error.path();
         let mut details = error.details;
         details
             .entry("hint")
@@ -79,6 +86,7 @@ impl From<ToolError> for ErrorFields {
             reason: error.reason.as_str(),
             retryable: error.retryable,
             message: error.message,
+            path,
             details,
         }
     }
@@ -88,6 +96,7 @@ impl From<ToolError> for ErrorFields {
 pub(super) fn failure(action: &str, error: ToolError) -> String {
     write(&Failure {
         ok: false,
+        is_error: true,
         operation: OPERATION,
         action,
         error: error.into(),
@@ -105,7 +114,7 @@ fn write(envelope: &impl Serialize) -> String {
     let written = serde_json::to_writer(&mut json, envelope);
     let json = written.ok().and_then(|()| String::from_utf8(json).ok());
     json.unwrap_or_else(|| {
-        r#"{"ok":false,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#.to_owned()
+        r#"{"ok":false,"isError":true,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#.to_owned()
     })
 }
 

@@ -40,8 +40,66 @@ impl Code {
     }
 }
 
+/// The error codes of the HTTP API (Centraid API, "Error codes").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ApiCode {
+    /// No such target.
+    UnknownApp,
+    /// No such action among those that change something.
+    UnknownAction,
+    /// No such action among those that only read.
+    UnknownQuery,
+    /// The action belongs to the other route.
+    WrongKind,
+    /// The request is invalid, and no peer was called.
+    InvalidInput,
+    /// The target has no interface that can be called now.
+    NoActiveVersion,
+    /// The target's agent card cannot be read or trusted.
+    InvalidManifest,
+    /// The call failed.
+    HandlerError,
+}
+
+impl ApiCode {
+    /// All codes, in the order of the document.
+    pub const ALL: [Self; 8] = [
+        Self::UnknownApp,
+        Self::UnknownAction,
+        Self::UnknownQuery,
+        Self::WrongKind,
+        Self::InvalidInput,
+        Self::NoActiveVersion,
+        Self::InvalidManifest,
+        Self::HandlerError,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownApp => "UNKNOWN_APP",
+            Self::UnknownAction => "UNKNOWN_ACTION",
+            Self::UnknownQuery => "UNKNOWN_QUERY",
+            Self::WrongKind => "WRONG_KIND",
+            Self::InvalidInput => "INVALID_INPUT",
+            Self::NoActiveVersion => "NO_ACTIVE_VERSION",
+            Self::InvalidManifest => "INVALID_MANIFEST",
+            Self::HandlerError => "HANDLER_ERROR",
+        }
+    }
+
+    /// The HTTP status of a response with this code.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::UnknownApp | Self::UnknownAction | Self::UnknownQuery => 404,
+            Self::WrongKind | Self::InvalidInput => 400,
+            Self::NoActiveVersion => 503,
+            Self::InvalidManifest | Self::HandlerError => 500,
+        }
+    }
+}
+
 macro_rules! reasons {
-    ($($(#[doc = $meaning:literal])+ $reason:ident = $name:literal, $code:ident, $retryable:literal, $hint:literal;)+) => {
+    ($($(#[doc = $meaning:literal])+ $reason:ident = $name:literal, $code:ident, $api_code:ident, $retryable:literal, $hint:literal;)+) => {
         /// The reason of a failure (`error.reason`): finer than [`Code`], and as closed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Reason {
@@ -52,196 +110,199 @@ macro_rules! reasons {
             /// All reasons, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$reason),+];
 
-            fn row(self) -> (&'static str, Code, bool, &'static str, &'static str) {
+            fn row(self) -> (&'static str, Code, ApiCode, bool, &'static str, &'static str) {
                 match self {
-                    $(Self::$reason => ($name, Code::$code, $retryable, $hint, concat!($($meaning),+)),)+
+                    $(Self::$reason => ($name, Code::$code, ApiCode::$api_code, $retryable, $hint, concat!($($meaning),+)),)+
                 }
             }
         }
     };
 }
 
-// Reason = `error.reason`, code, whether a later call may succeed, hint.
+// Reason = `error.reason`, code, code of the HTTP API, whether a later call may succeed, hint.
 reasons! {
     /// The request is invalid.
-    InvalidRequest = "invalid_request", Validation, false,
+    InvalidRequest = "invalid_request", Validation, InvalidInput, false,
         "Correct the places listed in details.errors and call again.";
     /// The request's handle contradicts the rest of the request.
-    Contradiction = "contradiction", Validation, false,
+    Contradiction = "contradiction", Validation, InvalidInput, false,
         "Leave out either the handle or what contradicts it, and call again.";
     /// The task has no artifact of that id.
-    UnknownArtifact = "unknown_artifact", Validation, false,
+    UnknownArtifact = "unknown_artifact", Validation, HandlerError, false,
         "Use one of details.known_artifact_ids as artifact_id.";
     /// The continuation's target is not configured, and policy allows no others.
-    TargetNotAllowed = "target_not_allowed", TargetResolution, false,
+    TargetNotAllowed = "target_not_allowed", TargetResolution, UnknownApp, false,
         "Call list_targets and use one of its target_alias values.";
     /// The target is restricted to some of the host's agents, and the caller is not one of them.
-    AgentNotAllowed = "agent_not_allowed", TargetResolution, false,
+    AgentNotAllowed = "agent_not_allowed", TargetResolution, UnknownApp, false,
         "Call list_targets and use one of the targets it shows; an operator can add this agent to targets[].allowedAgents.";
     /// The chain of delegations has reached the limit of the policy.
-    DelegationTooDeep = "delegation_too_deep", TargetResolution, false,
+    DelegationTooDeep = "delegation_too_deep", TargetResolution, HandlerError, false,
         "Do this work yourself, or answer with what you have; do not delegate it further.";
     /// Several configured targets are at that address.
-    AmbiguousTarget = "ambiguous_target", TargetResolution, false,
+    AmbiguousTarget = "ambiguous_target", TargetResolution, InvalidInput, false,
         "Name the target with target_alias.";
     /// The target's credential is a reference that the host has not resolved.
-    CredentialUnresolved = "credential_unresolved", TargetResolution, false,
+    CredentialUnresolved = "credential_unresolved", TargetResolution, NoActiveVersion, false,
         "Ask the operator to set the secret, and use the tool through a running gateway.";
     /// The store never issued the handle, or evicted it.
-    UnknownHandle = "unknown_handle", UnknownTaskHandle, false,
+    UnknownHandle = "unknown_handle", UnknownTaskHandle, InvalidInput, false,
         "Pass target_alias and task_id instead, or the persisted continuation of the same result.";
     /// The handle was not used for longer than its time to live.
-    ExpiredHandle = "expired_handle", ExpiredTaskHandle, false,
+    ExpiredHandle = "expired_handle", ExpiredTaskHandle, InvalidInput, false,
         "Retry with the same nested continuation, or use flat target_alias + task_id only as manual compatibility.";
     /// A task was required, and the peer answered with a message.
-    MessageReturned = "message_returned", TaskRequired, false,
+    MessageReturned = "message_returned", TaskRequired, HandlerError, false,
         "The answer is in details.message_text. Send without task_requirement if an answer is enough.";
     /// The host's name does not resolve.
-    Dns = "dns", Peer, true,
+    Dns = "dns", Peer, HandlerError, true,
         "Check the host name in the target's configuration.";
     /// No connection could be made.
-    Unreachable = "unreachable", Peer, true,
+    Unreachable = "unreachable", Peer, HandlerError, true,
         "Check that the agent is running and its address is right, then call again.";
     /// The TLS handshake failed.
-    Tls = "tls", Peer, false,
+    Tls = "tls", Peer, HandlerError, false,
         "Check the agent's certificate and that its address begins with the right scheme.";
     /// Policy does not allow a connection to that address.
-    AddressRefused = "address_refused", Peer, false,
+    AddressRefused = "address_refused", Peer, HandlerError, false,
         "An operator can allow it for a target with allowPrivateNetwork, or for target_url with policy.allowPrivateTargetUrls.";
     /// The peer sent a redirect, which calls do not follow.
-    RedirectRefused = "redirect_refused", Peer, false,
+    RedirectRefused = "redirect_refused", Peer, HandlerError, false,
         "Ask the operator to configure the agent's current address.";
     /// The peer answered with an HTTP status other than success.
-    HttpStatus = "http_status", Peer, false,
+    HttpStatus = "http_status", Peer, HandlerError, false,
         "Read the status in details.http_status; 429 and 5xx may pass, others need a change.";
     /// The peer requires a credential, or another one.
-    AuthRequired = "auth_required", Peer, false,
+    AuthRequired = "auth_required", Peer, HandlerError, false,
         "Ask the operator to check the credential in targets[].auth for this target: the agent requires one, or another one.";
     /// The authorization server of the target's credential issued no access token.
-    TokenUnavailable = "token_unavailable", Peer, false,
+    TokenUnavailable = "token_unavailable", Peer, HandlerError, false,
         "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth.";
     /// The peer answered with an error of its own.
-    RpcError = "rpc_error", Peer, false,
+    RpcError = "rpc_error", Peer, HandlerError, false,
         "Read the agent's own words in the message and change the request accordingly.";
     /// The peer's answer has the wrong shape.
-    InvalidResponse = "invalid_response", Peer, false,
+    InvalidResponse = "invalid_response", Peer, HandlerError, false,
         "The agent violates the protocol at the place named; report it to the agent's operator.";
     /// The peer's answer exceeds the size limit.
-    TooLarge = "too_large", Peer, false,
+    TooLarge = "too_large", Peer, HandlerError, false,
         "Ask for less (history_length), or ask the operator to raise limits.";
     /// One event of a stream exceeds the size limit.
-    EventTooLarge = "event_too_large", Peer, false,
+    EventTooLarge = "event_too_large", Peer, HandlerError, false,
         "Call status for the current state of the task, or ask the operator to raise limits.eventBytes.";
     /// The task exceeds the limit of artifacts.
-    TooManyArtifacts = "too_many_artifacts", Peer, false,
+    TooManyArtifacts = "too_many_artifacts", Peer, HandlerError, false,
         "Ask the agent for fewer artifacts, or the operator to raise limits.artifacts.";
     /// The artifacts of one stream together exceed the size limit.
-    ArtifactsTooLarge = "artifacts_too_large", Peer, false,
+    ArtifactsTooLarge = "artifacts_too_large", Peer, HandlerError, false,
         "Ask the agent for less, or the operator to raise limits.responseBytes.";
     /// Too many calls were running, and none ended in time.
-    Busy = "busy", Peer, true,
+    Busy = "busy", Peer, HandlerError, true,
         "Nothing was sent. Call again, later or with a larger timeout_ms.";
     /// The connection broke before the answer was complete.
-    ConnectionCut = "connection_cut", Peer, true,
+    ConnectionCut = "connection_cut", Peer, HandlerError, true,
         "Call again.";
     /// A stream broke before the task ended, and the peer does not continue it.
-    StreamCut = "stream_cut", Peer, true,
+    StreamCut = "stream_cut", Peer, HandlerError, true,
         "Call status later with details.latest_event_summary.continuation.";
     /// The call reached its deadline.
-    Timeout = "timeout", Peer, true,
+    Timeout = "timeout", Peer, HandlerError, true,
         "Call again with a larger timeout_ms.";
     /// The caller cancelled the call.
-    Aborted = "aborted", Peer, true,
+    Aborted = "aborted", Peer, HandlerError, true,
         "The caller cancelled the call; the task continues.";
     /// The peer offers no supported transport, or the requested one is not supported.
-    UnsupportedTransport = "unsupported_transport", Peer, false,
+    UnsupportedTransport = "unsupported_transport", Peer, NoActiveVersion, false,
         "Use JSONRPC or HTTP+JSON.";
     /// The peer offers no supported version of the protocol.
-    UnsupportedVersion = "unsupported_version", Peer, false,
+    UnsupportedVersion = "unsupported_version", Peer, NoActiveVersion, false,
         "Ask the agent's operator for an interface of A2A 1.0 or 0.3.";
     /// The peer requires an extension that the plugin does not have.
-    ExtensionRequired = "extension_required", Peer, false,
+    ExtensionRequired = "extension_required", Peer, NoActiveVersion, false,
         "Use another agent: this one requires the extension that the message names.";
     /// The target has no usable agent card.
-    CardUnavailable = "card_unavailable", Peer, true,
+    CardUnavailable = "card_unavailable", Peer, NoActiveVersion, true,
         "Check the target's address and card path; the message names each place that was tried.";
+    /// The target's agent card cannot be read.
+    CardMalformed = "card_malformed", Peer, InvalidManifest, false,
+        "Report it to the agent's operator; the message names the place and the fault.";
     /// The agent card must be signed, and has no valid signature.
-    CardSignature = "card_signature", Peer, false,
+    CardSignature = "card_signature", Peer, InvalidManifest, false,
         "Do not call this agent: it may be an impostor. The message names the error of each signature.";
     /// The transport cannot carry a value of the request.
-    Unaddressable = "unaddressable", Peer, false,
+    Unaddressable = "unaddressable", Peer, InvalidInput, false,
         "Use another transport for this target, or change what the message names.";
     /// The local gateway has no agent of that name.
-    AgentNotFound = "agent_not_found", TargetResolution, false,
+    AgentNotFound = "agent_not_found", TargetResolution, UnknownApp, false,
         "Call list_targets and use one of the gateway's agents it shows.";
     /// The local gateway knows the agent, but it is not connected.
-    AgentOffline = "agent_offline", Peer, false,
+    AgentOffline = "agent_offline", Peer, NoActiveVersion, false,
         "Start the agent, or use another one that list_targets shows as online.";
     /// The agent or the local gateway is overloaded.
-    AgentBusy = "agent_busy", Peer, true,
+    AgentBusy = "agent_busy", Peer, HandlerError, true,
         "The gateway did not process the message. Call again later.";
     /// The agent failed.
-    AgentError = "agent_error", Peer, false,
+    AgentError = "agent_error", Peer, HandlerError, false,
         "Read the agent's own words in the message and change the request accordingly.";
     /// The local gateway refused the connection.
-    ConnectionRefused = "connection_refused", Peer, true,
+    ConnectionRefused = "connection_refused", Peer, HandlerError, true,
         "Check that the gateway runs at the address that the message names, then call again.";
     /// The local gateway did not answer in time.
-    ConnectionTimeout = "connection_timeout", Peer, true,
+    ConnectionTimeout = "connection_timeout", Peer, HandlerError, true,
         "Check that a gateway answers at the address that the message names, then call again.";
     /// The connection to the local gateway broke.
-    ConnectionReset = "connection_reset", Peer, true,
+    ConnectionReset = "connection_reset", Peer, HandlerError, true,
         "Call again; the plugin reconnects.";
     /// The local gateway violates its protocol, or speaks another one.
-    ProtocolError = "protocol_error", Peer, false,
+    ProtocolError = "protocol_error", Peer, HandlerError, false,
         "Ask the operator to check gateway.url and gateway.dialect; the message names what the gateway sent.";
     /// The local gateway could not parse a message as JSON.
-    InvalidJson = "invalid_json", Peer, false,
+    InvalidJson = "invalid_json", Peer, HandlerError, false,
         "Tell the gateway's operator: the message was JSON.";
     /// The local gateway requires a field that a message lacks.
-    MissingField = "missing_field", Peer, false,
+    MissingField = "missing_field", Peer, HandlerError, false,
         "Read in the message which field the gateway wants, and put it into metadata if it belongs there.";
     /// The local gateway refused the type of a field.
-    InvalidType = "invalid_type", Peer, false,
+    InvalidType = "invalid_type", Peer, HandlerError, false,
         "Read in the message which field the gateway means, and correct it.";
     /// The local gateway does not know a message type.
-    UnknownType = "unknown_type", Peer, false,
+    UnknownType = "unknown_type", Peer, HandlerError, false,
         "This gateway does not support the operation; use another target.";
     /// The local gateway refused the content of a message.
-    InvalidContent = "invalid_content", Peer, false,
+    InvalidContent = "invalid_content", Peer, HandlerError, false,
         "Read in the message what the gateway refuses, and correct the request.";
     /// The local gateway has no session of that id.
-    SessionNotFound = "session_not_found", Peer, false,
+    SessionNotFound = "session_not_found", Peer, HandlerError, false,
         "Send without context_id to begin a new session.";
     /// The session at the local gateway has ended.
-    SessionExpired = "session_expired", Peer, false,
+    SessionExpired = "session_expired", Peer, HandlerError, false,
         "Send without context_id to begin a new session.";
     /// Another process holds the session at the local gateway.
-    SessionLocked = "session_locked", Peer, true,
+    SessionLocked = "session_locked", Peer, HandlerError, true,
         "The gateway did not process the message. Call again when the other process has released the session.";
     /// The local gateway cannot read its stored session.
-    SessionCorrupt = "session_corrupt", Peer, false,
+    SessionCorrupt = "session_corrupt", Peer, HandlerError, false,
         "Ask the operator to look at the session's file; send without context_id to begin a new session.";
     /// The local gateway rejected the credential.
-    AuthFailed = "auth_failed", Peer, false,
+    AuthFailed = "auth_failed", Peer, HandlerError, false,
         "Ask the operator to check gateway.token.";
     /// The credential for the local gateway has expired.
-    TokenExpired = "token_expired", Peer, false,
+    TokenExpired = "token_expired", Peer, HandlerError, false,
         "Ask the operator to renew gateway.token.";
     /// The credential for the local gateway lacks a permission.
-    PermissionDenied = "permission_denied", Peer, false,
+    PermissionDenied = "permission_denied", Peer, HandlerError, false,
         "Use another agent, or ask the operator for the permission that the message names.";
     /// The local gateway does not know the task any more.
-    TaskForgotten = "task_forgotten", Peer, false,
+    TaskForgotten = "task_forgotten", Peer, HandlerError, false,
         "The gateway keeps no tasks across restarts. Send again if the work is still wanted.";
     /// The call would reach the session that it comes from.
-    OwnSession = "own_session", Peer, false,
+    OwnSession = "own_session", Peer, InvalidInput, false,
         "Leave out context_id, or use another agent: a session cannot delegate to itself.";
     /// The plugin has a bug.
-    InternalFault = "internal", Internal, false,
+    InternalFault = "internal", Internal, HandlerError, false,
         "This is a bug of the plugin; the host's log has the place.";
     /// The instance is shutting down.
-    ShuttingDown = "shutting_down", Internal, true,
+    ShuttingDown = "shutting_down", Internal, HandlerError, true,
         "Call again when the plugin has been reloaded.";
 }
 
@@ -254,17 +315,31 @@ impl Reason {
         self.row().1
     }
 
-    pub fn retryable(self) -> bool {
+    /// The code of the HTTP API for this reason. A request that names an unknown target is an exception: see
+    /// [`api_error`](super::api_error).
+    pub fn api_code(self) -> ApiCode {
         self.row().2
     }
 
-    pub fn hint(self) -> &'static str {
+    /// Returns the reason of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|reason| reason.as_str() == name)
+    }
+
+    pub fn retryable(self) -> bool {
         self.row().3
+    }
+
+    pub fn hint(self) -> &'static str {
+        self.row().4
     }
 
     /// The description of the reason, as a sentence.
     pub fn meaning(self) -> &'static str {
-        self.row().4.trim()
+        self.row().5.trim()
     }
 }
 
@@ -289,6 +364,7 @@ impl From<PeerErrorKind> for Reason {
             PeerErrorKind::ExtensionRequired => Self::ExtensionRequired,
             PeerErrorKind::Unaddressable => Self::Unaddressable,
             PeerErrorKind::CardUnavailable => Self::CardUnavailable,
+            PeerErrorKind::CardMalformed => Self::CardMalformed,
             PeerErrorKind::CardSignature => Self::CardSignature,
             PeerErrorKind::Gateway(code) => gateway(code),
             PeerErrorKind::TaskForgotten => Self::TaskForgotten,

@@ -10,12 +10,13 @@ use crate::contract::{generated, in_process::InProcess, text};
 
 #[test]
 fn the_table_of_errors_is_the_codes() {
-    let mut table = "| `error.code` | `error.reason` | meaning | retryable | what to do |\n|---|---|---|---|---|\n".to_owned();
+    let mut table = "| `error.code` | `error.reason` | HTTP API | meaning | retryable | what to do |\n|---|---|---|---|---|---|\n".to_owned();
     for reason in Reason::ALL {
         table += &format!(
-            "| `{}` | `{}` | {} | {} | {} |\n",
+            "| `{}` | `{}` | `{}` | {} | {} | {} |\n",
             reason.code().as_str(),
             reason.as_str(),
+            reason.api_code().as_str(),
             reason.meaning(),
             if reason.retryable() { "yes" } else { "no" },
             reason.hint(),

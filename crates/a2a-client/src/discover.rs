@@ -40,12 +40,14 @@ pub(super) async fn discover(
     }
     let mut attempts: Vec<String> = Vec::new();
     let mut auth_error: Option<PeerError> = None;
+    let mut is_malformed = false;
     for location in locations {
         let known = known.filter(|known| known.url == location);
         match fetch(net, config, &location, known, max_bytes).await {
             Ok(found) => return Ok(found),
             Err(FetchError::Elsewhere(error)) => {
                 attempts.push(format!("`{}`: {}", redacted(&location), error.message));
+                is_malformed |= error.kind == PeerErrorKind::CardMalformed;
                 if error.kind == PeerErrorKind::AuthRequired {
                     auth_error.get_or_insert(error);
                 }
@@ -66,6 +68,7 @@ pub(super) async fn discover(
     let message = format!("no agent card was found; tried {}", attempts.join("; "));
     Err(match auth_error {
         Some(error) => PeerError { message, ..error },
+        None if is_malformed => PeerError::new(PeerErrorKind::CardMalformed, message).undelivered(),
         None => PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered(),
     })
 }
@@ -143,7 +146,7 @@ async fn fetch(
     let body = body.map_err(|e| FetchError::Final(error::from_net(e).undelivered()))?;
     weight::check(&body, max_bytes).map_err(|e| FetchError::Final(e.undelivered()))?;
     let invalid = |why: String| {
-        FetchError::Elsewhere(PeerError::new(PeerErrorKind::CardUnavailable, why).undelivered())
+        FetchError::Elsewhere(PeerError::new(PeerErrorKind::CardMalformed, why).undelivered())
     };
     let secrets = Secrets::new(config);
     let mut json = serde_json::from_slice(&body).map_err(|e| {

@@ -192,7 +192,7 @@ fn address(
             "the agent card's address for {transport} is not a URL: `{}`: {e}",
             excerpt(interface.url.split(['?', '#']).next().unwrap_or_default())
         );
-        PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
+        PeerError::new(PeerErrorKind::CardMalformed, message).undelivered()
     })?;
     if matches!(url.scheme(), "http" | "https") {
         return Ok(url);
@@ -201,7 +201,7 @@ fn address(
         "the agent card's address for {transport} begins with `{}:`; only http and https are supported",
         excerpt(url.scheme())
     );
-    Err(PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered())
+    Err(PeerError::new(PeerErrorKind::CardMalformed, message).undelivered())
 }
 
 fn extension_required(card: &Card) -> PeerError {

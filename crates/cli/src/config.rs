@@ -50,6 +50,12 @@ impl ConfigArgs {
         self.file().is_some()
     }
 
+    /// The path of the configuration.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        self.file()
+    }
+
     fn file(&self) -> Option<PathBuf> {
         let named = self.config.clone();
         named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from))
@@ -64,6 +70,12 @@ pub struct UnsetVariable {
 }
 
 impl UnsetVariable {
+    /// The name of the variable.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.variable
+    }
+
     /// Returns what is missing and what to do, as a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {

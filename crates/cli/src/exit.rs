@@ -99,7 +99,7 @@ impl Exit {
         match reason {
             Some(
                 "unreachable" | "dns" | "tls" | "address_refused" | "card_unavailable"
-                | "agent_offline" | "connection_refused" | "connection_reset",
+                | "card_malformed" | "agent_offline" | "connection_refused" | "connection_reset",
             ) => Self::Unreachable,
             Some("invalid_request" | "contradiction" | "credential_unresolved") => Self::Usage,
             Some(

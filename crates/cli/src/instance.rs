@@ -119,6 +119,12 @@ impl Instance {
         self.tool.definition().into()
     }
 
+    /// Returns the tool itself. Dropping the instance closes it.
+    #[must_use]
+    pub fn tool(&self) -> Arc<ToolBox> {
+        Arc::clone(&self.tool)
+    }
+
     /// Returns a function that renders the envelopes of this instance for a model.
     #[must_use]
     pub fn reader(&self) -> ModelTextRenderer {

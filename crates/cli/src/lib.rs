@@ -26,6 +26,7 @@ mod interactive_call;
 pub mod jsonl;
 pub mod library;
 mod local;
+mod mcp;
 mod outcome;
 pub mod output;
 pub mod package;
@@ -90,6 +91,7 @@ enum Command {
     Package(package::Args),
     Gateway(gateway::Args),
     Serve(Box<serve::Args>),
+    Mcp(Box<mcp::Args>),
     Translate(translate::Args),
 }
 
@@ -137,6 +139,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Package(args) => package::command(&args),
         Command::Gateway(args) => gateway::run(args, verbose).await,
         Command::Serve(args) => serve::run(*args, verbose).await,
+        Command::Mcp(args) => mcp::run(*args, verbose).await,
         Command::Translate(args) => translate::run(args).await,
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{
-    config::ConfigArgs,
+    config::{self, ConfigArgs},
     exit::Failure,
     gateway::embedded::Embedded,
     local::{self, LocalArgs},
@@ -47,7 +47,7 @@ pub(super) struct PeerArgs {
     local: LocalArgs,
 
     /// Call on behalf of this agent; a target may accept only some agents
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", visible_alias = "as")]
     agent: Option<String>,
 }
 
@@ -107,6 +107,56 @@ impl PeerArgs {
     pub(super) fn caller(&self) -> Option<String> {
         let agent = self.agent.as_ref()?;
         Some(json!({"agent_id": agent}).to_string())
+    }
+
+    /// The agent that calls.
+    pub(super) fn agent(&self) -> Option<&str> {
+        self.agent.as_deref()
+    }
+
+    /// Returns the arguments that start `remote-agent mcp` with these agents, from any directory.
+    ///
+    /// # Errors
+    /// There is no agent to name, or the path of the configuration is unknown.
+    pub(super) fn arguments_of_mcp(&self) -> Result<Vec<String>, Failure> {
+        let mut arguments = vec!["mcp".to_owned()];
+        let mut push =
+            |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
+        if let Some(url) = &self.url {
+            push("--url", url);
+            if let Some(variable) = &self.bearer_env {
+                push("--bearer-env", variable);
+            }
+            if let Some(transport) = &self.transport {
+                push("--transport", transport);
+            }
+            if self.allow_private {
+                arguments.push("--allow-private".to_owned());
+            }
+        } else if let Some(file) = self.config.path() {
+            let path = std::path::absolute(&file).map_err(|error| {
+                Failure::usage(format!("cannot find `{}`: {error}", file.display()))
+            })?;
+            push("--config", &path.to_string_lossy());
+        } else {
+            return Err(Failure::usage(
+                "name a configuration with `--config FILE`, or an agent with `--url URL`",
+            ));
+        }
+        if let Some(agent) = &self.agent {
+            arguments.extend(["--as".to_owned(), agent.clone()]);
+        }
+        Ok(arguments)
+    }
+
+    /// Returns the environment variables that the configuration refers to.
+    pub(super) fn variables(&self) -> Vec<String> {
+        let config = self.config().unwrap_or_default();
+        let (_, references) = config::resolve(&config, |_| None);
+        references
+            .iter()
+            .map(|reference| reference.name().to_owned())
+            .collect()
     }
 
     /// Neither options nor the environment name an agent.

@@ -1,54 +1,35 @@
 //! Puts a server together: the executor, the store, the courier, the wire, the guard.
 
 mod error;
+mod frontend;
 mod task_store;
-mod watch;
 mod work;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_server::http::access_control::{AccessControl, AccessRules};
 use a2a_server::http::api::Operator;
 use a2a_server::http::app;
-use a2a_server::http::clients::ClientRegistry;
 use a2a_server::http::{self as wire, App, CardFacts, Router};
 use a2a_server::service::{Parts, Service};
 use a2a_server::settings::Settings;
 use common::environment::SystemEnvironment;
-use http_server::forwarded::{TrustedProxies, parse_network};
-use http_server::host::HostNames;
-use http_server::serve::{ConnectionConfig, serve};
-use http_server::tls::{TlsFile, TlsFiles, acceptor};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
-use url::Url;
 
-use super::clients::{ClientFile, registered_clients};
 use super::config::ServeConfig;
 use super::push_sender::{HttpPushSender, WebhookPolicy};
 use super::sessions::SessionKeys;
-use common::config::ConfigError;
 use egress::HttpClient;
-use watch::Watch;
 
 pub use error::StartError;
+pub use frontend::Frontend;
 
 /// A server that listens. It accepts requests once [`run`](Self::run) is called.
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
-    url: String,
-    tls: Option<TlsAcceptor>,
+    frontend: Frontend,
     app: Router,
     service: Service,
-    connections: ConnectionConfig,
-    clients: Arc<ClientRegistry>,
-    watch: Watch,
-    config: ServeConfig,
     about: String,
 }
 
@@ -58,23 +39,11 @@ impl Server {
     /// # Errors
     /// Why it cannot.
     pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
-        let file = ClientFile::in_directory(&config.state_dir);
-        // Before the file is read, so that nothing that is written to it afterwards is missed.
-        let watch = Watch::new(&file);
-        let mut all = config.clients.clone();
-        all.extend(file.read()?);
-        config.check(&all)?;
-        let clients = Arc::new(match all.is_empty() {
-            true => ClientRegistry::open(),
-            false => ClientRegistry::new(registered_clients(&all)),
-        });
-        let tls = secured(&config)?;
-        let listener = listen(config.listen).await?;
-        let address = listener.local_addr().map_err(|error| StartError::Listen {
-            address: config.listen,
-            error,
-        })?;
-        let (store, kept) = task_store::store(&config, own_page(&config, address)).await?;
+        let frontend = Frontend::bind(config).await?;
+        let Frontend {
+            config, clients, ..
+        } = &frontend;
+        let (store, kept) = task_store::store(config, frontend.page()).await?;
         let sender = HttpPushSender::new(
             Arc::new(HttpClient::new()?),
             WebhookPolicy {
@@ -83,8 +52,8 @@ impl Server {
             },
         );
         let service = Service::start(Parts {
-            settings: settings(&config, clients.requires_token()),
-            executor: work::executor(&config)?,
+            settings: settings(config, clients.requires_token()),
+            executor: work::executor(config)?,
             store,
             sender: Arc::new(sender),
             sessions: Arc::new(SessionKeys),
@@ -99,43 +68,33 @@ impl Server {
             env!("CARGO_PKG_VERSION"),
             config.executor.as_str()
         );
-        let url = own_url(&config, address);
+        let app = app(&frontend, &service, &about);
         Ok(Self {
-            app: app(&config, &service, &clients, &about),
-            connections: ConnectionConfig {
-                proxies: proxies(&config),
-                ..config.limits.connections()
-            },
-            listener,
-            address,
-            url,
-            tls,
+            app,
+            frontend,
             service,
-            clients,
-            watch,
-            config,
             about,
         })
     }
 
     /// Returns the listen address.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.frontend.address
     }
 
     /// Returns the public URL, or else its own address.
-    pub fn url(&self) -> &str {
-        &self.url
+    pub fn url(&self) -> String {
+        self.frontend.url()
     }
 
     /// Whether every request needs a token.
     pub fn requires_token(&self) -> bool {
-        self.clients.requires_token()
+        self.frontend.requires_token()
     }
 
     /// Returns the URL of the operator's page on this machine.
     pub fn page(&self) -> String {
-        own_page(&self.config, self.address)
+        self.frontend.page()
     }
 
     /// Returns a description of one line.
@@ -154,27 +113,18 @@ impl Server {
     /// Serves clients until `shutdown` is cancelled. Then runs are stopped and marked, streams and responses end,
     /// and notifications go out, within the time that the configuration gives them.
     pub async fn run(self, shutdown: CancellationToken) {
-        let watching = self.clients.requires_token().then(|| {
-            let watching = self
-                .watch
-                .run(self.config.clone(), self.clients, self.service.clone());
-            AbortOnDropHandle::new(tokio::spawn(watching))
-        });
-        let patience = self.connections.drain_timeout;
-        let serving = serve(
-            self.listener,
-            self.tls,
-            self.app,
-            self.connections,
-            shutdown.clone(),
-            |message| tracing::warn!("{message}"),
-        );
+        let service = self.service.clone();
+        let drain_timeout = self.frontend.connections.drain_timeout;
+        let serving = self
+            .frontend
+            .serve(self.app, shutdown.clone(), move |clients| {
+                service.retain_clients(clients.names());
+            });
         let closing = async {
             shutdown.cancelled().await;
-            self.service.close(patience).await;
+            self.service.close(drain_timeout).await;
         };
         tokio::join!(serving, closing);
-        drop(watching);
     }
 }
 
@@ -192,12 +142,8 @@ fn settings(config: &ServeConfig, asks: bool) -> Settings {
     }
 }
 
-fn app(
-    config: &ServeConfig,
-    service: &Service,
-    clients: &Arc<ClientRegistry>,
-    about: &str,
-) -> Router {
+fn app(frontend: &Frontend, service: &Service, about: &str) -> Router {
+    let config = &frontend.config;
     let mut card = CardFacts::new(
         config.name.clone(),
         config.description.clone(),
@@ -207,88 +153,14 @@ fn app(
     card.documentation_url.clone_from(&config.documentation_url);
     let wire = wire::router(App {
         service: service.clone(),
-        requires_token: clients.requires_token(),
+        requires_token: frontend.requires_token(),
         card,
         body_limit: config.limits.body_bytes,
         keep_alive: Duration::from_millis(config.limits.keep_alive_ms),
     });
-    let public = config.public_url.as_ref().and_then(Url::host_str);
-    let hosts = config.hosts.iter().map(String::as_str).chain(public);
-    let rules = AccessRules {
-        names: HostNames::new(config.listen.ip(), hosts),
-        public_url: config.public_url.clone(),
-        proxies: proxies(config),
-        tls: config.tls.is_some(),
-        limits: config.limits.http(),
-    };
     let operator = Operator {
         service: service.clone(),
         about: about.to_owned(),
     };
-    app::router(
-        wire,
-        operator,
-        AccessControl::new(rules, Arc::clone(clients)),
-    )
-}
-
-fn proxies(config: &ServeConfig) -> Option<TrustedProxies> {
-    let at = config
-        .trusted_proxies
-        .iter()
-        .filter_map(|at| parse_network(at));
-    config
-        .behind_proxy
-        .then(|| TrustedProxies { at: at.collect() })
-}
-
-fn secured(config: &ServeConfig) -> Result<Option<TlsAcceptor>, ConfigError> {
-    let Some(files) = &config.tls else {
-        return Ok(None);
-    };
-    let acceptor = acceptor(&TlsFiles {
-        certificates: &files.cert_file,
-        key: &files.key_file,
-        client_authorities: None,
-    });
-    let acceptor = acceptor.map_err(|error| {
-        let place = match error.file {
-            TlsFile::Key => "/tls/keyFile",
-            TlsFile::Certificates | TlsFile::ClientAuthorities => "/tls/certFile",
-        };
-        ConfigError::at(place, error.to_string())
-    })?;
-    Ok(Some(acceptor))
-}
-
-async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| StartError::Listen { address, error })
-}
-
-/// Returns the URL of the server, if it can be known.
-fn own_url(config: &ServeConfig, address: SocketAddr) -> String {
-    let scheme = if config.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
-    match &config.public_url {
-        Some(url) => url.as_str().trim_end_matches('/').to_owned(),
-        None => format!("{scheme}://{address}"),
-    }
-}
-
-/// The URL for programs on this machine, whatever the public one is.
-fn own_page(config: &ServeConfig, address: SocketAddr) -> String {
-    let scheme = if config.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
-    match address.ip().is_unspecified() {
-        true => format!("{scheme}://localhost:{}/", address.port()),
-        false => format!("{scheme}://{address}/"),
-    }
+    app::router(wire, operator, frontend.access())
 }

@@ -1,5 +1,7 @@
 //! The clients that were added by command, in the state directory's `clients.json`. Only digests of tokens are there.
 
+mod watch;
+
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::config::ClientConfig;
+
+pub use watch::ClientFileWatch;
 
 /// The file's name in the state directory.
 const FILE: &str = "clients.json";

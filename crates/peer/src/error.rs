@@ -45,6 +45,8 @@ pub enum PeerErrorKind {
     Unaddressable,
     /// There is no usable agent card.
     CardUnavailable,
+    /// The agent card cannot be read.
+    CardMalformed,
     /// The agent card must be signed, and no signature of it holds.
     CardSignature,
     /// An error of the registry of the gateway's protocol.

@@ -1,5 +1,7 @@
 //! The error of a failed call.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use peer::{Delivered, PeerError, PeerErrorKind};
@@ -12,6 +14,9 @@ With follow_updates or task_requirement: required there is a task to ask about."
 
 /// The message of an error for an invalid request; `details.errors` lists the violations.
 const INVALID: &str = "remote_agent input validation failed";
+
+/// The longest name of a member that `error.path` repeats, in bytes.
+const MAX_MEMBER_BYTES: usize = 128;
 
 #[derive(Debug, Clone)]
 pub struct ToolError {
@@ -69,6 +74,19 @@ impl ToolError {
         self
     }
 
+    /// Returns the place of the fault in the request as a JSON Pointer, of an error that the request caused.
+    #[must_use]
+    pub fn path(&self) -> Option<Cow<'static, str>> {
+        match self.reason {
+            Reason::InvalidRequest => Some(place(self.details.get("errors")?.get(0)?).into()),
+            Reason::Contradiction | Reason::UnknownHandle | Reason::ExpiredHandle => {
+                Some("/task_handle".into())
+            }
+            Reason::AmbiguousTarget => Some("/target_url".into()),
+            _ => None,
+        }
+    }
+
     /// Adapts the error to sending: a message that the peer may have received must not be sent again unchanged.
     #[must_use]
     pub fn for_send(mut self) -> Self {
@@ -94,6 +112,20 @@ impl ToolError {
             self.details.entry("hint").or_insert_with(|| hint.into());
         }
         self
+    }
+}
+
+/// Returns the place that a violation is about. Ajv names a missing or additional member beside the place of its object.
+fn place(error: &Value) -> String {
+    let object = error["instancePath"].as_str().unwrap_or_default();
+    let params = &error["params"];
+    let member = ["missingProperty", "additionalProperty"]
+        .iter()
+        .find_map(|name| params[*name].as_str())
+        .filter(|member| member.len() <= MAX_MEMBER_BYTES);
+    match member {
+        Some(member) => format!("{object}/{}", member.replace('~', "~0").replace('/', "~1")),
+        None => object.to_owned(),
     }
 }
 

@@ -11,6 +11,13 @@ use clap::Subcommand;
 
 use super::exit::{Exit, Failure};
 
+pub(crate) use run::failure as start_failure;
+
+/// Sends the log of a server to standard error, in the form for people.
+pub(crate) fn install_log(verbose: bool) {
+    log::install(log::LogFormat::Human, verbose);
+}
+
 const EXAMPLES: &str = "\
 Examples:
   remote-agent serve                                     the agents behind the gateway of this machine's OpenClaw

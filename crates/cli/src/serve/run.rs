@@ -97,7 +97,8 @@ fn print_started(server: &Server, as_json: bool, lines: &LineWriter) {
     ));
 }
 
-fn failure(error: StartError) -> Failure {
+/// Returns the failure of a server that does not start.
+pub(crate) fn failure(error: StartError) -> Failure {
     let exit = match &error {
         StartError::Config(_) => Exit::Usage,
         _ => Exit::Failed,

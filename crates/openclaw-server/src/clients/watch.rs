@@ -1,20 +1,16 @@
-//! Takes up what becomes of the file of clients while a server runs.
+//! Applies changes of the file of clients while a server runs.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use a2a_server::http::clients::ClientRegistry;
-use a2a_server::service::Service;
-
-use crate::clients::{ClientFile, registered_clients};
-use crate::config::ServeConfig;
+use super::ClientFile;
+use crate::config::ClientConfig;
 
 /// The interval of checks of the file of clients: the requests of a removed client end within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The file of clients, and when it was last changed as far as is known.
+/// Watches the file of clients.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct ClientFileWatch {
     file: ClientFile,
     /// The version that is in force.
     last: Option<FileVersion>,
@@ -40,9 +36,10 @@ fn inode(_: &std::fs::Metadata) -> u64 {
     0
 }
 
-impl Watch {
+impl ClientFileWatch {
     /// Notices every change from now on.
-    pub(super) fn new(file: &ClientFile) -> Self {
+    #[must_use]
+    pub fn new(file: &ClientFile) -> Self {
         let mut watch = Self {
             file: file.clone(),
             last: None,
@@ -66,45 +63,27 @@ impl Watch {
             .ok()
     }
 
-    /// Keeps `clients` to those of the configuration and of the file, for as long as this is polled, and ends what others
-    /// have begun.
-    pub(super) async fn run(
-        mut self,
-        config: ServeConfig,
-        clients: Arc<ClientRegistry>,
-        service: Service,
-    ) {
+    /// Passes the clients of the file to `apply` after each change, for as long as this is polled. `apply` returns the number of
+    /// all clients, or why it refuses them.
+    pub async fn run(mut self, mut apply: impl FnMut(Vec<ClientConfig>) -> Result<usize, String>) {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             let version = self.version();
             if version == self.last {
                 continue;
             }
-            // Only what could be read counts as read: a change that could not be is tried again.
-            let is_new = self.failed.as_ref() != Some(&version);
-            let mut all = config.clients.clone();
-            match self.file.read() {
-                Ok(added) => all.extend(added),
-                Err(error) => {
-                    if is_new {
-                        tracing::warn!("the clients stay as they were: {error}");
-                    }
-                    self.failed = Some(version);
-                    continue;
-                }
-            }
-            match config.check(&all) {
-                Err(error) if !all.is_empty() => {
-                    if is_new {
-                        tracing::warn!("the clients stay as they were: {error}");
-                    }
-                    self.failed = Some(version);
-                }
-                _ => {
+            let read = self.file.read().map_err(|error| error.to_string());
+            match read.and_then(&mut apply) {
+                Ok(count) => {
                     (self.last, self.failed) = (version, None);
-                    tracing::info!("there are {} clients now", all.len());
-                    clients.replace(registered_clients(&all));
-                    service.retain_clients(clients.names());
+                    tracing::info!("there are {count} clients now");
+                }
+                // A change that failed is tried again, and logged once.
+                Err(error) => {
+                    if self.failed.as_ref() != Some(&version) {
+                        tracing::warn!("the clients stay as they were: {error}");
+                    }
+                    self.failed = Some(version);
                 }
             }
         }
@@ -120,7 +99,7 @@ mod tests {
     fn a_change_before_the_server_runs_is_noticed_and_noticed_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
-        let mut watch = Watch::new(&file);
+        let mut watch = ClientFileWatch::new(&file);
         file.add("ada", false).unwrap();
         assert_ne!(watch.version(), watch.last);
         watch.last = watch.version();
@@ -133,7 +112,7 @@ mod tests {
         let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
         let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
-        let watch = Watch::new(&file);
+        let watch = ClientFileWatch::new(&file);
         file.remove("ada").unwrap();
         let after = std::fs::File::options().write(true).open(file.path());
         after.unwrap().set_modified(before).unwrap();
@@ -146,7 +125,7 @@ mod tests {
         let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
         let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
-        let watch = Watch::new(&file);
+        let watch = ClientFileWatch::new(&file);
         let text = std::fs::read(file.path()).unwrap();
         let copy = folder.path().join("copy");
         std::fs::write(&copy, text).unwrap();
@@ -161,7 +140,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
-        let watch = Watch::new(&file);
+        let watch = ClientFileWatch::new(&file);
         assert_eq!(watch.version(), watch.last);
     }
 }

@@ -1,0 +1,191 @@
+//! `remote-agent mcp`: the tool for MCP hosts and for programs that speak HTTP.
+
+mod host_config;
+mod key;
+mod tool_source;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use mcp_server::{
+    McpServer, Options,
+    http::{ApiLimits, router},
+    serve_stdio,
+};
+use openclaw_server::{assembly::Frontend, config::ServeConfig};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use self::{host_config::Host, tool_source::ToolSource};
+use super::{
+    exit::{Exit, Failure},
+    instance::Library,
+    output::{LineWriter, note},
+    serve,
+    stopped::stopped,
+    target::PeerArgs,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent mcp --config agents.json
+  remote-agent mcp --url https://support.example --print-config claude-code
+  remote-agent mcp --config agents.json --listen 127.0.0.1:9100
+
+Over standard input and output the host starts the command and ends it. Over HTTP, /mcp is for MCP hosts, and
+/remote_agent/read and /remote_agent/write are for other programs. `remote-agent serve clients add NAME --state-dir DIR`
+makes a token for a client, with the DIR of this command.";
+
+/// Offer the tool to MCP hosts, over standard input and output or over HTTP
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    peers: PeerArgs,
+
+    /// Add structured content to results, for programs; some hosts show it to the model instead of the text
+    #[arg(long, help_heading = "Results")]
+    structured: bool,
+
+    /// Let the person at the host answer questions of agents, if the host can ask; otherwise the model answers
+    #[arg(long, help_heading = "Results")]
+    ask_user: bool,
+
+    /// Print the configuration for this host, and exit
+    #[arg(long, value_name = "HOST", value_enum)]
+    print_config: Option<Host>,
+
+    #[command(flatten)]
+    http: HttpArgs,
+}
+
+/// The server over HTTP.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "HTTP")]
+struct HttpArgs {
+    /// Serve over HTTP at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+
+    /// Accept this host name in requests, beside those of the address; may be given several times
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    host: Vec<String>,
+
+    /// Use this certificate chain in PEM form
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+
+    /// Use the private key of the certificate in this file
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_cert"])]
+    tls_key: Option<PathBuf>,
+
+    /// Keep clients and the key of task ids in this directory [default: openclaw-remote-agent/mcp in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR", requires = "listen")]
+    state_dir: Option<PathBuf>,
+
+    /// End a call over /remote_agent/read after this time
+    #[arg(long, value_name = "MS", default_value_t = 10_000, requires = "listen", value_parser = clap::value_parser!(u64).range(1..))]
+    read_timeout_ms: u64,
+
+    /// End a call over /remote_agent/write after this time
+    #[arg(long, value_name = "MS", default_value_t = 30_000, requires = "listen", value_parser = clap::value_parser!(u64).range(1..))]
+    write_timeout_ms: u64,
+}
+
+impl HttpArgs {
+    /// Returns the directory of clients and keys.
+    fn state_dir(&self) -> PathBuf {
+        self.state_dir.clone().unwrap_or_else(|| {
+            common::config::default_state_dir("mcp", |name| std::env::var_os(name))
+        })
+    }
+
+    /// Returns the configuration of the HTTP server: that of `serve`, without its executor and store.
+    fn config(&self, listen: SocketAddr) -> Result<ServeConfig, Failure> {
+        let mut config = Map::new();
+        config.insert("listen".into(), listen.to_string().into());
+        config.insert("stateDir".into(), json!(self.state_dir()));
+        config.insert("hosts".into(), json!(self.host));
+        if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            config.insert("tls".into(), json!({ "certFile": cert, "keyFile": key }));
+        }
+        ServeConfig::read(None, Value::Object(config))
+            .map_err(|error| Failure::usage(format!("the flags are wrong: {error}")))
+    }
+
+    fn limits(&self) -> ApiLimits {
+        ApiLimits {
+            read: Duration::from_millis(self.read_timeout_ms),
+            write: Duration::from_millis(self.write_timeout_ms),
+        }
+    }
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The library or the address cannot be used.
+pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+    if let Some(host) = args.print_config {
+        let url = args.http.listen.map(|address| {
+            let scheme = if args.http.tls_cert.is_some() {
+                "https"
+            } else {
+                "http"
+            };
+            format!("{scheme}://{address}/mcp")
+        });
+        LineWriter::default().write(host.snippet(&args.peers, url.as_deref())?);
+        note(host.place());
+        return Ok(Exit::Ok);
+    }
+    let source = ToolSource::new(Library::open(verbose)?, args.peers.clone())?;
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        stopped().await;
+        stopping.cancel();
+    });
+    let mut options = Options {
+        structured: args.structured,
+        ask_user: args.ask_user,
+        agent: args.peers.agent().map(str::to_owned),
+        key: None,
+    };
+    match args.http.listen {
+        None => serve_stdio(McpServer::new(source.tool(), options), stop)
+            .await
+            .map_err(|error| Failure::new(format!("cannot serve the host: {error}")))?,
+        Some(listen) => {
+            serve::install_log(verbose);
+            let config = args.http.config(listen)?;
+            options.key = Some(key::read_or_create(&args.http.state_dir())?);
+            let body_bytes = config.limits.body_bytes;
+            let frontend = Frontend::bind(config).await.map_err(serve::start_failure)?;
+            print_started(&frontend);
+            let server = McpServer::new(source.tool(), options);
+            let app = router(
+                server,
+                frontend.access(),
+                args.http.limits(),
+                body_bytes,
+                stop.clone(),
+            );
+            frontend.serve(app, stop, |_| {}).await;
+        }
+    }
+    source.close();
+    Ok(Exit::Ok)
+}
+
+fn print_started(frontend: &Frontend) {
+    let url = frontend.url();
+    let lines = LineWriter::default();
+    lines.write(format!("{url}/mcp: MCP; Ctrl-C ends it"));
+    let token = match frontend.requires_token() {
+        true => " -H \"Authorization: Bearer $TOKEN\"",
+        false => "",
+    };
+    lines.write(format!(
+        "  try   curl{token} -H 'Content-Type: application/json' {url}/remote_agent/read -d '{{\"query\": \"list_targets\"}}'"
+    ));
+}

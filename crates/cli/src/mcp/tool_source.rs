@@ -1,0 +1,75 @@
+//! The instance behind the server. A missing or invalid configuration is an error of each call, not of the process: a host
+//! shows its user the result of a call, and hides the output of a process that ends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mcp_server::Tool;
+
+use crate::{
+    config,
+    exit::Failure,
+    instance::{Instance, Library},
+    target::PeerArgs,
+};
+
+/// Opens the instance at the first use.
+pub(super) struct ToolSource {
+    unconfigured: Instance,
+    opened: Arc<Opened>,
+}
+
+struct Opened {
+    library: Library,
+    peers: PeerArgs,
+    instance: Mutex<Option<Instance>>,
+}
+
+impl ToolSource {
+    /// # Errors
+    /// The library refuses even the empty configuration.
+    pub(super) fn new(library: Library, peers: PeerArgs) -> Result<Self, Failure> {
+        Ok(Self {
+            unconfigured: library.instance_for_people("{}")?,
+            opened: Arc::new(Opened {
+                library,
+                peers,
+                instance: Mutex::new(None),
+            }),
+        })
+    }
+
+    /// Returns the tool. Its calls read the configuration until it is valid.
+    pub(super) fn tool(&self) -> Tool {
+        let opened = Arc::clone(&self.opened);
+        Tool::new(self.unconfigured.tool(), move || {
+            let mut instance = opened.lock();
+            if let Some(instance) = &*instance {
+                return Ok(instance.tool());
+            }
+            let created = opened.open().map_err(|failure| {
+                format!(
+                    "remote_agent has no usable configuration: {}",
+                    failure.message
+                )
+            })?;
+            Ok(instance.insert(created).tool())
+        })
+    }
+
+    /// Closes the instance, and leaves the local gateway.
+    pub(super) fn close(self) {
+        drop(self.opened.lock().take());
+    }
+}
+
+impl Opened {
+    fn open(&self) -> Result<Instance, Failure> {
+        let config = self.peers.config()?;
+        let instance = self.library.instance(&config);
+        instance.map_err(|error| Failure::usage(config::sentence(&error)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instance>> {
+        self.instance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

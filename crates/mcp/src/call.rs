@@ -1,0 +1,155 @@
+//! One call: its progress, its cancellation, and when it becomes a task.
+
+use std::time::Duration;
+
+use openclaw_remote_agent_interface::Call;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RoleServer};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::tool::Tool;
+
+/// The minimum interval of progress notifications of a call.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The interval of progress notifications while the agent is silent, so that a host does not give up.
+const SILENCE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long the server waits for a client that does not read its notifications.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a call with a working task may still end before the client gets the task.
+const TASK_DELAY: Duration = Duration::from_secs(1);
+
+/// How long a cancellation of an agent's task may take.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a call ended for its client.
+pub(crate) enum Outcome {
+    /// With the tool's envelope.
+    Envelope(String),
+    /// The client follows the task of this continuation.
+    Task(Value),
+}
+
+/// A call that runs.
+pub(crate) struct RunningCall<'a> {
+    pub(crate) tool: &'a Tool,
+    pub(crate) request: &'a Value,
+    pub(crate) caller: &'a Value,
+    /// Where progress goes, if the client asked for it.
+    pub(crate) progress: Option<(Peer<RoleServer>, ProgressToken)>,
+    /// Whether the client may get a task.
+    pub(crate) becomes_task: bool,
+    /// Cancels the call.
+    pub(crate) stop: CancellationToken,
+}
+
+impl RunningCall<'_> {
+    /// Runs the call. A client that does not read holds up only its own call, and of its updates only the last is kept.
+    ///
+    /// # Errors
+    /// The tool has no configuration; a sentence for the caller.
+    pub(crate) async fn run(self) -> Result<Outcome, String> {
+        let (sender, mut latest) = watch::channel(Value::Null);
+        let updates = move |update: &str| {
+            sender.send_replace(serde_json::from_str(update).unwrap_or_default());
+        };
+        let Call { mut future, cancel } = self.tool.start(self.request, self.caller, updates)?;
+        let mut is_open = true;
+        let mut is_stopped = false;
+        let mut count = 0;
+        let mut next = Instant::now() + SILENCE_INTERVAL;
+        let mut sent = Instant::now();
+        let mut task_at = None;
+        loop {
+            tokio::select! {
+                biased;
+                envelope = &mut future => {
+                    let envelope = String::from(envelope);
+                    if is_stopped {
+                        let continuation = latest.borrow()["summary"]["continuation"].clone();
+                        return Ok(Outcome::Envelope(self.abandon(envelope, &continuation).await));
+                    }
+                    return Ok(Outcome::Envelope(envelope));
+                }
+                () = self.stop.cancelled(), if !is_stopped => {
+                    is_stopped = true;
+                    cancel.cancel();
+                }
+                changed = latest.changed(), if is_open => {
+                    is_open = changed.is_ok();
+                    next = next.min(sent + PROGRESS_INTERVAL);
+                    if self.becomes_task && task_at.is_none() && is_working(&latest.borrow()) {
+                        task_at = Some(Instant::now() + TASK_DELAY);
+                    }
+                }
+                () = sleep_until(task_at.unwrap_or(next)), if task_at.is_some() && !is_stopped => {
+                    return Ok(Outcome::Task(latest.borrow()["summary"]["continuation"].clone()));
+                }
+                () = sleep_until(next), if !is_stopped => {
+                    count += 1;
+                    let message = progress_message(&latest.borrow());
+                    self.notify(count, message).await;
+                    sent = Instant::now();
+                    next = sent + SILENCE_INTERVAL;
+                }
+            }
+        }
+    }
+
+    async fn notify(&self, count: u32, message: String) {
+        let Some((peer, token)) = &self.progress else {
+            return;
+        };
+        let progress =
+            ProgressNotificationParam::new(token.clone(), count.into()).with_message(message);
+        let _ = timeout(NOTIFY_TIMEOUT, peer.notify_progress(progress)).await;
+    }
+
+    /// Cancels the agent's task that a cancelled `send` began: no result names it, so nothing could follow it.
+    async fn abandon(&self, envelope: String, continuation: &Value) -> String {
+        let is_new = self.request["action"] == "send"
+            && ["continuation", "task_handle", "task_id"]
+                .iter()
+                .all(|name| self.request[*name].is_null());
+        let has_ended =
+            serde_json::from_str::<Value>(&envelope).is_ok_and(|done| done["ok"] == true);
+        if is_new && !has_ended && continuation["task"]["can_cancel"] == true {
+            let request = json!({ "action": "cancel", "continuation": continuation });
+            if let Ok(call) = self.tool.start(&request, self.caller, |_| {}) {
+                let _ = timeout(CANCEL_TIMEOUT, call.future).await;
+            }
+        }
+        envelope
+    }
+}
+
+fn is_working(update: &Value) -> bool {
+    let task = &update["summary"]["continuation"]["task"];
+    task["task_id"].is_string() && matches!(task["status"].as_str(), Some("submitted" | "working"))
+}
+
+/// Returns the state of an update. Text of agents stays in the fenced result.
+fn progress_message(update: &Value) -> String {
+    let summary = &update["summary"];
+    let state = summary["continuation"]["task"]["status"].as_str();
+    let alias = summary["target_alias"].as_str().unwrap_or("the agent");
+    match state {
+        Some(state) => format!("{alias}: {state}"),
+        None => "waiting for the agent".to_owned(),
+    }
+}
+
+/// Prepares a request whose call may become a task: the tool follows the agent's task, so that the server knows it early.
+pub(crate) fn follow(request: &mut Map<String, Value>) {
+    if request.get("action").is_some_and(|action| action == "send")
+        && !request.contains_key("blocking")
+    {
+        request.entry("follow_updates").or_insert(Value::Bool(true));
+        request.insert("blocking".to_owned(), Value::Bool(false));
+    }
+}

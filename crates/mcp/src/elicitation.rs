@@ -1,0 +1,98 @@
+//! Questions of agents that the person at the client answers.
+
+use rmcp::model::{
+    ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
+    InputResponses,
+};
+use serde_json::{Value, json};
+
+/// The maximum length of a question, in characters.
+const MAX_QUESTION_CHARS: usize = 1000;
+
+/// The name of the only request of a round, and of the only field of its form.
+const ANSWER: &str = "answer";
+
+/// Whether an envelope says that its task waits for an answer.
+pub(crate) fn asks(envelope: &Value) -> bool {
+    let status = &envelope["summary"]["continuation"]["task"]["status"];
+    envelope["ok"] == true && status == "input-required"
+}
+
+/// Returns the result that asks the person at the client, and continues the task `id` with the answer.
+pub(crate) fn question(envelope: &Value, id: String) -> Option<InputRequiredResult> {
+    let schema = ElicitationSchema::builder()
+        .required_string(ANSWER)
+        .build()
+        .ok()?;
+    let params = ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: message(&envelope["summary"]),
+        requested_schema: schema,
+    };
+    let request = InputRequest::Elicitation(ElicitRequest::new(params));
+    let requests = [(ANSWER.to_owned(), request)].into();
+    Some(InputRequiredResult::new(Some(requests), Some(id)))
+}
+
+/// Names the agent first: the text behind it is the agent's. Control characters and directional marks could hide that.
+fn message(summary: &Value) -> String {
+    let alias = summary["target_alias"].as_str().unwrap_or("the agent");
+    let text = summary["status_message"]
+        .as_str()
+        .or(summary["message_text"].as_str());
+    let text = text.unwrap_or("more input is required");
+    let visible = |c: &char| {
+        !c.is_control()
+            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    let text: String = text
+        .replace('\n', " ")
+        .chars()
+        .filter(visible)
+        .take(MAX_QUESTION_CHARS)
+        .collect();
+    format!("The remote agent {alias} asks: {text}")
+}
+
+/// Returns the request that answers the task with what the person entered; `None` if the person declined.
+pub(crate) fn answer(responses: &InputResponses, continuation: &Value) -> Option<Value> {
+    let response = responses.get(ANSWER)?;
+    if response["action"] != "accept" {
+        return None;
+    }
+    let text = response["content"][ANSWER].as_str()?;
+    Some(json!({
+        "action": "send",
+        "continuation": continuation,
+        "parts": [{ "kind": "text", "text": text }],
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn question_names_the_agent_and_hides_nothing() {
+        let summary = json!({"target_alias": "desk", "status_message": "Which\ncup?\u{202e}\u{7}"});
+        assert_eq!(message(&summary), "The remote agent desk asks: Which cup?");
+    }
+
+    #[test]
+    fn declined_question_sends_no_answer() {
+        let declined = [(ANSWER.to_owned(), json!({"action": "decline"}))].into();
+        assert_eq!(answer(&declined, &json!({})), None);
+    }
+
+    #[test]
+    fn accepted_question_continues_the_task() {
+        let accepted = [(
+            ANSWER.to_owned(),
+            json!({"action": "accept", "content": {"answer": "the red one"}}),
+        )]
+        .into();
+        let request = answer(&accepted, &json!({"task": {"task_id": "7"}})).unwrap_or_default();
+        assert_eq!(request["parts"][0]["text"], "the red one");
+        assert_eq!(request["continuation"]["task"]["task_id"], "7");
+    }
+}

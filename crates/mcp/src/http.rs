@@ -1,0 +1,218 @@
+//! The server over HTTP: `/mcp` for hosts of MCP, `/remote_agent/read` and `/remote_agent/write` for other programs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_server::http::access_control::{AccessControl, RequestContext, control};
+use a2a_server::http::error::plain;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use openclaw_remote_agent::http_api::{
+    ApiRequest, ApiResponse, MAX_BODY_BYTES, REASON_HEADER, RETRYABLE_HEADER, Route,
+};
+use openclaw_remote_agent_interface::Call;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::McpServer;
+use crate::tool::Tool;
+
+/// How much longer than the time limit of its route a call may take to end by itself.
+const EXPIRY_GRACE: Duration = Duration::from_millis(500);
+
+/// The maximum number of sessions of clients of MCP before 2026-07-28. Each is closed after five idle minutes.
+const MAX_SESSIONS: usize = 1000;
+
+/// The session header of MCP before 2026-07-28.
+const SESSION_HEADER: &str = "mcp-session-id";
+
+/// The time limits of the HTTP API.
+#[derive(Debug, Clone, Copy)]
+pub struct ApiLimits {
+    /// The limit of a call over `/remote_agent/read`.
+    pub read: Duration,
+    /// The limit of a call over `/remote_agent/write`.
+    pub write: Duration,
+}
+
+impl Default for ApiLimits {
+    fn default() -> Self {
+        Self {
+            read: Route::Read.default_timeout(),
+            write: Route::Write.default_timeout(),
+        }
+    }
+}
+
+/// Returns the routes of `server` behind `access`, which identifies clients and bounds their requests; a body of MCP has
+/// at most `body_bytes`. `stop` ends streams and sessions.
+pub fn router(
+    server: McpServer,
+    access: Arc<AccessControl>,
+    limits: ApiLimits,
+    body_bytes: usize,
+    stop: CancellationToken,
+) -> Router {
+    let sessions = Arc::new(LocalSessionManager::default());
+    // The access control checks `Host` and `Origin`.
+    let config = StreamableHttpServerConfig::default()
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(body_bytes)
+        .with_cancellation_token(stop);
+    let tool = server.tool().clone();
+    let mcp = StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
+    let mcp = Router::new()
+        .route_service("/mcp", mcp)
+        .layer(from_fn_with_state(sessions, limit_sessions));
+    let api = |route: Route, limit: Duration| {
+        let api = Api {
+            tool: tool.clone(),
+            route,
+            limit,
+        };
+        post(call).with_state(api)
+    };
+    Router::new()
+        .merge(mcp)
+        .route("/remote_agent/read", api(Route::Read, limits.read))
+        .route("/remote_agent/write", api(Route::Write, limits.write))
+        .fallback(|| async {
+            problem(
+                StatusCode::NOT_FOUND,
+                "there are /mcp, /remote_agent/read and /remote_agent/write",
+            )
+        })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "use POST")
+        })
+        .layer(from_fn(require_client))
+        .layer(from_fn_with_state(access, control))
+}
+
+/// Admits identified clients.
+async fn require_client(request: Request, next: Next) -> Response {
+    let context = request.extensions().get::<RequestContext>();
+    match context.map(|context| context.principal.as_ref()) {
+        Some(Ok(_)) => next.run(request).await,
+        Some(Err(refusal)) => plain(refusal),
+        None => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the request did not pass the access control",
+        ),
+    }
+}
+
+/// Refuses new sessions while there are too many.
+async fn limit_sessions(
+    State(sessions): State<Arc<LocalSessionManager>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_new = !request.headers().contains_key(SESSION_HEADER);
+    if is_new && sessions.sessions.read().await.len() >= MAX_SESSIONS {
+        return problem(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many sessions; try again later",
+        );
+    }
+    next.run(request).await
+}
+
+#[derive(Clone)]
+struct Api {
+    tool: Tool,
+    route: Route,
+    limit: Duration,
+}
+
+async fn call(State(api): State<Api>, request: Request) -> Response {
+    if !is_json(request.headers()) {
+        return problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json");
+    }
+    let caller = caller(&request);
+    let Ok(body) = to_bytes(request.into_body(), MAX_BODY_BYTES).await else {
+        return problem(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB");
+    };
+    let parsed = match ApiRequest::parse(api.route, &body, api.limit) {
+        Ok(parsed) => parsed,
+        Err(error) => return respond(&ApiResponse::from(&error)),
+    };
+    let request: Value = serde_json::from_str(&parsed.request).unwrap_or_default();
+    let started = api.tool.start(&request, &caller, |_| {});
+    let Call { mut future, cancel } = match started {
+        Ok(call) => call,
+        Err(message) => return respond(&ApiResponse::unavailable(message)),
+    };
+    let (envelope, has_expired) = tokio::select! {
+        envelope = &mut future => (envelope, false),
+        () = tokio::time::sleep(api.limit + EXPIRY_GRACE) => {
+            cancel.cancel();
+            (future.await, true)
+        }
+    };
+    respond(&ApiResponse::new(parsed.action, &envelope, has_expired))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
+}
+
+/// Returns the caller: the authenticated client. A W3C trace of its request continues.
+fn caller(request: &Request) -> Value {
+    let mut caller = json!({});
+    let principal = request
+        .extensions()
+        .get::<RequestContext>()
+        .and_then(|context| context.principal.as_ref().ok());
+    if let Some(principal) = principal.filter(|principal| principal.authenticated) {
+        caller["agent_id"] = (*principal.name).into();
+    }
+    if let Some(trace) = request
+        .headers()
+        .get("traceparent")
+        .and_then(|trace| trace.to_str().ok())
+    {
+        caller["traceparent"] = trace.into();
+    }
+    caller
+}
+
+fn respond(response: &ApiResponse) -> Response {
+    let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut answer = (status, Body::from(response.body.clone())).into_response();
+    let headers = answer.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(reason) = response.reason {
+        headers.insert(REASON_HEADER, HeaderValue::from_static(reason));
+    }
+    if let Some(retryable) = response.retryable {
+        let retryable = if retryable { "true" } else { "false" };
+        headers.insert(RETRYABLE_HEADER, HeaderValue::from_static(retryable));
+    }
+    answer
+}
+
+/// Returns an error of HTTP itself, which is no envelope of the API.
+fn problem(status: StatusCode, message: &'static str) -> Response {
+    let error = status.canonical_reason().unwrap_or("error");
+    let body = json!({ "error": error, "message": message }).to_string();
+    let mut answer = (status, body).into_response();
+    let json = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(header::CONTENT_TYPE, json);
+    answer
+}

@@ -1,0 +1,193 @@
+//! The part of a server that faces clients: the listener, TLS, the access control, and the file of clients.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use a2a_server::http::Router;
+use a2a_server::http::access_control::{AccessControl, AccessRules};
+use a2a_server::http::clients::ClientRegistry;
+use http_server::forwarded::{TrustedProxies, parse_network};
+use http_server::host::HostNames;
+use http_server::serve::{ConnectionConfig, serve};
+use http_server::tls::{TlsFile, TlsFiles, acceptor};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use url::Url;
+
+use super::StartError;
+use crate::clients::{ClientFile, ClientFileWatch, registered_clients};
+use crate::config::ServeConfig;
+use common::config::ConfigError;
+
+/// A listener with the clients, limits and certificates of a configuration.
+pub struct Frontend {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    watch: ClientFileWatch,
+    pub(super) address: SocketAddr,
+    pub(super) clients: Arc<ClientRegistry>,
+    pub(super) connections: ConnectionConfig,
+    pub(super) config: ServeConfig,
+}
+
+impl Frontend {
+    /// Listens, for the clients of the configuration and of the file in its state directory.
+    ///
+    /// # Errors
+    /// The configuration is invalid, a file cannot be read, or the address cannot be used.
+    pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
+        let file = ClientFile::in_directory(&config.state_dir);
+        // Before the file is read, so that no later change is missed.
+        let watch = ClientFileWatch::new(&file);
+        let mut all = config.clients.clone();
+        all.extend(file.read()?);
+        config.check(&all)?;
+        let clients = Arc::new(match all.is_empty() {
+            true => ClientRegistry::open(),
+            false => ClientRegistry::new(registered_clients(&all)),
+        });
+        let tls = secured(&config)?;
+        let listener = listen(config.listen).await?;
+        let address = listener.local_addr().map_err(|error| StartError::Listen {
+            address: config.listen,
+            error,
+        })?;
+        Ok(Self {
+            connections: ConnectionConfig {
+                proxies: proxies(&config),
+                ..config.limits.connections()
+            },
+            listener,
+            tls,
+            watch,
+            address,
+            clients,
+            config,
+        })
+    }
+
+    /// Returns the listen address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether every request needs a token.
+    #[must_use]
+    pub fn requires_token(&self) -> bool {
+        self.clients.requires_token()
+    }
+
+    /// Returns the access control for the routes of the server.
+    #[must_use]
+    pub fn access(&self) -> Arc<AccessControl> {
+        let config = &self.config;
+        let public = config.public_url.as_ref().and_then(Url::host_str);
+        let hosts = config.hosts.iter().map(String::as_str).chain(public);
+        let rules = AccessRules {
+            names: HostNames::new(config.listen.ip(), hosts),
+            public_url: config.public_url.clone(),
+            proxies: proxies(config),
+            tls: config.tls.is_some(),
+            limits: config.limits.http(),
+        };
+        AccessControl::new(rules, Arc::clone(&self.clients))
+    }
+
+    /// Returns the public URL, or else the server's own.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.config.public_url {
+            Some(url) => url.as_str().trim_end_matches('/').to_owned(),
+            None => format!("{}://{}", self.scheme(), self.address),
+        }
+    }
+
+    /// Returns the URL for programs on this machine, whatever the public one is.
+    #[must_use]
+    pub fn page(&self) -> String {
+        match self.address.ip().is_unspecified() {
+            true => format!("{}://localhost:{}/", self.scheme(), self.address.port()),
+            false => format!("{}://{}/", self.scheme(), self.address),
+        }
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.config.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        }
+    }
+
+    /// Serves `app` until `shutdown` is cancelled, and applies changes of the file of clients; `changed` runs after each.
+    pub async fn serve(
+        self,
+        app: Router,
+        shutdown: CancellationToken,
+        mut changed: impl FnMut(&ClientRegistry) + Send + 'static,
+    ) {
+        let (config, clients) = (self.config, self.clients);
+        let watching = clients.requires_token().then(|| {
+            let watching = self.watch.run(move |added| {
+                let mut all = config.clients.clone();
+                all.extend(added);
+                match config.check(&all) {
+                    Err(error) if !all.is_empty() => return Err(error.to_string()),
+                    _ => clients.replace(registered_clients(&all)),
+                }
+                changed(&clients);
+                Ok(all.len())
+            });
+            AbortOnDropHandle::new(tokio::spawn(watching))
+        });
+        let warn = |message: &str| tracing::warn!("{message}");
+        serve(
+            self.listener,
+            self.tls,
+            app,
+            self.connections,
+            shutdown,
+            warn,
+        )
+        .await;
+        drop(watching);
+    }
+}
+
+fn proxies(config: &ServeConfig) -> Option<TrustedProxies> {
+    let at = config
+        .trusted_proxies
+        .iter()
+        .filter_map(|at| parse_network(at));
+    config
+        .behind_proxy
+        .then(|| TrustedProxies { at: at.collect() })
+}
+
+fn secured(config: &ServeConfig) -> Result<Option<TlsAcceptor>, ConfigError> {
+    let Some(files) = &config.tls else {
+        return Ok(None);
+    };
+    let acceptor = acceptor(&TlsFiles {
+        certificates: &files.cert_file,
+        key: &files.key_file,
+        client_authorities: None,
+    });
+    let acceptor = acceptor.map_err(|error| {
+        let place = match error.file {
+            TlsFile::Key => "/tls/keyFile",
+            TlsFile::Certificates | TlsFile::ClientAuthorities => "/tls/certFile",
+        };
+        ConfigError::at(place, error.to_string())
+    })?;
+    Ok(Some(acceptor))
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| StartError::Listen { address, error })
+}
