@@ -28,6 +28,7 @@ mod egress;
 mod faults;
 mod gateway;
 mod host_abi;
+mod mcp;
 mod package;
 mod serve;
 mod support;

@@ -27,7 +27,7 @@ async fn call(rig: &Rig, caller: &Value, request: &Value) -> Value {
 }
 
 /// A peer, `main`, that answers `send` with a message or, where it streams, with a task that is done.
-async fn desk() -> Peers {
+pub(crate) async fn desk() -> Peers {
     let events = json!([{"sse": [result(task("working")), result(status("completed", true))]}]);
     let rpc = json!({
         "message/send": result(message("pong")),
@@ -40,7 +40,7 @@ async fn desk() -> Peers {
 }
 
 /// The requests to the peer's interface, which leaves its card out.
-fn calls(peers: &Peers) -> Vec<Recorded> {
+pub(crate) fn calls(peers: &Peers) -> Vec<Recorded> {
     let all = peers.log("main").into_iter();
     all.filter(|request| request.method == "POST").collect()
 }

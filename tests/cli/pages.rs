@@ -40,7 +40,7 @@ const PAGES: [(&str, Needs); 6] = [
 ];
 
 /// Words that only one block has, and where else its commands are run.
-const RUN_ELSEWHERE: [(&str, &str); 11] = [
+const RUN_ELSEWHERE: [(&str, &str); 15] = [
     ("cargo run -- demo", ".ci/run"),
     ("remote-agent install", "tests/openclaw/commands.rs"),
     ("openclaw remote-agent", "tests/openclaw/commands.rs"),
@@ -55,6 +55,10 @@ const RUN_ELSEWHERE: [(&str, &str); 11] = [
     ("--tls-cert cert.pem", "tests/serve"),
     ("remote-agent conformance", "tests/conformance_command.rs"),
     ("--task-store-env TASKS", "tests/serve/redis.rs"),
+    ("support.example --listen", "tests/mcp/api.rs"),
+    ("/remote_agent/read -d", "tests/mcp/api.rs"),
+    ("--print-config claude-code", "tests/mcp/host_config.rs"),
+    ("--state-dir ~/mcp", "tests/mcp/http.rs"),
 ];
 
 /// A text of a page, and what the shell gets in its place: the binary is built and on the `PATH`, and the scripted agent acts by its own words.

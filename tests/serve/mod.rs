@@ -9,7 +9,7 @@ mod crash;
 pub(crate) use crate::contract::generated;
 #[cfg(feature = "real")]
 mod page;
-mod plain;
+pub(crate) mod plain;
 #[cfg(feature = "real")]
 mod redis;
 mod removal;

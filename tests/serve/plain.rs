@@ -25,12 +25,12 @@ impl Answer {
 
 /// Sends a request with these header lines. `Host` is the server's own unless a line names another.
 pub fn ask(server: &Server, what: &str, lines: &[&str], body: &str) -> Answer {
-    try_ask(server, what, lines, body).unwrap()
+    ask_at(server.url(), what, lines, body).unwrap()
 }
 
-/// The same for a server that may end meanwhile. Returns what arrived.
-fn try_ask(server: &Server, what: &str, lines: &[&str], body: &str) -> io::Result<Answer> {
-    let mut stream = open(server, what, "HTTP/1.1", lines, body)?;
+/// The same for the server at `url`, which may end meanwhile. Returns what arrived.
+pub fn ask_at(url: &str, what: &str, lines: &[&str], body: &str) -> io::Result<Answer> {
+    let mut stream = open(url, what, "HTTP/1.1", lines, body)?;
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
@@ -62,14 +62,8 @@ fn whole(mut chunks: &str) -> String {
     body
 }
 
-fn open(
-    server: &Server,
-    what: &str,
-    http: &str,
-    lines: &[&str],
-    body: &str,
-) -> io::Result<TcpStream> {
-    let address = server.url().trim_start_matches("http://");
+fn open(url: &str, what: &str, http: &str, lines: &[&str], body: &str) -> io::Result<TcpStream> {
+    let address = url.trim_start_matches("http://");
     let mut head = format!("{what} {http}\r\nConnection: close\r\n");
     if !lines.iter().any(|line| line.starts_with("Host:")) {
         head += &format!("Host: {address}\r\n");
@@ -98,7 +92,7 @@ pub fn call(server: &Server, method: &str, params: &Value) -> Value {
 
 /// The same for a server that may end meanwhile: `None` without a whole response.
 pub fn try_call(server: &Server, method: &str, params: &Value) -> Option<Value> {
-    let answer = try_ask(server, "POST /a2a", &V1, &request(method, params));
+    let answer = ask_at(server.url(), "POST /a2a", &V1, &request(method, params));
     serde_json::from_str(&answer.ok()?.body).ok()
 }
 
@@ -120,7 +114,7 @@ impl Stream {
     pub fn open(server: &Server, method: &str, params: &Value) -> Option<Self> {
         // HTTP/1.0 has no chunks, so a cut body stays readable.
         let body = request(method, params);
-        let stream = open(server, "POST /a2a", "HTTP/1.0", &V1, &body).ok()?;
+        let stream = open(server.url(), "POST /a2a", "HTTP/1.0", &V1, &body).ok()?;
         Some(Self(BufReader::new(stream)))
     }
 }

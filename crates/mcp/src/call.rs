@@ -146,10 +146,8 @@ fn progress_message(update: &Value) -> String {
 
 /// Prepares a request whose call may become a task: the tool follows the agent's task, so that the server knows it early.
 pub(crate) fn follow(request: &mut Map<String, Value>) {
-    if request.get("action").is_some_and(|action| action == "send")
-        && !request.contains_key("blocking")
-    {
+    let is_send = request.get("action").is_some_and(|action| action == "send");
+    if is_send && !request.contains_key("blocking") {
         request.entry("follow_updates").or_insert(Value::Bool(true));
-        request.insert("blocking".to_owned(), Value::Bool(false));
     }
 }

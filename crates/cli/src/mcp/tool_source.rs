@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_server::Tool;
+use serde_json::Value;
 
 use crate::{
     config,
@@ -64,7 +65,10 @@ impl ToolSource {
 
 impl Opened {
     fn open(&self) -> Result<Instance, Failure> {
-        let config = self.peers.config()?;
+        let mut config = self.peers.config()?;
+        if !self.peers.reads_config() {
+            config = with_default(&config);
+        }
         let instance = self.library.instance(&config);
         instance.map_err(|error| Failure::usage(config::sentence(&error)))
     }
@@ -72,4 +76,13 @@ impl Opened {
     fn lock(&self) -> MutexGuard<'_, Option<Instance>> {
         self.instance.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes the agent of `--url` the default: a model need not name the only one.
+fn with_default(config: &str) -> String {
+    let mut config: Value = serde_json::from_str(config).unwrap_or_default();
+    if let Some(target) = config.pointer_mut("/targets/0") {
+        target["default"] = true.into();
+    }
+    config.to_string()
 }

@@ -1,0 +1,256 @@
+//! The server over HTTP.
+
+use std::process::Command;
+
+use super::*;
+use crate::serve::plain::{Answer, ask_at};
+
+const JSON: &str = "Content-Type: application/json";
+const ACCEPT: &str = "Accept: application/json, text/event-stream";
+const VERSION: &str = "MCP-Protocol-Version: 2026-07-28";
+
+/// The command with `--listen`, on a free port and with its own state directory.
+pub(super) struct Listening {
+    child: Child,
+    url: String,
+    pub(super) state: tempfile::TempDir,
+}
+
+impl Listening {
+    pub(super) fn start(flags: &[&str]) -> Self {
+        Self::with_clients(&[], flags).0
+    }
+
+    /// Starts with these clients, and returns their tokens.
+    pub(super) fn with_clients(names: &[&str], flags: &[&str]) -> (Self, Vec<String>) {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().to_str().unwrap().to_owned();
+        let add = |name: &&str| {
+            let added = Command::new(executable())
+                .args([
+                    "serve",
+                    "clients",
+                    "add",
+                    name,
+                    "--json",
+                    "--state-dir",
+                    &folder,
+                ])
+                .output()
+                .unwrap();
+            let added: Value = serde_json::from_slice(&added.stdout).unwrap();
+            added["token"].as_str().unwrap().to_owned()
+        };
+        let tokens = names.iter().map(add).collect();
+        let mut child = command(&["--listen", "127.0.0.1:0", "--state-dir", &folder])
+            .args(flags)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let url = line.split("/mcp").next().unwrap().to_owned();
+        assert!(url.starts_with("http://"), "{line}");
+        (Self { child, url, state }, tokens)
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) fn ask(&self, what: &str, lines: &[&str], body: &str) -> Answer {
+        ask_at(&self.url, what, lines, body).unwrap()
+    }
+
+    /// Sends a request of 2026-07-28.
+    fn mcp(&self, token: &str, method: &str, params: Value) -> Answer {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": modern(params.clone(), supports_tasks())});
+        let authorization = format!("Authorization: Bearer {token}");
+        // The header repeats what the request is about.
+        let name = params["name"].as_str().or(params["taskId"].as_str());
+        let name = format!("Mcp-Name: {}", name.unwrap_or_default());
+        let method = format!("Mcp-Method: {method}");
+        let lines = [JSON, ACCEPT, VERSION, &method, &name, &authorization];
+        self.ask("POST /mcp", &lines, &body.to_string())
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The message in a response, which may be an event stream.
+fn message(answer: &Answer) -> Value {
+    let data = answer
+        .body
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"));
+    let last = data
+        .map(str::trim)
+        .filter(|data| !data.is_empty())
+        .next_back();
+    serde_json::from_str(last.unwrap_or(&answer.body))
+        .unwrap_or_else(|error| panic!("{error}: {answer:?}"))
+}
+
+#[test]
+fn call_over_http_is_answered() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let door = Listening::start(&["--url", server.url()]);
+    let answer = message(&door.mcp("", "tools/call", calling(saying("echo hello"))));
+    assert!(text(&answer).contains("hello"), "{answer}");
+}
+
+#[test]
+fn client_with_sessions_is_served() {
+    let door = Listening::start(&["--url", "http://127.0.0.1:9"]);
+    let client = json!({"name": "old", "version": "1"});
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    let body =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
+    let begun = door.ask("POST /mcp", &[JSON, ACCEPT], &body);
+    let session = begun
+        .head
+        .lines()
+        .find_map(|line| line.strip_prefix("mcp-session-id:"));
+    let session = format!("Mcp-Session-Id: {}", session.expect("a session").trim());
+    let body = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    assert_eq!(
+        door.ask("POST /mcp", &[JSON, ACCEPT, &session], &body)
+            .status,
+        202
+    );
+    let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
+    let listed = message(&door.ask("POST /mcp", &[JSON, ACCEPT, &session], &body));
+    assert_eq!(
+        listed["result"]["tools"][0]["name"], "remote_agent",
+        "{listed}"
+    );
+}
+
+#[test]
+fn request_without_a_valid_token_is_refused() {
+    let (door, tokens) = Listening::with_clients(&["ada"], &["--url", "http://127.0.0.1:9"]);
+    for token in ["", "wrong", &tokens[0][1..]] {
+        assert_eq!(
+            door.mcp(token, "tools/list", json!({})).status,
+            401,
+            "{token}"
+        );
+        let header = format!("Authorization: Bearer {token}");
+        let read = door.ask(
+            "POST /remote_agent/read",
+            &[JSON, &header],
+            r#"{"query": "list_targets"}"#,
+        );
+        assert_eq!(read.status, 401, "{token}");
+    }
+    assert_eq!(door.mcp(&tokens[0], "tools/list", json!({})).status, 200);
+}
+
+#[test]
+fn requests_of_other_sites_are_refused() {
+    let door = Listening::start(&["--url", "http://127.0.0.1:9"]);
+    for line in [
+        "Host: evil.example",
+        "Origin: https://evil.example",
+        "Origin: null",
+        "Sec-Fetch-Site: cross-site",
+    ] {
+        for path in ["/mcp", "/remote_agent/read", "/remote_agent/write"] {
+            let answer = door.ask(&format!("POST {path}"), &[JSON, ACCEPT, line], "{}");
+            assert_eq!(answer.status, 403, "{line} {path}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn task_id_of_another_client_is_refused() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let (door, tokens) = Listening::with_clients(&["ada", "eve"], &["--url", server.url()]);
+    let begun = message(&door.mcp(&tokens[0], "tools/call", calling(saying("slow 20000"))));
+    let id = begun["result"]["taskId"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{begun}"));
+    let get = |token: &str, id: &str| message(&door.mcp(token, "tasks/get", json!({"taskId": id})));
+    let own = get(&tokens[0], id);
+    assert_eq!(own["result"]["status"], "working", "{own}");
+    assert_eq!(get(&tokens[1], id)["error"]["code"], -32602);
+    let unsealed = id.rsplit_once('.').unwrap().0;
+    assert_eq!(get(&tokens[0], unsealed)["error"]["code"], -32602);
+    let cancelled = message(&door.mcp(&tokens[1], "tasks/cancel", json!({"taskId": id})));
+    assert_eq!(cancelled["error"]["code"], -32602);
+    assert_eq!(states(&server), ["TASK_STATE_WORKING"]);
+}
+
+#[test]
+fn allowed_agents_of_a_target_are_the_names_of_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agents.json");
+    let target = json!({"alias": "a", "baseUrl": "http://127.0.0.1:9", "allowedAgents": ["ada"]});
+    std::fs::write(&file, json!({"targets": [target]}).to_string()).unwrap();
+    let (door, tokens) =
+        Listening::with_clients(&["ada", "eve"], &["--config", file.to_str().unwrap()]);
+    let count = |token: &str| {
+        let listed = message(&door.mcp(
+            token,
+            "tools/call",
+            calling(json!({"action": "list_targets"})),
+        ));
+        envelope(&listed)["summary"]["targets"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    assert_eq!([count(&tokens[0]), count(&tokens[1])], [1, 0]);
+}
+
+#[test]
+fn removed_client_is_refused() {
+    let (door, tokens) = Listening::with_clients(&["ada", "eve"], &["--url", "http://127.0.0.1:9"]);
+    let removed = Command::new(executable())
+        .args(["serve", "clients", "remove", "eve", "--state-dir"])
+        .arg(door.state.path())
+        .output()
+        .unwrap();
+    assert!(removed.status.success(), "{removed:?}");
+    let until = std::time::Instant::now() + PATIENCE;
+    while door.mcp(&tokens[1], "tools/list", json!({})).status != 401 {
+        assert!(std::time::Instant::now() < until);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(door.mcp(&tokens[0], "tools/list", json!({})).status, 200);
+}
+
+#[test]
+fn other_machines_need_tokens() {
+    let state = tempfile::tempdir().unwrap();
+    let refused = command(&[
+        "--listen",
+        "0.0.0.0:0",
+        "--url",
+        "http://127.0.0.1:9",
+        "--state-dir",
+    ])
+    .arg(state.path())
+    .output()
+    .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(message.contains("clients add"), "{message}");
+}
+
+#[test]
+fn stop_signal_ends_the_server() {
+    let door = Listening::start(&["--url", "http://127.0.0.1:9"]);
+    Command::new("kill")
+        .arg(door.child.id().to_string())
+        .status()
+        .unwrap();
+    let mut door = door;
+    assert!(door.child.wait().unwrap().success());
+}

@@ -1,0 +1,209 @@
+//! `remote-agent mcp`: the tool for MCP hosts and for programs that speak HTTP.
+
+mod api;
+mod host_config;
+mod http;
+#[cfg(feature = "real")]
+mod official;
+mod protocol;
+mod stdio;
+mod tasks;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::support::serve::Server;
+
+use crate::serve::plain;
+use crate::support::command as executable;
+
+/// No answer takes longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn command(flags: &[&str]) -> std::process::Command {
+    let mut command = std::process::Command::new(executable());
+    command
+        .arg("mcp")
+        .args(flags)
+        .env_remove("REMOTE_AGENT_CONFIG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A host that speaks literal JSON-RPC over the standard streams of the command.
+struct Host {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Receiver<Value>,
+    /// Notifications that arrived before the last answer.
+    notifications: Vec<Value>,
+    next: u64,
+}
+
+impl Host {
+    /// Starts the command and does nothing else.
+    fn start(flags: &[&str]) -> Self {
+        let mut child = command(flags).spawn().unwrap();
+        let (send, output) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if send.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            input: child.stdin.take(),
+            child,
+            output,
+            notifications: Vec::new(),
+            next: 1,
+        }
+    }
+
+    /// The same for an MCP version with a handshake.
+    fn of_version(version: &str, flags: &[&str]) -> Self {
+        let mut host = Self::start(flags);
+        let client = json!({"name": "support", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+        let answer = host.request("initialize", params);
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+        host.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        host
+    }
+
+    fn write(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Sends a request and returns its id.
+    fn send(&mut self, method: &str, params: Value) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.write(
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
+        );
+        id
+    }
+
+    fn receive(&mut self) -> Value {
+        self.output.recv_timeout(PATIENCE).expect("a message")
+    }
+
+    /// Waits for the answer to a request.
+    fn answer(&mut self, id: u64) -> Value {
+        self.notifications.clear();
+        loop {
+            let message = self.receive();
+            if message["id"] == id {
+                return message;
+            }
+            self.notifications.push(message);
+        }
+    }
+
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answer(id)
+    }
+
+    /// Calls the tool.
+    fn call(&mut self, arguments: Value) -> Value {
+        self.request("tools/call", calling(arguments))
+    }
+
+    /// Calls the tool as a client of 2026-07-28 with these capabilities.
+    fn call_with(&mut self, arguments: Value, capabilities: Value) -> Value {
+        self.request("tools/call", modern(calling(arguments), capabilities))
+    }
+
+    /// Ends the input and waits for the end of the process.
+    fn end(&mut self) -> ExitStatus {
+        self.input.take();
+        self.child.wait().unwrap()
+    }
+
+    fn log(&mut self) -> String {
+        let mut log = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut log)
+            .unwrap();
+        log
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn calling(arguments: Value) -> Value {
+    json!({"name": "remote_agent", "arguments": arguments})
+}
+
+/// Adds what each request of 2026-07-28 carries.
+fn modern(mut params: Value, capabilities: Value) -> Value {
+    let meta = &mut params["_meta"];
+    if meta.is_null() {
+        *meta = json!({});
+    }
+    meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "support", "version": "1"});
+    meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    params
+}
+
+fn supports_tasks() -> Value {
+    json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
+}
+
+/// A `send` of this text.
+fn saying(text: &str) -> Value {
+    json!({"action": "send", "parts": [{"kind": "text", "text": text}]})
+}
+
+/// The text of a result.
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {answer}"))
+}
+
+/// The envelope of a result.
+fn envelope(answer: &Value) -> &Value {
+    &answer["result"]["_meta"]["dev.remote-agent/envelope"]
+}
+
+/// The states of the tasks of a server.
+fn states(server: &Server) -> Vec<String> {
+    let listed = plain::call(server, "ListTasks", &json!({}));
+    let tasks = listed["result"]["tasks"].as_array().expect("tasks");
+    let state = |task: &Value| task["status"]["state"].as_str().unwrap().to_owned();
+    tasks.iter().map(state).collect()
+}
+
+/// Waits until a server has one task, in this state.
+fn wait_for_state(server: &Server, state: &str) {
+    let until = std::time::Instant::now() + PATIENCE;
+    while states(server) != [state] {
+        assert!(
+            std::time::Instant::now() < until,
+            "{:?} instead of {state}",
+            states(server)
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}

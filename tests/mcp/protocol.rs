@@ -1,0 +1,102 @@
+//! Input that is no valid request. The server goes on.
+
+use super::*;
+
+fn goes_on(host: &mut Host) {
+    let answer = host.request("tools/list", json!({}));
+    assert_eq!(
+        answer["result"]["tools"][0]["name"], "remote_agent",
+        "{answer}"
+    );
+}
+
+#[test]
+fn server_goes_on_after_lines_that_are_no_messages() {
+    let mut host = Host::of_version("2025-11-25", &[]);
+    for line in [
+        "not json",
+        "[]",
+        "{}",
+        "null",
+        "[1,2]",
+        "\u{0}",
+        r#"{"jsonrpc":"1.0","id":1}"#,
+    ] {
+        host.write(line);
+    }
+    goes_on(&mut host);
+}
+
+#[test]
+fn unknown_methods_and_tools_are_refused() {
+    let mut host = Host::of_version("2025-11-25", &[]);
+    let unknown = host.request("resources/list", json!({}));
+    assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
+    let unknown = host.request("tools/call", json!({"name": "other", "arguments": {}}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    goes_on(&mut host);
+}
+
+#[test]
+fn unknown_version_is_refused_with_the_known_ones() {
+    let mut host = Host::start(&[]);
+    let mut params = modern(json!({}), json!({}));
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2099-01-01".into();
+    let answer = host.request("tools/list", params);
+    assert_eq!(answer["error"]["code"], -32022, "{answer}");
+}
+
+#[test]
+fn ten_megabytes_in_a_field_are_refused_and_not_repeated() {
+    let mut host = Host::of_version("2025-11-25", &["--url", "http://127.0.0.1:9"]);
+    let large = "x".repeat(10 << 20);
+    let answer = host.call(json!({"action": large}));
+    assert_eq!(answer["result"]["isError"], true);
+    assert!(
+        answer.to_string().len() < 100_000,
+        "{}",
+        answer.to_string().len()
+    );
+    goes_on(&mut host);
+}
+
+#[test]
+fn cancellation_of_an_unknown_call_is_ignored() {
+    let mut host = Host::of_version("2025-11-25", &[]);
+    let params = json!({"requestId": 4711});
+    host.write(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+            .to_string(),
+    );
+    goes_on(&mut host);
+}
+
+#[test]
+fn a_thousand_calls_at_once_are_all_answered() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::of_version("2025-11-25", &["--url", server.url()]);
+    let ids: Vec<u64> = (0..1000)
+        .map(|_| {
+            host.send(
+                "tools/call",
+                calling(json!({"action": "status", "task_id": "7"})),
+            )
+        })
+        .collect();
+    let mut open: std::collections::BTreeSet<u64> = ids.into_iter().collect();
+    while !open.is_empty() {
+        let answer = host.receive();
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert!(open.remove(&answer["id"].as_u64().unwrap()));
+    }
+}
+
+#[test]
+fn output_holds_protocol_alone() {
+    let mut host = Host::of_version("2025-11-25", &["--verbose", "--url", "http://127.0.0.1:9"]);
+    host.call(json!({"action": "list_targets"}));
+    host.input.take();
+    while let Ok(message) = host.output.recv_timeout(PATIENCE) {
+        assert_eq!(message["jsonrpc"], "2.0", "{message}");
+    }
+}

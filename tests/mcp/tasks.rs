@@ -1,0 +1,147 @@
+//! Long calls as MCP tasks, whose ids are continuations.
+
+use super::*;
+
+/// Calls, expects a task and returns its id.
+fn begin(host: &mut Host, words: &str) -> String {
+    let answer = host.call_with(saying(words), supports_tasks());
+    assert_eq!(answer["result"]["resultType"], "task", "{answer}");
+    assert_eq!(answer["result"]["status"], "working");
+    answer["result"]["taskId"].as_str().unwrap().to_owned()
+}
+
+fn get(host: &mut Host, id: &str) -> Value {
+    host.request("tasks/get", modern(json!({"taskId": id}), supports_tasks()))
+}
+
+/// Polls a task until it leaves `working`.
+fn finish(host: &mut Host, id: &str) -> Value {
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        let answer = get(host, id);
+        if answer["result"]["status"] != "working" {
+            return answer;
+        }
+        assert!(std::time::Instant::now() < until, "{answer}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn long_call_is_a_task_that_ends_with_its_result() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url()]);
+    let id = begin(&mut host, "slow 2000");
+    let ended = finish(&mut host, &id);
+    assert_eq!(ended["result"]["status"], "completed", "{ended}");
+    assert_eq!(ended["result"]["result"]["isError"], false);
+}
+
+#[test]
+fn short_call_is_answered_at_once() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url()]);
+    let answer = host.call_with(saying("echo hello"), supports_tasks());
+    assert_ne!(answer["result"]["resultType"], "task", "{answer}");
+    assert!(text(&answer).contains("hello"));
+}
+
+#[test]
+fn client_without_tasks_waits_for_the_result() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url()]);
+    let answer = host.call_with(saying("slow 1500"), json!({}));
+    assert_eq!(envelope(&answer)["ok"], true, "{answer}");
+}
+
+#[test]
+fn task_survives_the_kill_of_the_server() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut first = Host::start(&["--url", server.url()]);
+    let id = begin(&mut first, "slow 3000");
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let mut second = Host::start(&["--url", server.url()]);
+    assert_eq!(get(&mut second, &id)["result"]["status"], "working");
+    assert_eq!(finish(&mut second, &id)["result"]["status"], "completed");
+}
+
+#[test]
+fn cancelled_task_is_cancelled_at_the_agent() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url()]);
+    let id = begin(&mut host, "begun work");
+    let answer = host.request(
+        "tasks/cancel",
+        modern(json!({"taskId": id}), supports_tasks()),
+    );
+    assert!(answer["error"].is_null(), "{answer}");
+    assert_eq!(finish(&mut host, &id)["result"]["status"], "cancelled");
+    assert_eq!(states(&server), ["TASK_STATE_CANCELED"]);
+}
+
+#[test]
+fn failed_task_is_completed_with_an_error() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url()]);
+    let failed = host.call_with(saying("fail why"), json!({}));
+    let continuation = &envelope(&failed)["summary"]["continuation"];
+    let kept = json!({"target": continuation["target"], "task": {"task_id": continuation["task"]["task_id"]}, "at": "then"});
+    use base64::Engine as _;
+    let id = format!(
+        "rat1.{}",
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(kept.to_string())
+    );
+    let ended = get(&mut host, &id);
+    assert_eq!(ended["result"]["status"], "completed", "{ended}");
+    assert_eq!(ended["result"]["result"]["isError"], true);
+}
+
+#[test]
+fn id_that_leads_elsewhere_is_refused() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url()]);
+    let elsewhere = json!({"target": {"target_url": "http://169.254.169.254/", "card_path": "/.well-known/agent-card.json", "preferred_transports": ["JSONRPC"]}, "task": {"task_id": "7"}, "at": "then"});
+    use base64::Engine as _;
+    let forged = format!(
+        "rat1.{}",
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(elsewhere.to_string())
+    );
+    for id in [forged.as_str(), "rat1.", "7"] {
+        let answer = get(&mut host, id);
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+}
+
+#[test]
+fn question_is_put_to_the_person_and_the_answer_sent() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url(), "--ask-user"]);
+    let can_ask = json!({"elicitation": {"form": {}}});
+    let asked = host.call_with(saying("ask which colour"), can_ask.clone());
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let question = &asked["result"]["inputRequests"]["answer"];
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(
+        question["params"]["message"],
+        "The remote agent target asks: which colour"
+    );
+    let mut again = calling(saying("ask which colour"));
+    again["requestState"] = asked["result"]["requestState"].clone();
+    again["inputResponses"] =
+        json!({"answer": {"action": "accept", "content": {"answer": "green"}}});
+    let answered = host.request("tools/call", modern(again, can_ask));
+    assert!(text(&answered).contains("green"), "{answered}");
+    assert_eq!(states(&server), ["TASK_STATE_COMPLETED"]);
+}
+
+#[test]
+fn question_goes_to_the_model_without_the_option() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url()]);
+    let asked = host.call_with(
+        saying("ask which colour"),
+        json!({"elicitation": {"form": {}}}),
+    );
+    assert!(text(&asked).contains("input-required"), "{asked}");
+}
