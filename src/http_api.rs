@@ -187,12 +187,12 @@ fn unknown_place(code: ApiCode) -> &'static str {
 fn message(reason: Reason, code: ApiCode, error: &Value) -> String {
     let details = &error["details"];
     if reason == Reason::InvalidRequest {
-        let complaints = details["errors"].as_array().into_iter().flatten();
+        let mut complaints = details["errors"].as_array().into_iter().flatten();
         let is_unknown = |wrong: &&Value| {
             code == ApiCode::InvalidInput || wrong["instancePath"] == unknown_place(code)
         };
         let none = Value::Null;
-        let first = complaints.filter(is_unknown).next().unwrap_or(&none);
+        let first = complaints.find(is_unknown).unwrap_or(&none);
         let [place, message] =
             ["instancePath", "message"].map(|field| first[field].as_str().unwrap_or_default());
         return match place {

@@ -316,7 +316,7 @@ impl Reason {
     }
 
     /// The code of the HTTP API for this reason. A request that names an unknown target is an exception: see
-    /// [`api_error`](super::api_error).
+    /// [`http_api`](crate::http_api).
     pub fn api_code(self) -> ApiCode {
         self.row().2
     }

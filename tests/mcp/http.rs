@@ -89,10 +89,7 @@ fn message(answer: &Answer) -> Value {
         .body
         .lines()
         .filter_map(|line| line.strip_prefix("data:"));
-    let last = data
-        .map(str::trim)
-        .filter(|data| !data.is_empty())
-        .next_back();
+    let last = data.map(str::trim).rfind(|data| !data.is_empty());
     serde_json::from_str(last.unwrap_or(&answer.body))
         .unwrap_or_else(|error| panic!("{error}: {answer:?}"))
 }

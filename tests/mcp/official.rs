@@ -110,7 +110,8 @@ fn inspector_lists_and_calls() {
 
 /// Runs the scenarios of a revision. `tests/mcp/conformance/` lists those that fail, and the suite refuses a list that is too long.
 fn conforms(revision: &str) {
-    let listening = Listening::start(&["--url", "http://127.0.0.1:9"]);
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let listening = Listening::start(&["--url", server.url()]);
     let installed = installed();
     let url = format!("{}/mcp", listening.url());
     let failures = crate::support::root(&format!("tests/mcp/conformance/{revision}.yml"));
