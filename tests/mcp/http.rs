@@ -44,6 +44,7 @@ impl Listening {
         let tokens = names.iter().map(add).collect();
         let mut child = command(&["--listen", "127.0.0.1:0", "--state-dir", &folder])
             .args(flags)
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let mut line = String::new();

@@ -9,7 +9,7 @@ mod protocol;
 mod stdio;
 mod tasks;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufBufReader, Write as _};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -49,7 +49,7 @@ struct Host {
 impl Host {
     /// Starts the command and does nothing else.
     fn start(flags: &[&str]) -> Self {
-        let mut child = command(flags).spawn().unwrap();
+        let mut child = command(flags).stderr(Stdio::null()).spawn().unwrap();
         let (send, output) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || {
@@ -129,17 +129,6 @@ impl Host {
     fn end(&mut self) -> ExitStatus {
         self.input.take();
         self.child.wait().unwrap()
-    }
-
-    fn log(&mut self) -> String {
-        let mut log = String::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut log)
-            .unwrap();
-        log
     }
 }
 
