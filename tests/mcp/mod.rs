@@ -9,7 +9,7 @@ mod protocol;
 mod stdio;
 mod tasks;
 
-use std::io::{BufBufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
