@@ -5,6 +5,7 @@ import { Grants, approvalHook } from "./approval.js";
 import { settings } from "./config.js";
 import { describeFailure } from "./failure.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
+import { registerHttpApi } from "./http-api.js";
 import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
 import { createTool } from "./tool.js";
@@ -68,6 +69,7 @@ export default {
     const { name, parameters } = lease.definition;
     const ask = approvalHook(config, parameters, { grants: new Grants(stateDir), tasks: lease.tasks, log: (level, text) => api.logger[level]?.(text) });
     if (ask) api.on?.("before_tool_call", ask, { matcher: [name] });
+    registerHttpApi(api, lease, ask);
     // OpenClaw starts services in its gateway alone, and there once.
     let stopFollowing;
     api.registerService?.({

@@ -16,7 +16,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  * A share in the instance for `config`. The first share starts it and the last release closes it; the image stays
  * mapped, ready for the next. Throws what the library says about a wrong config.
  *
- * `wake(record, text)` wakes a session of the host. Returns `{ agent, CancelToken, definition, followers, tasks, release() }`.
+ * `wake(record, text)` wakes a session of the host. Returns `{ agent, api, CancelToken, definition, followers, tasks, release() }`.
  */
 export function acquire(config, logger, load = loadLibrary, wake = undefined) {
   const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
@@ -72,6 +72,7 @@ function lease(slot, key, instance, logger, wake) {
     followers,
     tasks,
     CancelToken: slot.library.CancelToken,
+    api: { request: slot.library.apiRequest, response: slot.library.apiResponse, refusal: slot.library.apiRefusal },
     release() {
       const at = loggers.indexOf(own);
       if (at < 0) return;

@@ -406,7 +406,7 @@ impl ApiResponse {
 }
 
 impl ApiResponse {
-    /// Returns the response of a server whose tool has no valid configuration. `message` names what to correct.
+    /// Returns the response of a server that cannot make the call. `message` names what to correct.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::from(&ApiError::new(ApiCode::HandlerError, message))
     }

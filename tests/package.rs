@@ -94,6 +94,7 @@ fn tarball_has_only_runtime_files() {
             "package/files.js",
             "package/followers.js",
             "package/gateway-methods.js",
+            "package/http-api.js",
             "package/index.js",
             "package/instance.js",
             "package/native.js",

@@ -100,6 +100,13 @@ pub fn api_response(action: String, envelope_json: String, has_expired: bool) ->
     ApiResponse::new(&action, &envelope_json, has_expired).into()
 }
 
+/// Returns the response to a request that the host does not allow; `message` is for the caller.
+#[napi(catch_unwind)]
+#[must_use]
+pub fn api_refusal(message: String) -> ApiMessage {
+    ApiResponse::unavailable(message).into()
+}
+
 /// Ends a call early: `signal.addEventListener("abort", () => token.cancel())`.
 ///
 /// A class, because napi's `AbortSignal` replaces the signal's `onabort` and ignores a signal that is already aborted.

@@ -9,7 +9,8 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    host::{Gateway, Host},
+    host::{Gateway, Host, TOKEN},
+    http,
     node::Installed,
     server::Server,
 };
@@ -27,6 +28,8 @@ pub const TESTS: &[Test] = tests![
     send_prints_the_reply
     unknown_alias_exits_with_usage_code
     unreachable_agent_is_not_added
+    http_api_calls_behind_the_token_of_the_gateway
+    mcp_client_finds_the_tool
     tasks_shows_what_the_gateway_delegated
     audit_without_log_says_how_to_enable_it
     doctor_repairs_the_tool_policy
@@ -131,6 +134,48 @@ fn unreachable_agent_is_not_added(setup: &Setup) {
     assert!(stderr.contains("nothing was changed"), "{stderr}");
     let (_, stdout, _) = parts(&setup.openclaw(&["targets", "--json"]));
     assert!(!stdout.contains("away"), "{stdout}");
+}
+
+fn http_api_calls_behind_the_token_of_the_gateway(setup: &Setup) {
+    let post = |route: &str, token: &str, body: Value| {
+        let path = format!("/remote_agent/{route}");
+        http::post(setup.gateway.address(), &path, token, &body.to_string())
+    };
+    let parts = json!([{"kind": "text", "text": "over HTTP"}]);
+    let send = json!({"app": "agent", "action": "send", "input": {"parts": parts}});
+    let (status, body) = post("write", TOKEN, send.clone());
+    assert_eq!(status, 200, "{body}");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["isError"], false);
+    assert_eq!(
+        body["data"]["summary"]["message_text"], "you said over HTTP",
+        "{body}"
+    );
+    assert_eq!(post("write", "wrong", send.clone()).0, 401);
+    let (status, body) = post("read", TOKEN, send);
+    assert_eq!(status, 400, "{body}");
+    assert!(body.contains("\"WRONG_KIND\""), "{body}");
+}
+
+fn mcp_client_finds_the_tool(setup: &Setup) {
+    let printed = Command::new(testkit::support::command())
+        .args([
+            "mcp",
+            "--print-config",
+            "openclaw",
+            "--url",
+            setup.peer.url(),
+        ])
+        .output()
+        .unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    let file = setup.host.state().join("mcp-patch.json");
+    std::fs::write(&file, &printed.stdout).unwrap();
+    setup
+        .host
+        .cli(&["config", "patch", "--file", file.to_str().unwrap()]);
+    let probed = setup.host.cli(&["mcp", "probe", "a2a", "--json"]);
+    assert!(probed.contains("a2a__remote_agent"), "{probed}");
 }
 
 fn tasks_shows_what_the_gateway_delegated(setup: &Setup) {

@@ -1,0 +1,67 @@
+// The HTTP API on the gateway's port: `POST /remote_agent/read` and `/remote_agent/write`, behind the gateway's own authentication.
+
+/** The time limits of a call, in milliseconds. */
+const LIMITS_MS = { read: 10_000, write: 30_000 };
+/** How much longer a call may take to end by itself. */
+const EXPIRY_GRACE_MS = 500;
+const MAX_BODY_BYTES = 1 << 20;
+
+/** Registers the routes. `ask` is the hook that decides about approval, if a target needs one: no person can be asked here. */
+export function registerHttpApi(api, lease, ask) {
+  for (const route of ["read", "write"]) {
+    const handler = (request, response) => handle(route, request, response, lease, ask).then(() => true);
+    api.registerHttpRoute?.({ path: `/remote_agent/${route}`, auth: "gateway", match: "exact", handler });
+  }
+}
+
+async function handle(route, request, response, { agent, api, CancelToken }, ask) {
+  if (request.method !== "POST") return problem(response, 405, "use POST", { allow: "POST" });
+  if (!/^application\/json\s*(;|$)/i.test(request.headers["content-type"] ?? "")) return problem(response, 415, "send application/json");
+  const body = await readBody(request);
+  if (body === undefined) return problem(response, 413, "a body has at most 1 MiB", { connection: "close" });
+  const parsed = api.request(route, body, LIMITS_MS[route]);
+  if (parsed.request === undefined) return respond(response, parsed);
+  const refused = ask?.({ params: JSON.parse(parsed.request) });
+  if (refused) return respond(response, api.refusal(refused.blockReason ?? "The operator wants a person to approve messages to this target, and this route cannot ask. Use the tool in a conversation."));
+
+  const token = new CancelToken();
+  let hasExpired = false;
+  const timer = setTimeout(() => {
+    hasExpired = true;
+    token.cancel();
+  }, LIMITS_MS[route] + EXPIRY_GRACE_MS);
+  const leave = () => response.writableFinished || token.cancel();
+  response.once("close", leave);
+  try {
+    const { traceparent } = request.headers;
+    const envelope = await agent.execute(parsed.request, JSON.stringify({ traceparent }), token, null);
+    respond(response, api.response(parsed.action, envelope, hasExpired));
+  } finally {
+    clearTimeout(timer);
+    response.off("close", leave);
+  }
+}
+
+/** Reads a body; undefined if it is too large. */
+async function readBody(request) {
+  const chunks = [];
+  let length = 0;
+  for await (const chunk of request) {
+    length += chunk.length;
+    if (length > MAX_BODY_BYTES) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function respond(response, { status, body, reason, retryable }) {
+  const headers = { "content-type": "application/json", "cache-control": "no-store", "x-content-type-options": "nosniff" };
+  if (reason) headers["remote-agent-reason"] = reason;
+  if (typeof retryable === "boolean") headers["remote-agent-retryable"] = String(retryable);
+  response.writeHead(status, headers).end(body);
+}
+
+/** An error of HTTP itself, which is no envelope of the API. */
+function problem(response, status, message, headers = {}) {
+  response.writeHead(status, { "content-type": "application/json", "x-content-type-options": "nosniff", ...headers }).end(JSON.stringify({ error: status, message }));
+}

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { test } from "node:test";
+import { registerHttpApi } from "../http-api.js";
+
+class CancelToken {
+  cancel() {
+    this.onCancel?.();
+  }
+}
+
+const api = {
+  request: (route, body) => (body === "{}" ? { status: 400, body: '{"isError":true}' } : { action: "send", request: body }),
+  response: (action, envelope, hasExpired) => ({ status: 200, body: JSON.stringify({ action, envelope, hasExpired }), reason: "timeout", retryable: false }),
+  refusal: (message) => ({ status: 500, body: JSON.stringify({ message }) }),
+};
+
+/** A gateway with the routes, whose library answers with what `execute` returns. */
+async function gateway(t, execute, ask) {
+  const routes = new Map();
+  registerHttpApi({ registerHttpRoute: (route) => routes.set(route.path, route) }, { agent: { execute }, api, CancelToken }, ask);
+  const server = createServer((request, response) => routes.get(request.url).handler(request, response));
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => server.close());
+  const origin = `http://127.0.0.1:${server.address().port}`;
+  const post = (body, options = {}) => fetch(`${origin}/remote_agent/write`, { method: "POST", headers: { "content-type": "application/json" }, body, ...options });
+  return { routes, post };
+}
+
+test("both routes are behind the authentication of the gateway", async (t) => {
+  const { routes } = await gateway(t);
+  assert.deepEqual([...routes].map(([path, { auth, match }]) => [path, auth, match]), [
+    ["/remote_agent/read", "gateway", "exact"],
+    ["/remote_agent/write", "gateway", "exact"],
+  ]);
+});
+
+test("the request reaches the library and its response the client", async (t) => {
+  const seen = [];
+  const { post } = await gateway(t, async (request, caller) => (seen.push(request, caller), "envelope"));
+  const answer = await post('{"a":1}', { headers: { "content-type": "application/json; charset=utf-8", traceparent: "00-x" } });
+  assert.deepEqual(seen, ['{"a":1}', '{"traceparent":"00-x"}']);
+  assert.deepEqual(await answer.json(), { action: "send", envelope: "envelope", hasExpired: false });
+  assert.deepEqual([answer.headers.get("remote-agent-reason"), answer.headers.get("remote-agent-retryable")], ["timeout", "false"]);
+});
+
+test("a body that is no request is answered without a call", async (t) => {
+  const { post } = await gateway(t, () => assert.fail("a call"));
+  assert.equal((await post("{}")).status, 400);
+});
+
+test("other methods, types and sizes are plain errors", async (t) => {
+  const { post } = await gateway(t, () => assert.fail("a call"));
+  const statuses = [await post(undefined, { method: "GET" }), await post("x", { headers: { "content-type": "text/plain" } }), await post("x".repeat((1 << 20) + 1))].map(({ status }) => status);
+  assert.deepEqual(statuses, [405, 415, 413]);
+});
+
+test("a target that needs approval is refused", async (t) => {
+  const decide = ({ params }) => (params.to === "deny" ? { block: true, blockReason: "no" } : { requireApproval: {} });
+  const { post } = await gateway(t, () => assert.fail("a call"), decide);
+  assert.deepEqual(await (await post('{"to":"deny"}')).json(), { message: "no" });
+  assert.match((await (await post('{"to":"first"}')).json()).message, /this route cannot ask/);
+});
+
+test("a client that leaves cancels its call", async (t) => {
+  const { promise: cancelled, resolve } = Promise.withResolvers();
+  const abort = new AbortController();
+  const { post } = await gateway(t, (_request, _caller, token) => {
+    token.onCancel = resolve;
+    abort.abort();
+    return new Promise(() => {});
+  });
+  await assert.rejects(post('{"a":1}', { signal: abort.signal }));
+  await cancelled;
+});
