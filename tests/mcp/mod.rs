@@ -1,6 +1,7 @@
 //! `remote-agent mcp`: the tool for MCP hosts and for programs that speak HTTP.
 
 mod api;
+mod bundle;
 mod host_config;
 mod http;
 #[cfg(feature = "real")]

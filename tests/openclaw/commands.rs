@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use remote_agent_cli::package;
 use serde_json::{Value, json};
 
 use crate::{
@@ -35,6 +36,7 @@ pub const TESTS: &[Test] = tests![
     doctor_repairs_the_tool_policy
     remove_drops_the_agent
     uninstall_restores_the_configuration
+    bundle_offers_the_tool_over_mcp
 ];
 
 /// An OpenClaw without the plugin, its running gateway, and an A2A server.
@@ -235,4 +237,25 @@ fn uninstall_restores_the_configuration(setup: &Setup) {
         (&json!({}), None),
         "{config}"
     );
+}
+
+fn bundle_offers_the_tool_over_mcp(setup: &Setup) {
+    let out = setup.host.state().join("bundle");
+    let library = testkit::support::target().join("debug/libopenclaw_remote_agent.so");
+    let root = testkit::support::root("");
+    let bundled = package::bundle(&root, &testkit::support::command(), &library, &out);
+    let directory = bundled.unwrap().directory;
+    setup.host.install(directory.to_str().unwrap());
+    let data = setup.host.state().join("plugin-data/remote-agent-mcp");
+    std::fs::create_dir_all(&data).unwrap();
+    let target = json!({"alias": "desk", "baseUrl": setup.peer.url()});
+    std::fs::write(
+        data.join("agents.json"),
+        json!({"targets": [target]}).to_string(),
+    )
+    .unwrap();
+    let listed = setup
+        .host
+        .cli(&["plugins", "inspect", "remote-agent-mcp", "--json"]);
+    assert!(listed.contains("mcpServers"), "{listed}");
 }

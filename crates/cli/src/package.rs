@@ -2,6 +2,7 @@
 //!
 //! Both hold the same bytes for the same input, so that two builds can be compared.
 
+mod bundle;
 mod files;
 
 use std::{
@@ -12,6 +13,7 @@ use std::{
 
 use serde_json::Value;
 
+pub use self::bundle::{Bundled, bundle};
 use self::files::{collect, failed, pack, read, read_json, write, write_directory};
 
 use super::{
@@ -26,7 +28,8 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent package
   openclaw plugins install npm-pack:$(remote-agent package | tail -n 1)
-  remote-agent package --optimize";
+  remote-agent package --optimize
+  remote-agent package --bundle";
 
 /// Assemble the OpenClaw package for this platform and print the paths of its directory and its npm tarball
 #[derive(Debug, clap::Args)]
@@ -39,6 +42,10 @@ pub struct Args {
     /// Pack this library instead of the one that came with the command
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
+
+    /// Assemble the packages for MCP hosts instead: an Agent Plugins bundle, an MCPB file, an npm package, and server.json for the MCP registry
+    #[arg(long, conflicts_with = "optimize")]
+    bundle: bool,
 
     /// Build the small library of a release first, which takes minutes and needs cargo
     #[arg(long, conflicts_with = "library")]
@@ -68,6 +75,9 @@ pub fn command(args: &Args) -> Result<Exit, Failure> {
         }
         None => library::find()?,
     };
+    if args.bundle {
+        return bundle_command(&library, &args.out);
+    }
     let packaged = assemble(source_root(), &library, &args.out)
         .map_err(|error| Failure::new(error.to_string()))?;
     LineWriter::default().write(format!(
@@ -75,6 +85,24 @@ pub fn command(args: &Args) -> Result<Exit, Failure> {
         packaged.directory.display(),
         packaged.tarball.display()
     ));
+    Ok(Exit::Ok)
+}
+
+fn bundle_command(library: &Path, out: &Path) -> Result<Exit, Failure> {
+    let command = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find this command's own file: {error}")))?;
+    let bundled = bundle(source_root(), &command, library, out)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    let Bundled {
+        directory,
+        mcpb,
+        tarball,
+        server_json,
+    } = bundled;
+    let lines = LineWriter::default();
+    for path in [directory, mcpb, tarball, server_json] {
+        lines.write(path.display().to_string());
+    }
     Ok(Exit::Ok)
 }
 

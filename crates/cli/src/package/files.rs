@@ -91,7 +91,11 @@ pub(super) fn pack(files: &[File]) -> io::Result<Vec<u8>> {
     for (name, bytes) in files {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
+        header.set_mode(if name.starts_with("bin/") {
+            0o755
+        } else {
+            0o644
+        });
         header.set_mtime(NPM_MTIME_UNIX_SECONDS);
         archive.append_data(&mut header, format!("package/{name}"), bytes.as_slice())?;
     }

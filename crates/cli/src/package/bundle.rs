@@ -1,0 +1,331 @@
+//! The packages for MCP hosts: an Agent Plugins bundle, an MCPB file, an npm package and the entry for the MCP registry.
+
+use std::{
+    io::{Cursor, Write as _},
+    path::{Path, PathBuf},
+};
+
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+use super::{
+    PackageError, checked_version,
+    files::{File, failed, pack, read, read_json, write},
+    platform,
+};
+
+/// The name of the npm package, which differs from the plugin's: OpenClaw refuses plugins that start processes.
+const NPM_NAME: &str = "openclaw-remote-agent-mcp";
+
+/// The name in the MCP registry. The npm package repeats it, as proof of ownership.
+const REGISTRY_NAME: &str = "io.github.openclaw-remote-agent/remote-agent";
+
+const DESCRIPTION: &str = "One tool that hands work to A2A agents: send, follow, answer, cancel.";
+
+/// Starts the binary of this platform: that of the platform's package, or else the one beside it.
+const START_JS: &str = r#"#!/usr/bin/env node
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+
+const { platform, arch } = process;
+const suffix = platform === "win32" ? ".exe" : "";
+function binary() {
+  try {
+    return createRequire(import.meta.url).resolve(`openclaw-remote-agent-mcp-${platform}-${arch}/bin/remote-agent${suffix}`);
+  } catch {
+    return fileURLToPath(new URL(`./remote-agent${suffix}`, import.meta.url));
+  }
+}
+
+const [first, ...rest] = process.argv.slice(2);
+const words = first === "mcp" ? rest : process.argv.slice(2);
+const child = spawn(binary(), ["mcp", ...words], { stdio: "inherit" });
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal));
+child.on("error", (error) => {
+  console.error(`cannot start remote-agent for ${platform}-${arch}: ${error.message}`);
+  process.exit(1);
+});
+child.on("exit", (code, signal) => process.exit(signal ? 1 : code));
+"#;
+
+/// The paths of the packages for MCP hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bundled {
+    /// The directory of the Agent Plugins bundle.
+    pub directory: PathBuf,
+    /// The MCPB file for desktop hosts.
+    pub mcpb: PathBuf,
+    /// The npm tarball.
+    pub tarball: PathBuf,
+    /// The entry for the MCP registry.
+    pub server_json: PathBuf,
+}
+
+/// Assembles the packages below `out` from the checkout at `source_root`, the command and its `library`.
+///
+/// # Errors
+/// A file is missing or not writable, or the versions of the manifests differ.
+pub fn bundle(
+    source_root: &Path,
+    command: &Path,
+    library: &Path,
+    out: &Path,
+) -> Result<Bundled, PackageError> {
+    let out = std::path::absolute(out).map_err(failed("write", out))?;
+    let version = checked_version(source_root)?;
+    let (os, cpu, _) = platform();
+    let binaries = Binaries {
+        command: read(command)?,
+        library: read(library)?,
+        library_name: library
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+    };
+    let license = read(&source_root.join("LICENSE"))?;
+
+    let directory = out.join("mcp-bundle");
+    for (name, bytes) in plugin_bundle(source_root, &binaries, &license)? {
+        write(&directory.join(&name), &bytes)?;
+        if name.starts_with("bin/") {
+            executable(&directory.join(&name))?;
+        }
+    }
+
+    let mcpb = out.join(format!("remote-agent-{os}-{cpu}.mcpb"));
+    let zipped = mcpb_file(&version, os, &binaries).map_err(failed("write", &mcpb))?;
+    write(&mcpb, &zipped)?;
+
+    let tarball = out.join(format!("{NPM_NAME}-{version}.tgz"));
+    let files = npm_package(&version, &binaries, license);
+    write(&tarball, &pack(&files).map_err(failed("write", &tarball))?)?;
+
+    let server_json = out.join("server.json");
+    let entry = registry_entry(&version, &mcpb, &zipped);
+    write(&server_json, format!("{entry:#}\n").as_bytes())?;
+    Ok(Bundled {
+        directory,
+        mcpb,
+        tarball,
+        server_json,
+    })
+}
+
+struct Binaries {
+    command: Vec<u8>,
+    library: Vec<u8>,
+    library_name: String,
+}
+
+impl Binaries {
+    /// The command and its library in `folder`. The command looks for the library beside itself.
+    fn files(&self, folder: &str) -> [File; 2] {
+        let command = format!("{folder}/remote-agent{}", std::env::consts::EXE_SUFFIX);
+        let library = format!("{folder}/{}", self.library_name);
+        [
+            (command, self.command.clone()),
+            (library, self.library.clone()),
+        ]
+    }
+}
+
+/// The files of the Agent Plugins bundle. It has no manifest of a native plugin, which would win.
+fn plugin_bundle(
+    source_root: &Path,
+    binaries: &Binaries,
+    license: &[u8],
+) -> Result<Vec<File>, PackageError> {
+    let mut manifest = read_json(&source_root.join("plugin.json"))?;
+    manifest["name"] = "remote-agent-mcp".into();
+    if let Some(manifest) = manifest.as_object_mut() {
+        const KEYS: [&str; 10] = [
+            "$schema",
+            "name",
+            "version",
+            "description",
+            "author",
+            "homepage",
+            "repository",
+            "license",
+            "keywords",
+            "extensions",
+        ];
+        manifest.retain(|key, _| KEYS.contains(&key.as_str()));
+    }
+    manifest["$schema"] = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json".into();
+    let server = json!({
+        "type": "stdio",
+        "command": format!("./bin/remote-agent{}", std::env::consts::EXE_SUFFIX),
+        "args": ["mcp", "--config", "${PLUGIN_DATA}/agents.json"],
+    });
+    let servers = json!({
+        "$schema": "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json",
+        "mcpServers": { "a2a": server },
+    });
+    let skill = read(&source_root.join("openclaw/skills/remote-agent/SKILL.md"))?;
+    let mut files = vec![
+        (
+            "plugin.json".to_owned(),
+            format!("{manifest:#}\n").into_bytes(),
+        ),
+        ("mcp.json".to_owned(), format!("{servers:#}\n").into_bytes()),
+        (
+            "skills/remote-agent/SKILL.md".to_owned(),
+            skill_of_bundle(&String::from_utf8_lossy(&skill)).into_bytes(),
+        ),
+        ("LICENSE".to_owned(), license.to_vec()),
+    ];
+    files.extend(binaries.files("bin"));
+    Ok(files)
+}
+
+/// The plugin's skill without its requirement, the settings of the native plugin, and with the name of the tool behind MCP.
+fn skill_of_bundle(skill: &str) -> String {
+    let lines = skill.lines().filter(|line| !line.starts_with("metadata:"));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    text.replacen(
+        "with the remote_agent tool",
+        "with the tool a2a__remote_agent",
+        1,
+    ) + "\n"
+}
+
+fn mcpb_file(version: &str, os: &str, binaries: &Binaries) -> std::io::Result<Vec<u8>> {
+    let command = format!("server/remote-agent{}", std::env::consts::EXE_SUFFIX);
+    let manifest = json!({
+        "manifest_version": "0.3",
+        "name": "remote-agent",
+        "display_name": "Remote Agent (A2A)",
+        "version": version,
+        "description": DESCRIPTION,
+        "author": { "name": "openclaw-remote-agent" },
+        "license": "MIT",
+        "server": {
+            "type": "binary",
+            "entry_point": command,
+            "mcp_config": {
+                "command": format!("${{__dirname}}/{command}"),
+                "args": ["mcp", "--config", "${user_config.config}"],
+                "env": { "REMOTE_AGENT_TOKEN": "${user_config.token}" },
+            },
+        },
+        "tools": [{ "name": "remote_agent", "description": DESCRIPTION }],
+        "tools_generated": true,
+        "user_config": {
+            "config": {
+                "type": "file",
+                "title": "Configuration",
+                "description": "A JSON file with your targets",
+                "required": true,
+            },
+            "token": {
+                "type": "string",
+                "title": "Token",
+                "description": "The value of REMOTE_AGENT_TOKEN, for a secret of the configuration",
+                "sensitive": true,
+                "required": false,
+            },
+        },
+        "compatibility": { "platforms": [os] },
+    });
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+    archive.start_file("manifest.json", options.unix_permissions(0o644))?;
+    archive.write_all(format!("{manifest:#}\n").as_bytes())?;
+    for (name, bytes) in binaries.files("server") {
+        archive.start_file(name, options.unix_permissions(0o755))?;
+        archive.write_all(&bytes)?;
+    }
+    Ok(archive.finish()?.into_inner())
+}
+
+fn npm_package(version: &str, binaries: &Binaries, license: Vec<u8>) -> Vec<File> {
+    let (os, cpu, libc) = platform();
+    let mut manifest = json!({
+        "name": NPM_NAME,
+        "version": version,
+        "description": DESCRIPTION,
+        "mcpName": REGISTRY_NAME,
+        "license": "MIT",
+        "type": "module",
+        "bin": { NPM_NAME: "bin/start.js" },
+        "os": [os],
+        "cpu": [cpu],
+    });
+    if let Some(libc) = libc {
+        manifest["libc"] = json!([libc]);
+    }
+    let mut files = vec![
+        (
+            "package.json".to_owned(),
+            format!("{manifest:#}\n").into_bytes(),
+        ),
+        ("bin/start.js".to_owned(), START_JS.into()),
+        ("LICENSE".to_owned(), license),
+    ];
+    files.extend(binaries.files("bin"));
+    files
+}
+
+/// The entry for the MCP registry (schema of 2025-12-11).
+fn registry_entry(version: &str, mcpb: &Path, zipped: &[u8]) -> Value {
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    let file = mcpb.file_name().unwrap_or_default().to_string_lossy();
+    let sum: String = digest(&SHA256, zipped)
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    json!({
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": REGISTRY_NAME,
+        "title": "Remote Agent (A2A)",
+        "description": DESCRIPTION,
+        "version": version,
+        "repository": { "url": repository, "source": "github" },
+        "packages": [
+            {
+                "registryType": "mcpb",
+                "identifier": format!("{repository}/releases/download/v{version}/{file}"),
+                "version": version,
+                "fileSha256": sum,
+                "transport": { "type": "stdio" },
+            },
+            {
+                "registryType": "npm",
+                "identifier": NPM_NAME,
+                "version": version,
+                "runtimeHint": "npx",
+                "transport": { "type": "stdio" },
+                "packageArguments": [{
+                    "type": "named",
+                    "name": "--config",
+                    "format": "filepath",
+                    "isRequired": true,
+                    "description": "A JSON file with your targets",
+                }],
+                "environmentVariables": [{
+                    "name": "REMOTE_AGENT_TOKEN",
+                    "isSecret": true,
+                    "isRequired": false,
+                    "description": "The value of a secret of the configuration",
+                }],
+            },
+        ],
+    })
+}
+
+#[cfg(unix)]
+fn executable(path: &Path) -> Result<(), PackageError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+        .map_err(failed("write", path))
+}
+
+#[cfg(not(unix))]
+fn executable(_: &Path) -> Result<(), PackageError> {
+    Ok(())
+}
