@@ -84,3 +84,17 @@ fn missing_agent_is_a_usage_error() {
     let printed = command(&["--print-config", "cursor"]).output().unwrap();
     assert_eq!(printed.status.code(), Some(2));
 }
+
+#[test]
+fn credentials_in_a_url_are_not_printed() {
+    let flags = [
+        "--print-config",
+        "cursor",
+        "--url",
+        "https://user:s3cret@support.example",
+    ];
+    let refused = command(&flags).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let shown = format!("{refused:?}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+}

@@ -104,30 +104,41 @@ fn call_over_http_is_answered() {
 }
 
 #[test]
-fn client_with_sessions_is_served() {
+fn client_of_an_earlier_version_is_served_without_a_session() {
     let door = Listening::start(&["--url", "http://127.0.0.1:9"]);
     let client = json!({"name": "old", "version": "1"});
     let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
     let body =
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
     let begun = door.ask("POST /mcp", &[JSON, ACCEPT], &body);
-    let session = begun
-        .head
-        .lines()
-        .find_map(|line| line.strip_prefix("mcp-session-id:"));
-    let session = format!("Mcp-Session-Id: {}", session.expect("a session").trim());
-    let body = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
-    assert_eq!(
-        door.ask("POST /mcp", &[JSON, ACCEPT, &session], &body)
-            .status,
-        202
-    );
+    assert_eq!(message(&begun)["result"]["protocolVersion"], "2025-06-18");
+    assert!(!begun.head.contains("mcp-session-id"), "{}", begun.head);
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
-    let listed = message(&door.ask("POST /mcp", &[JSON, ACCEPT, &session], &body));
+    let listed = message(&door.ask("POST /mcp", &[JSON, ACCEPT], &body));
     assert_eq!(
         listed["result"]["tools"][0]["name"], "remote_agent",
         "{listed}"
     );
+}
+
+#[test]
+fn client_that_leaves_cancels_the_task_that_it_began() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let door = Listening::start(&["--url", server.url()]);
+    let mut stream = std::net::TcpStream::connect(door.url.trim_start_matches("http://")).unwrap();
+    let mut request = saying("begun work");
+    request["follow_updates"] = true.into();
+    let body = request.to_string();
+    let head = format!(
+        "POST /remote_agent/write HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream
+        .write_all(format!("{head}{body}").as_bytes())
+        .unwrap();
+    wait_for_state(&server, "TASK_STATE_WORKING");
+    drop(stream);
+    wait_for_state(&server, "TASK_STATE_CANCELED");
 }
 
 #[test]
@@ -178,8 +189,9 @@ fn task_id_of_another_client_is_refused() {
     let own = get(&tokens[0], id);
     assert_eq!(own["result"]["status"], "working", "{own}");
     assert_eq!(get(&tokens[1], id)["error"]["code"], -32602);
-    let unsealed = id.rsplit_once('.').unwrap().0;
-    assert_eq!(get(&tokens[0], unsealed)["error"]["code"], -32602);
+    let other = if id.as_bytes()[20] == b'A' { "B" } else { "A" };
+    let changed = format!("{}{other}{}", &id[..20], &id[21..]);
+    assert_eq!(get(&tokens[0], &changed)["error"]["code"], -32602);
     let cancelled = message(&door.mcp(&tokens[1], "tasks/cancel", json!({"taskId": id})));
     assert_eq!(cancelled["error"]["code"], -32602);
     assert_eq!(states(&server), ["TASK_STATE_WORKING"]);

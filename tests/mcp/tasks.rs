@@ -124,7 +124,7 @@ fn question_is_put_to_the_person_and_the_answer_sent() {
     assert_eq!(question["method"], "elicitation/create");
     assert_eq!(
         question["params"]["message"],
-        "The remote agent target asks: which colour"
+        "The remote agent target asks: \"which colour\""
     );
     let mut again = calling(saying("ask which colour"));
     again["requestState"] = asked["result"]["requestState"].clone();

@@ -1,5 +1,6 @@
 //! Questions of agents that the person at the client answers.
 
+use common::confusables::is_ignorable;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
     InputResponses,
@@ -34,24 +35,25 @@ pub(crate) fn question(envelope: &Value, id: String) -> Option<InputRequiredResu
     Some(InputRequiredResult::new(Some(requests), Some(id)))
 }
 
-/// Names the agent first: the text behind it is the agent's. Control characters and directional marks could hide that.
+/// Names the agent first, and quotes its text on one line without characters that hide or reorder others.
 fn message(summary: &Value) -> String {
     let alias = summary["target_alias"].as_str().unwrap_or("the agent");
     let text = summary["status_message"]
         .as_str()
         .or(summary["message_text"].as_str());
     let text = text.unwrap_or("more input is required");
-    let visible = |c: &char| {
-        !c.is_control()
-            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
+    let is_break = |c: char| matches!(c, '\n' | '\u{2028}' | '\u{2029}');
+    let visible = |c: &char| !c.is_control() && !is_ignorable(*c);
     let text: String = text
-        .replace('\n', " ")
+        .replace(is_break, " ")
         .chars()
         .filter(visible)
         .take(MAX_QUESTION_CHARS)
         .collect();
-    format!("The remote agent {alias} asks: {text}")
+    format!(
+        "The remote agent {alias} asks: \"{}\"",
+        text.replace('"', "'")
+    )
 }
 
 /// Returns the request that answers the task with what the person entered; `None` if the person declined.
@@ -74,8 +76,11 @@ mod tests {
 
     #[test]
     fn question_names_the_agent_and_hides_nothing() {
-        let summary = json!({"target_alias": "desk", "status_message": "Which\ncup?\u{202e}\u{7}"});
-        assert_eq!(message(&summary), "The remote agent desk asks: Which cup?");
+        let summary = json!({"target_alias": "desk", "status_message": "Which\u{2028}\"cup\"?\u{202e}\u{61c}\u{7}"});
+        assert_eq!(
+            message(&summary),
+            "The remote agent desk asks: \"Which 'cup'?\""
+        );
     }
 
     #[test]

@@ -12,26 +12,23 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
+use futures_util::StreamExt as _;
 use openclaw_remote_agent::http_api::{
     ApiRequest, ApiResponse, MAX_BODY_BYTES, REASON_HEADER, RETRYABLE_HEADER, Route,
 };
-use openclaw_remote_agent_interface::Call;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::McpServer;
-use crate::tool::Tool;
 
 /// How much longer than the time limit of its route a call may take to end by itself.
 const EXPIRY_GRACE: Duration = Duration::from_millis(500);
 
-/// The maximum number of sessions of clients of MCP before 2026-07-28. Each is closed after five idle minutes.
-const MAX_SESSIONS: usize = 1000;
-
-/// The session header of MCP before 2026-07-28.
-const SESSION_HEADER: &str = "mcp-session-id";
+/// How many calls of one client run at once; more wait. The tool runs 16 for each target, so that a few clients that hold
+/// calls open do not keep others from an agent.
+const CALLS_PER_CLIENT: usize = 4;
 
 /// The time limits of the HTTP API.
 #[derive(Debug, Clone, Copy)]
@@ -60,27 +57,26 @@ pub fn router(
     body_bytes: usize,
     stop: CancellationToken,
 ) -> Router {
-    let sessions = Arc::new(LocalSessionManager::default());
-    // The access control checks `Host` and `Origin`.
+    // The access control checks `Host` and `Origin`. A session would belong to everyone who knows its id.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
+        .with_legacy_session_mode(false)
         .with_max_request_body_bytes(body_bytes)
         .with_cancellation_token(stop);
-    let tool = server.tool().clone();
-    let mcp = StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
-    let mcp = Router::new()
-        .route_service("/mcp", mcp)
-        .layer(from_fn_with_state(sessions, limit_sessions));
+    let server = server.limited(CALLS_PER_CLIENT);
+    let own = server.clone();
+    let sessions = Arc::new(NeverSessionManager::default());
+    let mcp = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
     let api = |route: Route, limit: Duration| {
         let api = Api {
-            tool: tool.clone(),
+            server: own.clone(),
             route,
             limit,
         };
         post(call).with_state(api)
     };
     Router::new()
-        .merge(mcp)
+        .route_service("/mcp", mcp)
         .route("/remote_agent/read", api(Route::Read, limits.read))
         .route("/remote_agent/write", api(Route::Write, limits.write))
         .fallback(|| async {
@@ -96,11 +92,15 @@ pub fn router(
         .layer(from_fn_with_state(access, control))
 }
 
-/// Admits identified clients.
+/// Admits identified clients, and ends the response to a client that the operator removes.
 async fn require_client(request: Request, next: Next) -> Response {
     let context = request.extensions().get::<RequestContext>();
     match context.map(|context| context.principal.as_ref()) {
-        Some(Ok(_)) => next.run(request).await,
+        Some(Ok(principal)) => {
+            let revoked = principal.revoked.clone().cancelled_owned();
+            let response = next.run(request).await;
+            response.map(|body| Body::from_stream(body.into_data_stream().take_until(revoked)))
+        }
         Some(Err(refusal)) => plain(refusal),
         None => problem(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -109,25 +109,9 @@ async fn require_client(request: Request, next: Next) -> Response {
     }
 }
 
-/// Refuses new sessions while there are too many.
-async fn limit_sessions(
-    State(sessions): State<Arc<LocalSessionManager>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let is_new = !request.headers().contains_key(SESSION_HEADER);
-    if is_new && sessions.sessions.read().await.len() >= MAX_SESSIONS {
-        return problem(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many sessions; try again later",
-        );
-    }
-    next.run(request).await
-}
-
 #[derive(Clone)]
 struct Api {
-    tool: Tool,
+    server: McpServer,
     route: Route,
     limit: Duration,
 }
@@ -145,19 +129,25 @@ async fn call(State(api): State<Api>, request: Request) -> Response {
         Err(error) => return respond(&ApiResponse::from(&error)),
     };
     let request: Value = serde_json::from_str(&parsed.request).unwrap_or_default();
-    let started = api.tool.start(&request, &caller, |_| {});
-    let Call { mut future, cancel } = match started {
-        Ok(call) => call,
-        Err(message) => return respond(&ApiResponse::unavailable(message)),
-    };
-    let (envelope, has_expired) = tokio::select! {
-        envelope = &mut future => (envelope, false),
-        () = tokio::time::sleep(api.limit + EXPIRY_GRACE) => {
-            cancel.cancel();
-            (future.await, true)
+    let stop = CancellationToken::new();
+    // A client that leaves cancels its call, which then still ends in order.
+    let leave = stop.clone().drop_guard();
+    let limit = api.limit + EXPIRY_GRACE;
+    let mut running =
+        tokio::spawn(async move { api.server.run_alone(&request, &caller, stop).await });
+    let expired = tokio::time::sleep(limit);
+    let (ended, has_expired) = tokio::select! {
+        ended = &mut running => (ended, false),
+        () = expired => {
+            drop(leave);
+            (running.await, true)
         }
     };
-    respond(&ApiResponse::new(parsed.action, &envelope, has_expired))
+    match ended {
+        Ok(Ok(envelope)) => respond(&ApiResponse::new(parsed.action, &envelope, has_expired)),
+        Ok(Err(message)) => respond(&ApiResponse::unavailable(message)),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the call failed"),
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

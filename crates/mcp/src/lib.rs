@@ -13,6 +13,7 @@ mod elicitation;
 pub mod http;
 mod results;
 mod server;
+mod slots;
 mod stdio;
 mod task_id;
 mod tool;

@@ -15,10 +15,12 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::call::{Outcome, RunningCall, follow};
 use crate::elicitation;
 use crate::results;
+use crate::slots::CallSlots;
 use crate::task_id::{self, TaskIdKey, TaskRef};
 use crate::tool::Tool;
 
@@ -52,6 +54,8 @@ pub struct McpServer {
     tool: Tool,
     options: Arc<Options>,
     calls: CancellationToken,
+    running: TaskTracker,
+    slots: Option<Arc<CallSlots>>,
 }
 
 impl McpServer {
@@ -62,16 +66,65 @@ impl McpServer {
             tool,
             options: Arc::new(options),
             calls: CancellationToken::new(),
+            running: TaskTracker::new(),
+            slots: None,
         }
     }
 
-    /// Returns the token that cancels all calls.
-    pub(crate) fn calls(&self) -> CancellationToken {
-        self.calls.clone()
+    /// Limits the calls of each client that run at once.
+    pub(crate) fn limited(self, per_client: usize) -> Self {
+        Self {
+            slots: Some(Arc::new(CallSlots::new(per_client))),
+            ..self
+        }
     }
 
-    pub(crate) fn tool(&self) -> &Tool {
-        &self.tool
+    /// Cancels all calls, and waits until they have ended.
+    pub(crate) async fn cancel_calls(&self) {
+        self.calls.cancel();
+        self.running.close();
+        self.running.wait().await;
+    }
+
+    /// Runs a call that is no request of MCP, and returns its envelope.
+    pub(crate) async fn run_alone(
+        &self,
+        request: &Value,
+        caller: &Value,
+        stop: CancellationToken,
+    ) -> Result<String, String> {
+        let call = RunningCall {
+            tool: &self.tool,
+            request,
+            caller,
+            progress: None,
+            becomes_task: false,
+            stop,
+        };
+        match self.run_call(call).await? {
+            Outcome::Envelope(envelope) => Ok(envelope),
+            Outcome::Task(_) => Err("the call became a task".to_owned()),
+        }
+    }
+
+    async fn run_call(&self, call: RunningCall<'_>) -> Result<Outcome, String> {
+        let stop = call.stop.clone();
+        let client = call.caller["agent_id"].as_str().unwrap_or_default();
+        let slot = match &self.slots {
+            Some(slots) => stop.run_until_cancelled(slots.acquire(client)).await,
+            None => None,
+        };
+        let running = self.running.track_future(call.run());
+        tokio::pin!(running);
+        let outcome = tokio::select! {
+            outcome = &mut running => outcome,
+            () = self.calls.cancelled() => {
+                stop.cancel();
+                running.await
+            }
+        };
+        drop(slot);
+        outcome
     }
 
     fn definition(&self) -> ToolDefinition {
@@ -128,8 +181,6 @@ impl McpServer {
         context: &RequestContext<RoleServer>,
         becomes_task: bool,
     ) -> Result<Outcome, String> {
-        // The client cancels this call, or the server ends all.
-        let stop = context.ct.child_token();
         let call = RunningCall {
             tool: &self.tool,
             request: &request,
@@ -139,17 +190,9 @@ impl McpServer {
                 .get_progress_token()
                 .map(|token| (context.peer.clone(), token)),
             becomes_task,
-            stop: stop.clone(),
+            stop: context.ct.child_token(),
         };
-        let running = call.run();
-        tokio::pin!(running);
-        tokio::select! {
-            outcome = &mut running => outcome,
-            () = self.calls.cancelled() => {
-                stop.cancel();
-                running.await
-            }
-        }
+        self.run_call(call).await
     }
 
     fn result(&self, envelope: &str) -> CallToolResult {

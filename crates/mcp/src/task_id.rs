@@ -1,22 +1,48 @@
 //! Ids of MCP tasks: the continuation of a task, in text that a client cannot change.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::hmac;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{self, SystemRandom};
 use serde_json::{Value, json};
 
 /// The first characters of every id. The number is the version of the format.
 const PREFIX: &str = "rat1.";
 
-/// The key that binds ids to clients. A server with several clients needs one that outlives its process.
+/// The key that encrypts ids for one client each. A server with several clients needs one that outlives its process.
 #[derive(Clone)]
-pub struct TaskIdKey(hmac::Key);
+pub struct TaskIdKey(Arc<LessSafeKey>);
 
 impl TaskIdKey {
-    /// Creates the key from 32 secret bytes.
+    /// Creates the key from 32 secret bytes; `None` of other lengths.
     #[must_use]
-    pub fn new(bytes: &[u8; 32]) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).ok()?;
+        Some(Self(Arc::new(LessSafeKey::new(key))))
+    }
+
+    /// Encrypts `text` for `client`. The nonce is random and precedes the result.
+    fn seal(&self, client: &str, text: &str) -> Option<Vec<u8>> {
+        let nonce: [u8; NONCE_LEN] = rand::generate(&SystemRandom::new()).ok()?.expose();
+        let mut sealed = text.as_bytes().to_vec();
+        let aad = Aad::from(client.as_bytes());
+        self.0
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
+            .ok()?;
+        Some([nonce.as_slice(), &sealed].concat())
+    }
+
+    fn open(&self, client: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>()?;
+        let mut text = sealed.to_vec();
+        let aad = Aad::from(client.as_bytes());
+        let opened = self
+            .0
+            .open_in_place(Nonce::assume_unique_for_key(*nonce), aad, &mut text)
+            .ok()?;
+        Some(opened.to_vec())
     }
 }
 
@@ -46,28 +72,20 @@ pub(crate) fn encode(continuation: &Value, created: &str, owner: Owner<'_>) -> O
     if !continuation["conversation"].is_null() {
         kept["conversation"] = continuation["conversation"].clone();
     }
-    let payload = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(kept.to_string()));
-    Some(match owner {
-        None => payload,
-        Some((key, client)) => {
-            let tag = hmac::sign(&key.0, signed(client, &payload).as_bytes());
-            format!("{payload}.{}", URL_SAFE_NO_PAD.encode(tag))
-        }
-    })
+    let kept = match owner {
+        None => kept.to_string().into_bytes(),
+        Some((key, client)) => key.seal(client, &kept.to_string())?,
+    };
+    Some(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(kept)))
 }
 
 /// Returns the task of an id; `None` if this server did not make the id for this client.
 pub(crate) fn decode(id: &str, owner: Owner<'_>) -> Option<TaskRef> {
-    let payload = match owner {
-        None => id,
-        Some((key, client)) => {
-            let (payload, tag) = id.rsplit_once('.')?;
-            let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
-            hmac::verify(&key.0, signed(client, payload).as_bytes(), &tag).ok()?;
-            payload
-        }
+    let kept = URL_SAFE_NO_PAD.decode(id.strip_prefix(PREFIX)?).ok()?;
+    let json = match owner {
+        None => kept,
+        Some((key, client)) => key.open(client, &kept)?,
     };
-    let json = URL_SAFE_NO_PAD.decode(payload.strip_prefix(PREFIX)?).ok()?;
     let Value::Object(mut kept) = serde_json::from_slice(&json).ok()? else {
         return None;
     };
@@ -77,10 +95,6 @@ pub(crate) fn decode(id: &str, owner: Owner<'_>) -> Option<TaskRef> {
         continuation: Value::Object(kept),
         created,
     })
-}
-
-fn signed(client: &str, payload: &str) -> String {
-    format!("{client}\n{payload}")
 }
 
 #[cfg(test)]
@@ -110,16 +124,16 @@ mod tests {
 
     #[test]
     fn id_of_another_client_is_refused() {
-        let key = TaskIdKey::new(&[7; 32]);
+        let key = TaskIdKey::new(&[7; 32]).unwrap();
         let id = encode(&continuation(), "then", Some((&key, "ada"))).unwrap();
         assert!(decode(&id, Some((&key, "ada"))).is_some());
         assert!(decode(&id, Some((&key, "eve"))).is_none());
-        assert!(decode(&id, Some((&TaskIdKey::new(&[8; 32]), "ada"))).is_none());
+        assert!(decode(&id, Some((&TaskIdKey::new(&[8; 32]).unwrap(), "ada"))).is_none());
     }
 
     #[test]
     fn forged_ids_are_refused() {
-        let key = TaskIdKey::new(&[7; 32]);
+        let key = TaskIdKey::new(&[7; 32]).unwrap();
         let unsigned = encode(&continuation(), "then", None).unwrap();
         for id in ["", "rat1.", "rat1.e30", "rat2.e30", "7", unsigned.as_str()] {
             assert!(decode(id, Some((&key, "ada"))).is_none(), "{id}");
@@ -136,7 +150,20 @@ mod tests {
     }
 
     #[test]
+    fn id_for_a_client_shows_nothing_of_the_task() {
+        let key = TaskIdKey::new(&[7; 32]).unwrap();
+        let id = encode(&continuation(), "then", Some((&key, "ada"))).unwrap();
+        let bytes = URL_SAFE_NO_PAD
+            .decode(id.strip_prefix(PREFIX).unwrap())
+            .unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("desk"));
+    }
+
+    #[test]
     fn key_is_not_shown() {
-        assert_eq!(format!("{:?}", TaskIdKey::new(&[7; 32])), "TaskIdKey");
+        assert_eq!(
+            format!("{:?}", TaskIdKey::new(&[7; 32]).unwrap()),
+            "TaskIdKey"
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! The key that binds the ids of MCP tasks to clients. It is kept, so that tasks outlive the server.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 use common::files::{create_private_dir, private_options};
 use mcp_server::TaskIdKey;
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::exit::Failure;
 
@@ -15,36 +16,58 @@ const FILE: &str = "task-ids.key";
 /// Returns the key in `directory`, which is created there first.
 ///
 /// # Errors
-/// The file cannot be read or written, or its content is no key.
+/// The file cannot be read or written, others may read it, or its content is no key.
 pub(super) fn read_or_create(directory: &Path) -> Result<TaskIdKey, Failure> {
     let path = directory.join(FILE);
-    let failed = |error: std::io::Error| {
+    let failed = |error: io::Error| {
         Failure::new(format!("cannot use the key `{}`: {error}", path.display()))
     };
     create_private_dir(directory).map_err(failed)?;
-    let created = private_options().write(true).create_new(true).open(&path);
-    match created {
-        Ok(mut file) => {
-            let key: [u8; 32] = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()]
-                .map(uuid::Uuid::into_bytes)
-                .concat()
-                .try_into()
-                .unwrap_or_default();
-            file.write_all(&key).map_err(failed)?;
-            Ok(TaskIdKey::new(&key))
-        }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let key = fs::read(&path).map_err(failed)?;
-            let key = <[u8; 32]>::try_from(key).map_err(|_| {
-                Failure::new(format!(
-                    "the key `{}` does not have 32 bytes; delete the file",
-                    path.display()
-                ))
-            })?;
-            Ok(TaskIdKey::new(&key))
-        }
-        Err(error) => Err(failed(error)),
+    create(&path).map_err(failed)?;
+    check(&path).map_err(failed)?;
+    let key = fs::read(&path).map_err(failed)?;
+    TaskIdKey::new(&key).ok_or_else(|| {
+        Failure::new(format!(
+            "the key `{}` does not have 32 bytes; delete the file",
+            path.display()
+        ))
+    })
+}
+
+/// Creates the key unless it exists. The file appears complete: another server may start at the same time.
+fn create(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(());
     }
+    let temporary = path.with_extension(uuid::Uuid::new_v4().to_string());
+    let mut key = [0; 32];
+    SystemRandom::new()
+        .fill(&mut key)
+        .map_err(|_| io::Error::other("the system has no random numbers"))?;
+    private_options()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)?
+        .write_all(&key)?;
+    let linked = fs::hard_link(&temporary, path);
+    fs::remove_file(&temporary)?;
+    match linked {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the key is a regular file of its owner alone.
+fn check(path: &Path) -> io::Result<()> {
+    let facts = path.symlink_metadata()?;
+    if !facts.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::mode(&facts) & 0o077 != 0 {
+        return Err(io::Error::other("others may read it; set its mode to 600"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -65,11 +88,34 @@ mod tests {
     #[test]
     fn damaged_key_is_refused_with_its_path() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE), "short").unwrap();
+        private_options()
+            .write(true)
+            .create_new(true)
+            .open(folder.path().join(FILE))
+            .unwrap();
         let message = read_or_create(folder.path()).unwrap_err().message;
         assert!(
             message.contains(FILE) && message.contains("delete"),
             "{message}"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn key_that_others_may_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        read_or_create(folder.path()).unwrap();
+        fs::set_permissions(folder.path().join(FILE), fs::Permissions::from_mode(0o644)).unwrap();
+        let message = read_or_create(folder.path()).unwrap_err().message;
+        assert!(message.contains("600"), "{message}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn linked_key_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join(FILE)).unwrap();
+        assert!(read_or_create(folder.path()).is_err());
     }
 }

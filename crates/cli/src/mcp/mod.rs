@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{host_config::Host, tool_source::ToolSource};
 use super::{
+    config,
     exit::{Exit, Failure},
     instance::Library,
     output::{LineWriter, note},
@@ -126,6 +127,7 @@ impl HttpArgs {
 /// The library or the address cannot be used.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     if let Some(host) = args.print_config {
+        check(&args.peers, verbose)?;
         let url = args.http.listen.map(|address| {
             let scheme = if args.http.tls_cert.is_some() {
                 "https"
@@ -175,6 +177,17 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     }
     source.close();
     Ok(Exit::Ok)
+}
+
+/// Checks the configuration of the agents, so that a host is not set up with one that the server refuses.
+fn check(peers: &PeerArgs, verbose: bool) -> Result<(), Failure> {
+    if peers.is_empty() {
+        return Ok(());
+    }
+    let checked = Library::open(verbose)?.parse_config(&peers.config()?);
+    checked
+        .map(drop)
+        .map_err(|error| Failure::usage(config::sentence(&error)))
 }
 
 fn print_started(frontend: &Frontend) {

@@ -1,7 +1,7 @@
 //! The server's log, on standard error.
 
 use clap::ValueEnum;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -23,7 +23,11 @@ pub(super) fn install(form: LogFormat, verbose: bool) {
     } else {
         LevelFilter::INFO
     };
-    let registry = tracing_subscriber::registry().with(level);
+    // The MCP library logs what clients say of themselves.
+    let levels = Targets::new()
+        .with_default(level)
+        .with_target("rmcp", LevelFilter::WARN);
+    let registry = tracing_subscriber::registry().with(levels);
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let _ = match form {
         LogFormat::Human => {
