@@ -1,29 +1,47 @@
-// Finds and loads the one binary built for this machine, by its absolute path.
+// Finds and loads the one library built for this machine, by its absolute path.
+import { createRequire } from "node:module";
 import { constants } from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
-/** The file name of the library for a machine: `remote_agent.linux-x64-gnu.node`, `remote_agent.darwin-arm64.node`. */
-export function libraryName({ platform, arch, libc }) {
-  return `remote_agent.${platform}-${arch}${libc ? `-${libc}` : ""}.node`;
+const require = createRequire(import.meta.url);
+
+/** The platform of a machine, as the npm packages name it: `linux-x64-gnu`, `darwin-arm64`. */
+export function platformName({ platform, arch, abi }) {
+  return `${platform}-${arch}${abi ? `-${abi}` : ""}`;
 }
 
 /** This machine. Node reports the glibc it runs on; on Linux, none means musl. */
 export function thisMachine() {
   const { platform, arch } = process;
-  return { platform, arch, libc: platform === "linux" ? (glibcVersion() ? "gnu" : "musl") : undefined };
+  const abi = { linux: () => (glibcVersion() ? "gnu" : "musl"), win32: () => "msvc" }[platform]?.();
+  return { platform, arch, abi };
+}
+
+/** The path of the library: in the npm package of the platform when it has this package's version, or else in this package. */
+export function libraryPath(platform, resolver = require) {
+  const file = `remote_agent.${platform}.node`;
+  const { name, version } = require("./package.json");
+  try {
+    if (resolver(`${name}-${platform}/package.json`).version === version) {
+      return resolver.resolve(`${name}-${platform}/${file}`);
+    }
+  } catch (error) {
+    if (error.code !== "MODULE_NOT_FOUND") throw error;
+  }
+  return fileURLToPath(new URL(`./native/${file}`, import.meta.url));
 }
 
 /** Maps the library and returns its exports. Throws with the path and what to install when that fails. */
 export function loadLibrary() {
-  const machine = thisMachine();
-  const path = fileURLToPath(new URL(`./native/${libraryName(machine)}`, import.meta.url));
+  const platform = platformName(thisMachine());
+  const path = libraryPath(platform);
   const module = { exports: {} };
   try {
     process.dlopen(module, path, constants.dlopen.RTLD_NOW | constants.dlopen.RTLD_LOCAL);
   } catch (error) {
     throw new Error(
-      `the native library for ${machine.platform}-${machine.arch} does not load from "${path}": ${error.message}. ` +
+      `the native library for ${platform} does not load from "${path}": ${error.message}. ` +
         "Install a package built for this machine (`remote-agent package` builds one).",
       { cause: error },
     );

@@ -1,5 +1,7 @@
 //! What `remote-agent package` assembles.
 
+mod release;
+
 use std::{
     collections::BTreeMap,
     fs,

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { settings } from "../config.js";
 import { describeFailure } from "../failure.js";
 import plugin from "../index.js";
-import { libraryName } from "../native.js";
+import { libraryPath, platformName } from "../native.js";
+import manifest from "../package.json" with { type: "json" };
 
 const legacyEntry = { enabled: true, config: { enabled: true } };
 const host = (entry) => ({ plugins: { entries: { "openclaw-a2a-outbound": entry } } });
@@ -63,7 +64,23 @@ test("a config error names its place", () => {
   );
 });
 
-test("the library is named for its machine", () => {
-  assert.equal(libraryName({ platform: "linux", arch: "x64", libc: "musl" }), "remote_agent.linux-x64-musl.node");
-  assert.equal(libraryName({ platform: "darwin", arch: "arm64" }), "remote_agent.darwin-arm64.node");
+test("a platform is named for its machine", () => {
+  assert.equal(platformName({ platform: "linux", arch: "x64", abi: "musl" }), "linux-x64-musl");
+  assert.equal(platformName({ platform: "darwin", arch: "arm64" }), "darwin-arm64");
+});
+
+/** Stands for `require` where the package of the platform has `version`. */
+const installed = (version) => Object.assign(() => ({ version }), { resolve: (path) => `/node_modules/${path}` });
+
+test("the library of the platform package comes first", () => {
+  const path = libraryPath("darwin-arm64", installed(manifest.version));
+  assert.equal(path, "/node_modules/openclaw-remote-agent-darwin-arm64/remote_agent.darwin-arm64.node");
+});
+
+test("a platform package of another version is not loaded", () => {
+  assert.match(libraryPath("darwin-arm64", installed("9.9.9")), /native.remote_agent\.darwin-arm64\.node$/);
+});
+
+test("the bundled library serves where no platform package is", () => {
+  assert.match(libraryPath("darwin-arm64"), /native.remote_agent\.darwin-arm64\.node$/);
 });

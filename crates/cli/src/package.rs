@@ -4,6 +4,8 @@
 
 mod bundle;
 mod files;
+mod platforms;
+mod sbom;
 
 use std::{
     io,
@@ -13,8 +15,14 @@ use std::{
 
 use serde_json::Value;
 
-pub use self::bundle::{Bundled, bundle};
-use self::files::{collect, failed, pack, read, read_json, write, write_directory};
+pub use self::{
+    bundle::{Bundled, bundle},
+    platforms::assemble_platforms,
+};
+use self::{
+    files::{collect, failed, pack, read, read_json, write, write_directory},
+    platforms::Platform,
+};
 
 use super::{
     exit::{Exit, Failure},
@@ -29,7 +37,8 @@ Examples:
   remote-agent package
   openclaw plugins install npm-pack:$(remote-agent package | tail -n 1)
   remote-agent package --optimize
-  remote-agent package --bundle";
+  remote-agent package --bundle
+  remote-agent package --platforms libraries --out release";
 
 /// Assemble the OpenClaw package for this platform and print the paths of its directory and its npm tarball
 #[derive(Debug, clap::Args)]
@@ -50,13 +59,26 @@ pub struct Args {
     /// Build the small library of a release first, which takes minutes and needs cargo
     #[arg(long, conflicts_with = "library")]
     optimize: bool,
+
+    /// Assemble the npm packages of a release from the libraries in DIR/PLATFORM/, with checksums and a list of crates
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["library", "optimize", "bundle"])]
+    platforms: Option<PathBuf>,
 }
 
 /// Runs the subcommand.
 ///
 /// # Errors
-/// Those of [`library::find`], [`build_library`] and [`assemble`], and a closed output.
+/// Those of [`library::find`], [`build_library`], [`assemble`] and [`assemble_platforms`], and a closed output.
 pub fn command(args: &Args) -> Result<Exit, Failure> {
+    if let Some(libraries) = &args.platforms {
+        let written = assemble_platforms(source_root(), libraries, &args.out)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let output = LineWriter::default();
+        for path in written {
+            output.write(path.display().to_string());
+        }
+        return Ok(Exit::Ok);
+    }
     let library = match &args.library {
         Some(library) => {
             if library.is_file()
@@ -167,6 +189,22 @@ pub enum PackageError {
         /// The exit status.
         reason: String,
     },
+    /// A library for a platform is missing or not usable.
+    #[error("cannot package `{}`: {reason}", path.display())]
+    Platform {
+        /// The library or directory.
+        path: PathBuf,
+        /// The fault and its remedy.
+        reason: String,
+    },
+    /// Cargo did not list the crates of the library.
+    #[error("cannot list the crates of `{}` with `cargo tree`: {reason}", root.display())]
+    Sbom {
+        /// The source checkout.
+        root: PathBuf,
+        /// The exit status, or why cargo does not start.
+        reason: String,
+    },
 }
 
 /// Assembles the plugin directory `OUT/openclaw-remote-agent` and the tarball `OUT/openclaw-remote-agent-VERSION.tgz` from the checkout at
@@ -177,7 +215,11 @@ pub enum PackageError {
 pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packaged, PackageError> {
     let out = std::path::absolute(out).map_err(failed("write", out))?;
     let version = checked_version(source_root)?;
-    let files = collect(source_root, library)?;
+    let mut manifest = read_json(&source_root.join("openclaw/package.json"))?;
+    let platform = Platform::current();
+    platform.restrict(&mut manifest);
+    let packed = format!("native/{}", platform.library_name());
+    let files = collect(source_root, &manifest, Some((packed, read(library)?)))?;
     let directory = out.join(NAME);
     let tarball = out.join(format!("{NAME}-{version}.tgz"));
     write_directory(&directory, &files)?;
@@ -241,33 +283,7 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
 /// The library's file name in the package, as `native.js` looks it up.
 #[must_use]
 pub fn library_name() -> String {
-    let (os, cpu, libc) = platform();
-    let libc = match libc {
-        Some("musl") => "-musl",
-        Some(_) => "-gnu",
-        None => "",
-    };
-    format!("remote_agent.{os}-{cpu}{libc}.node")
-}
-
-/// This platform in npm's words: `os`, `cpu`, `libc`.
-fn platform() -> (&'static str, &'static str, Option<&'static str>) {
-    let os = match std::env::consts::OS {
-        "macos" => "darwin",
-        "windows" => "win32",
-        other => other,
-    };
-    let cpu = match std::env::consts::ARCH {
-        "x86_64" => "x64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    let libc = cfg!(target_os = "linux").then_some(if cfg!(target_env = "musl") {
-        "musl"
-    } else {
-        "glibc"
-    });
-    (os, cpu, libc)
+    Platform::current().library_name()
 }
 
 /// The version that Cargo.toml, the npm manifest, OpenClaw's and the Agent Plugins one have in common.

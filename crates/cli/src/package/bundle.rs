@@ -12,7 +12,7 @@ use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 use super::{
     PackageError, checked_version,
     files::{File, failed, pack, read, read_json, write},
-    platform,
+    platforms::Platform,
 };
 
 /// The name of the npm package, which differs from the plugin's: OpenClaw refuses plugins that start processes.
@@ -75,7 +75,7 @@ pub fn bundle(
 ) -> Result<Bundled, PackageError> {
     let out = std::path::absolute(out).map_err(failed("write", out))?;
     let version = checked_version(source_root)?;
-    let (os, cpu, _) = platform();
+    let Platform { os, cpu, .. } = Platform::current();
     let binaries = Binaries {
         command: read(command)?,
         library: read(library)?,
@@ -243,7 +243,6 @@ fn mcpb_file(version: &str, os: &str, binaries: &Binaries) -> std::io::Result<Ve
 }
 
 fn npm_package(version: &str, binaries: &Binaries, license: Vec<u8>) -> Vec<File> {
-    let (os, cpu, libc) = platform();
     let mut manifest = json!({
         "name": NPM_NAME,
         "version": version,
@@ -252,12 +251,8 @@ fn npm_package(version: &str, binaries: &Binaries, license: Vec<u8>) -> Vec<File
         "license": "MIT",
         "type": "module",
         "bin": { NPM_NAME: "bin/start.js" },
-        "os": [os],
-        "cpu": [cpu],
     });
-    if let Some(libc) = libc {
-        manifest["libc"] = json!([libc]);
-    }
+    Platform::current().restrict(&mut manifest);
     let mut files = vec![
         (
             "package.json".to_owned(),

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use flate2::{Compression, GzBuilder};
 use serde_json::Value;
 
-use super::{PackageError, library_name, platform};
+use super::PackageError;
 
 /// The time npm gives every file it packs: 1985-10-26T08:15:00Z, in seconds. Zero would be refused by some file systems.
 const NPM_MTIME_UNIX_SECONDS: u64 = 499_162_500;
@@ -13,44 +13,29 @@ const NPM_MTIME_UNIX_SECONDS: u64 = 499_162_500;
 /// A file of the package: its path in it, with `/`, and its bytes.
 pub(super) type File = (String, Vec<u8>);
 
-/// Everything that `files` of package.json names, the manifest itself, the licence and the library, sorted by path.
-pub(super) fn collect(source_root: &Path, library: &Path) -> Result<Vec<File>, PackageError> {
-    let root = source_root.join("openclaw");
-    let manifest = root.join("package.json");
-    let mut package = read_json(&manifest)?;
-    let listed: Vec<String> = package["files"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str().map(str::to_owned))
-        .collect();
+/// Everything that `files` of the manifest names, the manifest itself, the licence and the library, sorted by path.
+pub(super) fn collect(
+    source_root: &Path,
+    manifest: &Value,
+    library: Option<File>,
+) -> Result<Vec<File>, PackageError> {
     let mut files = vec![
-        (format!("native/{}", library_name()), read(library)?),
         ("LICENSE".to_owned(), read(&source_root.join("LICENSE"))?),
         (
             "package.json".to_owned(),
-            for_this_platform(&mut package).into_bytes(),
+            format!("{manifest:#}\n").into_bytes(),
         ),
     ];
+    files.extend(library);
+    let listed = manifest["files"].as_array().into_iter().flatten();
     for name in listed
-        .iter()
-        .filter(|name| !matches!(name.as_str(), "native" | "LICENSE"))
+        .filter_map(Value::as_str)
+        .filter(|name| !matches!(*name, "native" | "LICENSE"))
     {
-        collect_below(&root, name, &mut files)?;
+        collect_below(&source_root.join("openclaw"), name, &mut files)?;
     }
     files.sort();
     Ok(files)
-}
-
-/// The manifest of a package that carries one library: npm refuses it on every other platform.
-fn for_this_platform(package: &mut Value) -> String {
-    let (os, cpu, libc) = platform();
-    package["os"] = Value::from(vec![os]);
-    package["cpu"] = Value::from(vec![cpu]);
-    if let Some(libc) = libc {
-        package["libc"] = Value::from(vec![libc]);
-    }
-    format!("{package:#}\n")
 }
 
 fn collect_below(root: &Path, name: &str, files: &mut Vec<File>) -> Result<(), PackageError> {

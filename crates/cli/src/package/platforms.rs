@@ -1,0 +1,395 @@
+//! The npm packages of a release: the main one without a library, and one with a library for each platform.
+
+use std::{
+    collections::BTreeSet,
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use object::{Architecture, BinaryFormat, Endianness, Object as _, read::elf::ElfFile64};
+use serde_json::{Value, json};
+
+use super::{
+    NAME, PackageError, checked_version,
+    files::{collect, failed, pack, read, read_json, write},
+    sbom,
+};
+
+/// The glibc that every library for `linux-*-gnu` runs on, that of Debian 10 and RHEL 8.
+const GLIBC_FLOOR: Version = Version(2, 28);
+
+/// A platform in the words of npm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Platform {
+    pub(super) os: &'static str,
+    pub(super) cpu: &'static str,
+    pub(super) abi: Option<&'static str>,
+}
+
+const fn platform(os: &'static str, cpu: &'static str, abi: Option<&'static str>) -> Platform {
+    Platform { os, cpu, abi }
+}
+
+/// The platforms of a release.
+const PLATFORMS: [Platform; 7] = [
+    platform("linux", "x64", Some("gnu")),
+    platform("linux", "arm64", Some("gnu")),
+    platform("linux", "x64", Some("musl")),
+    platform("linux", "arm64", Some("musl")),
+    platform("darwin", "x64", None),
+    platform("darwin", "arm64", None),
+    platform("win32", "x64", Some("msvc")),
+];
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.os, self.cpu)?;
+        self.abi.map_or(Ok(()), |abi| write!(f, "-{abi}"))
+    }
+}
+
+impl Platform {
+    /// The platform that this command was built for.
+    pub(super) fn current() -> Self {
+        let os = match std::env::consts::OS {
+            "macos" => "darwin",
+            "windows" => "win32",
+            other => other,
+        };
+        let cpu = match std::env::consts::ARCH {
+            "x86_64" => "x64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let abi = match os {
+            "win32" => Some("msvc"),
+            "linux" if cfg!(target_env = "musl") => Some("musl"),
+            "linux" => Some("gnu"),
+            _ => None,
+        };
+        platform(os, cpu, abi)
+    }
+
+    /// Sets the fields by which npm selects the platforms of a package.
+    pub(super) fn restrict(self, manifest: &mut Value) {
+        manifest["os"] = json!([self.os]);
+        manifest["cpu"] = json!([self.cpu]);
+        match self.abi {
+            Some("gnu") => manifest["libc"] = json!(["glibc"]),
+            Some("musl") => manifest["libc"] = json!(["musl"]),
+            _ => {}
+        }
+    }
+
+    /// The library's file name, which `native.js` looks up.
+    pub(super) fn library_name(self) -> String {
+        format!("remote_agent.{self}.node")
+    }
+
+    fn package_name(self) -> String {
+        format!("{NAME}-{self}")
+    }
+
+    /// Returns why `library` does not run on this platform.
+    fn check(self, library: &[u8]) -> Result<(), String> {
+        let file = object::File::parse(library)
+            .map_err(|error| format!("it is not a shared library: {error}"))?;
+        let format = match self.os {
+            "darwin" => BinaryFormat::MachO,
+            "win32" => BinaryFormat::Pe,
+            _ => BinaryFormat::Elf,
+        };
+        let architecture = match self.cpu {
+            "arm64" => Architecture::Aarch64,
+            _ => Architecture::X86_64,
+        };
+        if (file.format(), file.architecture()) != (format, architecture) {
+            return Err(format!(
+                "it is {:?} for {:?}, and `{self}` takes {format:?} for {architecture:?}",
+                file.format(),
+                file.architecture()
+            ));
+        }
+        if self.os != "linux" {
+            return Ok(());
+        }
+        let newest = newest_glibc(library).map_err(|error| format!("cannot read it: {error}"))?;
+        match (newest, self.abi) {
+            (Some((symbol, version)), Some("gnu")) if version > GLIBC_FLOOR => Err(format!(
+                "its symbol `{symbol}` needs glibc {version}, and glibc {GLIBC_FLOOR} is the newest allowed. Build it with `cargo-zigbuild rustc --target TRIPLE.{GLIBC_FLOOR}`"
+            )),
+            (Some((symbol, version)), Some("musl")) => Err(format!(
+                "its symbol `{symbol}` needs glibc {version}, and `{self}` has none. Build it for a musl target"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A version of glibc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Version(u32, u32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl Version {
+    /// Parses the name of a symbol version: `GLIBC_2.34`, `GLIBC_2.3.4`.
+    fn parse(name: &[u8]) -> Option<Self> {
+        let mut numbers = str::from_utf8(name)
+            .ok()?
+            .strip_prefix("GLIBC_")?
+            .split('.')
+            .map(str::parse);
+        Some(Self(numbers.next()?.ok()?, numbers.next()?.ok()?))
+    }
+}
+
+/// Returns the imported symbol of an ELF library that needs the newest glibc.
+fn newest_glibc(library: &[u8]) -> object::Result<Option<(String, Version)>> {
+    let elf = ElfFile64::<Endianness>::parse(library)?;
+    let endian = elf.endian();
+    let Some(versions) = elf.elf_section_table().versions(endian, library)? else {
+        return Ok(None);
+    };
+    let symbols = elf.elf_dynamic_symbol_table();
+    let mut newest = None;
+    for (index, symbol) in symbols.enumerate() {
+        let needed = versions.version(versions.version_index(endian, index))?;
+        let Some(version) = needed.and_then(|needed| Version::parse(needed.name())) else {
+            continue;
+        };
+        if newest.as_ref().is_none_or(|(_, most)| version > *most) {
+            let name = symbols.symbol_name(endian, symbol)?;
+            newest = Some((String::from_utf8_lossy(name).into_owned(), version));
+        }
+    }
+    Ok(newest)
+}
+
+/// Assembles in `out` the npm tarballs of a release from the libraries in `DIR/PLATFORM/`, with their checksums in `SHA256SUMS` and the crates in
+/// `sbom.cdx.json`. Returns the paths, that of the main package last.
+///
+/// # Errors
+/// A directory is named for no platform, has no library or several, or one that does not run on its platform or needs a newer glibc than 2.28; and
+/// those of [`super::assemble`].
+pub fn assemble_platforms(
+    source_root: &Path,
+    libraries: &Path,
+    out: &Path,
+) -> Result<Vec<PathBuf>, PackageError> {
+    let out = std::path::absolute(out).map_err(failed("write", out))?;
+    let version = checked_version(source_root)?;
+    let mut main = read_json(&source_root.join("openclaw/package.json"))?;
+    let libraries = find_libraries(libraries)?;
+    let licence = read(&source_root.join("LICENSE"))?;
+
+    let mut tarballs = Vec::new();
+    for (platform, library) in &libraries {
+        tarballs.push((
+            platform.package_name(),
+            vec![
+                ("LICENSE".to_owned(), licence.clone()),
+                (
+                    "package.json".to_owned(),
+                    platform_manifest(*platform, &main).into_bytes(),
+                ),
+                (platform.library_name(), library.clone()),
+            ],
+        ));
+    }
+    require_platforms(
+        &mut main,
+        &libraries
+            .iter()
+            .map(|(platform, _)| *platform)
+            .collect::<Vec<_>>(),
+        &version,
+    );
+    tarballs.push((NAME.to_owned(), collect(source_root, &main, None)?));
+
+    let mut written = Vec::new();
+    for (name, files) in tarballs {
+        let path = out.join(format!("{name}-{version}.tgz"));
+        let bytes = pack(&files).map_err(failed("write", &path))?;
+        written.push((path, bytes));
+    }
+    let crates = sbom::generate(source_root, NAME, &version)?;
+    written.insert(
+        0,
+        (
+            out.join("sbom.cdx.json"),
+            format!("{crates:#}\n").into_bytes(),
+        ),
+    );
+    written.insert(0, (out.join("SHA256SUMS"), checksums(&written)));
+    for (path, bytes) in &written {
+        write(path, bytes)?;
+    }
+    Ok(written.into_iter().map(|(path, _)| path).collect())
+}
+
+/// The libraries below `root`, in the order of [`PLATFORMS`].
+fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, PackageError> {
+    let unusable = |path: &Path, reason: String| PackageError::Platform {
+        path: path.to_owned(),
+        reason,
+    };
+    let mut found = Vec::new();
+    for directory in list(root)?.into_iter().filter(|path| path.is_dir()) {
+        let name = directory.file_name().unwrap_or_default();
+        let position = PLATFORMS
+            .iter()
+            .position(|platform| name == platform.to_string().as_str())
+            .ok_or_else(|| {
+                let names = PLATFORMS.map(|platform| format!("`{platform}`")).join(", ");
+                unusable(
+                    &directory,
+                    format!("no platform has that name. Use one of {names}"),
+                )
+            })?;
+        let libraries: Vec<PathBuf> = list(&directory)?
+            .into_iter()
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|end| ["so", "dylib", "dll", "node"].iter().any(|it| end == *it))
+            })
+            .collect();
+        let [library] = libraries.as_slice() else {
+            return Err(unusable(
+                &directory,
+                format!(
+                    "it has {} libraries (`.so`, `.dylib`, `.dll`, `.node`). Put exactly one there",
+                    libraries.len()
+                ),
+            ));
+        };
+        let bytes = read(library)?;
+        PLATFORMS[position]
+            .check(&bytes)
+            .map_err(|reason| unusable(library, reason))?;
+        found.push((position, bytes));
+    }
+    if found.is_empty() {
+        return Err(unusable(
+            root,
+            "it has no directory of a platform. Put each library into `PLATFORM/`, for example `linux-x64-gnu/`"
+                .to_owned(),
+        ));
+    }
+    found.sort_by_key(|(position, _)| *position);
+    Ok(found
+        .into_iter()
+        .map(|(position, bytes)| (PLATFORMS[position], bytes))
+        .collect())
+}
+
+fn list(directory: &Path) -> Result<Vec<PathBuf>, PackageError> {
+    fs::read_dir(directory)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(failed("read", directory))
+}
+
+/// The manifest of the package that carries the library for `platform`.
+fn platform_manifest(platform: Platform, main: &Value) -> String {
+    let library = platform.library_name();
+    let mut manifest = json!({
+        "name": platform.package_name(),
+        "version": main["version"],
+        "description": format!("The library of {NAME} for {platform}."),
+        "license": main["license"],
+        "repository": main["repository"],
+        "engines": main["engines"],
+        "main": library,
+        "files": [library],
+    });
+    platform.restrict(&mut manifest);
+    format!("{manifest:#}\n")
+}
+
+/// Makes the main package depend on the packages of `platforms`: npm installs the one that fits, and OpenClaw requires it.
+fn require_platforms(main: &mut Value, platforms: &[Platform], version: &str) {
+    let distinct = |field: fn(&Platform) -> &'static str| {
+        json!(platforms.iter().map(field).collect::<BTreeSet<_>>())
+    };
+    main["os"] = distinct(|platform| platform.os);
+    main["cpu"] = distinct(|platform| platform.cpu);
+    main["optionalDependencies"] = platforms
+        .iter()
+        .map(|platform| (platform.package_name(), json!(version)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    main["openclaw"]["install"]["requiredPlatformPackages"] = platforms
+        .iter()
+        .map(|platform| platform.package_name())
+        .collect();
+    if let Some(files) = main["files"].as_array_mut() {
+        files.retain(|file| file != "native");
+    }
+}
+
+/// The format of `sha256sum`.
+fn checksums(files: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
+    let mut lines = String::new();
+    for (path, bytes) in files {
+        for byte in ring::digest::digest(&ring::digest::SHA256, bytes).as_ref() {
+            lines.push_str(&format!("{byte:02x}"));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        lines.push_str(&format!("  {name}\n"));
+    }
+    lines.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn named(name: &str) -> Platform {
+        *PLATFORMS
+            .iter()
+            .find(|platform| platform.to_string() == name)
+            .unwrap()
+    }
+
+    #[test]
+    fn this_platform_is_one_of_a_release() {
+        assert!(PLATFORMS.contains(&Platform::current()));
+    }
+
+    #[test]
+    fn glibc_versions_compare_by_number() {
+        let parse = |name: &str| Version::parse(name.as_bytes()).unwrap();
+        assert!(parse("GLIBC_2.3.4") < GLIBC_FLOOR);
+        assert!(parse("GLIBC_2.28") == GLIBC_FLOOR);
+        assert!(parse("GLIBC_2.29") > GLIBC_FLOOR);
+        assert_eq!(Version::parse(b"GCC_3.0"), None);
+    }
+
+    #[test]
+    fn a_text_is_no_library() {
+        let reason = named("linux-x64-gnu").check(b"not a library").unwrap_err();
+        assert!(reason.starts_with("it is not a shared library"), "{reason}");
+    }
+
+    /// The test itself is an ELF file that imports from the glibc it runs on.
+    #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+    #[test]
+    fn a_gnu_file_is_refused_on_other_platforms() {
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        for (name, part) in [
+            ("linux-x64-musl", "needs glibc"),
+            ("linux-arm64-gnu", "it is Elf for X86_64"),
+            ("darwin-x64", "takes MachO"),
+            ("win32-x64-msvc", "takes Pe"),
+        ] {
+            let reason = named(name).check(&own).unwrap_err();
+            assert!(reason.contains(part), "{name}: {reason}");
+        }
+    }
+}

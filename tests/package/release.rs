@@ -1,0 +1,269 @@
+//! The npm packages of a release, and the workflow that publishes them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use remote_agent_cli::package;
+use serde_json::Value;
+
+use super::{SOURCE, json, scratch, unpack};
+
+const PLATFORMS: [&str; 7] = [
+    "linux-x64-gnu",
+    "linux-arm64-gnu",
+    "linux-x64-musl",
+    "linux-arm64-musl",
+    "darwin-x64",
+    "darwin-arm64",
+    "win32-x64-msvc",
+];
+
+/// The headers of an empty library, in the format of the platform.
+fn headers(platform: &str) -> Vec<u8> {
+    let arm = platform.contains("arm64");
+    let mut bytes = Vec::new();
+    if platform.starts_with("linux") {
+        bytes.extend(b"\x7fELF\x02\x01\x01");
+        bytes.resize(16, 0);
+        bytes.extend([3, 0, if arm { 183 } else { 62 }, 0, 1]);
+        bytes.resize(52, 0);
+        bytes.extend([64, 0]);
+        bytes.resize(64, 0);
+    } else if platform.starts_with("darwin") {
+        bytes.extend(0xfeed_facf_u32.to_le_bytes());
+        bytes.extend([if arm { 12 } else { 7 }, 0, 0, 1, 0, 0, 0, 0, 6]);
+        bytes.resize(32, 0);
+    } else {
+        bytes.extend(b"MZ");
+        bytes.resize(60, 0);
+        bytes.extend([64, 0, 0, 0]);
+        bytes.extend(b"PE\0\0\x64\x86");
+        bytes.resize(84, 0);
+        bytes.extend([112, 0, 0, 0, 0x0b, 0x02]);
+        bytes.resize(64 + 24 + 112, 0);
+    }
+    bytes
+}
+
+/// Puts `bytes` where `package --platforms` expects the library of a platform.
+fn put_library(root: &Path, platform: &str, bytes: &[u8]) {
+    let directory = root.join(platform);
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("library.node"), bytes).unwrap();
+}
+
+/// A release for `platforms` with empty libraries.
+fn released(scratch: &Path, platforms: &[&str]) -> PathBuf {
+    let libraries = scratch.join("libraries");
+    for platform in platforms {
+        put_library(&libraries, platform, &headers(platform));
+    }
+    let out = scratch.join("out");
+    package::assemble_platforms(Path::new(SOURCE), &libraries, &out).unwrap();
+    out
+}
+
+fn tarball(out: &Path, suffix: &str) -> BTreeMap<String, Vec<u8>> {
+    let version = env!("CARGO_PKG_VERSION");
+    unpack(&out.join(format!("openclaw-remote-agent{suffix}-{version}.tgz")))
+}
+
+fn manifest(files: &BTreeMap<String, Vec<u8>>) -> Value {
+    serde_json::from_slice(&files["package/package.json"]).unwrap()
+}
+
+fn refusal(scratch: &Path, platform: &str, library: &[u8]) -> String {
+    let libraries = scratch.join("libraries");
+    put_library(&libraries, platform, library);
+    package::assemble_platforms(Path::new(SOURCE), &libraries, &scratch.join("out"))
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn main_package_requires_the_platforms_at_hand_in_its_version() {
+    let out = released(
+        &scratch("release-main"),
+        &["win32-x64-msvc", "linux-arm64-musl"],
+    );
+    let files = tarball(&out, "");
+    assert!(files.keys().all(|name| !name.contains("native/")));
+    let main = manifest(&files);
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        main["optionalDependencies"],
+        serde_json::json!({
+            "openclaw-remote-agent-linux-arm64-musl": version,
+            "openclaw-remote-agent-win32-x64-msvc": version,
+        })
+    );
+    assert_eq!(
+        main["openclaw"]["install"]["requiredPlatformPackages"],
+        serde_json::json!([
+            "openclaw-remote-agent-linux-arm64-musl",
+            "openclaw-remote-agent-win32-x64-msvc"
+        ])
+    );
+    assert_eq!(main["os"], serde_json::json!(["linux", "win32"]));
+    assert_eq!(main["cpu"], serde_json::json!(["arm64", "x64"]));
+}
+
+#[test]
+fn each_platform_package_holds_one_library_for_its_platform() {
+    let out = released(&scratch("release-platforms"), &PLATFORMS);
+    for platform in PLATFORMS {
+        let files = tarball(&out, &format!("-{platform}"));
+        let library = format!("remote_agent.{platform}.node");
+        let names: Vec<&String> = files.keys().collect();
+        assert_eq!(
+            names,
+            [
+                "package/LICENSE",
+                "package/package.json",
+                &format!("package/{library}")
+            ]
+        );
+        let manifest = manifest(&files);
+        let mut parts = platform.split('-');
+        assert_eq!(manifest["os"][0], parts.next().unwrap());
+        assert_eq!(manifest["cpu"][0], parts.next().unwrap());
+        let libc = match parts.next() {
+            Some("gnu") => serde_json::json!(["glibc"]),
+            Some("musl") => serde_json::json!(["musl"]),
+            _ => Value::Null,
+        };
+        assert_eq!(manifest["libc"], libc, "{platform}");
+    }
+}
+
+#[test]
+fn checksums_cover_every_other_file_of_a_release() {
+    let out = released(&scratch("release-checksums"), &PLATFORMS);
+    let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
+    assert_eq!(
+        sums.lines().count(),
+        fs::read_dir(&out).unwrap().count() - 1
+    );
+    for line in sums.lines() {
+        let (expected, name) = line.split_once("  ").unwrap();
+        let bytes = fs::read(out.join(name)).unwrap();
+        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+        let digest: String = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(digest, expected, "{name}");
+    }
+}
+
+#[test]
+fn list_of_crates_has_what_the_library_links() {
+    let out = released(&scratch("release-sbom"), &["darwin-x64"]);
+    let list = json(&out.join("sbom.cdx.json"));
+    assert_eq!(list["bomFormat"], "CycloneDX");
+    assert_eq!(list["specVersion"], "1.5");
+    let names: Vec<_> = list["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|component| component["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"rustls"));
+    assert!(!names.contains(&"clap"), "only the command links clap");
+}
+
+/// The file of this test with other versions of glibc: `replace` gets each name of a version.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+fn own_file_with_versions(replace: impl Fn(&mut [u8])) -> Vec<u8> {
+    let mut bytes = fs::read(std::env::current_exe().unwrap()).unwrap();
+    let places: Vec<usize> = memchr::memmem::find_iter(&bytes, b"\0GLIBC_2.").collect();
+    for place in places {
+        let length = memchr::memchr(0, &bytes[place + 1..]).unwrap();
+        replace(&mut bytes[place + 1..place + 1 + length]);
+    }
+    bytes
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#[test]
+fn a_library_for_a_newer_glibc_is_refused_with_its_symbol() {
+    let newer = own_file_with_versions(|name| {
+        if name == b"GLIBC_2.2.5" {
+            name.copy_from_slice(b"GLIBC_2.999");
+        }
+    });
+    let message = refusal(&scratch("release-newer"), "linux-x64-gnu", &newer);
+    for part in [
+        "library.node`: its symbol `",
+        "` needs glibc 2.999, and glibc 2.28",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#[test]
+fn a_library_for_an_old_glibc_is_packed() {
+    let older = own_file_with_versions(|name| {
+        if name.len() == b"GLIBC_2.34".len() {
+            name.copy_from_slice(b"GLIBC_2.28");
+        }
+    });
+    let scratch = scratch("release-older");
+    let out = scratch.join("out");
+    let libraries = scratch.join("libraries");
+    put_library(&libraries, "linux-x64-gnu", &older);
+    package::assemble_platforms(Path::new(SOURCE), &libraries, &out).unwrap();
+    assert!(tarball(&out, "-linux-x64-gnu")["package/remote_agent.linux-x64-gnu.node"] == older);
+}
+
+#[test]
+fn a_library_of_another_platform_is_refused() {
+    let message = refusal(
+        &scratch("release-swapped"),
+        "darwin-x64",
+        &headers("darwin-arm64"),
+    );
+    assert!(message.contains("it is MachO for Aarch64"), "{message}");
+}
+
+#[test]
+fn a_directory_that_names_no_platform_is_refused() {
+    let message = refusal(&scratch("release-typo"), "linux-x86-gnu", b"");
+    assert!(
+        message.contains("linux-x86-gnu`: no platform has that name")
+            && message.contains("`win32-x64-msvc`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_platform_with_two_libraries_is_refused() {
+    let scratch = scratch("release-two");
+    let libraries = scratch.join("libraries");
+    put_library(&libraries, "darwin-x64", b"");
+    fs::write(libraries.join("darwin-x64/other.dylib"), b"").unwrap();
+    let error = package::assemble_platforms(Path::new(SOURCE), &libraries, &scratch.join("out"))
+        .unwrap_err();
+    assert!(error.to_string().contains("it has 2 libraries"), "{error}");
+}
+
+#[test]
+fn release_workflow_builds_every_platform_with_provenance() {
+    let path = Path::new(SOURCE).join(".github/workflows/release.yml");
+    let workflow: Value = serde_yaml_ng::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let builds = &workflow["jobs"]["build"]["strategy"]["matrix"]["include"];
+    let builds = builds.as_array().unwrap();
+    let platforms: Vec<_> = builds.iter().map(|build| &build["platform"]).collect();
+    assert_eq!(platforms, PLATFORMS);
+    for build in builds {
+        let gnu = build["platform"].as_str().unwrap().ends_with("-gnu");
+        assert_eq!(build["glibc"].as_str(), gnu.then_some(".2.28"), "{build}");
+    }
+    let publish = &workflow["jobs"]["publish"];
+    assert_eq!(publish["permissions"]["id-token"], "write");
+    let steps = publish["steps"].to_string();
+    for part in ["package --platforms libraries", "--provenance"] {
+        assert!(steps.contains(part), "{part}");
+    }
+}
