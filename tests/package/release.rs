@@ -40,10 +40,12 @@ fn headers(platform: &str) -> Vec<u8> {
         bytes.extend(b"MZ");
         bytes.resize(60, 0);
         bytes.extend([64, 0, 0, 0]);
-        bytes.extend(b"PE\0\0\x64\x86");
+        bytes.extend(b"PE\0\0\x64\x86\x01");
         bytes.resize(84, 0);
-        bytes.extend([112, 0, 0, 0, 0x0b, 0x02]);
-        bytes.resize(64 + 24 + 112, 0);
+        bytes.extend([240, 0, 0, 0, 0x0b, 0x02]);
+        bytes.resize(512, 0);
+        // The number of data directories.
+        bytes[64 + 24 + 108] = 16;
     }
     bytes
 }
