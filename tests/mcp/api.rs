@@ -240,3 +240,51 @@ async fn missing_configuration_is_an_answer() {
     );
     assert!(answer.body.contains("/nowhere/agents.json"), "{answer:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn structured_errors_of_mcp_have_the_same_codes() {
+    let peers = agents().await;
+    let target = |(alias, origin): (&String, &String)| json!({"alias": alias, "baseUrl": origin});
+    let targets: Vec<Value> = peers.origins().iter().map(target).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agents.json");
+    std::fs::write(&file, json!({"targets": targets}).to_string()).unwrap();
+    let mut host = Host::of_version(
+        "2025-11-25",
+        &["--structured", "--config", file.to_str().unwrap()],
+    );
+    let to = |alias: &str| {
+        let mut request = saying("hello");
+        request["target_alias"] = alias.into();
+        request
+    };
+    let cases = [
+        (to("unknown"), "UNKNOWN_APP", false),
+        (json!({"action": "destroy"}), "UNKNOWN_ACTION", false),
+        (
+            json!({"action": "send", "target_alias": "desk"}),
+            "INVALID_INPUT",
+            false,
+        ),
+        (to("grpc"), "NO_ACTIVE_VERSION", true),
+        (to("page"), "INVALID_MANIFEST", true),
+        (to("desk"), "HANDLER_ERROR", true),
+    ];
+    for (request, code, is_called) in cases {
+        let before = calls(&peers);
+        let answer = host.call(request);
+        let error = &answer["result"]["structuredContent"]["error"];
+        assert_eq!(
+            (&answer["result"]["isError"], &error["code"]),
+            (&json!(true), &json!(code)),
+            "{answer}"
+        );
+        assert_eq!(
+            error["path"].is_string(),
+            code == "INVALID_INPUT",
+            "{answer}"
+        );
+        assert_eq!(calls(&peers) > before, is_called, "{answer}");
+        assert!(!error.to_string().contains("Ignore previous"), "{answer}");
+    }
+}

@@ -9,6 +9,8 @@ mod official;
 mod protocol;
 mod stdio;
 mod tasks;
+#[cfg(feature = "real")]
+mod types;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};

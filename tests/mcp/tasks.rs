@@ -145,3 +145,20 @@ fn question_goes_to_the_model_without_the_option() {
     );
     assert!(text(&asked).contains("input-required"), "{asked}");
 }
+
+#[test]
+fn question_is_put_to_the_person_at_a_client_of_an_earlier_version() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut host = Host::start(&["--url", server.url(), "--ask-user"]);
+    let client = json!({"name": "support", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": client});
+    host.request("initialize", params);
+    host.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+    let call = host.send("tools/call", calling(saying("ask which colour")));
+    let question = host.receive();
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    let result = json!({"action": "accept", "content": {"answer": "green"}});
+    host.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string());
+    let answered = host.answer(call);
+    assert!(text(&answered).contains("green"), "{answered}");
+}

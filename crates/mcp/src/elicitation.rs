@@ -19,18 +19,22 @@ pub(crate) fn asks(envelope: &Value) -> bool {
     envelope["ok"] == true && status == "input-required"
 }
 
-/// Returns the result that asks the person at the client, and continues the task `id` with the answer.
-pub(crate) fn question(envelope: &Value, id: String) -> Option<InputRequiredResult> {
+/// Returns the form that asks the person at the client.
+pub(crate) fn form(envelope: &Value) -> Option<ElicitRequestParams> {
     let schema = ElicitationSchema::builder()
         .required_string(ANSWER)
         .build()
         .ok()?;
-    let params = ElicitRequestParams::FormElicitationParams {
+    Some(ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: message(&envelope["summary"]),
         requested_schema: schema,
-    };
-    let request = InputRequest::Elicitation(ElicitRequest::new(params));
+    })
+}
+
+/// Returns the result that asks the person, and continues the task `id` with the answer.
+pub(crate) fn question(envelope: &Value, id: String) -> Option<InputRequiredResult> {
+    let request = InputRequest::Elicitation(ElicitRequest::new(form(envelope)?));
     let requests = [(ANSWER.to_owned(), request)].into();
     Some(InputRequiredResult::new(Some(requests), Some(id)))
 }
@@ -56,9 +60,13 @@ fn message(summary: &Value) -> String {
     )
 }
 
-/// Returns the request that answers the task with what the person entered; `None` if the person declined.
+/// Returns the request that answers the task with what the person entered in a form of [`question`].
 pub(crate) fn answer(responses: &InputResponses, continuation: &Value) -> Option<Value> {
-    let response = responses.get(ANSWER)?;
+    answer_of(responses.get(ANSWER)?, continuation)
+}
+
+/// Returns the request that answers the task with what the person entered; `None` if the person declined.
+pub(crate) fn answer_of(response: &Value, continuation: &Value) -> Option<Value> {
     if response["action"] != "accept" {
         return None;
     }
