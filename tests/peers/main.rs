@@ -16,6 +16,7 @@
 
 mod expected;
 mod flavours;
+mod mcp;
 mod openclaw;
 mod outcome;
 mod peer;
@@ -50,6 +51,13 @@ fn main() -> ExitCode {
         let offered = |scenario: &&Scenario| expected::of(column, scenario) != Expected::NotOffered;
         let scenarios = SCENARIOS.iter().filter(offered);
         trials.extend(scenarios.map(|scenario| cell(column, scenario)));
+        trials.push(Trial::test(
+            format!("{column}: called over MCP"),
+            move || {
+                mcp::check(&column.peer());
+                Ok(())
+            },
+        ));
     }
     trials.extend(flavours::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -21,6 +21,11 @@ impl Peer {
         }
     }
 
+    /// The configuration of the plugin.
+    pub fn config(&self) -> &Value {
+        &self.config
+    }
+
     /// Whether the server is this SDK's, whatever it is spoken to in.
     pub fn is(&self, sdk: Sdk) -> bool {
         self.column.vendor == Vendor::Sdk(sdk)
