@@ -291,7 +291,7 @@ export interface Request {
 }
 
 /**
- * Every envelope and every update of the tool. `raw`, artifacts' parts and `rpcData` hold what the agent said, as it said it.
+ * The envelopes and updates of the tool. `raw`, the parts of artifacts and `rpcData` contain the agent's values unchanged.
  */
 export type Result = ListedTargets | Sent | Watched | LookedAt | Update | Failure;
 /**
@@ -299,11 +299,11 @@ export type Result = ListedTargets | Sent | Watched | LookedAt | Update | Failur
  */
 export type Url = string;
 /**
- * How an agent of the local gateway is.
+ * The status of an agent of the local gateway.
  */
 export type AgentStatus = "online" | "offline" | "busy" | "idle" | "error" | "unknown";
 /**
- * The members of the triad, and how each is.
+ * The members of the triad, with their status.
  *
  * @minItems 1
  */
@@ -322,13 +322,13 @@ export type TriadMembers = [
  */
 export type Time = string;
 /**
- * Why a call failed.
+ * The error of a failed call.
  */
 export type Error = {
   [k: string]: unknown;
 } & {
   /**
-   * What kind of thing went wrong.
+   * The class of the error.
    */
   code:
     | "VALIDATION_ERROR"
@@ -339,7 +339,7 @@ export type Error = {
     | "A2A_SDK_ERROR"
     | "INTERNAL_ERROR";
   /**
-   * Why, finer than `code`.
+   * The reason of the error, finer than `code`.
    */
   reason:
     | "invalid_request"
@@ -404,11 +404,11 @@ export type Error = {
     | "internal"
     | "shutting_down";
   /**
-   * The same call may succeed later.
+   * Whether the same call may succeed later.
    */
   retryable: boolean;
   /**
-   * What failed and why.
+   * The failed operation and its cause.
    */
   message: string;
   /**
@@ -418,15 +418,15 @@ export type Error = {
   details: Details;
 };
 /**
- * A way of carrying A2A, or the local gateway.
+ * A transport of A2A, or the local gateway.
  */
 export type Transport = "JSONRPC" | "HTTP+JSON" | "GRPC" | "GATEWAY";
 /**
- * The version of A2A that was spoken, or the dialect of the local gateway.
+ * The used version of A2A, or the dialect of the local gateway.
  */
 export type ProtocolVersion = "0.3" | "1.0" | "a2a-v1" | "openclaw/4" | "heretek-js";
 /**
- * How to go on. Keep it as it is and pass it back whole.
+ * The data for a request that continues. Pass it back unchanged.
  */
 export type Continuation = Continuation1 & {
   /**
@@ -436,7 +436,7 @@ export type Continuation = Continuation1 & {
     target_url: Url;
     card_path: string;
     /**
-     * In order of preference.
+     * The transports, in order of preference.
      *
      * @minItems 1
      */
@@ -444,35 +444,35 @@ export type Continuation = Continuation1 & {
     target_alias?: string;
   };
   /**
-   * A task exists; watch, status and cancel take this continuation.
+   * The task. `watch`, `status` and `cancel` take this continuation.
    */
   task?: {
     task_handle: TaskHandle;
     task_id: string;
     /**
-     * Where the task stands; a word of A2A 0.3.
+     * The state of the task, as a word of A2A 0.3.
      */
     status?: string;
     /**
-     * It can be answered with send.
+     * Whether `send` can answer it.
      */
     can_resume_send: boolean;
     /**
-     * Old name of can_resume_send.
+     * The former name of `can_resume_send`.
      */
     can_send: boolean;
     can_status: true;
     /**
-     * It can be cancelled.
+     * Whether it can be cancelled.
      */
     can_cancel: boolean;
     /**
-     * It can be watched.
+     * Whether it can be watched.
      */
     can_watch: boolean;
   };
   /**
-   * The conversation; send takes this continuation.
+   * The conversation. `send` takes this continuation.
    */
   conversation?: {
     context_id: string;
@@ -483,7 +483,7 @@ export type Continuation1 = {
   [k: string]: unknown;
 };
 /**
- * Names the task in requests to this process.
+ * The handle of a task, for requests to this process.
  */
 export type TaskHandle = string;
 
@@ -496,7 +496,7 @@ export interface ListedTargets {
   action: "list_targets";
   summary: {
     /**
-     * Every configured target, and after them the agents of the local gateway.
+     * The configured targets, followed by the agents of the local gateway.
      */
     targets: ListedTarget[];
     gateway?: Gateway;
@@ -511,105 +511,105 @@ export interface ListedTargets {
  */
 export interface ListedTarget {
   /**
-   * Name it by this in a request.
+   * The alias for requests.
    */
   target_alias: string;
   target_url: Url;
   /**
-   * Used by a request that names no target.
+   * Whether requests without a target use it.
    */
   default: boolean;
   /**
-   * Key words from the configuration.
+   * Keywords of the configuration.
    */
   tags: string[];
   /**
-   * What to ask, for example.
+   * Example messages.
    */
   examples: string[];
   /**
-   * The name on its card.
+   * The agent's name in its card.
    */
   target_name?: string;
   /**
-   * What it is for: the operator's words, else its card's.
+   * The purpose of the agent: the configured description, or that of the card.
    */
   description?: string;
   /**
-   * What the local gateway says it is there for.
+   * The agent's role at the local gateway.
    */
   role?: string;
   status?: AgentStatus;
   members?: TriadMembers;
   /**
-   * Whether its card says it streams.
+   * Whether the card declares streaming.
    */
   streaming_supported?: boolean;
   /**
-   * What its card says, as far as that could be read.
+   * The readable part of the agent's card.
    */
   peer_card: {
     /**
-     * The transport the agent likes best.
+     * The transport that the agent prefers.
      */
     preferred_transport?: string;
     /**
-     * Where else the agent can be called.
+     * Further interfaces of the agent.
      */
     additional_interfaces: {
       transport: string;
       url: string;
     }[];
     /**
-     * What the agent says it can do; absent where it says nothing.
+     * The capabilities that the card declares. Absent if it declares none.
      */
     capabilities: {
       /**
-       * The agent streams.
+       * The agent supports streaming.
        */
       streaming?: boolean;
       /**
-       * The agent reports progress to a callback.
+       * The agent supports push notifications.
        */
       push_notifications?: boolean;
       /**
-       * The agent keeps a history of states.
+       * The agent keeps a history of task states.
        */
       state_transition_history?: boolean;
       /**
-       * Protocol extensions, as the card gives them.
+       * The protocol extensions in the card.
        */
       extensions?: {}[];
     };
     /**
-     * Media types it takes.
+     * The accepted media types.
      */
     default_input_modes: string[];
     /**
-     * Media types it gives.
+     * The media types of its output.
      */
     default_output_modes: string[];
     /**
-     * What the agent is good at.
+     * The skills of the agent.
      */
     skills: {
       id: string;
       name: string;
       description: string;
       /**
-       * Key words.
+       * Keywords.
        */
       tags: string[];
       /**
-       * What to ask, for example.
+       * Example messages.
        */
       examples: string[];
       /**
-       * Media types it takes, where other than the agent's.
+       * The accepted media types, if they differ from the agent's.
        */
       input_modes?: string[];
       /**
-       * Media types it gives, where other than the agent's.
+       * The media types of its output, if they differ from the agent's.
        */
       output_modes?: string[];
     }[];
@@ -618,11 +618,11 @@ export interface ListedTarget {
   last_refresh_error?: Error;
 }
 /**
- * What is known beside the message.
+ * Further facts about the error.
  */
 export interface Details {
   /**
-   * What to do next.
+   * The next step.
    */
   hint: string;
   /**
@@ -631,7 +631,7 @@ export interface Details {
   source?: "ajv";
   tool?: "remote_agent";
   /**
-   * What is wrong with the request, place by place.
+   * The violations of the request.
    *
    * @minItems 1
    * @maxItems 20
@@ -798,16 +798,16 @@ export interface Details {
         Complaint
       ];
   /**
-   * How many more there are.
+   * The number of further violations.
    */
   more_errors?: number;
   /**
-   * The handle that is gone.
+   * The unknown or expired handle.
    */
   taskHandle?: string;
   retryHint?: string;
   /**
-   * Handles live in memory.
+   * Handles do not survive a restart.
    */
   restartInvalidatesHandles?: true;
   /**
@@ -821,68 +821,68 @@ export interface Details {
    */
   task_handle?: string;
   /**
-   * The task it stands for.
+   * The task of the handle.
    */
   handle_task_id?: string;
   /**
-   * The task that the request names beside it.
+   * The task that the request names.
    */
   explicit_task_id?: string;
   /**
-   * The conversation of that task.
+   * The conversation of the handle.
    */
   handle_context_id?: string;
   /**
-   * The conversation that the request names beside it.
+   * The conversation that the request names.
    */
   explicit_context_id?: string;
   handle_target?: NamedTarget;
   explicit_target?: NamedTarget;
   /**
-   * The target it is about, in `list_targets`.
+   * The target of an error in `list_targets`.
    */
   target_alias?: string;
   reason?: "ambiguous_normalized_url_matches";
   /**
-   * The address that several targets share.
+   * The address of several targets.
    */
   normalizedBaseUrl?: string;
   /**
-   * Those targets.
+   * The aliases of these targets.
    *
    * @minItems 2
    */
   aliases?: [string, string, ...string[]];
   /**
-   * Whether the agent has seen the message of a send.
+   * Whether the agent received the message of a `send`.
    */
   delivered?: "no" | "yes" | "unknown";
   /**
-   * The artifact that was asked for.
+   * The requested artifact.
    */
   artifact_id?: string;
   /**
-   * The artifacts that the task has.
+   * The artifacts of the task.
    *
    * @maxItems 100
    */
   known_artifact_ids?: string[];
   /**
-   * How many more it has.
+   * The number of further artifacts.
    */
   more_artifacts?: number;
   /**
-   * The HTTP status that the agent answered with.
+   * The HTTP status of the agent's response.
    */
   http_status?: number;
   /**
-   * The ways of proving who calls that the agent asks for, by the names HTTP has for them, else those that its card declares.
+   * The authentication schemes that the agent requires, by their HTTP names, else those that its card declares.
    *
    * @minItems 1
    */
   auth_schemes?: [string, ...string[]];
   /**
-   * The number that the local gateway's registry has for the error.
+   * The error code of the local gateway.
    */
   gateway_code?: number;
   /**
@@ -890,22 +890,22 @@ export interface Details {
    */
   rpcCode?: number;
   /**
-   * The agent's error data, as it gave them.
+   * The error data of the agent.
    */
   rpcData?: {
     [k: string]: unknown;
   };
   /**
-   * Transports that were asked for or offered and are not spoken.
+   * The requested or offered transports that the plugin does not support.
    */
   unsupported?: string[];
   /**
-   * Transports that are spoken.
+   * The supported transports.
    */
   supported?: Transport[];
   capability_diagnostics?: Diagnostics;
   /**
-   * A task was required, and this came.
+   * The kind of the answer in place of the required task.
    */
   response_kind?: "message";
   /**
@@ -921,21 +921,21 @@ export interface Details {
    */
   message_text?: string;
   /**
-   * How many events of the stream came before the error.
+   * The number of events before the error.
    */
   partial_event_count?: number;
   latest_event_summary?: Summary;
 }
 /**
- * One thing that is wrong with a request, in the form that Ajv gives it.
+ * One violation of the request, in the form of Ajv.
  */
 export interface Complaint {
   /**
-   * JSON Pointer to the place in the request.
+   * The place in the request, as a JSON Pointer.
    */
   instancePath: string;
   /**
-   * Which rule.
+   * The violated rule.
    */
   schemaPath: string;
   keyword: string;
@@ -943,7 +943,7 @@ export interface Complaint {
   message: string;
 }
 /**
- * A target, as a contradiction tells of it.
+ * A target of a contradiction.
  */
 export interface NamedTarget {
   baseUrl: string;
@@ -952,136 +952,136 @@ export interface NamedTarget {
   alias: string | null;
 }
 /**
- * What a failed send sent and wanted, against what the agent's card says.
+ * The media types of a failed `send`, compared with the agent's card.
  */
 export interface Diagnostics {
   /**
-   * Media types of the parts that were sent.
+   * The media types of the sent parts.
    */
   requested_input_modes: string[];
   /**
-   * Positions of file parts whose media type is not known.
+   * The positions of file parts with an unknown media type.
    */
   unknown_file_attachments: number[];
   /**
-   * Media types that the card says the agent takes.
+   * The media types that the card accepts.
    */
   advertised_input_modes: string[];
   /**
-   * What was sent and is not among them.
+   * The sent media types that are not among these.
    */
   unsupported_input_modes: string[];
   /**
-   * Media types that were asked for.
+   * The requested media types.
    */
   requested_output_modes: string[];
   /**
-   * Media types that the card says the agent gives.
+   * The output media types of the card.
    */
   advertised_output_modes: string[];
   /**
-   * What was asked for and is not among them.
+   * The requested media types that are not among these.
    */
   unsupported_output_modes: string[];
 }
 /**
- * What came of a call to one target.
+ * The result of a call to one target.
  */
 export interface Summary {
   /**
-   * The target's name, where it is configured.
+   * The alias of a configured target.
    */
   target_alias?: string;
   /**
-   * The name on its card.
+   * The agent's name in its card.
    */
   target_name?: string;
   target_url: Url;
   protocol_version?: ProtocolVersion;
   transport?: Transport;
   /**
-   * Whether its card says it streams.
+   * Whether the card declares streaming.
    */
   streaming_supported?: boolean;
   /**
-   * The shape of what the agent said. It does not tell how to go on: `continuation` does.
+   * The kind of the agent's answer. `continuation` says how to continue.
    */
   response_kind?: "message" | "task";
   /**
-   * What the agent says about where the task stands, such as the question of a task that waits for input.
+   * The agent's message about the state of the task, such as the question of a task that waits for input.
    */
   status_message?: string;
   /**
-   * What the agent said, as text: a task's artifacts, else what it says about its state, else its last message.
+   * The agent's text: the artifacts of the task, else its status message, else its last message.
    */
   message_text?: string;
   /**
-   * What the task has produced so far.
+   * The artifacts of the task so far.
    *
    * @minItems 1
    */
   artifacts?: [Artifact, ...Artifact[]];
   /**
-   * The caller's time was up before the agent was done: the task goes on, and this is what came so far.
+   * The wait ended before the task did. The task continues, and this is the result so far.
    */
   wait_expired?: true;
   /**
-   * The agent tells no more, though there is more: the task was not done, or part of what it produced is missing.
+   * The agent ended the stream before the task, or part of its result is missing.
    */
   incomplete?: true;
   /**
-   * What to do next about a task that was left so.
+   * The next step for such a task.
    */
   next_step?: string;
   /**
-   * The host wakes the calling session once when the task ends or asks something.
+   * The host wakes the calling session once, when the task ends or asks.
    */
   notify?: true;
   artifact_page?: ArtifactPage;
   continuation?: Continuation;
 }
 /**
- * An artifact, its pieces put together.
+ * An artifact, assembled from its chunks.
  */
 export interface Artifact {
   artifactId: string;
   name?: unknown;
   description?: unknown;
   /**
-   * Its parts, as the agent gave them.
+   * The parts, as the agent sent them.
    */
   parts: {}[];
   metadata?: unknown;
   extensions?: unknown;
 }
 /**
- * Some of an artifact's text, in answer to a status with `artifact_id`: its text parts as one, its files and data as JSON on lines of their own. Numbers count Unicode scalar values.
+ * A page of an artifact's text, for a `status` with `artifact_id`: text parts joined, files and data as JSON on separate lines. Numbers count Unicode scalar values.
  */
 export interface ArtifactPage {
   artifact_id: string;
   /**
-   * Where the page begins.
+   * The start of the page.
    */
   offset: number;
   /**
-   * Where the next page begins; absent at the end.
+   * The start of the next page. Absent at the end.
    */
   next_offset?: number;
   /**
-   * How long the artifact's text is.
+   * The length of the artifact's text.
    */
   total: number;
   /**
-   * The page.
+   * The text of the page.
    */
   text: string;
   /**
-   * The artifact after this one, where there is one.
+   * The next artifact, if there is one.
    */
   next_artifact_id?: string;
 }
 /**
- * The local gateway, where one is configured and the caller may use it.
+ * The local gateway, if it is configured and the caller may use it.
  */
 export interface Gateway {
   /**
@@ -1089,31 +1089,31 @@ export interface Gateway {
    */
   url: string;
   /**
-   * Where the connection is in its life.
+   * The state of the connection.
    */
   state: "CONNECTING" | "OPEN" | "CLOSING" | "CLOSED";
   /**
-   * The same as a number, in that order from 0.
+   * The state as a number, in that order, from 0.
    */
   state_code: number;
   /**
-   * What it speaks, once that is known.
+   * The dialect, once it is known.
    */
   dialect?: "a2a-v1" | "openclaw/4" | "heretek-js";
   /**
-   * The WebSocket subprotocol that is offered.
+   * The offered WebSocket subprotocol.
    */
   protocol: string;
   /**
-   * How long connecting may take.
+   * The timeout of a connection attempt.
    */
   timeout_ms: number;
   /**
-   * How long the connection may be silent before the gateway is asked whether it is there.
+   * The interval of silence after which the plugin sends a ping.
    */
   heartbeat_ms: number;
   /**
-   * Why it could not be asked, or the last connection ended.
+   * The error of the last request or connection.
    */
   last_error?: string;
 }
@@ -1125,7 +1125,7 @@ export interface RawListedTarget {
     baseUrl: Url;
     cardPath: string;
     /**
-     * In order of preference.
+     * The transports, in order of preference.
      *
      * @minItems 1
      */
@@ -1137,7 +1137,7 @@ export interface RawListedTarget {
   };
   configuredDescription?: string;
   /**
-   * What the local gateway says it is there for.
+   * The agent's role at the local gateway.
    */
   role?: string;
   status?: AgentStatus;
@@ -1151,70 +1151,70 @@ export interface RawListedTarget {
      */
     displayName?: string;
     /**
-     * What the agent says of itself.
+     * The agent's description of itself.
      */
     description?: string;
     /**
-     * The transport the agent likes best.
+     * The transport that the agent prefers.
      */
     preferredTransport?: string;
     /**
-     * Where else the agent can be called.
+     * Further interfaces of the agent.
      */
     additionalInterfaces: {
       transport: string;
       url: string;
     }[];
     /**
-     * What the agent says it can do; absent where it says nothing.
+     * The capabilities that the card declares. Absent if it declares none.
      */
     capabilities: {
       /**
-       * The agent streams.
+       * The agent supports streaming.
        */
       streaming?: boolean;
       /**
-       * The agent reports progress to a callback.
+       * The agent supports push notifications.
        */
       pushNotifications?: boolean;
       /**
-       * The agent keeps a history of states.
+       * The agent keeps a history of task states.
        */
       stateTransitionHistory?: boolean;
       /**
-       * Protocol extensions, as the card gives them.
+       * The protocol extensions in the card.
        */
       extensions?: {}[];
     };
     /**
-     * Media types it takes.
+     * The accepted media types.
      */
     defaultInputModes: string[];
     /**
-     * Media types it gives.
+     * The media types of its output.
      */
     defaultOutputModes: string[];
     /**
-     * What the agent is good at.
+     * The skills of the agent.
      */
     skills: {
       id: string;
       name: string;
       description: string;
       /**
-       * Key words.
+       * Keywords.
        */
       tags: string[];
       /**
-       * What to ask, for example.
+       * Example messages.
        */
       examples: string[];
       /**
-       * Media types it takes, where other than the agent's.
+       * The accepted media types, if they differ from the agent's.
        */
       inputModes?: string[];
       /**
-       * Media types it gives, where other than the agent's.
+       * The media types of its output, if they differ from the agent's.
        */
       outputModes?: string[];
     }[];
@@ -1223,7 +1223,7 @@ export interface RawListedTarget {
   };
 }
 /**
- * The envelope of send. `raw` is the stream where `follow_updates` was asked for, else the answer.
+ * The envelope of send. `raw` is the stream if `follow_updates` is set, and otherwise the answer.
  */
 export interface Sent {
   ok: true;
@@ -1233,21 +1233,21 @@ export interface Sent {
   raw: Followed | Said;
 }
 /**
- * What came while a task was followed. There is no final event where nothing came in the time.
+ * The events of a followed task. Without events in time there is no final event.
  */
 export interface Followed {
   /**
-   * What the agent said, oldest first; the newest are kept.
+   * The agent's events, the oldest first. The newest are kept.
    */
   events: Said[];
   finalEvent?: Said;
   /**
-   * How many older events were dropped.
+   * The number of dropped older events.
    */
   dropped_events?: number;
 }
 /**
- * A message, a task or an event, as the agent gave it, in the shape of A2A 0.3.
+ * A message, a task or an event of the agent, in the form of A2A 0.3.
  */
 export interface Said {}
 /**
@@ -1271,7 +1271,7 @@ export interface LookedAt {
   raw: Said;
 }
 /**
- * News of a call that is under way.
+ * An update during a call.
  */
 export interface Update {
   ok: true;
@@ -1279,30 +1279,30 @@ export interface Update {
   action: "send" | "watch";
   phase: "update";
   /**
-   * As in the result, without what the agent has said so far as a whole.
+   * The summary of the result, without the accumulated content.
    */
   summary: {
     /**
-     * The target's name, where it is configured.
+     * The alias of a configured target.
      */
     target_alias?: string;
     /**
-     * The name on its card.
+     * The agent's name in its card.
      */
     target_name?: string;
     target_url: Url;
     protocol_version?: ProtocolVersion;
     transport?: Transport;
     /**
-     * Whether its card says it streams.
+     * Whether the card declares streaming.
      */
     streaming_supported?: boolean;
     /**
-     * The shape of what the agent said. It does not tell how to go on: `continuation` does.
+     * The kind of the agent's answer. `continuation` says how to continue.
      */
     response_kind?: "message" | "task";
     /**
-     * What the agent says about where the task stands, such as the question of a task that waits for input.
+     * The agent's message about the state of the task, such as the question of a task that waits for input.
      */
     status_message?: string;
     continuation?: Continuation;
@@ -1320,7 +1320,7 @@ export interface Failure {
   isError?: true;
   operation: "remote_agent";
   /**
-   * The request's action as it was given, or `unknown`.
+   * The action of the request, or `unknown`.
    */
   action: string;
   error: Error;

@@ -184,7 +184,9 @@ fn refused_all(
         (Some(_), Some(refusal)) if refusal.reason == Reason::AuthRequired => Err(refusal),
         (Some(mut cut), refusal) => {
             let refusal = refusal.map(|error| error.message).unwrap_or_default();
-            cut.message = format!("{}; polling the task failed: {refusal}", cut.message);
+            if refusal != cut.message {
+                cut.message = format!("{}; polling the task failed: {refusal}", cut.message);
+            }
             Err(cut)
         }
         (None, Some(refusal)) if call.collected.count() == 0 => Err(refusal),

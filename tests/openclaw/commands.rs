@@ -241,7 +241,7 @@ fn uninstall_restores_the_configuration(setup: &Setup) {
 
 fn bundle_offers_the_tool_over_mcp(setup: &Setup) {
     let out = setup.host.state().join("bundle");
-    let library = testkit::support::target().join("debug/libopenclaw_remote_agent.so");
+    let library = crate::world::library();
     let root = testkit::support::root("");
     let bundled = package::bundle(&root, &testkit::support::command(), &library, &out);
     let directory = bundled.unwrap().directory;
