@@ -111,7 +111,7 @@ impl<T> Handles<T> {
         self.entries.is_empty()
     }
 
-    /// Looks up `handle` at `now`, and extends its life if it is valid.
+    /// Looks up `handle` at `now`. A valid one becomes the most recently used; its expiry stays.
     pub fn resolve(&mut self, handle: Handle, now: Instant) -> Found<T> {
         // `peek` leaves an expired handle in its place in the eviction order.
         if self
