@@ -1,9 +1,5 @@
 // The HTTP API on the gateway's port: `POST /remote_agent/read` and `/remote_agent/write`, behind the gateway's own authentication.
 
-/** The time limits of a call, in milliseconds. */
-const LIMITS_MS = { read: 10_000, write: 30_000 };
-/** How much longer a call may take to end by itself. */
-const EXPIRY_GRACE_MS = 500;
 const MAX_BODY_BYTES = 1 << 20;
 
 /** Registers the routes. `ask` is the hook that decides about approval, if a target needs one: no person can be asked here. */
@@ -19,7 +15,7 @@ async function handle(route, request, response, { agent, api, CancelToken }, ask
   if (!/^application\/json\s*(;|$)/i.test(request.headers["content-type"] ?? "")) return problem(response, 415, "send application/json");
   const body = await readBody(request);
   if (body === undefined) return problem(response, 413, "a body has at most 1 MiB", { connection: "close" });
-  const parsed = api.request(route, body, LIMITS_MS[route]);
+  const parsed = api.request(route, body);
   if (parsed.request === undefined) return respond(response, parsed);
   const refused = ask?.({ params: JSON.parse(parsed.request) });
   if (refused) return respond(response, api.refusal(refused.blockReason ?? "The operator wants a person to approve messages to this target, and this route cannot ask. Use the tool in a conversation."));
@@ -29,7 +25,7 @@ async function handle(route, request, response, { agent, api, CancelToken }, ask
   const timer = setTimeout(() => {
     hasExpired = true;
     token.cancel();
-  }, LIMITS_MS[route] + EXPIRY_GRACE_MS);
+  }, parsed.expiresAfter);
   const leave = () => response.writableFinished || token.cancel();
   response.once("close", leave);
   try {

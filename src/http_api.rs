@@ -2,7 +2,6 @@
 //! envelope of Centraid API, "Error codes". Pure functions, for any HTTP server: [`ApiRequest::parse`] turns a body into
 //! a request of the tool, and [`ApiResponse::new`] turns the tool's envelope into a response.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,6 +11,9 @@ use crate::remote_agent::{ApiCode, Code, Reason};
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
+
+/// How much longer than the time limit of its route a call may take to end by itself.
+const EXPIRY_GRACE: Duration = Duration::from_millis(500);
 
 /// The header of an error response with the reason of the tool's table of errors.
 pub const REASON_HEADER: &str = "remote-agent-reason";
@@ -69,7 +71,7 @@ impl Route {
     }
 
     /// The default time limit of a call (Centraid API, "When you'll see each").
-    pub fn default_timeout(self) -> Duration {
+    pub const fn default_timeout(self) -> Duration {
         match self {
             Self::Read => Duration::from_secs(10),
             Self::Write => Duration::from_secs(30),
@@ -123,6 +125,11 @@ impl ApiError {
             message: message.into(),
             path: None,
         }
+    }
+
+    /// Returns the error of a server that cannot make the call. `message` names what to correct.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(ApiCode::HandlerError, message)
     }
 
     fn invalid(path: &str, message: impl Into<String>) -> Self {
@@ -215,10 +222,12 @@ fn message(reason: Reason, code: ApiCode, error: &Value) -> String {
 /// A request of the API.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ApiRequest {
-    /// The request of the tool, as JSON.
-    pub request: String,
+    /// The request of the tool.
+    pub request: Value,
     /// The action.
     pub action: &'static str,
+    /// The time after which the server cancels the call.
+    pub expires_after: Duration,
 }
 
 impl ApiRequest {
@@ -248,13 +257,16 @@ impl ApiRequest {
         };
         let action = route.find(&word)?;
         if route == Route::Read && action != "list_targets" {
-            let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-            input.entry("timeout_ms").or_insert_with(|| timeout.into());
+            let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            input
+                .entry("timeout_ms")
+                .or_insert_with(|| timeout_ms.into());
         }
         input.insert("action".to_owned(), action.into());
         Ok(Self {
-            request: Value::Object(input).to_string(),
+            request: Value::Object(input),
             action,
+            expires_after: timeout + EXPIRY_GRACE,
         })
     }
 }
@@ -359,7 +371,8 @@ impl From<&ApiError> for ApiResponse {
     fn from(error: &ApiError) -> Self {
         Self {
             status: error.code.status(),
-            body: json_of(error),
+            // A code and two strings are always written.
+            body: serde_json::to_string(error).unwrap_or_default(),
             reason: None,
             retryable: None,
         }
@@ -387,7 +400,9 @@ impl ApiResponse {
                 ..Self::from(&error)
             };
         }
-        if let Some(state) = failed_task(action, &envelope) {
+        if action == "send"
+            && let Some(state) = failed_state(&envelope)
+        {
             let message =
                 format!("the task ended as {state}; query its status for the agent's text");
             return Self::from(&ApiError::new(ApiCode::HandlerError, message));
@@ -405,26 +420,12 @@ impl ApiResponse {
     }
 }
 
-impl ApiResponse {
-    /// Returns the response of a server that cannot make the call. `message` names what to correct.
-    pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::from(&ApiError::new(ApiCode::HandlerError, message))
-    }
-}
-
-/// Returns the state of a task that a `send` started and that failed.
-fn failed_task(action: &str, envelope: &Value) -> Option<&'static str> {
+/// Returns the state of an envelope's task that failed: `failed` or `rejected`.
+pub fn failed_state(envelope: &Value) -> Option<&'static str> {
     let state = &envelope["summary"]["continuation"]["task"]["status"];
-    let failed = ["failed", "rejected"]
+    ["failed", "rejected"]
         .into_iter()
-        .find(|failed| state == failed);
-    failed.filter(|_| action == "send")
-}
-
-fn json_of(error: &ApiError) -> String {
-    let body = serde_json::to_string(error).map(Cow::Owned);
-    body.unwrap_or(Cow::Borrowed(r#"{"isError":true,"error":{"code":"HANDLER_ERROR","message":"the error cannot be written as JSON"}}"#))
-        .into_owned()
+        .find(|failed| state == failed)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
-use std::time::Duration;
 
 use napi::{
     Env, Error, JsDeferred, Result, Status,
@@ -19,7 +18,7 @@ use napi::{
 use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
-use crate::http_api::{ApiRequest, ApiResponse, Route};
+use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, Job, Plugin, Updates};
 use common::log::{Level, Log, Silent};
 use common::panics;
@@ -49,11 +48,13 @@ pub fn parse_config(config_json: String) -> Result<String> {
     plugin::parse_config(&config_json).map_err(|error| Error::from_reason(error.to_json()))
 }
 
-/// A request or a response of the HTTP API. A request has `request` and `action`, a response the rest.
+/// A request or a response of the HTTP API. A request has the first three members, a response the rest.
 #[napi(object)]
 pub struct ApiMessage {
     pub action: Option<String>,
     pub request: Option<String>,
+    /// The time after which the host cancels the call, in milliseconds.
+    pub expires_after: Option<u32>,
     pub status: Option<u32>,
     pub body: Option<String>,
     pub reason: Option<String>,
@@ -65,6 +66,7 @@ impl From<ApiResponse> for ApiMessage {
         Self {
             action: None,
             request: None,
+            expires_after: None,
             status: Some(response.status.into()),
             body: Some(response.body),
             reason: response.reason.map(str::to_owned),
@@ -77,13 +79,14 @@ impl From<ApiResponse> for ApiMessage {
 /// body that is none.
 #[napi(catch_unwind)]
 #[must_use]
-pub fn api_request(route: String, body: String, timeout_ms: u32) -> Option<ApiMessage> {
+pub fn api_request(route: String, body: String) -> Option<ApiMessage> {
     let route = Route::from_name(&route)?;
-    let timeout = Duration::from_millis(timeout_ms.into());
+    let timeout = route.default_timeout();
     Some(match ApiRequest::parse(route, body.as_bytes(), timeout) {
         Ok(parsed) => ApiMessage {
             action: Some(parsed.action.to_owned()),
-            request: Some(parsed.request),
+            request: Some(parsed.request.to_string()),
+            expires_after: u32::try_from(parsed.expires_after.as_millis()).ok(),
             status: None,
             body: None,
             reason: None,
@@ -104,7 +107,7 @@ pub fn api_response(action: String, envelope_json: String, has_expired: bool) ->
 #[napi(catch_unwind)]
 #[must_use]
 pub fn api_refusal(message: String) -> ApiMessage {
-    ApiResponse::unavailable(message).into()
+    ApiResponse::from(&ApiError::unavailable(message)).into()
 }
 
 /// Ends a call early: `signal.addEventListener("abort", () => token.cancel())`.

@@ -5,8 +5,7 @@ use crate::remote_agent::{REQUEST_SCHEMA, RemoteAgent};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn parse(route: Route, body: &str) -> Result<Value, ApiError> {
-    let parsed = ApiRequest::parse(route, body.as_bytes(), TIMEOUT)?;
-    Ok(serde_json::from_str(&parsed.request).unwrap())
+    Ok(ApiRequest::parse(route, body.as_bytes(), TIMEOUT)?.request)
 }
 
 fn refused(route: Route, body: &str) -> (&'static str, Option<String>) {

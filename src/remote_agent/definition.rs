@@ -8,6 +8,9 @@ use crate::targets::{Catalog, Local, Target, local_alias};
 use super::compact_schema::compact;
 use super::schema::RequestSchema;
 
+/// The name of the tool.
+pub const TOOL_NAME: &str = "remote_agent";
+
 const DESCRIPTION: &str = "Hand work to an agent elsewhere and follow it. \
 Call list_targets to see who can be reached, then send with target_alias and parts. \
 If the result has a task_handle, the agent works on a task: pass the task_handle (or summary.continuation, unchanged, \
@@ -43,7 +46,7 @@ pub(super) fn definition(
         format!("{description} Targets: {}.", targets.join("; "))
     };
     json!({
-        "name": "remote_agent",
+        "name": TOOL_NAME,
         "label": "Remote Agent",
         "description": description,
         "parameters": parameters,

@@ -53,6 +53,7 @@ use common::log::{Level, Log};
 use common::validation::{self, complaint};
 use peer::{BoxFuture, Directory, LocalGateway};
 
+pub use definition::TOOL_NAME;
 pub use error::{ApiCode, Code, Reason, ToolError};
 pub use pace::Pace;
 pub use schema::SCHEMA as REQUEST_SCHEMA;

@@ -50,13 +50,9 @@ impl ConfigArgs {
         self.file().is_some()
     }
 
-    /// The path of the configuration.
+    /// Returns the path of the configuration.
     #[must_use]
-    pub fn path(&self) -> Option<PathBuf> {
-        self.file()
-    }
-
-    fn file(&self) -> Option<PathBuf> {
+    pub fn file(&self) -> Option<PathBuf> {
         let named = self.config.clone();
         named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from))
     }

@@ -133,7 +133,7 @@ impl PeerArgs {
             if self.allow_private {
                 arguments.push("--allow-private".to_owned());
             }
-        } else if let Some(file) = self.config.path() {
+        } else if let Some(file) = self.config.file() {
             let path = std::path::absolute(&file).map_err(|error| {
                 Failure::usage(format!("cannot find `{}`: {error}", file.display()))
             })?;

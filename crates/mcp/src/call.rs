@@ -1,5 +1,6 @@
 //! One call: its progress, its cancellation, and when it becomes a task.
 
+use std::future::pending;
 use std::time::Duration;
 
 use openclaw_remote_agent_interface::Call;
@@ -54,9 +55,9 @@ impl RunningCall<'_> {
     /// # Errors
     /// The tool has no configuration; a sentence for the caller.
     pub(crate) async fn run(self) -> Result<Outcome, String> {
-        let (sender, mut latest) = watch::channel(Value::Null);
+        let (sender, mut latest) = watch::channel(String::new());
         let updates = move |update: &str| {
-            sender.send_replace(serde_json::from_str(update).unwrap_or_default());
+            sender.send_replace(update.to_owned());
         };
         let Call { mut future, cancel } = self.tool.start(self.request, self.caller, updates)?;
         let mut is_open = true;
@@ -71,7 +72,7 @@ impl RunningCall<'_> {
                 envelope = &mut future => {
                     let envelope = String::from(envelope);
                     if is_stopped {
-                        let continuation = latest.borrow()["summary"]["continuation"].clone();
+                        let continuation = continuation_of(&latest);
                         return Ok(Outcome::Envelope(self.abandon(envelope, &continuation).await));
                     }
                     return Ok(Outcome::Envelope(envelope));
@@ -83,17 +84,16 @@ impl RunningCall<'_> {
                 changed = latest.changed(), if is_open => {
                     is_open = changed.is_ok();
                     next = next.min(sent + PROGRESS_INTERVAL);
-                    if self.becomes_task && task_at.is_none() && is_working(&latest.borrow()) {
+                    if self.becomes_task && task_at.is_none() && is_working(&parse(&latest)) {
                         task_at = Some(Instant::now() + TASK_DELAY);
                     }
                 }
-                () = sleep_until(task_at.unwrap_or(next)), if task_at.is_some() && !is_stopped => {
-                    return Ok(Outcome::Task(latest.borrow()["summary"]["continuation"].clone()));
+                () = sleep_until_some(task_at), if !is_stopped => {
+                    return Ok(Outcome::Task(continuation_of(&latest)));
                 }
                 () = sleep_until(next), if !is_stopped => {
                     count += 1;
-                    let message = progress_message(&latest.borrow());
-                    self.notify(count, message).await;
+                    self.notify(count, &latest).await;
                     sent = Instant::now();
                     next = sent + SILENCE_INTERVAL;
                 }
@@ -101,12 +101,12 @@ impl RunningCall<'_> {
         }
     }
 
-    async fn notify(&self, count: u32, message: String) {
+    async fn notify(&self, count: u32, latest: &watch::Receiver<String>) {
         let Some((peer, token)) = &self.progress else {
             return;
         };
-        let progress =
-            ProgressNotificationParam::new(token.clone(), count.into()).with_message(message);
+        let progress = ProgressNotificationParam::new(token.clone(), count.into())
+            .with_message(progress_message(&parse(latest)));
         let _ = timeout(NOTIFY_TIMEOUT, peer.notify_progress(progress)).await;
     }
 
@@ -125,6 +125,23 @@ impl RunningCall<'_> {
             }
         }
         envelope
+    }
+}
+
+/// Parses the latest update; null before the first one.
+fn parse(latest: &watch::Receiver<String>) -> Value {
+    serde_json::from_str(&latest.borrow()).unwrap_or_default()
+}
+
+fn continuation_of(latest: &watch::Receiver<String>) -> Value {
+    parse(latest)["summary"]["continuation"].take()
+}
+
+/// Waits until `instant`, or forever without one.
+async fn sleep_until_some(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => pending().await,
     }
 }
 

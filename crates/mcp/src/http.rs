@@ -14,17 +14,15 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use futures_util::StreamExt as _;
 use openclaw_remote_agent::http_api::{
-    ApiRequest, ApiResponse, MAX_BODY_BYTES, REASON_HEADER, RETRYABLE_HEADER, Route,
+    ApiError, ApiRequest, ApiResponse, MAX_BODY_BYTES, REASON_HEADER, RETRYABLE_HEADER, Route,
 };
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::McpServer;
-
-/// How much longer than the time limit of its route a call may take to end by itself.
-const EXPIRY_GRACE: Duration = Duration::from_millis(500);
+use crate::caller::{caller, client};
 
 /// How many calls of one client run at once; more wait. The tool runs 16 for each target, so that a few clients that hold
 /// calls open do not keep others from an agent.
@@ -37,15 +35,6 @@ pub struct ApiLimits {
     pub read: Duration,
     /// The limit of a call over `/remote_agent/write`.
     pub write: Duration,
-}
-
-impl Default for ApiLimits {
-    fn default() -> Self {
-        Self {
-            read: Route::Read.default_timeout(),
-            write: Route::Write.default_timeout(),
-        }
-    }
 }
 
 /// Returns the routes of `server` behind `access`, which identifies clients and bounds their requests; a body of MCP has
@@ -120,7 +109,11 @@ async fn call(State(api): State<Api>, request: Request) -> Response {
     if !is_json(request.headers()) {
         return problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json");
     }
-    let caller = caller(&request);
+    let trace = request.headers().get("traceparent");
+    let caller = caller(
+        client(request.extensions()),
+        trace.and_then(|trace| trace.to_str().ok()),
+    );
     let Ok(body) = to_bytes(request.into_body(), MAX_BODY_BYTES).await else {
         return problem(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB");
     };
@@ -128,14 +121,17 @@ async fn call(State(api): State<Api>, request: Request) -> Response {
         Ok(parsed) => parsed,
         Err(error) => return respond(&ApiResponse::from(&error)),
     };
-    let request: Value = serde_json::from_str(&parsed.request).unwrap_or_default();
+    let ApiRequest {
+        request,
+        action,
+        expires_after,
+    } = parsed;
     let stop = CancellationToken::new();
     // A client that leaves cancels its call, which then still ends in order.
     let leave = stop.clone().drop_guard();
-    let limit = api.limit + EXPIRY_GRACE;
     let mut running =
         tokio::spawn(async move { api.server.run_alone(&request, &caller, stop).await });
-    let expired = tokio::time::sleep(limit);
+    let expired = tokio::time::sleep(expires_after);
     let (ended, has_expired) = tokio::select! {
         ended = &mut running => (ended, false),
         () = expired => {
@@ -144,8 +140,10 @@ async fn call(State(api): State<Api>, request: Request) -> Response {
         }
     };
     match ended {
-        Ok(Ok(envelope)) => respond(&ApiResponse::new(parsed.action, &envelope, has_expired)),
-        Ok(Err(message)) => respond(&ApiResponse::unavailable(message)),
+        Ok(Ok(envelope)) => respond(&ApiResponse::new(action, &envelope, has_expired)),
+        // The call still waited for others of its client.
+        Ok(Err(_)) if has_expired => respond(&ApiResponse::new(action, "", true)),
+        Ok(Err(message)) => respond(&ApiResponse::from(&ApiError::unavailable(message))),
         Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the call failed"),
     }
 }
@@ -156,26 +154,6 @@ fn is_json(headers: &HeaderMap) -> bool {
         .and_then(|kind| kind.to_str().ok());
     let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
-}
-
-/// Returns the caller: the authenticated client. A W3C trace of its request continues.
-fn caller(request: &Request) -> Value {
-    let mut caller = json!({});
-    let principal = request
-        .extensions()
-        .get::<RequestContext>()
-        .and_then(|context| context.principal.as_ref().ok());
-    if let Some(principal) = principal.filter(|principal| principal.authenticated) {
-        caller["agent_id"] = (*principal.name).into();
-    }
-    if let Some(trace) = request
-        .headers()
-        .get("traceparent")
-        .and_then(|trace| trace.to_str().ok())
-    {
-        caller["traceparent"] = trace.into();
-    }
-    caller
 }
 
 fn respond(response: &ApiResponse) -> Response {

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod caller;
 mod elicitation;
 pub mod http;
 mod results;

@@ -1,8 +1,8 @@
 //! Turns envelopes of the tool into results of MCP.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use openclaw_remote_agent::http_api::ApiError;
+use openclaw_remote_agent::http_api::{ApiError, failed_state};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(crate) fn result(tool: &Tool, envelope: &str, structured: bool) -> CallToolR
     let value: Value = serde_json::from_str(envelope).unwrap_or_default();
     let content = vec![ContentBlock::text(tool.render(envelope))];
     let error = ApiError::of_envelope(&value);
-    let mut result = if error.is_some() || has_failed(&value) {
+    let mut result = if error.is_some() || (is_followed(&value) && failed_state(&value).is_some()) {
         CallToolResult::error(content)
     } else {
         CallToolResult::success(content)
@@ -53,21 +53,23 @@ pub(crate) fn result(tool: &Tool, envelope: &str, structured: bool) -> CallToolR
 pub(crate) fn failure(message: &str, structured: bool) -> CallToolResult {
     let mut result = CallToolResult::error(vec![ContentBlock::text(message)]);
     if structured {
-        let error = json!({ "code": "HANDLER_ERROR", "message": message });
-        result.structured_content = Some(json!({ "isError": true, "error": error }));
+        result.structured_content = Some(json!(ApiError::unavailable(message)));
     }
     result
 }
 
-/// Whether a `send` or `watch` returned a task that failed. To read the status of such a task is no failure.
-fn has_failed(envelope: &Value) -> bool {
-    let state = &envelope["summary"]["continuation"]["task"]["status"];
-    let is_status = envelope["action"] == "status" || envelope["action"] == "cancel";
-    !is_status && (state == "failed" || state == "rejected")
+/// Whether the action follows its task. To read the status of a failed task is no failure.
+fn is_followed(envelope: &Value) -> bool {
+    envelope["action"] != "status" && envelope["action"] != "cancel"
 }
 
 /// Returns the schema of structured content: the result schema without updates, with the envelope of errors.
 pub(crate) fn output_schema() -> Arc<JsonObject> {
+    static SCHEMA: LazyLock<Arc<JsonObject>> = LazyLock::new(derive_output_schema);
+    Arc::clone(&SCHEMA)
+}
+
+fn derive_output_schema() -> Arc<JsonObject> {
     let schema: Value = serde_json::from_str(RESULT_SCHEMA).unwrap_or_default();
     let text = schema.to_string().replace("#/definitions/", "#/$defs/");
     let Ok(Value::Object(mut schema)) = serde_json::from_str(&text) else {

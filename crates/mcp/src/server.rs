@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use a2a_server::http::access_control::RequestContext as HttpContext;
 use axum::http::request::Parts;
 use chrono::{SecondsFormat, Utc};
+use openclaw_remote_agent::http_api::{ApiError, failed_state};
+use openclaw_remote_agent::remote_agent::TOOL_NAME;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CreateTaskResult,
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::{Outcome, RunningCall, follow};
+use crate::caller;
 use crate::elicitation;
 use crate::results;
 use crate::slots::CallSlots;
@@ -112,9 +114,18 @@ impl McpServer {
 
     async fn run_call(&self, call: RunningCall<'_>) -> Result<Outcome, String> {
         let stop = call.stop.clone();
-        let client = call.caller["agent_id"].as_str().unwrap_or_default();
         let slot = match &self.slots {
-            Some(slots) => stop.run_until_cancelled(slots.acquire(client)).await,
+            Some(slots) => {
+                let client = call.caller["agent_id"].as_str().unwrap_or_default();
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => None,
+                    () = self.calls.cancelled() => None,
+                    slot = slots.acquire(client) => slot,
+                }
+                .ok_or("the call was cancelled before it started")
+                .map(Some)?
+            }
             None => None,
         };
         let running = self.running.track_future(call.run());
@@ -139,7 +150,7 @@ impl McpServer {
             .idempotent(false)
             .open_world(true);
         let tool = ToolDefinition::new(
-            text("name"),
+            TOOL_NAME,
             text("description"),
             object(definition["parameters"].clone()),
         )
@@ -155,15 +166,8 @@ impl McpServer {
     /// Returns the caller: the client of an HTTP request, or the agent that the operator named. What the client says of
     /// itself does not count.
     fn caller(&self, context: &RequestContext<RoleServer>) -> Value {
-        let mut caller = json!({});
         let agent = client(context).or(self.options.agent.as_deref());
-        if let Some(agent) = agent {
-            caller["agent_id"] = agent.into();
-        }
-        if let Some(trace) = context.meta.get_traceparent() {
-            caller["traceparent"] = trace.into();
-        }
-        caller
+        caller::caller(agent, context.meta.get_traceparent())
     }
 
     fn owner<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> task_id::Owner<'a> {
@@ -301,7 +305,7 @@ impl ServerHandler for McpServer {
     }
 
     fn get_tool(&self, name: &str) -> Option<ToolDefinition> {
-        Some(self.definition()).filter(|tool| tool.name == name)
+        (name == TOOL_NAME).then(|| self.definition())
     }
 
     async fn call_tool(
@@ -309,13 +313,9 @@ impl ServerHandler for McpServer {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let name = self.tool.definition()["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        if params.name != name {
+        if params.name != TOOL_NAME {
             return Err(ErrorData::invalid_params(
-                format!("unknown tool; this server has `{name}`"),
+                format!("unknown tool; this server has `{TOOL_NAME}`"),
                 None,
             ));
         }
@@ -355,9 +355,7 @@ impl ServerHandler for McpServer {
                 TaskPayload::Working
             }
             _ if value["ok"] != true => {
-                let error = json!(openclaw_remote_agent::http_api::ApiError::of_envelope(
-                    &value
-                ));
+                let error = json!(ApiError::of_envelope(&value));
                 let message = error["error"]["message"]
                     .as_str()
                     .unwrap_or("the task cannot be queried");
@@ -366,7 +364,7 @@ impl ServerHandler for McpServer {
             Some("canceled") => TaskPayload::Cancelled,
             Some("completed" | "failed" | "rejected" | "input-required" | "auth-required") => {
                 let mut result = self.result(&envelope);
-                if task_has_failed(&value) {
+                if failed_state(&value).is_some() {
                     result.is_error = Some(true);
                 }
                 let result = serde_json::to_value(result).unwrap_or_default();
@@ -393,21 +391,9 @@ impl ServerHandler for McpServer {
     }
 }
 
-fn task_has_failed(envelope: &Value) -> bool {
-    let state = &envelope["summary"]["continuation"]["task"]["status"];
-    state == "failed" || state == "rejected"
-}
-
-/// Returns the name of the client of an HTTP request.
+/// Returns the name of the client, over HTTP.
 fn client(context: &RequestContext<RoleServer>) -> Option<&str> {
-    let parts = context.extensions.get::<Parts>()?;
-    let principal = parts
-        .extensions
-        .get::<HttpContext>()?
-        .principal
-        .as_ref()
-        .ok()?;
-    principal.authenticated.then_some(&*principal.name)
+    caller::client(&context.extensions.get::<Parts>()?.extensions)
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -416,3 +402,6 @@ fn object(value: Value) -> Map<String, Value> {
         _ => Map::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

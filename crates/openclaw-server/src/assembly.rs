@@ -1,4 +1,4 @@
-//! Puts a server together: the executor, the store, the courier, the wire, the guard.
+//! Builds the A2A server from its configuration: executor, task store, push notifications, routes and access control.
 
 mod error;
 mod frontend;

@@ -11,6 +11,7 @@ use mcp_server::{
     http::{ApiLimits, router},
     serve_stdio,
 };
+use openclaw_remote_agent::http_api::Route;
 use openclaw_server::{assembly::Frontend, config::ServeConfig};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -84,12 +85,16 @@ struct HttpArgs {
     state_dir: Option<PathBuf>,
 
     /// End a call over /remote_agent/read after this time
-    #[arg(long, value_name = "MS", default_value_t = 10_000, requires = "listen", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MS", default_value_t = default_timeout_ms(Route::Read), requires = "listen", value_parser = clap::value_parser!(u64).range(1..))]
     read_timeout_ms: u64,
 
     /// End a call over /remote_agent/write after this time
-    #[arg(long, value_name = "MS", default_value_t = 30_000, requires = "listen", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MS", default_value_t = default_timeout_ms(Route::Write), requires = "listen", value_parser = clap::value_parser!(u64).range(1..))]
     write_timeout_ms: u64,
+}
+
+fn default_timeout_ms(route: Route) -> u64 {
+    u64::try_from(route.default_timeout().as_millis()).unwrap_or(u64::MAX)
 }
 
 impl HttpArgs {

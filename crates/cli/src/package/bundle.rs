@@ -5,13 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use super::{
     PackageError, checked_version,
-    files::{File, failed, pack, read, read_json, write},
+    files::{File, failed, pack, read, read_json, sha256_hex, write},
     platforms::Platform,
 };
 
@@ -269,11 +268,6 @@ fn npm_package(version: &str, binaries: &Binaries, license: Vec<u8>) -> Vec<File
 fn registry_entry(version: &str, mcpb: &Path, zipped: &[u8]) -> Value {
     let repository = env!("CARGO_PKG_REPOSITORY");
     let file = mcpb.file_name().unwrap_or_default().to_string_lossy();
-    let sum: String = digest(&SHA256, zipped)
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
     json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
         "name": REGISTRY_NAME,
@@ -286,7 +280,7 @@ fn registry_entry(version: &str, mcpb: &Path, zipped: &[u8]) -> Value {
                 "registryType": "mcpb",
                 "identifier": format!("{repository}/releases/download/v{version}/{file}"),
                 "version": version,
-                "fileSha256": sum,
+                "fileSha256": sha256_hex(zipped),
                 "transport": { "type": "stdio" },
             },
             {

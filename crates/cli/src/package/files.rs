@@ -3,6 +3,7 @@
 use std::{fs, io, path::Path};
 
 use flate2::{Compression, GzBuilder};
+use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::PackageError;
@@ -85,6 +86,13 @@ pub(super) fn pack(files: &[File]) -> io::Result<Vec<u8>> {
         archive.append_data(&mut header, format!("package/{name}"), bytes.as_slice())?;
     }
     archive.into_inner()?.finish()
+}
+
+/// Returns the SHA-256 of `bytes` in hexadecimal digits.
+pub(super) fn sha256_hex(bytes: &[u8]) -> String {
+    let digest = digest(&SHA256, bytes);
+    let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
 }
 
 pub(super) fn read_json(path: &Path) -> Result<Value, PackageError> {

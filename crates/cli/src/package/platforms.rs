@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     NAME, PackageError, checked_version,
-    files::{collect, failed, pack, read, read_json, write},
+    files::{collect, failed, pack, read, read_json, sha256_hex, write},
     sbom,
 };
 
@@ -335,11 +335,8 @@ fn require_platforms(main: &mut Value, platforms: &[Platform], version: &str) {
 fn checksums(files: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
     let mut lines = String::new();
     for (path, bytes) in files {
-        for byte in ring::digest::digest(&ring::digest::SHA256, bytes).as_ref() {
-            lines.push_str(&format!("{byte:02x}"));
-        }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        lines.push_str(&format!("  {name}\n"));
+        lines.push_str(&format!("{}  {name}\n", sha256_hex(bytes)));
     }
     lines.into_bytes()
 }

@@ -68,12 +68,6 @@ impl Frontend {
         })
     }
 
-    /// Returns the listen address.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// Whether every request needs a token.
     #[must_use]
     pub fn requires_token(&self) -> bool {
