@@ -10,7 +10,7 @@ class CancelToken {
 }
 
 const api = {
-  request: (route, body) => (body === "{}" ? { status: 400, body: '{"isError":true}' } : { action: "send", request: body }),
+  request: (route, body) => (body === "{}" ? { status: 400, body: '{"isError":true}' } : { action: "send", request: body, expiresAfter: body.includes("expire") ? 0 : 2_000 }),
   response: (action, envelope, hasExpired) => ({ status: 200, body: JSON.stringify({ action, envelope, hasExpired }), reason: "timeout", retryable: false }),
   refusal: (message) => ({ status: 500, body: JSON.stringify({ message }) }),
 };
@@ -60,6 +60,11 @@ test("a target that needs approval is refused", async (t) => {
   const { post } = await gateway(t, () => assert.fail("a call"), decide);
   assert.deepEqual(await (await post('{"to":"deny"}')).json(), { message: "no" });
   assert.match((await (await post('{"to":"first"}')).json()).message, /this route cannot ask/);
+});
+
+test("a call is cancelled at the time that the library names", async (t) => {
+  const { post } = await gateway(t, (_request, _caller, token) => new Promise((ended) => (token.onCancel = () => ended("aborted"))));
+  assert.equal((await (await post('{"expire":1}')).json()).hasExpired, true);
 });
 
 test("a client that leaves cancels its call", async (t) => {

@@ -35,18 +35,21 @@ async fn agents() -> Peers {
     Peers::start(&json!({"peers": peers})).await.unwrap()
 }
 
-/// The API in front of them.
-fn api(peers: &Peers, flags: &[&str]) -> (Listening, tempfile::TempDir) {
+/// Writes the configuration with them, and returns its path.
+fn config(peers: &Peers) -> (String, tempfile::TempDir) {
     let target = |(alias, origin): (&String, &String)| json!({"alias": alias, "baseUrl": origin});
     let targets: Vec<Value> = peers.origins().iter().map(target).collect();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("agents.json");
     std::fs::write(&file, json!({"targets": targets}).to_string()).unwrap();
-    let file = file.to_str().unwrap();
-    (
-        Listening::start(&[&["--config", file], flags].concat()),
-        folder,
-    )
+    (file.to_str().unwrap().to_owned(), folder)
+}
+
+/// The API in front of them.
+fn api(peers: &Peers, flags: &[&str]) -> (Listening, tempfile::TempDir) {
+    let (file, folder) = config(peers);
+    let flags = [&["--config", &file], flags].concat();
+    (Listening::start(&flags), folder)
 }
 
 fn post(api: &Listening, route: &str, body: &Value) -> Answer {
@@ -244,15 +247,8 @@ async fn missing_configuration_is_an_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn structured_errors_of_mcp_have_the_same_codes() {
     let peers = agents().await;
-    let target = |(alias, origin): (&String, &String)| json!({"alias": alias, "baseUrl": origin});
-    let targets: Vec<Value> = peers.origins().iter().map(target).collect();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("agents.json");
-    std::fs::write(&file, json!({"targets": targets}).to_string()).unwrap();
-    let mut host = Host::of_version(
-        "2025-11-25",
-        &["--structured", "--config", file.to_str().unwrap()],
-    );
+    let (file, _folder) = config(&peers);
+    let mut host = Host::of_version("2025-11-25", &["--structured", "--config", &file]);
     let to = |alias: &str| {
         let mut request = saying("hello");
         request["target_alias"] = alias.into();

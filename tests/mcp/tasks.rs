@@ -1,5 +1,8 @@
 //! Long calls as MCP tasks, whose ids are continuations.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use super::*;
 
 /// Calls, expects a task and returns its id.
@@ -8,6 +11,12 @@ fn begin(host: &mut Host, words: &str) -> String {
     assert_eq!(answer["result"]["resultType"], "task", "{answer}");
     assert_eq!(answer["result"]["status"], "working");
     answer["result"]["taskId"].as_str().unwrap().to_owned()
+}
+
+/// Returns the id that the server over standard input and output gives a task.
+fn id_of(target: &Value, task: &Value) -> String {
+    let kept = json!({"target": target, "task": {"task_id": task}, "at": "then"});
+    format!("rat1.{}", URL_SAFE_NO_PAD.encode(kept.to_string()))
 }
 
 fn get(host: &mut Host, id: &str) -> Value {
@@ -86,12 +95,7 @@ fn failed_task_is_completed_with_an_error() {
     let mut host = Host::start(&["--url", server.url()]);
     let failed = host.call_with(saying("fail why"), json!({}));
     let continuation = &envelope(&failed)["summary"]["continuation"];
-    let kept = json!({"target": continuation["target"], "task": {"task_id": continuation["task"]["task_id"]}, "at": "then"});
-    use base64::Engine as _;
-    let id = format!(
-        "rat1.{}",
-        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(kept.to_string())
-    );
+    let id = id_of(&continuation["target"], &continuation["task"]["task_id"]);
     let ended = get(&mut host, &id);
     assert_eq!(ended["result"]["status"], "completed", "{ended}");
     assert_eq!(ended["result"]["result"]["isError"], true);
@@ -101,12 +105,8 @@ fn failed_task_is_completed_with_an_error() {
 fn id_that_leads_elsewhere_is_refused() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut host = Host::start(&["--url", server.url()]);
-    let elsewhere = json!({"target": {"target_url": "http://169.254.169.254/", "card_path": "/.well-known/agent-card.json", "preferred_transports": ["JSONRPC"]}, "task": {"task_id": "7"}, "at": "then"});
-    use base64::Engine as _;
-    let forged = format!(
-        "rat1.{}",
-        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(elsewhere.to_string())
-    );
+    let elsewhere = json!({"target_url": "http://169.254.169.254/", "card_path": "/.well-known/agent-card.json", "preferred_transports": ["JSONRPC"]});
+    let forged = id_of(&elsewhere, &json!("7"));
     for id in [forged.as_str(), "rat1.", "7"] {
         let answer = get(&mut host, id);
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
