@@ -133,12 +133,12 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Stores a task at `now` and returns its handle: `held`, where the caller already has one (it moves to the given
-    /// task, and returns if it was evicted), else the task's valid handle, else a new one from `fresh`.
+    /// Stores a task at `now` and returns its handle: `current` if the caller has one (it then names the given task,
+    /// and is stored again if it was evicted), else the task's valid handle, else a new one from `fresh`.
     pub fn remember(
         &mut self,
         task: NewHandle<'_, T>,
-        held: Option<Handle>,
+        current: Option<Handle>,
         now: Instant,
         fresh: impl FnOnce() -> Uuid,
     ) -> Handle {
@@ -149,7 +149,7 @@ impl<T> Handles<T> {
                 .peek(handle)
                 .is_some_and(|entry| entry.expires > now)
         };
-        let handle = held
+        let handle = current
             .or_else(|| self.by_task.get(&by_task).copied().filter(live))
             .unwrap_or_else(|| Handle::new(fresh()));
         let context_id = task.context_id.map(Arc::from);

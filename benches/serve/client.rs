@@ -76,7 +76,7 @@ async fn one(
         url: endpoint.clone(),
         headers,
         body: Some(Bytes::from(body.to_string())),
-        access: Access::Private,
+        access: Access::AnyAddress,
         trust: None,
         repeatable: false,
         authorization: None,

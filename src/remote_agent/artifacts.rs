@@ -47,10 +47,10 @@ pub(super) struct Artifacts {
 /// How likely it is that pieces are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gap {
-    No,
+    None,
     /// Only between a snapshot and the subscription right after it. A piece that continues another one shows that some
     /// are missing.
-    Hardly,
+    Unlikely,
     Open,
 }
 
@@ -71,7 +71,7 @@ impl Artifacts {
             held: Vec::new(),
             by_id: HashMap::new(),
             bytes: 0,
-            gap: Gap::No,
+            gap: Gap::None,
             most: limits.artifacts,
             most_bytes: limits.response_bytes,
         }
@@ -138,7 +138,7 @@ impl Artifacts {
                 let piece = piece.numbered(self.held.len());
                 let places = self.by_id.entry(piece.id().to_owned());
                 places.or_default().push(self.held.len());
-                let since_gap = (append && self.gap != Gap::No).then_some(0);
+                let since_gap = (append && self.gap != Gap::None).then_some(0);
                 self.held.push(HeldArtifact {
                     since_gap,
                     ..HeldArtifact::whole(piece, bytes)
@@ -187,7 +187,7 @@ impl Artifacts {
         }
         if steps.is_empty() {
             if self.held.is_empty() {
-                self.gap = Gap::No;
+                self.gap = Gap::None;
             }
             return Ok(false);
         }
@@ -199,8 +199,8 @@ impl Artifacts {
         } else {
             self.arrange(steps);
         }
-        if self.gap != Gap::No {
-            self.gap = Gap::No;
+        if self.gap != Gap::None {
+            self.gap = Gap::None;
             self.held.iter_mut().for_each(|held| held.since_gap = None);
         }
         Ok(news)

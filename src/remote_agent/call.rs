@@ -53,8 +53,8 @@ pub(super) struct Call<'a> {
     wait_expired: bool,
     /// The peer sends no more, though the task goes on.
     incomplete: bool,
-    /// Records the exchanges with the peer.
-    pub metrics: Arc<CallMetrics>,
+    /// Performs the exchanges with the peer, and records their metrics.
+    pub exchanges: Arc<CallMetrics>,
     /// The host's session that calls.
     pub host: Option<HostSession>,
     /// Whether the host wakes the session when the task ends.
@@ -73,7 +73,7 @@ impl<'a> Call<'a> {
         resolved: Resolved,
         deadline: Deadline,
         updates: Option<Updates<'a>>,
-        metrics: Arc<CallMetrics>,
+        exchanges: Arc<CallMetrics>,
     ) -> Self {
         Self {
             tool,
@@ -89,7 +89,7 @@ impl<'a> Call<'a> {
             peer: None,
             wait_expired: false,
             incomplete: false,
-            metrics,
+            exchanges,
             host: None,
             until: None,
             notify: false,
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
             .open(&self.target.reach, &known.card, &opening)?;
         self.card = Some(known);
         let peer: Arc<dyn Peer> = peer.into();
-        self.metrics.record_transport(&*peer);
+        self.exchanges.record_transport(&*peer);
         self.peer = Some(Arc::clone(&peer));
         Ok(peer)
     }

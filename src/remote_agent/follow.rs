@@ -1,210 +1,217 @@
-//! Reads one connection until the task ends or is interrupted, or the connection closes.
+//! Follows a task through lost connections: resubscribes, else polls.
+//!
+//! A cut is not an end. Only a terminal or interrupted state, the deadline or a cancellation ends a call that follows a
+//! task. Nothing here sends a message: the first one is never repeated.
 
-use tokio::select;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
-use a2a::{Event, Task};
-use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
+use a2a::Task;
+use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::{Gap, Source};
 use super::call::Call;
-use super::collected::Kind;
 use super::error::{Reason, ToolError};
+use super::poll::poll;
+use super::read_stream::{ConnectionEnd, FirstEvent, LostConnection, read_stream};
 
-/// How often the pause between two polls of a silent stream doubles at most.
-const MAX_DOUBLINGS: u32 = 3;
+/// How many subscriptions in a row may bring nothing new before the peer is polled.
+const MAX_FRUITLESS_SUBSCRIPTIONS: usize = 2;
 
-/// The end of a connection.
-#[derive(Debug)]
-pub(super) enum ConnectionEnd {
-    /// No more events will come: the task is terminal or interrupted, or the peer answered with messages alone.
-    Ended,
-    /// The task continues without the connection.
-    Lost(LostConnection),
+/// The start of following.
+pub(super) enum Start {
+    /// The stream that answers a message.
+    Stream(Box<dyn EventStream>),
+    /// A task in the answer to a message.
+    Answer(Task),
+    /// A task known only by its id.
+    Task,
 }
 
-/// The loss of a connection.
-#[derive(Debug)]
-pub(super) struct LostConnection {
-    /// The error where the task cannot be followed further; `None` for an orderly close.
-    pub cut: Option<ToolError>,
-    /// Whether the connection brought anything new.
-    pub news: bool,
-    /// Whether the peer refused the subscription.
-    pub refused: bool,
-}
-
-impl LostConnection {
-    /// Converts the error of a refused connection or answer.
-    pub(super) fn refused(error: PeerError) -> Self {
-        Self {
-            cut: Some(error.into()),
-            news: false,
-            refused: true,
-        }
-    }
-}
-
-/// The first event of a connection.
-#[derive(Debug)]
-pub(super) enum FirstEvent {
-    /// Anything: nothing of the task is known yet.
-    Anew,
-    /// The task as this answer showed it; it needs no second update.
-    After(Task),
-    /// A snapshot or any later event. Only what is new in a snapshot causes an update.
-    Again,
-}
-
-/// Reads `stream` to its end. `begins` is `Some` for a subscription and `None` for the answer to a message. The task's
-/// state decides whether the stream is over, or the end of the body where the peer answered with messages alone. While
-/// the stream is silent, the task's state is polled.
+/// Follows the task to its end. At the deadline the result is what was collected.
 ///
 /// # Errors
-/// The call has ended, or an event is malformed, too large, or an error.
-pub(super) async fn listen(
+/// The task cannot be followed; the error has everything that was collected.
+pub(super) async fn follow(
     call: &mut Call<'_>,
     peer: &dyn Peer,
-    mut stream: Box<dyn EventStream>,
-    mut begins: Option<FirstEvent>,
-) -> Result<ConnectionEnd, ToolError> {
-    let subscribed = begins.is_some();
-    let mut received = false;
-    let mut news = false;
-    loop {
-        let next = next(call, peer, &mut *stream);
-        let event = match call.deadline.run(next).await? {
-            Awaited::Event(event) => event,
-            Awaited::Ended(task) => {
-                if let Some(task) = task {
-                    call.collected.open_gap(Gap::Open);
-                    call.add_snapshot(task, Source::Polled, None)?;
-                }
-                return Ok(ConnectionEnd::Ended);
-            }
-        };
-        match event {
-            Some(Ok((event, bytes))) => {
-                call.metrics.record_event(&event, bytes);
-                let last = is_last(&event);
-                news |= add_event(call, event, bytes, begins.take())?;
-                received = true;
-                if last {
-                    return Ok(ConnectionEnd::Ended);
-                }
-                call.deadline.in_time()?;
-            }
-            Some(Err(error)) => return broken(call, error, news, subscribed && !received),
-            None => return closed(call, stream.is_plain_response(), news),
+    start: Start,
+) -> Result<(), ToolError> {
+    match follow_to_end(call, peer, start).await {
+        Err(error) if error.reason == Reason::Timeout && call.may_wait() => {
+            call.expired();
+            Ok(())
         }
+        Err(error) => Err(call.interrupted(error)),
+        Ok(()) => Ok(()),
     }
 }
 
-/// Adds an event, and returns whether it brought anything new.
-fn add_event(
+async fn follow_to_end(
     call: &mut Call<'_>,
-    event: Event,
-    bytes: usize,
-    begins: Option<FirstEvent>,
-) -> Result<bool, ToolError> {
-    match (event, begins) {
-        (Event::Task(task), Some(FirstEvent::Again)) => {
-            call.add_snapshot(task, Source::Streamed, Some(bytes))
+    peer: &dyn Peer,
+    start: Start,
+) -> Result<(), ToolError> {
+    let streams = call.streaming() != Some(false);
+    let mut lost = match start {
+        Start::Stream(stream) => match read_stream(call, peer, stream, None).await? {
+            ConnectionEnd::Ended => return Ok(()),
+            ConnectionEnd::Lost(lost) => {
+                call.collected.open_gap(Gap::Open);
+                lost
+            }
+        },
+        start => {
+            // Only a snapshot shows the earlier events.
+            let (first, fresh, gap) = match start {
+                Start::Answer(task) => (FirstEvent::Known(task), true, Gap::Unlikely),
+                _ => (FirstEvent::New, false, Gap::Open),
+            };
+            call.collected.open_gap(gap);
+            if streams {
+                match subscribe(call, peer, first).await? {
+                    ConnectionEnd::Ended => return fetch_missed(call, peer).await,
+                    ConnectionEnd::Lost(lost) => lost,
+                }
+            } else {
+                LostConnection {
+                    cut: None,
+                    news: fresh,
+                    refused: true,
+                }
+            }
         }
-        (Event::Task(task), Some(FirstEvent::After(known))) if task == known => {
-            call.add_snapshot(task, Source::Streamed, Some(bytes))
-        }
-        (event, _) => call.add_event(event, bytes, true).map(|()| true),
-    }
-}
-
-/// The result of waiting for a stream.
-enum Awaited {
-    /// The stream's next event, or its end.
-    Event(NextEvent),
-    /// The task is terminal or interrupted, by an event or by this snapshot, and the stream is silent.
-    Ended(Option<Task>),
-}
-
-/// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
-/// polled, because the peer may have lost the subscription.
-async fn next(call: &Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
-    let pace = call.pace();
-    let mut step = stream.next();
-    if call.collected.is_terminal_or_interrupted() {
-        let step = timeout(pace.final_wait, step).await;
-        return step.map_or(Awaited::Ended(None), Awaited::Event);
-    }
-    let mut idle = pace.idle;
-    loop {
-        if let Ok(step) = timeout(idle, &mut step).await {
-            return Awaited::Event(step);
-        }
-        let ended = select! {
-            biased;
-            step = &mut step => return Awaited::Event(step),
-            ended = ended(call, peer) => ended,
-        };
-        if let Some(task) = ended {
-            // The stream may be about to report the state itself, with more detail.
-            let step = timeout(pace.final_wait, &mut step).await;
-            return step.map_or(Awaited::Ended(Some(task)), Awaited::Event);
-        }
-        idle = (idle * 2).min(pace.idle * (1 << MAX_DOUBLINGS));
-    }
-}
-
-/// Returns the task, if a poll shows it terminal or interrupted.
-async fn ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
-    let task_id = call.followed_task()?;
-    let answer = timeout(call.pace().idle, call.metrics.get_task(peer, task_id, None)).await;
-    let task = answer.ok()?.ok()?;
-    task.state().is_terminal_or_interrupted().then_some(task)
-}
-
-/// Whether the peer marks the event as its last, and its state agrees.
-fn is_last(event: &Event) -> bool {
-    match event {
-        Event::Status(update) => update.is_final() && update.state().is_terminal_or_interrupted(),
-        _ => false,
-    }
-}
-
-/// Interprets the end of a body. A plain response leaves no stream to resubscribe to.
-fn closed(call: &Call<'_>, plain_response: bool, news: bool) -> Result<ConnectionEnd, ToolError> {
-    if call.collected.is_terminal_or_interrupted() || call.collected.kind == Some(Kind::Message) {
-        return Ok(ConnectionEnd::Ended);
-    }
-    let no_event = !plain_response && call.collected.count() == 0;
-    let cut = no_event.then(|| {
-        let message = "the stream ended before any event came";
-        ToolError::new(Reason::ConnectionCut, message)
-    });
-    let refused = plain_response;
-    Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
-}
-
-/// Interprets a broken stream; `at_once` where it brought no event.
-fn broken(
-    call: &Call<'_>,
-    error: PeerError,
-    news: bool,
-    at_once: bool,
-) -> Result<ConnectionEnd, ToolError> {
-    let (cut, refused) = match error {
-        _ if call.collected.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Ended),
-        error if error.kind.is_cut() => (cut(call, &error), false),
-        error if at_once => (error.into(), true),
-        error => return Err(error.into()),
     };
-    let cut = Some(cut);
-    Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
+    let Some(task_id) = call.followed_task().map(str::to_owned) else {
+        return Err(lost.cut.unwrap_or_else(nothing_to_resume));
+    };
+    let mut fruitless = 0;
+    let mut not_before: Option<Instant> = None;
+    while !lost.refused && fruitless < MAX_FRUITLESS_SUBSCRIPTIONS {
+        if let Some(then) = not_before {
+            call.deadline.run(sleep_until(then)).await?;
+        }
+        not_before = Some(Instant::now() + call.pace().first_poll);
+        match subscribe(call, peer, FirstEvent::Resumed).await? {
+            ConnectionEnd::Ended => return fetch_missed(call, peer).await,
+            ConnectionEnd::Lost(again) => {
+                fruitless = if again.news { 0 } else { fruitless + 1 };
+                // The first connection's error says more than those of the attempts after it.
+                lost = LostConnection {
+                    cut: if again.news { again.cut } else { lost.cut },
+                    ..again
+                };
+            }
+        }
+    }
+    match poll(call, peer, &task_id, !lost.news).await? {
+        ConnectionEnd::Ended => Ok(()),
+        ConnectionEnd::Lost(refusal) => refused_all(call, lost, refusal),
+    }
 }
 
-fn cut(call: &Call<'_>, error: &PeerError) -> ToolError {
-    // The gateway's own error takes precedence.
-    if call.collected.count() == 0 || error.kind != PeerErrorKind::Cut {
-        return error.clone().into();
-    }
-    ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))
+/// Subscribes to the task and reads the stream.
+async fn subscribe(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    first: FirstEvent,
+) -> Result<ConnectionEnd, ToolError> {
+    let Some(task_id) = call.followed_task().map(str::to_owned) else {
+        return Err(nothing_to_resume());
+    };
+    // A peer that does not begin to answer is as silent as a stream without events.
+    let idle = call.pace().idle;
+    let answer = timeout(idle, call.exchanges.resubscribe(peer, &task_id));
+    let (error, refused) = match call.deadline.run(answer).await? {
+        Ok(Ok(stream)) => {
+            let ended = read_stream(call, peer, stream, Some(first)).await?;
+            if matches!(ended, ConnectionEnd::Lost(_)) {
+                call.collected.open_gap(Gap::Open);
+            }
+            return Ok(ended);
+        }
+        Ok(Err(refusal)) if call.collected.count() == 0 && is_hopeless(&refusal) => {
+            return Err(refusal.into());
+        }
+        Ok(Err(refusal)) => {
+            let away = refusal.kind.is_away();
+            (refusal, !away)
+        }
+        Err(_) => {
+            let message = "the peer does not answer the subscription to the task";
+            // Another wait of that length would leave no time for polls.
+            (PeerError::new(PeerErrorKind::Cut, message), true)
+        }
+    };
+    call.collected.open_gap(Gap::Open);
+    Ok(ConnectionEnd::Lost(LostConnection {
+        refused,
+        cut: Some(error.into()),
+        news: false,
+    }))
 }
+
+/// Requests the ended task if the call may have missed pieces of it and has received no snapshot since.
+async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
+    let Some(task_id) = call.followed_task().map(str::to_owned) else {
+        return Ok(());
+    };
+    let gap = call.collected.gap();
+    if gap == Gap::None {
+        return Ok(());
+    }
+    let answer = call.exchanges.get_task(peer, &task_id, None);
+    let answer = timeout(call.pace().idle, answer);
+    match call.deadline.run(answer).await? {
+        Ok(Ok(task)) => {
+            call.add_snapshot(task, Source::Polled, None)?;
+            return Ok(());
+        }
+        Ok(Err(_)) | Err(_) if gap == Gap::Open => call.incomplete(),
+        Ok(Err(_)) | Err(_) => {}
+    }
+    Ok(())
+}
+
+/// Returns the result for a task that the peer no longer reports. After an orderly close it is incomplete; after a cut
+/// it is an error.
+fn refused_all(
+    call: &mut Call<'_>,
+    lost: LostConnection,
+    refusal: LostConnection,
+) -> Result<(), ToolError> {
+    match (lost.cut, refusal.cut) {
+        // A revoked credential is the actual cause, and what the operator has to fix.
+        (Some(_), Some(refusal)) if refusal.reason == Reason::AuthRequired => Err(refusal),
+        (Some(mut cut), refusal) => {
+            let refusal = refusal.map(|error| error.message).unwrap_or_default();
+            if refusal != cut.message {
+                cut.message = format!("{}; polling the task failed: {refusal}", cut.message);
+            }
+            Err(cut)
+        }
+        (None, Some(refusal)) if call.collected.count() == 0 => Err(refusal),
+        (None, _) => {
+            call.incomplete();
+            Ok(())
+        }
+    }
+}
+
+/// Whether polling would fail for the same reason as subscribing.
+fn is_hopeless(refusal: &PeerError) -> bool {
+    let may_be_better = matches!(
+        refusal.kind,
+        PeerErrorKind::Rpc | PeerErrorKind::HttpStatus | PeerErrorKind::InvalidResponse
+    );
+    !may_be_better && !refusal.kind.is_cut()
+}
+
+fn nothing_to_resume() -> ToolError {
+    ToolError::new(
+        Reason::ConnectionCut,
+        "the stream ended and named no task to follow",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,8 @@ use peer::{Peer, PeerError, PeerErrorKind};
 use super::artifacts::{Gap, Source};
 use super::call::Call;
 use super::error::ToolError;
-use super::follow::{ConnectionEnd, LostConnection};
 use super::pace::Pace;
+use super::read_stream::{ConnectionEnd, LostConnection};
 
 /// Polls the task, first `at_once` or after a pause, until it is terminal or interrupted. Each answer with news causes
 /// an update. A peer that is temporarily unreachable is polled again, if it has answered before.
@@ -30,7 +30,7 @@ pub(super) async fn poll(
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
-            call.metrics.get_task(peer, task_id, None).await
+            call.exchanges.get_task(peer, task_id, None).await
         };
         match call.deadline.run(asked).await? {
             Ok(task) => {

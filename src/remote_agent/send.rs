@@ -9,8 +9,8 @@ use peer::{Delivered, Peer};
 use super::call::{Call, with_diagnostics};
 use super::diagnostics::MediaTypes;
 use super::error::{Reason, ToolError};
+use super::follow::{Start, follow};
 use super::request::{Request, TaskRequirement, push_config};
-use super::resubscribe::{Start, follow};
 
 /// Sends the message of `request` and returns the envelope.
 ///
@@ -79,7 +79,7 @@ async fn answered(
 ) -> Result<(), ToolError> {
     let reply = call
         .deadline
-        .run(call.metrics.send(peer, outgoing))
+        .run(call.exchanges.send(peer, outgoing))
         .await??;
     if let Reply::Task(task) = &reply {
         finished_or_named(call, task)?;
@@ -96,13 +96,13 @@ async fn streamed(
     if call.streaming() == Some(true) {
         let stream = call
             .deadline
-            .run(call.metrics.stream(peer, outgoing))
+            .run(call.exchanges.stream(peer, outgoing))
             .await??;
         return follow(call, peer, Start::Stream(stream)).await;
     }
     match call
         .deadline
-        .run(call.metrics.send(peer, outgoing))
+        .run(call.exchanges.send(peer, outgoing))
         .await??
     {
         Reply::Task(task) => follow_task(call, peer, task).await,
@@ -119,7 +119,7 @@ async fn task(
 ) -> Result<(), ToolError> {
     let task = match call
         .deadline
-        .run(call.metrics.send(peer, outgoing))
+        .run(call.exchanges.send(peer, outgoing))
         .await??
     {
         Reply::Task(task) => task,

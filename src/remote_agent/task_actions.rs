@@ -7,8 +7,8 @@ use common::validation::complaint;
 
 use super::call::Call;
 use super::error::ToolError;
+use super::follow::{Start, follow};
 use super::request::Request;
-use super::resubscribe::{Start, follow};
 
 /// Follows a task until it is terminal or interrupted.
 ///
@@ -38,7 +38,7 @@ pub(super) async fn status(
         .map_or(request.history_length, |_| Some(0));
     let task = call
         .deadline
-        .run(call.metrics.get_task(&*peer, &task_id, history))
+        .run(call.exchanges.get_task(&*peer, &task_id, history))
         .await??;
     call.add_answer(Reply::Task(task).into(), false)?;
     match &request.artifact_id {
@@ -59,7 +59,7 @@ pub(super) async fn cancel(
     let task_id = task_id(call)?;
     let task = call
         .deadline
-        .run(call.metrics.cancel(&*peer, &task_id))
+        .run(call.exchanges.cancel(&*peer, &task_id))
         .await??;
     call.add_answer(Reply::Task(task).into(), false)?;
     Ok(call.answered())

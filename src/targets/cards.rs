@@ -86,8 +86,8 @@ impl CardCache {
     ///
     /// The extended card replaces the plain one. The cache requests it once for each plain card.
     ///
-    /// The target has no usable card.
-    /// Why there is no card at all.
+    /// # Errors
+    /// The target has no card, or none that the client can use.
     pub async fn get(&self, target: &Target, left: Duration) -> Result<KnownCard, PeerError> {
         let slot = self.slot(target);
         if let Some(known) = self.fresh(&slot) {

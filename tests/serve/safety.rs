@@ -154,7 +154,12 @@ fn status_line(mut stream: TcpStream, request: &str) -> String {
 
 #[test]
 fn silent_sockets_of_one_address_leave_healthz_served() {
-    let flags = ["--limit", "connections=64", "--limit", "headMs=600000"];
+    let flags = [
+        "--limit",
+        "connections=64",
+        "--limit",
+        "headerTimeoutMs=600000",
+    ];
     let server = scripted(&flags);
     let _silent: Vec<_> = (0..128).map(|_| connect(&server)).collect();
     let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -163,7 +168,7 @@ fn silent_sockets_of_one_address_leave_healthz_served() {
 
 #[test]
 fn unfinished_chunked_bodies_leave_room_for_others() {
-    let (server, [ada, bob, _]) = with_clients(&["--limit", "bodyMs=600000"]);
+    let (server, [ada, bob, _]) = with_clients(&["--limit", "bodyTimeoutMs=600000"]);
     let _unfinished = [(); 26].map(|()| {
         let mut stream = connect(&server);
         let head = format!("POST /a2a HTTP/1.1\r\nHost: localhost\r\n{ada}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n");

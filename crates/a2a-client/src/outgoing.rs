@@ -26,7 +26,7 @@ pub(super) fn set_version(headers: &mut HeaderMap, pinned: Option<Version>) {
 
 /// Returns the addresses that a connection for `url` may use.
 pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<Access, PeerError> {
-    access::allowed(url, config.allow_private, config.is_written_host(url)).map_err(from_net)
+    access::check(url, config.allow_private, config.is_configured_host(url)).map_err(from_net)
 }
 
 /// Returns the peer's credential where `url` is on an origin it was configured for. A redirect that leaves that origin is

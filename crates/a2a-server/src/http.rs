@@ -20,7 +20,7 @@ mod etag;
 mod handle;
 mod json_limits;
 mod list;
-mod page;
+mod operator_page;
 mod request;
 mod rest;
 mod route;

@@ -19,16 +19,16 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::metrics::{Metrics, PushResult};
-use crate::settings::Limits;
+use crate::settings::ServiceLimits;
 use crate::store::TaskStore;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
 mod clients;
-mod delivery;
 mod delivery_queue;
 mod dispatcher;
+mod notification;
 mod payload;
 mod retry;
 
@@ -97,7 +97,7 @@ impl Notifier {
     pub fn new(
         store: Arc<dyn TaskStore>,
         sender: Arc<dyn PushSender>,
-        limits: &Limits,
+        limits: &ServiceLimits,
         env: Arc<dyn Environment>,
         metrics: Metrics,
     ) -> Self {
@@ -107,7 +107,7 @@ impl Notifier {
     fn with_retry_policy(
         store: Arc<dyn TaskStore>,
         sender: Arc<dyn PushSender>,
-        limits: &Limits,
+        limits: &ServiceLimits,
         env: Arc<dyn Environment>,
         metrics: Metrics,
         retry_policy: RetryPolicy,
@@ -136,7 +136,7 @@ impl Notifier {
     /// # Errors
     /// [`ErrorReason::InvalidParams`] at the invalid field.
     pub fn accepts(&self, config: &TaskPushNotificationConfig) -> Result<(), A2aError> {
-        let (url, _) = delivery::read(config)?;
+        let (url, _) = notification::parse_config(config)?;
         self.dispatcher.sender.accepts(&url).map_err(|why| {
             let text = format!("notifications may not be sent to `url`: it {why}");
             A2aError::new(ErrorReason::InvalidParams, text).at("url")

@@ -48,7 +48,7 @@ pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };
 pub use self::task_runner::DELEGATION;
-pub use crate::settings::{Limits, Settings};
+pub use crate::settings::{ServiceLimits, Settings};
 
 use self::active_task::CancelReason;
 use self::cancel::canceled;

@@ -22,12 +22,12 @@ pub struct Settings {
     /// How long a task waits for its client before it fails.
     pub unanswered: Duration,
     /// Limits on runs, tasks and bytes.
-    pub limits: Limits,
+    pub limits: ServiceLimits,
 }
 
 /// Limits of a [`Service`](crate::service::Service).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServiceLimits {
     /// Concurrent runs; others wait.
     pub runs: usize,
     /// Unfinished tasks of one client.
@@ -48,7 +48,7 @@ pub struct Limits {
     pub waiting_pushes: usize,
 }
 
-impl Default for Limits {
+impl Default for ServiceLimits {
     fn default() -> Self {
         Self {
             runs: 16,
@@ -80,7 +80,7 @@ impl Default for Settings {
                 count: 10_000,
             },
             unanswered: Duration::from_secs(7 * 24 * 3600),
-            limits: Limits::default(),
+            limits: ServiceLimits::default(),
         }
     }
 }

@@ -1,8 +1,7 @@
-//! Reads answers and events. What A2A 0.3 writes over JSON-RPC is the model's own shape; what it writes over HTTP+JSON, and
-//! what 1.0 writes over everything, is ProtoJSON (A2A 1.0 §5.5).
+//! Reads answers and events into the 0.3 form: the JSON that A2A 0.3 uses over JSON-RPC. A2A 0.3 over HTTP+JSON, and A2A
+//! 1.0 over every binding, use ProtoJSON (A2A 1.0 §5.5).
 //!
-//! Converts responses of peers to the shape of the model in place and changes nothing else: unknown members stay.
-//! Accepts names in camelCase and snake_case, treats `null` and empty strings as absent, and keeps unknown states.
+//! Converts responses of peers in place and changes nothing else: unknown members stay. Accepts names in camelCase and snake_case, treats `null` and empty strings as absent, and keeps unknown states.
 
 mod v0_3;
 mod v1_0;
@@ -12,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::{Dialect, Event, Reply, ShapeError, Task, TaskState, V03Dialect};
 
 impl Dialect {
-    /// Returns the reader of this dialect; `None` if it has the shape of the model.
+    /// Returns the reader of this dialect; `None` if it already is the 0.3 form.
     fn reader(self) -> Option<&'static Reader> {
         match self {
             Self::V0_3(V03Dialect::Rpc) => None,
@@ -21,8 +20,8 @@ impl Dialect {
         }
     }
 
-    /// Turns an answer or an event into the model's shape; what holds nothing known stays as it came.
-    fn in_model(self, answer: Value) -> Value {
+    /// Converts an answer or an event to the 0.3 form. A value without a known member stays unchanged.
+    fn to_v0_3(self, answer: Value) -> Value {
         match self.reader() {
             Some(reader) => reader.reply(answer).unwrap_or_else(|unknown| unknown),
             None => answer,
@@ -32,23 +31,23 @@ impl Dialect {
     /// Reads the answer to a message.
     ///
     /// # Errors
-    /// The first place that is not as it should be.
+    /// Names the first member with another type or value than the specification's.
     pub fn read_reply(self, answer: Value) -> Result<Reply, ShapeError> {
-        Reply::read(self.in_model(answer))
+        Reply::read(self.to_v0_3(answer))
     }
 
     /// Reads an event of a stream.
     ///
     /// # Errors
-    /// The first place that is not as it should be.
+    /// Names the first member with another type or value than the specification's.
     pub fn read_event(self, event: Value) -> Result<Event, ShapeError> {
-        Event::read(self.in_model(event))
+        Event::read(self.to_v0_3(event))
     }
 
     /// Reads a task, bare or wrapped.
     ///
     /// # Errors
-    /// The first place that is not as it should be.
+    /// Names the first member with another type or value than the specification's.
     pub fn read_task(self, task: Value) -> Result<Task, ShapeError> {
         Task::read(match self.reader() {
             Some(reader) => reader.task(task),
@@ -59,7 +58,7 @@ impl Dialect {
 
 /// The differences between the dialects.
 pub(super) struct Reader {
-    /// Turns a part into the model's.
+    /// Converts a part to the 0.3 form.
     pub(super) part: fn(Map<String, Value>) -> Value,
     /// Whether a status update of this state is the last event of its stream, where the peer does not say so itself.
     pub(super) ends: fn(&TaskState) -> bool,
@@ -86,11 +85,11 @@ const WRAPPERS: [(&str, &str, MemberType); 4] = [
 ];
 
 impl Reader {
-    /// A `SendMessageResponse` or `StreamResponse`, unwrapped and in the model's shape.
+    /// Converts the member of a `SendMessageResponse` or `StreamResponse` to the 0.3 form.
     ///
     /// # Errors
-    /// The answer as it came, where it holds nothing known.
-    fn unwrapped(&self, answer: Value) -> Result<Value, Value> {
+    /// The unchanged answer, if it has no known member.
+    fn unwrap_member(&self, answer: Value) -> Result<Value, Value> {
         let Value::Object(mut answer) = answer else {
             return Err(answer);
         };
@@ -113,9 +112,12 @@ impl Reader {
         Err(Value::Object(answer))
     }
 
-    /// The same. Without a wrapper, the fields decide.
+    /// Converts an answer to the 0.3 form. Without a wrapper, its fields decide its type.
+    ///
+    /// # Errors
+    /// The unchanged answer, if its type is unknown.
     pub(super) fn reply(&self, answer: Value) -> Result<Value, Value> {
-        self.unwrapped(answer).or_else(|bare| {
+        self.unwrap_member(answer).or_else(|bare| {
             let has = |key: &str| bare.get(key).is_some();
             match () {
                 () if has("artifact") => Ok(self.artifact_update(bare)),
@@ -129,7 +131,7 @@ impl Reader {
         })
     }
 
-    /// A bare task, or a wrapped one, in the model's shape.
+    /// Converts a bare or wrapped task to the 0.3 form.
     pub(super) fn task(&self, task: Value) -> Value {
         let Value::Object(mut task) = task else {
             return task;
@@ -137,7 +139,7 @@ impl Reader {
         if task.get("task").is_some_and(Value::is_object) {
             return self.task(task.remove("task").unwrap_or_default());
         }
-        context_in(&mut task);
+        read_context_id(&mut task);
         self.status(&mut task);
         each(&mut task, "artifacts", |artifact| self.artifact(artifact));
         each(&mut task, "history", |message| self.message(message));
@@ -150,8 +152,8 @@ impl Reader {
         };
         rename(&mut message, "message_id", "messageId");
         rename(&mut message, "reference_task_ids", "referenceTaskIds");
-        task_id_in(&mut message);
-        context_in(&mut message);
+        read_task_id(&mut message);
+        read_context_id(&mut message);
         // The name of the parts in the definition of 0.3.
         if let Some(Value::Array(_)) = message.get("content")
             && !message.get("parts").is_some_and(is_filled)
@@ -179,8 +181,8 @@ impl Reader {
         let Value::Object(mut update) = update else {
             return update;
         };
-        task_id_in(&mut update);
-        context_in(&mut update);
+        read_task_id(&mut update);
+        read_context_id(&mut update);
         self.status(&mut update);
         if !update.get("final").is_some_and(Value::is_boolean) {
             let state = update.get("status").and_then(|status| status.get("state"));
@@ -194,8 +196,8 @@ impl Reader {
         let Value::Object(mut update) = update else {
             return update;
         };
-        task_id_in(&mut update);
-        context_in(&mut update);
+        read_task_id(&mut update);
+        read_context_id(&mut update);
         rename(&mut update, "last_chunk", "lastChunk");
         update.entry("lastChunk").or_insert(Value::Bool(false));
         if let Some(artifact) = update.get_mut("artifact") {
@@ -237,7 +239,7 @@ impl Reader {
         };
         let state = match status.get("state") {
             None | Some(Value::Null) => Some("unknown".to_owned()),
-            Some(Value::String(name)) => Some(state_in(name)),
+            Some(Value::String(name)) => Some(state_0_3(name)),
             Some(_) => None,
         };
         if let Some(state) = state {
@@ -251,8 +253,8 @@ impl Reader {
     }
 }
 
-/// The model's word for a state. A name without the prefix is left alone.
-fn state_in(name: &str) -> String {
+/// Returns the 0.3 name of a state. A name without the prefix stays unchanged.
+fn state_0_3(name: &str) -> String {
     match name.strip_prefix("TASK_STATE_") {
         Some("CANCELLED" | "CANCELED") => "canceled".into(),
         Some("UNSPECIFIED") => "unknown".into(),
@@ -262,25 +264,25 @@ fn state_in(name: &str) -> String {
     }
 }
 
-/// The object as the model's, of the kind that is named unless it names one itself.
+/// Sets `kind` unless the object has one.
 pub(super) fn kind(mut map: Map<String, Value>, name: &str) -> Value {
     map.entry("kind").or_insert_with(|| json!(name));
     Value::Object(map)
 }
 
-/// Takes a member out by either of its names.
+/// Removes and returns a member by either of its names.
 pub(super) fn take(map: &mut Map<String, Value>, camel: &str, snake: &str) -> Option<Value> {
     map.remove(camel).or_else(|| map.remove(snake))
 }
 
-/// Gives a member the other of its names, unless there is one of that name.
+/// Renames a member, unless one with the new name exists.
 pub(super) fn rename(map: &mut Map<String, Value>, from: &str, to: &str) {
     if let Some(value) = map.remove(from) {
         map.entry(to).or_insert(value);
     }
 }
 
-/// An empty string is how ProtoJSON may write that nothing is set.
+/// Removes an empty string, which in ProtoJSON may mean an absent member.
 pub(super) fn drop_empty(map: &mut Map<String, Value>, key: &str) {
     if map.get(key).is_some_and(|value| value == "") {
         map.remove(key);
@@ -291,12 +293,12 @@ fn is_filled(list: &Value) -> bool {
     list.as_array().is_some_and(|items| !items.is_empty())
 }
 
-fn context_in(map: &mut Map<String, Value>) {
+fn read_context_id(map: &mut Map<String, Value>) {
     rename(map, "context_id", "contextId");
     drop_empty(map, "contextId");
 }
 
-fn task_id_in(map: &mut Map<String, Value>) {
+fn read_task_id(map: &mut Map<String, Value>) {
     rename(map, "task_id", "taskId");
     drop_empty(map, "taskId");
 }

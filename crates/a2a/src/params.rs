@@ -1,4 +1,5 @@
-//! Reads what clients send, of both versions, into the types of 1.0. Liberal in how it is written, and never losing a part.
+//! Parses requests of clients, of both versions, into the types of A2A 1.0. Accepts every spelling of a member that a
+//! version allows, and keeps every part.
 
 mod fields;
 mod part;
@@ -13,11 +14,14 @@ use crate::A2aError;
 use crate::{Dialect, V03Dialect as V0_3};
 pub use fields::{Fields, refused};
 
-/// The parameters of a message that is sent (1.0 §3.1.1, 0.3 §7.1).
+/// Parses the parameters of `SendMessage` (A2A 1.0 §3.1.1, A2A 0.3 §7.1).
+///
+/// # Errors
+/// [`InvalidParams`](crate::ErrorReason::InvalidParams) at the first invalid field.
 pub fn send(dialect: Dialect, params: &mut Fields) -> Result<SendMessageRequest, A2aError> {
     let message = match params.object("message")? {
         Some(message) => message,
-        // What 0.3's proto calls it, beside its JSON name.
+        // Its name in the proto of 0.3.
         None => params
             .object("request")?
             .ok_or_else(|| params.missing("message"))?,
@@ -35,7 +39,6 @@ pub fn send(dialect: Dialect, params: &mut Fields) -> Result<SendMessageRequest,
     })
 }
 
-/// A message.
 fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
     let message_id = fields.required("messageId")?;
     let role = role(&mut fields)?;
@@ -130,7 +133,10 @@ fn configuration(
     })
 }
 
-/// `historyLength`. In 0.3's proto 0 says what silence says.
+/// Parses `historyLength`. In the proto of 0.3, 0 means that the field is absent.
+///
+/// # Errors
+/// [`InvalidParams`](crate::ErrorReason::InvalidParams) at the first invalid field.
 pub fn history_length(dialect: Dialect, fields: &mut Fields) -> Result<Option<i32>, A2aError> {
     let length = fields.count("historyLength")?;
     Ok(match dialect {
@@ -139,12 +145,12 @@ pub fn history_length(dialect: Dialect, fields: &mut Fields) -> Result<Option<i3
     })
 }
 
-/// A webhook: 1.0's own object, or the inner one of 0.3.
+/// Parses a webhook: the object of 1.0, or the inner object of 0.3.
 fn push_config(mut fields: Fields) -> Result<TaskPushNotificationConfig, A2aError> {
     let url = fields.required("url")?;
     let authentication = match fields.object("authentication")? {
         Some(mut authentication) => {
-            // 0.3 has several; the first is what the client would rather have.
+            // 0.3 has a list; the client prefers the first.
             let scheme = match authentication.name("scheme")? {
                 Some(scheme) => Some(scheme),
                 None => authentication
@@ -173,17 +179,20 @@ fn push_config(mut fields: Fields) -> Result<TaskPushNotificationConfig, A2aErro
     })
 }
 
-/// The parameters of a webhook's registration, for `task_id` where the path names it. The configuration stands in them, or
-/// in `pushNotificationConfig`, or in `config`.
+/// Parses the parameters of a webhook's registration, with the `task_id` of the path if that has one. The configuration is
+/// the parameters themselves, or `pushNotificationConfig`, or `config`.
+///
+/// # Errors
+/// [`InvalidParams`](crate::ErrorReason::InvalidParams) at the first invalid field.
 pub fn create_push(
     params: &mut Fields,
     task_id: Option<&str>,
 ) -> Result<TaskPushNotificationConfig, A2aError> {
-    let mut said = params.name("taskId")?;
+    let mut named = params.name("taskId")?;
     // 0.3's proto names the task and the configuration as resources.
     if let Some(parent) = params.name("parent")? {
         let id = parent.strip_prefix("tasks/").unwrap_or(&parent);
-        said.get_or_insert_with(|| id.to_owned());
+        named.get_or_insert_with(|| id.to_owned());
     }
     let config_id = params.name("configId")?;
     let mut config = match params.object("config")? {
@@ -204,18 +213,21 @@ pub fn create_push(
     if config.id.is_none() {
         config.id = config_id;
     }
-    match (task_id, said) {
-        (Some(path), Some(said)) if path != said => {
+    match (task_id, named) {
+        (Some(path), Some(named)) if path != named => {
             return Err(refused("taskId", "is not the task that the path names"));
         }
         (Some(path), _) => config.task_id = path.to_owned(),
-        (None, Some(said)) => config.task_id = said,
+        (None, Some(named)) => config.task_id = named,
         (None, None) => return Err(params.missing("taskId")),
     }
     Ok(config)
 }
 
-/// Parses the parameters of a list of tasks (1.0 §3.1.4).
+/// Parses the parameters of a list of tasks (A2A 1.0 §3.1.4).
+///
+/// # Errors
+/// [`InvalidParams`](crate::ErrorReason::InvalidParams) at the first invalid field.
 pub fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A2aError> {
     let status = match params.name("status")? {
         None => None,

@@ -1,8 +1,8 @@
-//! Writes the types of 1.0 as 0.3 does, in either of its two ways, without copying them.
+//! Serializers for servers: they write the types of A2A 1.0 as A2A 0.3 JSON, without copies.
 //!
-//! 0.3 says the same in two dialects of JSON: over JSON-RPC as its TypeScript types have it (`kind`, `parts`, `completed`),
-//! over HTTP+JSON as its proto does (`content`, `TASK_STATE_CANCELLED`). Its clients parse the latter strictly, so nothing is
-//! written that the proto does not have. What 0.3 cannot say is left out: a text's media type and file name.
+//! A2A 0.3 has two dialects of JSON: over JSON-RPC that of its TypeScript types (`kind`, `parts`, `completed`), over
+//! HTTP+JSON that of its proto (`content`, `TASK_STATE_CANCELLED`). Clients of 0.3 parse the latter strictly, so the
+//! serializers write no member that the proto lacks. They omit members that 0.3 lacks, such as a text's media type.
 
 mod event;
 mod part;
@@ -29,20 +29,20 @@ pub struct V03<'a, T: ?Sized> {
     dialect: Dialect,
 }
 
-/// `value` as 0.3 writes it. A task, for one, has its `kind` over JSON-RPC, which is the body of a push notification too.
-pub fn written<T: ?Sized>(value: &T, dialect: Dialect) -> V03<'_, T>
+/// Returns a value that serializes as A2A 0.3 in `dialect`. The body of a push notification uses the JSON-RPC dialect.
+pub fn as_v0_3<T: ?Sized>(value: &T, dialect: Dialect) -> V03<'_, T>
 where
     for<'a> V03<'a, T>: Serialize,
 {
     V03 { value, dialect }
 }
 
-/// `value` as 0.3 writes it over JSON-RPC.
+/// Returns a value that serializes as A2A 0.3 over JSON-RPC.
 pub fn rpc<T: ?Sized>(value: &T) -> V03<'_, T>
 where
     for<'a> V03<'a, T>: Serialize,
 {
-    written(value, Dialect::Rpc)
+    as_v0_3(value, Dialect::Rpc)
 }
 
 /// Whether the task is terminal, or waits for its client. A stream of 0.3 ends there, and `final` says so.
@@ -59,7 +59,7 @@ impl<'a, T: ?Sized> V03<'a, T> {
     }
 }
 
-/// Every one of a list.
+/// A list whose items serialize as A2A 0.3.
 struct V03Seq<'a, T>(&'a [T], Dialect);
 
 impl<'a, T> Serialize for V03Seq<'a, T>

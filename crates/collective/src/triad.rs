@@ -97,14 +97,14 @@ impl Tally {
     /// Why it does not count.
     pub fn cast(&mut self, member: &str, vote: Vote) -> Result<Option<&Decision>, VoteRejection> {
         let known = self.members.iter_mut().find(|(name, _)| name == member);
-        let (_, place) = known.ok_or(VoteRejection::NotAMember)?;
-        if place.is_some() {
+        let (_, cast) = known.ok_or(VoteRejection::NotAMember)?;
+        if cast.is_some() {
             return Err(VoteRejection::SecondVote);
         }
         if self.decision.is_some() {
             return Err(VoteRejection::Late);
         }
-        *place = Some(vote);
+        *cast = Some(vote);
         if self.is_fixed() {
             self.decision = Some(self.outcome());
         }

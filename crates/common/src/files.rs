@@ -14,6 +14,9 @@ pub fn private_options() -> OpenOptions {
 }
 
 /// Creates a directory and its missing parents, for their owner alone.
+///
+/// # Errors
+/// A parent is not a directory, or the system refuses the creation.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -23,6 +26,9 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a directory like [`create_private_dir`], and syncs its two parents if it was missing.
+///
+/// # Errors
+/// The creation or a sync fails.
 pub fn create_private_dir_durably(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -33,6 +39,9 @@ pub fn create_private_dir_durably(path: &Path) -> io::Result<()> {
 }
 
 /// Syncs a directory: without that, a power failure may lose new files.
+///
+/// # Errors
+/// The directory cannot be opened or synced.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(path)?.sync_all()?;
@@ -42,6 +51,9 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Renames a file after its content is on disk, and syncs both directories.
+///
+/// # Errors
+/// A sync or the renaming fails. After a failed sync of a directory, the file has its new name.
 pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
     let dir = to.parent().unwrap_or(to);
     create_private_dir_durably(dir)?;
@@ -52,6 +64,9 @@ pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Removes a file durably, and returns whether it existed.
+///
+/// # Errors
+/// The system refuses the removal, or the sync of the directory fails.
 pub fn remove_durably(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => path.parent().map_or(Ok(()), sync_dir).map(|()| true),
@@ -61,6 +76,9 @@ pub fn remove_durably(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens a file for appending, and creates it if it is missing. Removes the permissions of other users.
+///
+/// # Errors
+/// The file cannot be opened, or its permissions cannot be changed.
 pub fn open_private_append(path: &Path) -> io::Result<File> {
     let mut options = private_options();
     let file = options.read(true).append(true).create(true).open(path)?;
@@ -76,6 +94,9 @@ pub fn open_private_append(path: &Path) -> io::Result<File> {
 }
 
 /// Replaces a file atomically. A new file is for its owner alone; an existing one keeps its permissions.
+///
+/// # Errors
+/// The new content cannot be written or renamed; the file keeps its old content.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut draft = path.clone().into_os_string();

@@ -1,4 +1,4 @@
-//! Which addresses a URL may lead to.
+//! The addresses that a request to a URL may use.
 
 use url::{Host, Url};
 
@@ -7,20 +7,20 @@ use crate::address;
 use super::error::place;
 use super::{Access, NetError, NetFault, Sent};
 
-/// Decides how far `url` may be followed, before anything is connected.
+/// Returns the addresses that a request to `url` may use, before any connection.
 ///
-/// `allow_private` lets it lead anywhere. Otherwise only public addresses may be connected, except a literal address or
-/// `localhost` that the operator wrote for this very host and port (`written`). A name is judged again after it resolves.
+/// With `allow_private` these are all addresses. Otherwise only public addresses, except a literal address or
+/// `localhost` if the operator configured this host and port (`is_configured`). The resolver checks a name again.
 ///
 /// # Errors
 /// [`NetFault::AddressRefused`] for an address that is not public.
-pub fn allowed(url: &Url, allow_private: bool, written: bool) -> Result<Access, NetError> {
+pub fn check(url: &Url, allow_private: bool, is_configured: bool) -> Result<Access, NetError> {
     if allow_private {
-        return Ok(Access::Private);
+        return Ok(Access::AnyAddress);
     }
-    match (address::special_host(url), written) {
+    match (address::special_host(url), is_configured) {
         (None, _) => Ok(Access::Public),
-        (Some(_), true) if is_literal(url) => Ok(Access::Private),
+        (Some(_), true) if is_literal(url) => Ok(Access::AnyAddress),
         // A name below `localhost` is a name like any other: what it resolves to decides.
         (Some(_), true) => Ok(Access::Public),
         (Some(class), false) => Err(NetError::new(
@@ -34,7 +34,7 @@ pub fn allowed(url: &Url, allow_private: bool, written: bool) -> Result<Access, 
     }
 }
 
-/// An address, or the one name that stands for one.
+/// Returns whether the host is a literal address or `localhost`.
 fn is_literal(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
@@ -47,12 +47,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn decided(url: &str, allow_private: bool, written: bool) -> Option<Access> {
-        allowed(&Url::parse(url).unwrap(), allow_private, written).ok()
+    fn decided(url: &str, allow_private: bool, is_configured: bool) -> Option<Access> {
+        check(&Url::parse(url).unwrap(), allow_private, is_configured).ok()
     }
 
     #[test]
-    fn a_literal_that_is_not_public_needs_the_operators_word() {
+    fn private_literal_requires_configured_host() {
         for url in [
             "http://127.0.0.1:1/",
             "http://localhost/",
@@ -63,13 +63,13 @@ mod tests {
             "http://169.254.169.254/",
         ] {
             assert_eq!(decided(url, false, false), None, "{url}");
-            assert_eq!(decided(url, false, true), Some(Access::Private), "{url}");
-            assert_eq!(decided(url, true, false), Some(Access::Private), "{url}");
+            assert_eq!(decided(url, false, true), Some(Access::AnyAddress), "{url}");
+            assert_eq!(decided(url, true, false), Some(Access::AnyAddress), "{url}");
         }
     }
 
     #[test]
-    fn a_written_name_is_still_held_to_public_addresses() {
+    fn configured_name_may_use_public_addresses_only() {
         assert_eq!(
             decided("http://intranet.example/", false, true),
             Some(Access::Public)
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_name_below_localhost_is_no_literal() {
+    fn configured_name_below_localhost_is_no_literal() {
         assert_eq!(decided("http://a.localhost/", false, false), None);
         assert_eq!(
             decided("http://a.localhost/", false, true),

@@ -106,7 +106,7 @@ pub enum Access {
     /// Only addresses that are public on the internet, see [`address::is_public`].
     Public,
     /// Any address.
-    Private,
+    AnyAddress,
     /// Only this machine's own, see [`address::is_loopback`]. No proxy is asked.
     Loopback,
 }

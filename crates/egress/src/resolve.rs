@@ -13,8 +13,8 @@ use super::error::place;
 use super::lookup::Lookup;
 use super::{Access, NetError, NetFault, Sent};
 
-/// Resolves and refuses a name with an address that may not be connected. The client connects to nothing but what it
-/// gives, so there is no second question whose answer could be another.
+/// Resolves names, and refuses a name with a forbidden address. The client connects only to the addresses that it
+/// returns, so no second look-up can return others.
 pub(super) struct Resolver {
     pub(super) policy: ResolvePolicy,
     pub(super) lookup: Arc<dyn Lookup>,
@@ -23,13 +23,13 @@ pub(super) struct Resolver {
 /// Which addresses a name may resolve to.
 #[derive(Clone, Copy)]
 pub(super) enum ResolvePolicy {
-    /// The peer's, which may be where the request allows it to be.
+    /// The addresses that the request permits, for the peer's name.
     Peer(Access),
-    /// The proxy's. The operator named it, and it is where he says.
+    /// Any address, for the name of the proxy, because the operator configured it.
     Proxy,
 }
 
-/// Why a name yields no address to connect.
+/// The reason why a name has no address that the client may connect to.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResolveError {
     #[error("it resolves to a {0} address, and only public addresses may be connected")]
@@ -46,23 +46,23 @@ pub(super) enum ResolveError {
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (access, untold): (_, fn(io::Error) -> ResolveError) = match self.policy {
+        let (access, to_error): (_, fn(io::Error) -> ResolveError) = match self.policy {
             ResolvePolicy::Peer(access) => (access, ResolveError::System),
-            ResolvePolicy::Proxy => (Access::Private, ResolveError::Proxy),
+            ResolvePolicy::Proxy => (Access::AnyAddress, ResolveError::Proxy),
         };
-        let asked = self.lookup.lookup(name.as_str().to_owned());
+        let lookup = self.lookup.lookup(name.as_str().to_owned());
         Box::pin(async move {
-            let found = asked.await.map_err(untold)?;
-            let allowed = allowed(found, access)?;
+            let found = lookup.await.map_err(to_error)?;
+            let addresses = check_all(found, access)?;
             // The port is filled in by the connector.
-            let allowed = allowed.into_iter().map(|ip| SocketAddr::new(ip, 0));
-            Ok(Box::new(allowed) as Addrs)
+            let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, 0));
+            Ok(Box::new(addresses) as Addrs)
         })
     }
 }
 
-/// Checks what a proxy would be asked to connect: a name that this system resolves to an address that is not public is
-/// refused. One that it does not know is left to the proxy.
+/// Checks the name that a proxy is to connect to: refuses it if this system resolves it to an address that is not
+/// public. The proxy resolves names that this system does not know.
 pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Result<(), NetError> {
     let Some(Host::Domain(name)) = url.host() else {
         return Ok(());
@@ -70,7 +70,7 @@ pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Resul
     let Ok(found) = lookup.lookup(name.to_owned()).await else {
         return Ok(());
     };
-    match allowed(found, Access::Public) {
+    match check_all(found, Access::Public) {
         Err(refused @ ResolveError::NotPublic(_)) => Err(NetError::new(
             NetFault::AddressRefused,
             Sent::No,
@@ -80,14 +80,14 @@ pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Resul
     }
 }
 
-/// All of the addresses or none: a name that is public and private at once is a rebinding attempt or a mistake, and
-/// connecting the public half would hide either.
-fn allowed(found: Vec<IpAddr>, access: Access) -> Result<Vec<IpAddr>, ResolveError> {
+/// Returns the addresses if `access` permits each of them. A name with public and private addresses is a rebinding
+/// attempt or a mistake, and connecting to the public ones would hide either.
+fn check_all(found: Vec<IpAddr>, access: Access) -> Result<Vec<IpAddr>, ResolveError> {
     if found.is_empty() {
         return Err(ResolveError::Empty);
     }
     match access {
-        Access::Private => Ok(found),
+        Access::AnyAddress => Ok(found),
         Access::Loopback if found.iter().copied().all(is_loopback) => Ok(found),
         Access::Loopback => Err(ResolveError::NotLoopback),
         Access::Public => match found.iter().copied().find_map(special_use) {
@@ -110,33 +110,33 @@ mod tests {
     fn one_private_answer_refuses_the_whole_name() {
         let mixed = addresses(&["8.8.8.8", "10.0.0.1"]);
         assert!(matches!(
-            allowed(mixed.clone(), Access::Public),
+            check_all(mixed.clone(), Access::Public),
             Err(ResolveError::NotPublic("private"))
         ));
-        assert_eq!(allowed(mixed.clone(), Access::Private).unwrap(), mixed);
+        assert_eq!(check_all(mixed.clone(), Access::AnyAddress).unwrap(), mixed);
     }
 
     #[test]
     fn one_answer_elsewhere_refuses_a_name_that_must_be_this_machine() {
         let mixed = addresses(&["127.0.0.1", "192.168.1.4"]);
         assert!(matches!(
-            allowed(mixed, Access::Loopback),
+            check_all(mixed, Access::Loopback),
             Err(ResolveError::NotLoopback)
         ));
         let own = addresses(&["127.0.0.1", "::1"]);
-        assert_eq!(allowed(own.clone(), Access::Loopback).unwrap(), own);
+        assert_eq!(check_all(own.clone(), Access::Loopback).unwrap(), own);
     }
 
     #[test]
     fn public_answers_are_all_kept() {
         let both = addresses(&["8.8.8.8", "2606:4700::1111"]);
-        assert_eq!(allowed(both.clone(), Access::Public).unwrap(), both);
+        assert_eq!(check_all(both.clone(), Access::Public).unwrap(), both);
     }
 
     #[test]
     fn no_answer_is_an_error() {
         assert!(matches!(
-            allowed(Vec::new(), Access::Private),
+            check_all(Vec::new(), Access::AnyAddress),
             Err(ResolveError::Empty)
         ));
     }

@@ -12,7 +12,7 @@ pub(crate) fn get(url: Url) -> Request {
         url,
         headers: HeaderMap::new(),
         body: None,
-        access: Access::Private,
+        access: Access::AnyAddress,
         trust: None,
         repeatable: false,
         authorization: None,

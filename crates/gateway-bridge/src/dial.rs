@@ -143,7 +143,7 @@ fn address(settings: &Settings) -> Result<Url, PeerError> {
 
 fn access(settings: &Settings) -> Access {
     if settings.allow_remote && settings.url.scheme() == "wss" {
-        Access::Private
+        Access::AnyAddress
     } else {
         Access::Loopback
     }

@@ -68,7 +68,10 @@ pub fn network() -> (ScriptedNet, Arrivals) {
 }
 
 impl ScriptedNet {
-    /// The next dials are answered so, then connections are made again.
+    /// Queues the answers to the next dials. After them, dials succeed again.
+    ///
+    /// # Panics
+    /// A test panicked while it held the lock.
     pub fn refuse(&self, refusals: impl IntoIterator<Item = DialAnswer>) {
         self.refusals.lock().unwrap().extend(refusals);
     }
@@ -80,26 +83,35 @@ impl ScriptedNet {
     }
 
     /// Returns the requests so far.
+    ///
+    /// # Panics
+    /// A test panicked while it held the lock.
     pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }
 
 impl Arrivals {
-    /// The next connection.
+    /// Returns the next connection.
+    ///
+    /// # Panics
+    /// The network is dropped.
     pub async fn next(&mut self) -> Connection {
         self.0.recv().await.expect("a network")
     }
 }
 
 impl Connection {
-    /// The next text that the client sends, as JSON. Pings of WebSocket are passed over.
+    /// Returns the next text of the client as JSON, and skips pings.
+    ///
+    /// # Panics
+    /// The connection ended, or the text is not JSON.
     pub async fn recv(&mut self) -> Value {
         let text = self.recv_text().await.expect("a message, not the end");
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The next text; `None` at the end of the connection.
+    /// Returns the next text; `None` at the end of the connection.
     pub async fn recv_text(&mut self) -> Option<String> {
         loop {
             match self.0.next().await {
@@ -110,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// The code that the client closes with, after whatever it still says.
+    /// Returns the close code of the client, and skips earlier messages.
     pub async fn recv_close(&mut self) -> Option<u16> {
         while let Some(Ok(message)) = self.0.next().await {
             if let Message::Close(frame) = message {
@@ -125,17 +137,26 @@ impl Connection {
         self.send_text(&value.to_string()).await;
     }
 
-    /// Sends a text, whatever it is.
+    /// Sends a text, which need not be valid JSON.
+    ///
+    /// # Panics
+    /// The connection is closed.
     pub async fn send_text(&mut self, text: &str) {
         self.0.send(Message::text(text)).await.unwrap();
     }
 
     /// Sends bytes.
+    ///
+    /// # Panics
+    /// The connection is closed.
     pub async fn send_bytes(&mut self, bytes: &'static [u8]) {
         self.0.send(Message::binary(bytes)).await.unwrap();
     }
 
-    /// Closes.
+    /// Closes the connection.
+    ///
+    /// # Panics
+    /// The connection is already closed.
     pub async fn close(&mut self, code: u16, reason: &str) {
         let frame = CloseFrame {
             code: code.into(),

@@ -93,7 +93,7 @@ async fn probe_path(net: &dyn Net, address: SocketAddr, path: &str) -> Option<Oc
         protocols: vec![SUBPROTOCOL.to_owned()],
         headers: HeaderMap::new(),
         // An address of this machine.
-        access: Access::Private,
+        access: Access::AnyAddress,
         trust: None,
         frame_bytes: MAX_FRAME_BYTES,
     };

@@ -118,14 +118,14 @@ pub(super) struct PendingProposal {
 
 impl PendingProposal {
     /// Sends the proposal to a member, once for each connection. A member whose outbox is full misses it.
-    pub(super) fn send_to(&mut self, member: &Arc<str>, server: &Client) {
+    pub(super) fn send_to(&mut self, member: &Arc<str>, connection: &Client) {
         let voted = self.tally.votes().any(|(name, _)| *name == **member);
-        let sent = (Arc::clone(member), Arc::clone(server.id()));
+        let sent = (Arc::clone(member), Arc::clone(connection.id()));
         if voted || self.sent.contains(&sent) {
             return;
         }
         let text = self.envelope.clone().with("agent", &**member).to_text();
-        if server.outbox.try_send(text).is_ok() {
+        if connection.outbox.try_send(text).is_ok() {
             self.sent.push(sent);
         }
     }
@@ -218,7 +218,7 @@ impl Proposals {
             Err(not_counted) => return VoteOutcome::VoteRejection(not_counted),
         };
         let listeners = pending.listeners.clone();
-        VoteOutcome::Counted(listeners, if decided { self.decide(id) } else { None })
+        VoteOutcome::Counted(listeners, if decided { self.close(id) } else { None })
     }
 
     /// Returns whether a proposal with this id is pending or was decided recently.
@@ -232,10 +232,11 @@ impl Proposals {
         self.pending
             .get(id)
             .filter(|pending| pending.deadline == deadline)?;
-        self.decide(id)
+        self.close(id)
     }
 
-    fn decide(&mut self, id: &str) -> Option<DecidedProposal> {
+    /// Removes a pending proposal and closes its tally.
+    fn close(&mut self, id: &str) -> Option<DecidedProposal> {
         let mut pending = self.pending.remove(id)?;
         self.bytes -= pending.bytes;
         Some(DecidedProposal {

@@ -4,7 +4,7 @@
 //!   [`connection_limit`] counts connections, `write_timeout` ends those whose client does not read, and [`tls`] loads the
 //!   certificate.
 //! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
-//! - [`request_limit`] bounds requests: [`rate_limit`] their number, [`byte_budget`] the bytes of their bodies and of unread
+//! - [`request_limit`] bounds requests: [`rate_limit`] their rate, [`open_requests`] how many are open at once, [`byte_budget`] the bytes of their bodies and of unread
 //!   responses.
 //!
 //! tower-http's layers for body size and timeouts do not fit. They answer in plain text, while clients of A2A need an error of
@@ -42,6 +42,7 @@ pub mod connection_limit;
 pub mod forwarded;
 mod guarded_body;
 pub mod host;
+pub mod open_requests;
 pub mod rate_limit;
 pub mod request_limit;
 pub mod serve;

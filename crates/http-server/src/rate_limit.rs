@@ -1,7 +1,6 @@
-//! The rate of requests, and the number of open requests, for each client.
+//! The rate of requests of each client.
 
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -43,7 +42,8 @@ impl RateLimitKey {
 pub struct RateLimiter {
     clients: Keyed<Arc<str>>,
     addresses: Keyed<IpAddr>,
-    others: governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Nanos>>,
+    /// The quota that all addresses share once `addresses` is full.
+    overflow: governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Nanos>>,
     swept: Mutex<Instant>,
     clock: TokioClock,
     max_addresses: usize,
@@ -63,7 +63,7 @@ impl RateLimiter {
         Self {
             clients: governor::RateLimiter::new(quota, DashMapStateStore::default(), clock),
             addresses: governor::RateLimiter::new(quota, DashMapStateStore::default(), clock),
-            others: governor::RateLimiter::direct_with_clock(quota, clock),
+            overflow: governor::RateLimiter::direct_with_clock(quota, clock),
             swept: Mutex::new(clock.0),
             clock,
             max_addresses,
@@ -78,7 +78,7 @@ impl RateLimiter {
         let taken = match key {
             RateLimitKey::Client(name) => self.clients.check_key(name),
             RateLimitKey::Address(ip) if self.has_room() => self.addresses.check_key(ip),
-            RateLimitKey::Address(_) => self.others.check(),
+            RateLimitKey::Address(_) => self.overflow.check(),
         };
         taken.map_err(|early: NotUntil<Nanos>| early.wait_time_from(self.clock.now()))
     }
@@ -105,57 +105,6 @@ impl Clock for TokioClock {
 
     fn now(&self) -> Nanos {
         self.0.elapsed().into()
-    }
-}
-
-/// Limits the open requests of a client, so that none uses every connection.
-#[derive(Debug)]
-pub struct OpenRequests {
-    counts: Mutex<HashMap<RateLimitKey, usize>>,
-    per_client: usize,
-}
-
-impl OpenRequests {
-    /// Creates a limiter for `per_client` open requests.
-    pub fn new(per_client: usize) -> Arc<Self> {
-        Arc::new(Self {
-            counts: Mutex::default(),
-            per_client,
-        })
-    }
-
-    /// Opens a request until the guard is dropped; `None` if the client has too many.
-    pub fn try_open(self: &Arc<Self>, key: RateLimitKey) -> Option<OpenRequestGuard> {
-        let mut counts = self.counts.lock();
-        let count = counts.entry(key.clone()).or_default();
-        if *count >= self.per_client {
-            return None;
-        }
-        *count += 1;
-        Some(OpenRequestGuard {
-            requests: Arc::clone(self),
-            key,
-        })
-    }
-}
-
-/// An open request. Dropping it closes it.
-#[derive(Debug)]
-pub struct OpenRequestGuard {
-    requests: Arc<OpenRequests>,
-    key: RateLimitKey,
-}
-
-impl Drop for OpenRequestGuard {
-    fn drop(&mut self) {
-        let counts = &self.requests.counts;
-        let mut counts = counts.lock();
-        if let Some(count) = counts.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.key);
-            }
-        }
     }
 }
 

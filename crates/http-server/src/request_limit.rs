@@ -14,7 +14,8 @@ use http_body_util::BodyExt as _;
 
 use crate::byte_budget::{BudgetError, ByteBudget, Reservation};
 use crate::guarded_body::GuardedBody;
-use crate::rate_limit::{OpenRequestGuard, OpenRequests, RateLimitKey, RateLimiter};
+use crate::open_requests::{OpenRequestGuard, OpenRequests};
+use crate::rate_limit::{RateLimitKey, RateLimiter};
 
 /// The initial capacity of a body, in bytes. It doubles as the body grows.
 const INITIAL_CAPACITY: usize = 8 << 10;

@@ -36,7 +36,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// Limits and timeouts of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionConfig {
-    /// The maximum number of connections. Another one evicts the longest-silent.
+    /// The maximum number of connections. Another one evicts the longest idle.
     pub total: usize,
     /// The maximum for one address, or one IPv6 /64 network.
     pub per_address: usize,
@@ -46,7 +46,7 @@ pub struct ConnectionConfig {
     pub max_header_bytes: usize,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How long a request head may take to arrive, which also bounds the silence of a connection.
+    /// How long a request head may take to arrive, which also bounds how long a connection may be idle.
     pub header_timeout: Duration,
     /// How long a client may leave a waiting response unread.
     pub write_timeout: Duration,
@@ -183,7 +183,7 @@ pub async fn serve(
         };
         let (server, cut) = (Arc::clone(&server), cut.clone());
         running.spawn(async move {
-            let served = server.connection(stream, remote, permit, socket);
+            let served = server.accept_connection(stream, remote, permit, socket);
             cut.run_until_cancelled(served).await;
         });
     }
@@ -216,8 +216,8 @@ impl Server {
         Ok((stream, remote, socket))
     }
 
-    /// Serves one connection to its end.
-    async fn connection(
+    /// Performs the TLS handshake, if the server has TLS, and serves the connection to its end.
+    async fn accept_connection(
         &self,
         stream: TcpStream,
         remote: SocketAddr,
@@ -229,7 +229,7 @@ impl Server {
         let stream = WriteTimeout::new(stream, self.config.write_timeout);
         let Some(tls) = &self.tls else {
             let connection = Connection::new(permit, None, socket);
-            return self.http(stream, remote, connection).await;
+            return self.serve_connection(stream, remote, connection).await;
         };
         let handshake = timeout(self.config.handshake_timeout, tls.accept(stream));
         let secured = tokio::select! {
@@ -241,7 +241,7 @@ impl Server {
                 let chain = stream.get_ref().1.peer_certificates();
                 let certificate = chain.and_then(|chain| chain.first()).cloned();
                 let connection = Connection::new(permit, certificate, socket);
-                self.http(stream, remote, connection).await;
+                self.serve_connection(stream, remote, connection).await;
             }
             Ok(Err(error)) => {
                 tracing::debug!(client = %remote.ip(), "the TLS handshake failed: {error}");
@@ -262,7 +262,7 @@ impl Server {
     }
 
     /// Serves HTTP on a connection to its end, or until a request is upgraded.
-    async fn http(
+    async fn serve_connection(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         remote: SocketAddr,
@@ -288,7 +288,7 @@ impl Server {
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         let mut serving = pin!(serving);
-        let whole = async {
+        let served = async {
             tokio::select! {
                 ended = serving.as_mut() => ended,
                 () = self.stop.cancelled() => {
@@ -299,11 +299,11 @@ impl Server {
         };
         tokio::select! {
             biased;
-            ended = whole => if let Err(error) = ended {
+            ended = served => if let Err(error) = ended {
                 tracing::debug!(client = %remote.ip(), "the connection ended: {error}");
             },
             () = self.evicted(&connection.0.permit) => {
-                tracing::debug!(client = %remote.ip(), "closed a silent connection to make room");
+                tracing::debug!(client = %remote.ip(), "closed the longest idle connection, because the server is full");
             }
         }
     }

@@ -35,6 +35,9 @@ pub struct Answer {
 }
 
 /// Serves `app`.
+///
+/// # Panics
+/// No port of 127.0.0.1 is free.
 pub async fn start(app: Router, config: ConnectionConfig) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -50,6 +53,9 @@ pub async fn start(app: Router, config: ConnectionConfig) -> Server {
 
 impl Server {
     /// Connects and writes `text`.
+    ///
+    /// # Panics
+    /// The server refuses the connection.
     pub async fn write(&self, text: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-pub use limits::Limits;
+pub use limits::ServeLimits;
 pub use place::default_state_dir;
 
 use super::executor::{Local, Thinking};
@@ -96,7 +96,7 @@ pub struct ServeConfig {
     /// Which webhooks clients may register.
     pub push: PushConfig,
     /// The limits of clients.
-    pub limits: Limits,
+    pub limits: ServeLimits,
 }
 
 /// The files that secure connections, both PEM.
@@ -276,7 +276,7 @@ impl Default for ServeConfig {
             fsync: FsyncMode::default(),
             retention: RetentionConfig::default(),
             push: PushConfig::default(),
-            limits: Limits::default(),
+            limits: ServeLimits::default(),
         }
     }
 }

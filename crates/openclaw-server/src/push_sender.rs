@@ -9,7 +9,7 @@ use http::{HeaderMap, Method, Response};
 use url::Url;
 
 use common::config::covers;
-use egress::access::allowed;
+use egress::access;
 use egress::address::special_host;
 use egress::body::read_error;
 use egress::{Access, Net, NetError, NetFault, Request};
@@ -20,7 +20,7 @@ pub struct WebhookPolicy {
     /// The addresses that the operator allows, with everything below them; they may use plain HTTP and private
     /// addresses. If empty, all public addresses over HTTPS are allowed.
     pub listed: Vec<Url>,
-    /// Any address at all, this machine's own and the network's behind it too.
+    /// Whether any address is allowed, including those of this machine and its network.
     pub anywhere: bool,
 }
 
@@ -34,7 +34,7 @@ impl WebhookPolicy {
         if !listed && !self.anywhere {
             self.unlisted(url)?;
         }
-        allowed(url, self.anywhere, listed).map_err(|error| error.to_string())
+        access::check(url, self.anywhere, listed).map_err(|error| error.to_string())
     }
 
     fn unlisted(&self, url: &Url) -> Result<(), String> {
@@ -61,7 +61,7 @@ pub struct HttpPushSender {
 }
 
 impl HttpPushSender {
-    /// A courier that reaches the webhooks that the operator allows.
+    /// Creates a sender for the webhooks that the operator allows.
     pub fn new(net: Arc<dyn Net>, webhooks: WebhookPolicy) -> Self {
         Self {
             net,

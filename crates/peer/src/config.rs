@@ -104,8 +104,8 @@ impl PeerConfig {
         self.preferred == [Transport::Gateway]
     }
 
-    /// The addresses that the operator wrote himself.
-    fn written(&self) -> impl Iterator<Item = &Url> {
+    /// Returns the URLs that the operator configured.
+    fn configured_urls(&self) -> impl Iterator<Item = &Url> {
         let card = match &self.card {
             CardLocation::Url(url) => Some(url),
             CardLocation::Path(_) => None,
@@ -118,7 +118,7 @@ impl PeerConfig {
 
     /// `url` is on one of the origins that credentials were configured for.
     pub fn is_own_origin(&self, url: &Url) -> bool {
-        self.written()
+        self.configured_urls()
             .any(|own| own.scheme() == url.scheme() && same_place(own, url))
     }
 
@@ -131,9 +131,9 @@ impl PeerConfig {
         }
     }
 
-    /// The operator wrote this very host and port.
-    pub fn is_written_host(&self, url: &Url) -> bool {
-        self.written().any(|own| same_place(own, url))
+    /// Returns whether the operator configured the host and port of `url`.
+    pub fn is_configured_host(&self, url: &Url) -> bool {
+        self.configured_urls().any(|own| same_place(own, url))
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
 
     fn own(base_url: &str, url: &str) -> (bool, bool) {
         let (reach, url) = (reach(base_url), Url::parse(url).unwrap());
-        (reach.is_own_origin(&url), reach.is_written_host(&url))
+        (reach.is_own_origin(&url), reach.is_configured_host(&url))
     }
 
     #[test]
@@ -234,10 +234,10 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_a_request_names_has_no_written_host() {
+    fn peer_named_by_request_has_no_configured_host() {
         let mut named = reach("http://127.0.0.1:7801");
         named.configured = false;
         let url = named.base_url.clone();
-        assert!(!named.is_written_host(&url) && !named.is_own_origin(&url));
+        assert!(!named.is_configured_host(&url) && !named.is_own_origin(&url));
     }
 }

@@ -25,6 +25,10 @@ pub struct Authority {
 }
 
 impl Authority {
+    /// Creates an authority in a new folder.
+    ///
+    /// # Panics
+    /// The folder cannot be written.
     pub fn new() -> Self {
         let folder = Folder::new();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -44,7 +48,10 @@ impl Authority {
         }
     }
 
-    /// A certificate for this name, which is in `NAME.pem` and `NAME.key` as well.
+    /// Issues a certificate for a name, and writes it to `NAME.pem` and `NAME.key`.
+    ///
+    /// # Panics
+    /// The name is not a valid host name, or the folder cannot be written.
     pub fn signed(&self, name: &str) -> (CertificateDer<'static>, KeyPair) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.into()]).unwrap();
@@ -54,12 +61,15 @@ impl Authority {
         (certificate.der().clone(), key)
     }
 
-    /// A file of this name beside them. `ca.pem` is the authority's own.
+    /// Returns the path of a file in the folder. `ca.pem` is the certificate of the authority.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.file(name)
     }
 
-    /// A client that trusts the authority, and shows a certificate where it has one.
+    /// Creates a client that trusts the authority and, if given, presents a certificate.
+    ///
+    /// # Panics
+    /// The certificate does not match its key.
     pub fn client(&self, own: Option<(CertificateDer<'static>, KeyPair)>) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();

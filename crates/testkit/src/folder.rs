@@ -9,12 +9,15 @@ use std::{
 
 use uuid::Uuid;
 
-/// Gone when the test is over.
+/// A temporary folder. Dropping it removes the folder.
 pub struct Folder(PathBuf);
 
 #[allow(clippy::new_without_default, reason = "each is another folder")]
 impl Folder {
     /// Creates an empty folder.
+    ///
+    /// # Panics
+    /// The system's folder for temporary files cannot be written.
     pub fn new() -> Self {
         let path = env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
         fs::create_dir(&path).unwrap();

@@ -145,7 +145,7 @@ fn replaced_artifact_has_no_gap() {
 #[test]
 fn piece_after_snapshot_reveals_a_gap() {
     let mut all = Artifacts::new(&limits(10, 1000));
-    all.open_gap(Gap::Hardly);
+    all.open_gap(Gap::Unlikely);
     add(&mut all, "a", "one", false);
     add(&mut all, "a", "two", true);
     assert_ne!(all.gap(), Gap::Open);

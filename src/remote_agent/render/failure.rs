@@ -1,10 +1,10 @@
 //! A failed call: cause, whether a retry may help, and hint.
 
-use super::cap::{length, shortened};
 use super::parts::MessageParts;
 use super::sanitize::{line, quoted};
 use super::sections::{Section, Sections};
 use super::task;
+use super::text::{length, shortened};
 use super::view::Failure;
 use super::{ModelText, word};
 
@@ -89,7 +89,7 @@ fn is_ours(failure: &Failure<'_>) -> bool {
 
 /// Renders the violations of the request, and the aliases to choose from.
 fn complaints(text_out: &mut ModelText, failure: &Failure<'_>) {
-    let mut room = (text_out.cap() / 4).min(text_out.left());
+    let mut room = (text_out.max_chars() / 4).min(text_out.left());
     let wrong = failure.details.errors.iter().map(|wrong| {
         let [place, message] =
             [&wrong.instance_path, &wrong.message].map(|text| shortened(text, MAX_MESSAGE_CHARS));

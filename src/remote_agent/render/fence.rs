@@ -10,7 +10,7 @@ pub(super) struct Fence {
 
 impl Fence {
     /// The length of the markers and their line ends, in characters.
-    pub(super) const CHARS: usize = 98;
+    pub(super) const MARKER_CHARS: usize = 98;
 
     /// Creates a fence with an id of 32 bits, derived from `uuid`. The renderer removes forged markers with any id.
     pub(super) fn new(uuid: Uuid) -> Self {
@@ -45,6 +45,6 @@ mod tests {
             fenced,
             "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"81234567\">>>\ntext\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"81234567\">>>"
         );
-        assert_eq!(fenced.chars().count(), Fence::CHARS + 4);
+        assert_eq!(fenced.chars().count(), Fence::MARKER_CHARS + 4);
     }
 }

@@ -142,10 +142,10 @@ fn as_taken(text: &str) -> String {
 }
 
 /// Nothing but the fence's own markers looks like one, and nothing in the text is more than text.
-fn check(text: &str, cap: usize) -> Result<(), TestCaseError> {
+fn check(text: &str, max_chars: usize) -> Result<(), TestCaseError> {
     prop_assert!(
-        text.chars().count() <= cap,
-        "{} characters of {cap}: {text}",
+        text.chars().count() <= max_chars,
+        "{} characters of {max_chars}: {text}",
         text.chars().count()
     );
     let taken = as_taken(text);
@@ -177,7 +177,7 @@ proptest! {
     fn any_result_is_capped_fenced_and_names_the_task(
         texts in proptest::collection::vec((nasty(), nasty()), 0..12),
         status in nasty(), answer in nasty(), ids in (nasty(), nasty()), name in nasty(), alias in "[a-z]{1,60}",
-        state in prop_oneof![Just("working".to_owned()), Just("input-required".to_owned()), nasty()], cap in 1000usize..4000,
+        state in prop_oneof![Just("working".to_owned()), Just("input-required".to_owned()), nasty()], max_chars in 1000usize..4000,
     ) {
         let artifacts: Vec<Value> = texts.iter().map(|(id, text)| {
             json!({"artifactId": id, "name": name, "parts": [{"kind": "text", "text": text}, {"kind": "data", "data": {"k": text}}]})
@@ -185,8 +185,8 @@ proptest! {
         let mut envelope = task(&state, json!({"target_alias": alias, "status_message": status, "message_text": answer, "artifacts": artifacts}));
         envelope["summary"]["continuation"]["task"]["task_id"] = json!(ids.0);
         envelope["summary"]["continuation"]["conversation"]["context_id"] = json!(ids.1);
-        let text = read(&envelope, cap);
-        check(&text, cap)?;
+        let text = read(&envelope, max_chars);
+        check(&text, max_chars)?;
         let ours = text.split(START).next().unwrap();
         prop_assert!(ours.contains(&format!("agent: {alias}\ntask_handle: {HANDLE}\n")), "{}", text);
         let known = matches!(state.as_str(), "working" | "input-required");
@@ -197,20 +197,20 @@ proptest! {
         }
         let mut update = envelope.clone();
         update["phase"] = json!("update");
-        check(&read(&update, cap), cap)?;
+        check(&read(&update, max_chars), max_chars)?;
         for code in ["A2A_SDK_ERROR", "VALIDATION_ERROR"] {
             let failed = failure(json!({"code": code, "reason": "stream_cut", "retryable": true, "message": status, "details": {
                 "hint": answer, "http_status": 500, "delivered": "unknown", "errors": [{"instancePath": status, "message": answer}, {"instancePath": status, "message": answer}],
                 "known_artifact_ids": [ids.0, ids.1], "latest_event_summary": envelope["summary"], "rpcData": {"k": status}}}));
-            let text = read(&failed, cap);
-            check(&text, cap)?;
+            let text = read(&failed, max_chars);
+            check(&text, max_chars)?;
             prop_assert!(text.contains(HANDLE) && text.contains(&format!("agent: {alias}\n")), "{}", text);
         }
     }
 
     #[test]
     fn any_card_or_page_is_capped_and_fenced(
-        texts in proptest::collection::vec((nasty(), nasty()), 0..12), next in nasty(), offset in any::<usize>(), cap in 1000usize..4000,
+        texts in proptest::collection::vec((nasty(), nasty()), 0..12), next in nasty(), offset in any::<usize>(), max_chars in 1000usize..4000,
     ) {
         let targets: Vec<Value> = texts.iter().map(|(alias, text)| {
             json!({"target_alias": alias, "default": false, "tags": [text], "examples": [text], "target_name": text, "description": text,
@@ -218,10 +218,10 @@ proptest! {
                 "last_refresh_error": {"code": "A2A_SDK_ERROR", "reason": text, "retryable": true, "message": text, "details": {"hint": text}}})
         }).collect();
         let listed = json!({"ok": true, "operation": "remote_agent", "action": "list_targets", "summary": {"targets": targets}, "raw": []});
-        check(&read(&listed, cap), cap)?;
+        check(&read(&listed, max_chars), max_chars)?;
         let text: String = texts.into_iter().map(|(_, text)| text).collect();
         let page = json!({"artifact_id": "a", "offset": offset, "next_offset": offset, "total": offset, "text": text, "next_artifact_id": next});
-        check(&read(&task("working", json!({"artifact_page": page})), cap), cap)?;
+        check(&read(&task("working", json!({"artifact_page": page})), max_chars), max_chars)?;
     }
 
     #[test]

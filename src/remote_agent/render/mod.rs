@@ -9,7 +9,6 @@
 //! handle, the question of an interrupted task and the next step come first and fit the smallest limit; everything else
 //! shares the rest, and `status` with `artifact_id` and `offset` returns what was cut.
 
-mod cap;
 mod failure;
 mod fence;
 #[cfg(test)]
@@ -22,6 +21,7 @@ mod targets;
 mod task;
 #[cfg(test)]
 mod tests;
+mod text;
 mod view;
 
 use uuid::Uuid;
@@ -38,17 +38,17 @@ const PAGE_OVERHEAD_CHARS: usize = 800;
 const MAX_WORD_CHARS: usize = 64;
 
 /// Returns how many characters of an artifact go on one page under a limit, so that the model reads the page whole.
-pub(super) fn page_chars(cap: usize) -> usize {
-    cap - PAGE_OVERHEAD_CHARS.min(cap * 3 / 5)
+pub(super) fn page_chars(max_chars: usize) -> usize {
+    max_chars - PAGE_OVERHEAD_CHARS.min(max_chars * 3 / 5)
 }
 
-/// Renders an envelope or an update in at most `cap` characters. `id` makes the fence's markers unguessable.
+/// Renders an envelope or an update in at most `max_chars` characters. `id` makes the fence's markers unguessable.
 ///
 /// Returns an error sentence for text that is not an envelope.
-pub(super) fn render(envelope: &str, cap: usize, id: Uuid) -> String {
+pub(super) fn render(envelope: &str, max_chars: usize, id: Uuid) -> String {
     let mut text_out = ModelText {
         text: String::new(),
-        cap,
+        max_chars,
         fence: Fence::new(id),
     };
     let read: Result<Envelope<'_>, _> = serde_json::from_str(envelope);
@@ -81,29 +81,29 @@ pub(super) fn render(envelope: &str, cap: usize, id: Uuid) -> String {
 
 /// Sanitizes and shortens a word of the contract, whatever its origin.
 fn word(text: &str) -> String {
-    cap::shortened(&sanitize::line(text), MAX_WORD_CHARS)
+    text::shortened(&sanitize::line(text), MAX_WORD_CHARS)
 }
 
 /// The text under construction.
 struct ModelText {
     text: String,
-    cap: usize,
+    max_chars: usize,
     fence: Fence,
 }
 
 impl ModelText {
-    fn cap(&self) -> usize {
-        self.cap
+    fn max_chars(&self) -> usize {
+        self.max_chars
     }
 
     /// Lowers the limit.
-    fn at_most(&mut self, cap: usize) {
-        self.cap = self.cap.min(cap);
+    fn at_most(&mut self, max_chars: usize) {
+        self.max_chars = self.max_chars.min(max_chars);
     }
 
     /// Returns how many characters another line may have.
     fn left(&self) -> usize {
-        self.cap.saturating_sub(cap::length(&self.text) + 1)
+        self.max_chars.saturating_sub(text::length(&self.text) + 1)
     }
 
     /// Adds a line of the tool's own.
@@ -121,14 +121,14 @@ impl ModelText {
         }
         let Some(room) = self
             .left()
-            .checked_sub(Fence::CHARS)
+            .checked_sub(Fence::MARKER_CHARS)
             .filter(|room| *room > 0)
         else {
             return;
         };
         let mut body = sections.body(room);
         if let Some(advice) = advice.filter(|_| body.cut) {
-            body = sections.body(room.saturating_sub(cap::length(advice) + 1));
+            body = sections.body(room.saturating_sub(text::length(advice) + 1));
             self.push_line(advice);
         }
         let fenced = self.fence.around(&body.text);

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::cap::{first, length, shares};
 use super::sanitize::sanitize;
+use super::text::{first, length, shares};
 
 /// How many characters the note about omitted sections takes at most.
 const OMISSION_NOTE_CHARS: usize = 40;

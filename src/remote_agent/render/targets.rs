@@ -1,9 +1,9 @@
 //! The result of `list_targets`: the agents that can be called, and their cards.
 
 use super::ModelText;
-use super::cap::{length, shortened};
 use super::sanitize::line;
 use super::sections::{Section, Sections};
+use super::text::{length, shortened};
 use super::view::{Failure, Target};
 
 /// The longest alias and the longest reason, in characters.
@@ -22,7 +22,7 @@ pub(super) fn targets(text_out: &mut ModelText, targets: &[Target<'_>]) {
     if targets.is_empty() {
         text_out.push_line("next: tell the user that an operator has to configure one.");
     }
-    let mut room = text_out.cap() / 3;
+    let mut room = text_out.max_chars() / 3;
     for (i, target) in targets.iter().enumerate() {
         let shown = listed(target);
         let chars = length(&shown) + 1;

@@ -9,8 +9,8 @@ pub(super) const ID: Uuid = Uuid::from_u64_pair(0x0123_4567_89ab_4def, 0);
 pub(super) const START: &str = "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"01234567\">>>";
 pub(super) const END: &str = "<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"01234567\">>>";
 
-pub(super) fn read(envelope: &Value, cap: usize) -> String {
-    render(&envelope.to_string(), cap, ID)
+pub(super) fn read(envelope: &Value, max_chars: usize) -> String {
+    render(&envelope.to_string(), max_chars, ID)
 }
 
 /// The tool's own words, and what is inside the fence.
@@ -63,7 +63,7 @@ fn terminal_task_is_rendered() {
 }
 
 #[test]
-fn question_fits_the_smallest_cap() {
+fn question_fits_the_smallest_limit() {
     let artifacts: Vec<Value> = (0..50)
         .map(|i| artifact(&format!("artifact-{i}"), &"x".repeat(5000)))
         .collect();
@@ -265,7 +265,7 @@ fn targets_are_listed_and_cards_fenced() {
 }
 
 #[test]
-fn page_fits_the_smallest_cap() {
+fn page_fits_the_smallest_limit() {
     let page = "p".repeat(page_chars(1000));
     let mut envelope = task(
         "input-required",

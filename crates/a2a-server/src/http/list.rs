@@ -13,7 +13,7 @@ use super::sse::Binding;
 use crate::service::TaskPage;
 use a2a::A2aError;
 use a2a::Dialect;
-use a2a::v0_3::written;
+use a2a::v0_3::as_v0_3;
 
 /// The next piece of the body.
 enum Next {
@@ -69,7 +69,7 @@ fn json(task: &Task, dialect: Dialect) -> Vec<u8> {
     // The types serialize to maps with string keys, so serialization does not fail.
     match dialect {
         Dialect::V1_0 => serde_json::to_vec(task),
-        Dialect::V0_3(dialect) => serde_json::to_vec(&written(task, dialect)),
+        Dialect::V0_3(dialect) => serde_json::to_vec(&as_v0_3(task, dialect)),
     }
     .unwrap_or_default()
 }

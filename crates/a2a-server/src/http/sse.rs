@@ -142,7 +142,7 @@ fn mark(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse
 fn event(update: &StreamResponse, dialect: Dialect, binding: &Binding) -> Event {
     match dialect {
         Dialect::V1_0 => wrapped(update, binding),
-        Dialect::V0_3(dialect) => wrapped(&v0_3::written(update, dialect), binding),
+        Dialect::V0_3(dialect) => wrapped(&v0_3::as_v0_3(update, dialect), binding),
     }
 }
 

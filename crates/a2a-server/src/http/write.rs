@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::call::Answer;
 use a2a::Dialect;
-use a2a::v0_3::written;
+use a2a::v0_3::as_v0_3;
 
 /// An answer of one JSON value, in the form of a dialect. A deletion is `null`.
 pub(crate) struct DialectAnswer<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
@@ -21,10 +21,10 @@ impl Serialize for DialectAnswer<'_> {
             Dialect::V0_3(dialect) => dialect,
         };
         match self.0 {
-            Answer::Sent(sent) => written(sent, dialect).serialize(serializer),
-            Answer::Task(task) => written(task, dialect).serialize(serializer),
-            Answer::Push(config) => written(config, dialect).serialize(serializer),
-            Answer::Pushes(configs) => written(configs.as_slice(), dialect).serialize(serializer),
+            Answer::Sent(sent) => as_v0_3(sent, dialect).serialize(serializer),
+            Answer::Task(task) => as_v0_3(task, dialect).serialize(serializer),
+            Answer::Push(config) => as_v0_3(config, dialect).serialize(serializer),
+            Answer::Pushes(configs) => as_v0_3(configs.as_slice(), dialect).serialize(serializer),
             Answer::Card(card) => card.serialize(serializer),
             Answer::Deleted | Answer::Tasks(_) | Answer::Updates(_) => serializer.serialize_unit(),
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::delivery::{ConfigKey, PushDelivery};
+use super::notification::{ConfigKey, PushNotification};
 
 /// Concurrent notifications to one origin.
 const MAX_PER_ORIGIN: usize = 4;
@@ -61,7 +61,7 @@ struct State {
 
 #[derive(Default)]
 struct DeliveryQueue {
-    waiting: VecDeque<PushDelivery>,
+    waiting: VecDeque<PushNotification>,
     /// The origin and the size of the notification in flight.
     in_flight: Option<(String, usize)>,
 }
@@ -86,12 +86,12 @@ pub(super) struct Queued {
     /// Whether the queue was empty, so that it needs a worker.
     pub(super) is_first: bool,
     /// The notifications that were dropped: older ones, or the new one.
-    pub(super) dropped: Vec<PushDelivery>,
+    pub(super) dropped: Vec<PushNotification>,
 }
 
 /// The next notification of a queue, and the permits of its origin.
 pub(super) struct NextDelivery {
-    pub(super) delivery: PushDelivery,
+    pub(super) delivery: PushNotification,
     pub(super) permits: Arc<Semaphore>,
 }
 
@@ -109,35 +109,35 @@ impl DeliveryQueues {
     }
 
     /// Appends a notification to its queue.
-    pub(super) fn push(&self, delivery: PushDelivery) -> Queued {
+    pub(super) fn push(&self, delivery: PushNotification) -> Queued {
         let mut state = self.state.lock();
         let mut put = Queued::default();
         while !state.fits(self.capacity, &delivery) {
-            let Some(oldest) = state.pop_oldest(&delivery.address) else {
+            let Some(oldest) = state.pop_oldest(&delivery.config) else {
                 put.dropped.push(delivery);
                 return put;
             };
             put.dropped.push(oldest);
         }
         state.count(&delivery.origin, delivery.body.len());
-        put.is_first = !state.queues.contains_key(&delivery.address);
+        put.is_first = !state.queues.contains_key(&delivery.config);
         let queue = state
             .queues
-            .entry(Arc::clone(&delivery.address))
+            .entry(Arc::clone(&delivery.config))
             .or_default();
         queue.waiting.push_back(delivery);
         put
     }
 
     /// Finishes the notification in flight and returns the next one. `None` removes the queue.
-    pub(super) fn pop(&self, address: &ConfigKey) -> Option<NextDelivery> {
+    pub(super) fn pop(&self, config: &ConfigKey) -> Option<NextDelivery> {
         let mut state = self.state.lock();
-        let queue = state.queues.get_mut(address)?;
+        let queue = state.queues.get_mut(config)?;
         let (done, next) = (queue.in_flight.take(), queue.waiting.pop_front());
         if let Some(next) = &next {
             queue.in_flight = Some((next.origin.clone(), next.body.len()));
         } else {
-            state.queues.remove(address);
+            state.queues.remove(config);
         }
         if let Some((origin, bytes)) = done {
             state.discount(&origin, bytes);
@@ -154,16 +154,16 @@ impl DeliveryQueues {
     }
 
     /// Returns the notification in flight to the head of its queue.
-    pub(super) fn push_front(&self, delivery: PushDelivery) {
+    pub(super) fn push_front(&self, delivery: PushNotification) {
         let mut state = self.state.lock();
-        if let Some(queue) = state.queues.get_mut(&delivery.address) {
+        if let Some(queue) = state.queues.get_mut(&delivery.config) {
             queue.in_flight = None;
             queue.waiting.push_front(delivery);
         }
     }
 
     /// Removes and returns all queued notifications.
-    pub(super) fn drain(&self) -> Vec<PushDelivery> {
+    pub(super) fn drain(&self) -> Vec<PushNotification> {
         let state = std::mem::take(&mut *self.state.lock());
         let queues = state.queues.into_values();
         queues.flat_map(|queue| queue.waiting).collect()
@@ -171,7 +171,7 @@ impl DeliveryQueues {
 }
 
 impl State {
-    fn fits(&self, capacity: QueueCapacity, delivery: &PushDelivery) -> bool {
+    fn fits(&self, capacity: QueueCapacity, delivery: &PushNotification) -> bool {
         let bytes = delivery.body.len();
         let of_origin = self.origins.get(&delivery.origin);
         let taken = of_origin.map_or_else(QueueCapacity::default, |origin| origin.taken);
@@ -179,8 +179,8 @@ impl State {
     }
 
     /// Removes the oldest queued notification.
-    fn pop_oldest(&mut self, address: &ConfigKey) -> Option<PushDelivery> {
-        let oldest = self.queues.get_mut(address)?.waiting.pop_front()?;
+    fn pop_oldest(&mut self, config: &ConfigKey) -> Option<PushNotification> {
+        let oldest = self.queues.get_mut(config)?.waiting.pop_front()?;
         self.discount(&oldest.origin, oldest.body.len());
         Some(oldest)
     }

@@ -15,8 +15,8 @@ use common::environment::Environment;
 
 use super::PushSender;
 use super::clients::ClientCancellations;
-use super::delivery::{ConfigKey, PushDelivery};
 use super::delivery_queue::{DeliveryQueues, NextDelivery};
+use super::notification::{ConfigKey, PushNotification};
 use super::payload::PushPayload;
 use super::retry::{AttemptOutcome, RetryPolicy, classify};
 
@@ -69,7 +69,7 @@ impl PushDispatcher {
             if removed.is_cancelled() {
                 continue;
             }
-            if let Err(error) = self.address(&payload, &removed).await {
+            if let Err(error) = self.enqueue_all(&payload, &removed).await {
                 self.metrics.record_push(PushResult::Failed);
                 tracing::warn!(task = %payload.task_id, %error, "cannot load the push configurations; the notification was dropped");
             }
@@ -77,7 +77,7 @@ impl PushDispatcher {
     }
 
     /// Queues a notification for every webhook of the change.
-    async fn address(
+    async fn enqueue_all(
         self: &Arc<Self>,
         payload: &PushPayload,
         removed: &CancellationToken,
@@ -103,20 +103,21 @@ impl PushDispatcher {
                 Version::V1_0 => &body_1_0,
             };
             if let Some(body) = body {
-                self.post(config, *version, body.clone(), removed.clone());
+                self.enqueue(config, *version, body.clone(), removed.clone());
             }
         }
         Ok(())
     }
 
-    fn post(
+    /// Queues a notification, and starts a worker for an empty queue.
+    fn enqueue(
         self: &Arc<Self>,
         config: &TaskPushNotificationConfig,
         version: Version,
         body: Bytes,
         removed: CancellationToken,
     ) {
-        let delivery = match PushDelivery::new(config, version, body, removed) {
+        let delivery = match PushNotification::new(config, version, body, removed) {
             Ok(delivery) => delivery,
             Err(error) => {
                 self.metrics.record_push(PushResult::Failed);
@@ -124,7 +125,7 @@ impl PushDispatcher {
                 return;
             }
         };
-        let address = Arc::clone(&delivery.address);
+        let config = Arc::clone(&delivery.config);
         let put = self.queues.push(delivery);
         for delivery in put.dropped {
             self.record_loss(
@@ -136,21 +137,21 @@ impl PushDispatcher {
         if put.is_first {
             let dispatcher = Arc::clone(self);
             self.workers
-                .spawn(async move { dispatcher.drain_queue(&address).await });
+                .spawn(async move { dispatcher.drain_queue(&config).await });
         }
     }
 
     /// Delivers the notifications of a queue in order.
-    async fn drain_queue(&self, address: &ConfigKey) {
+    async fn drain_queue(&self, config: &ConfigKey) {
         while !self.ended.is_cancelled() {
-            let Some(next) = self.queues.pop(address) else {
+            let Some(next) = self.queues.pop(config) else {
                 return;
             };
             let delivered = self.ended.run_until_cancelled(self.deliver(&next)).await;
             match delivered {
                 Some(Ok(())) => {
                     self.metrics.record_push(PushResult::Delivered);
-                    tracing::debug!(task = %address.task_id, config = %address.config_id, "notified a webhook");
+                    tracing::debug!(task = %config.task_id, config = %config.config_id, "notified a webhook");
                 }
                 Some(Err(why)) => self.record_loss(PushResult::Failed, &next.delivery, &why),
                 // `give_up` counts it with the queued ones.
@@ -181,14 +182,14 @@ impl PushDispatcher {
                 {
                     return Err(format!("{why}, {tried} times"));
                 }
-                AttemptOutcome::Retry(why, wish) => {
-                    let wait = self.retry_policy.wait(tried, wish, self.random());
+                AttemptOutcome::Retry(why, retry_after) => {
+                    let delay = self.retry_policy.delay(tried, retry_after, self.random());
                     tracing::debug!(
-                        task = %next.delivery.address.task_id, webhook = %next.delivery.origin, %why,
-                        "retrying a notification in {} ms", wait.as_millis()
+                        task = %next.delivery.config.task_id, webhook = %next.delivery.origin, %why,
+                        "retrying a notification in {} ms", delay.as_millis()
                     );
-                    let wait = tokio::time::sleep(wait);
-                    self.closing.run_until_cancelled(wait).await;
+                    let delay = tokio::time::sleep(delay);
+                    self.closing.run_until_cancelled(delay).await;
                 }
             }
         }
@@ -216,11 +217,11 @@ impl PushDispatcher {
         deliveries.len()
     }
 
-    fn record_loss(&self, became: PushResult, delivery: &PushDelivery, why: &str) {
-        self.metrics.record_push(became);
+    fn record_loss(&self, result: PushResult, delivery: &PushNotification, why: &str) {
+        self.metrics.record_push(result);
         tracing::warn!(
-            task = %delivery.address.task_id,
-            config = %delivery.address.config_id,
+            task = %delivery.config.task_id,
+            config = %delivery.config.config_id,
             webhook = %delivery.origin,
             "cannot notify a webhook: {why}"
         );

@@ -59,23 +59,25 @@ pub(super) fn classify(
 }
 
 fn status(status: StatusCode, headers: &HeaderMap, now: DateTime<Utc>) -> AttemptOutcome {
-    let said = || format!("the webhook answers {}", status.as_u16());
+    let describe = || format!("the webhook answers {}", status.as_u16());
     match status {
         status if status.is_success() => AttemptOutcome::Delivered,
         status if status.is_redirection() => AttemptOutcome::Permanent(format!(
             "{}: redirects are not followed; register the target URL",
-            said()
+            describe()
         )),
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-            AttemptOutcome::Retry(said(), after(headers, now))
+            AttemptOutcome::Retry(describe(), parse_retry_after(headers, now))
         }
-        status if status.is_server_error() => AttemptOutcome::Retry(said(), after(headers, now)),
-        _ => AttemptOutcome::Permanent(said()),
+        status if status.is_server_error() => {
+            AttemptOutcome::Retry(describe(), parse_retry_after(headers, now))
+        }
+        _ => AttemptOutcome::Permanent(describe()),
     }
 }
 
 /// Parses `Retry-After` (RFC 9110 §10.2.3): seconds or a date.
-fn after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -91,15 +93,15 @@ fn after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
 impl RetryPolicy {
     /// Returns the delay after attempt `tried`. `random` is from 0 up to 1. `Retry-After` counts unless it is shorter
     /// than the shortest delay of this attempt, which would cause a burst.
-    pub(super) fn wait(&self, tried: u32, wish: Option<Duration>, random: f64) -> Duration {
-        let whole = self
+    pub(super) fn delay(&self, tried: u32, retry_after: Option<Duration>, random: f64) -> Duration {
+        let doubled = self
             .base_delay
             .saturating_mul(2u32.saturating_pow(tried.saturating_sub(1)));
-        let own = whole
+        let own = doubled
             .min(self.max_delay)
             .mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0);
-        wish.map_or(own, |wish| {
-            wish.clamp(own.min(self.max_delay), self.max_delay)
+        retry_after.map_or(own, |wanted| {
+            wanted.clamp(own.min(self.max_delay), self.max_delay)
         })
     }
 }

@@ -12,7 +12,7 @@ use super::retry::RetryPolicy;
 use super::{Notifier, PushCounts, PushSender};
 use crate::call_context::Version;
 use crate::metrics::Metrics;
-use crate::settings::Limits;
+use crate::settings::ServiceLimits;
 use crate::store::TaskStore;
 use crate::store::memory::MemoryStore;
 use crate::task_record::{TaskChange, TaskRecord};
@@ -46,16 +46,16 @@ struct Rig {
 
 impl Rig {
     async fn new() -> Self {
-        Self::with(Limits::default(), FAST).await
+        Self::with(ServiceLimits::default(), FAST).await
     }
 
-    async fn with(limits: Limits, retry_policy: RetryPolicy) -> Self {
+    async fn with(limits: ServiceLimits, retry_policy: RetryPolicy) -> Self {
         Self::with_sender(tcp(), limits, retry_policy).await
     }
 
     async fn with_sender(
         sender: Arc<dyn PushSender>,
-        limits: Limits,
+        limits: ServiceLimits,
         retry_policy: RetryPolicy,
     ) -> Self {
         let store = MemoryStore::new();

@@ -12,7 +12,7 @@ use crate::task_record::TaskRecord;
 use a2a::A2aError;
 
 /// A page of tasks (A2A 1.0 §3.1.4). The request bounds the number of tasks, and
-/// [`page_bytes`](crate::settings::Limits::page_bytes) their bytes: the page ends before the task that would exceed it.
+/// [`page_bytes`](crate::settings::ServiceLimits::page_bytes) their bytes: the page ends before the task that would exceed it.
 pub struct TaskPage {
     service: Service,
     view: View,

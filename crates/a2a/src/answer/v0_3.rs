@@ -9,11 +9,11 @@ use super::{Reader, kind, take};
 
 /// The reader of this dialect.
 pub(super) const READER: Reader = Reader {
-    part: part_in,
+    part: read_part,
     ends: |_| false,
 };
 
-fn part_in(mut part: Map<String, Value>) -> Value {
+fn read_part(mut part: Map<String, Value>) -> Value {
     if part.contains_key("kind") {
         return Value::Object(part);
     }

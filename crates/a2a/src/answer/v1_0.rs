@@ -9,12 +9,12 @@ use crate::TaskState;
 
 /// The reader of 1.0. Its streams do not mark the last event: they close at a terminal or interrupted state.
 pub(super) const READER: Reader = Reader {
-    part: part_in,
+    part: read_part,
     ends: TaskState::is_terminal_or_interrupted,
 };
 
 /// A part has its content in `text`, `raw`, `url` or `data`, and what is known about it beside that (§4.1.6).
-fn part_in(mut part: Map<String, Value>) -> Value {
+fn read_part(mut part: Map<String, Value>) -> Value {
     if part.get("kind").is_some_and(Value::is_string) {
         return Value::Object(part);
     }
@@ -101,7 +101,7 @@ mod tests {
 
     fn part(part: Value) -> Value {
         match part {
-            Value::Object(part) => part_in(part),
+            Value::Object(part) => read_part(part),
             other => other,
         }
     }

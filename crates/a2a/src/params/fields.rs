@@ -1,5 +1,5 @@
-//! Reads JSON objects as ProtoJSON is to be read (1.0 §5.5 to §5.7): names in camelCase or snake_case, `null` is nothing,
-//! what is not known does not matter. What is wrong is named by its path.
+//! Reads JSON objects by the rules of ProtoJSON (A2A 1.0 §5.5 to §5.7): accepts names in camelCase and snake_case, treats
+//! `null` as absent, and ignores unknown members. An error names the path of the invalid member.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{A2aError, ErrorReason};
 
-/// An object, and where it stands in the request.
+/// An object and its path in the request.
 #[derive(Debug)]
 pub struct Fields {
     fields: Map<String, Value>,
@@ -16,7 +16,10 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// The object at `path`.
+    /// Wraps the object at `path`.
+    ///
+    /// # Errors
+    /// `value` is not an object.
     pub fn new(value: Value, path: impl Into<String>) -> Result<Self, A2aError> {
         let path = path.into();
         match value {
@@ -25,7 +28,7 @@ impl Fields {
         }
     }
 
-    /// The parameters of a query.
+    /// Parses the parameters of a query.
     pub fn query(query: &str) -> Self {
         let fields = url::form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
@@ -49,7 +52,7 @@ impl Fields {
         &self.path
     }
 
-    /// The path of a field of it.
+    /// Returns the path of a field.
     pub fn at(&self, name: &str) -> String {
         if self.path.is_empty() {
             name.to_owned()
@@ -58,7 +61,7 @@ impl Fields {
         }
     }
 
-    /// The names that have not been taken, at most ten of them and none that is long.
+    /// Lists up to ten names of the remaining fields, each of at most 40 characters.
     pub fn names(&self) -> String {
         let names: Vec<String> = self
             .fields
@@ -73,7 +76,7 @@ impl Fields {
         }
     }
 
-    /// The field, even if it is `null`.
+    /// Removes and returns a field, also if it is `null`.
     pub fn take_null(&mut self, name: &str) -> Option<Value> {
         self.fields.remove(name).or_else(|| {
             let snake = snake(name);
@@ -83,12 +86,15 @@ impl Fields {
         })
     }
 
-    /// The field.
+    /// Removes and returns a field that is not `null`.
     pub fn take(&mut self, name: &str) -> Option<Value> {
         self.take_null(name).filter(|value| !value.is_null())
     }
 
-    /// A text, which may be empty.
+    /// Removes and returns a string, which may be empty.
+    ///
+    /// # Errors
+    /// The field is not a string.
     pub fn text(&mut self, name: &str) -> Result<Option<String>, A2aError> {
         match self.take(name) {
             None => Ok(None),
@@ -97,17 +103,26 @@ impl Fields {
         }
     }
 
-    /// A text that means nothing if it is empty.
+    /// Removes and returns a string that is not empty.
+    ///
+    /// # Errors
+    /// The field is not a string.
     pub fn name(&mut self, name: &str) -> Result<Option<String>, A2aError> {
         Ok(self.text(name)?.filter(|text| !text.is_empty()))
     }
 
-    /// A text that has to be there.
+    /// Removes and returns a required string.
+    ///
+    /// # Errors
+    /// The field is missing, empty, or not a string.
     pub fn required(&mut self, name: &str) -> Result<String, A2aError> {
         self.name(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// Yes or no. A query says it in a text.
+    /// Removes and returns a boolean. A query has it as a string.
+    ///
+    /// # Errors
+    /// The field is neither `true` nor `false`.
     pub fn flag(&mut self, name: &str) -> Result<Option<bool>, A2aError> {
         match self.take(name) {
             None => Ok(None),
@@ -118,7 +133,10 @@ impl Fields {
         }
     }
 
-    /// A number that is whole and not negative. ProtoJSON and queries may say it in a text.
+    /// Removes and returns a whole number from 0. ProtoJSON and queries may have it as a string.
+    ///
+    /// # Errors
+    /// The field is not a whole number from 0 to 2147483647.
     pub fn count(&mut self, name: &str) -> Result<Option<i32>, A2aError> {
         let Some(value) = self.take(name) else {
             return Ok(None);
@@ -140,7 +158,10 @@ impl Fields {
         }
     }
 
-    /// A time of day (RFC 3339).
+    /// Removes and returns a time (RFC 3339).
+    ///
+    /// # Errors
+    /// The field is not a time.
     pub fn time(&mut self, name: &str) -> Result<Option<DateTime<Utc>>, A2aError> {
         let Some(text) = self.name(name)? else {
             return Ok(None);
@@ -155,7 +176,10 @@ impl Fields {
         }
     }
 
-    /// An object.
+    /// Removes and returns an object.
+    ///
+    /// # Errors
+    /// The field is not an object.
     pub fn object(&mut self, name: &str) -> Result<Option<Self>, A2aError> {
         let path = self.at(name);
         self.take(name)
@@ -163,7 +187,10 @@ impl Fields {
             .transpose()
     }
 
-    /// An object whose names are the client's own.
+    /// Removes and returns an object with names of the client's choice; `None` if it is empty.
+    ///
+    /// # Errors
+    /// The field is not an object.
     pub fn map(&mut self, name: &str) -> Result<Option<HashMap<String, Value>>, A2aError> {
         match self.take(name) {
             None => Ok(None),
@@ -173,7 +200,10 @@ impl Fields {
         }
     }
 
-    /// A list; one that is missing is empty.
+    /// Removes and returns a list; a missing one is empty.
+    ///
+    /// # Errors
+    /// The field is not a list.
     pub fn list(&mut self, name: &str) -> Result<Vec<Value>, A2aError> {
         match self.take(name) {
             None => Ok(Vec::new()),
@@ -182,7 +212,10 @@ impl Fields {
         }
     }
 
-    /// A list of texts; `None` where it is empty or missing.
+    /// Removes and returns a list of strings; `None` if it is empty or missing.
+    ///
+    /// # Errors
+    /// The field is not a list of strings.
     pub fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, A2aError> {
         let path = self.at(name);
         let texts: Vec<String> = self
@@ -197,7 +230,7 @@ impl Fields {
         Ok((!texts.is_empty()).then_some(texts))
     }
 
-    /// The field has to be there.
+    /// Returns the error for a missing field.
     pub fn missing(&self, name: &str) -> A2aError {
         let path = self.at(name);
         A2aError::new(

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::fields::Fields;
 use super::send;
-use crate::v0_3::{WRAPPED, written};
+use crate::v0_3::{WRAPPED, as_v0_3};
 use crate::{Dialect, V03Dialect as V0_3};
 
 fn value() -> impl Strategy<Value = Value> {
@@ -88,14 +88,14 @@ fn read(dialect: Dialect, message: Value) -> Message {
 proptest! {
     #[test]
     fn json_rpc_of_0_3_round_trips(message in message()) {
-        let text = serde_json::to_vec(&written(&message, V0_3::Rpc)).unwrap();
+        let text = serde_json::to_vec(&as_v0_3(&message, V0_3::Rpc)).unwrap();
         let back = read(Dialect::V0_3(V0_3::Rpc), serde_json::from_slice(&text).unwrap());
         prop_assert_eq!(back, message);
     }
 
     #[test]
     fn http_json_of_0_3_loses_only_referenced_tasks(message in message()) {
-        let text = serde_json::to_vec(&written(&message, V0_3::Rest)).unwrap();
+        let text = serde_json::to_vec(&as_v0_3(&message, V0_3::Rest)).unwrap();
         let back = read(Dialect::V0_3(V0_3::Rest), serde_json::from_slice(&text).unwrap());
         prop_assert_eq!(back, Message { reference_task_ids: None, ..message });
     }

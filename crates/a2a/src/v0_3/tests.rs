@@ -10,7 +10,7 @@ use crate::v1_0::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Dialect, V03, rpc, written};
+use super::{Dialect, V03, as_v0_3, rpc};
 
 fn as_rpc<T: ?Sized>(value: &T) -> Value
 where
@@ -23,7 +23,7 @@ fn as_rest<T: ?Sized>(value: &T) -> Value
 where
     for<'a> V03<'a, T>: Serialize,
 {
-    serde_json::to_value(written(value, Dialect::Rest)).unwrap()
+    serde_json::to_value(as_v0_3(value, Dialect::Rest)).unwrap()
 }
 
 fn metadata(key: &str, value: Value) -> Option<HashMap<String, Value>> {
@@ -132,7 +132,7 @@ fn empty_values_are_omitted() {
         ..task()
     };
     let written = as_rpc(&bare);
-    assert_eq!(written.as_object().unwrap().len(), 4, "{written}");
+    assert_eq!(written.as_object().unwrap().len(), 4, "{as_v0_3}");
 }
 
 #[test]

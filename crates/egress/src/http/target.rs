@@ -29,7 +29,7 @@ fn check_scheme(url: &Url, kind: PoolKind) -> Result<(), NetError> {
 /// A host that is an address never reaches a resolver.
 fn check_literal(url: &Url, access: Access) -> Result<(), NetError> {
     let refused = literal_ip(url).and_then(|ip| match access {
-        Access::Private => None,
+        Access::AnyAddress => None,
         Access::Public => special_use(ip).map(|class| {
             format!("it is a {class} address, and only public addresses may be connected")
         }),

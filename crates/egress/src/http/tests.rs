@@ -157,7 +157,7 @@ async fn an_error_shows_no_user_info_path_or_query() {
 
 #[tokio::test]
 async fn unknown_host_is_a_dns_fault_and_unsent() {
-    for access in [Access::Public, Access::Private] {
+    for access in [Access::Public, Access::AnyAddress] {
         let request = get(Url::parse("http://does-not-resolve.invalid/").unwrap());
         let error = fails(Request { access, ..request }).await;
         assert_eq!(

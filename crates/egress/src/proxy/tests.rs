@@ -133,7 +133,7 @@ async fn proxy_credentials_are_not_sent_without_proxy() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let http = through(&as_me(&proxy), &Names::new(&[]));
-    for access in [Access::Private, Access::Loopback] {
+    for access in [Access::AnyAddress, Access::Loopback] {
         let url = server.url("/").to_string();
         ask(&http, &url, access).await.unwrap();
     }
@@ -301,7 +301,7 @@ async fn loopback_and_no_proxy_hosts_bypass_the_proxy() {
     ];
     for host in hosts {
         let url = format!("http://{host}:{port}/");
-        let answer = ask(&http, &url, Access::Private).await;
+        let answer = ask(&http, &url, Access::AnyAddress).await;
         assert_eq!(answer.unwrap().status, 200, "{host}");
     }
     assert_eq!(proxy.connections(), 0);
@@ -314,7 +314,7 @@ async fn no_proxy_settings_connect_directly() {
     let names = Names::new(&[("near.example", "127.0.0.1")]);
     let http = through(&ProxySettings::default(), &names);
     let url = format!("http://near.example:{}/x", server.address.port());
-    ask(&http, &url, Access::Private).await.unwrap();
+    ask(&http, &url, Access::AnyAddress).await.unwrap();
     assert_eq!(first_line(&server), "GET /x HTTP/1.1");
     assert_eq!(*names.asked.lock().unwrap(), ["near.example"]);
 }

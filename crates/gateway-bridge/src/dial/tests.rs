@@ -220,7 +220,7 @@ async fn h_03_remote_gateway_needs_allow_remote_and_wss() {
         ("ws://gateway.example", false, Access::Loopback),
         ("ws://gateway.example", true, Access::Loopback),
         ("wss://gateway.example", false, Access::Loopback),
-        ("wss://gateway.example", true, Access::Private),
+        ("wss://gateway.example", true, Access::AnyAddress),
     ] {
         let (net, _arrivals) = network();
         let url = Url::parse(url).unwrap();

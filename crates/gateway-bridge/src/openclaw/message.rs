@@ -23,7 +23,7 @@ pub(super) fn to_agent_message(parts: &[Part], image_bytes: usize) -> AgentMessa
     let mut carried = AgentMessage::default();
     for part in parts {
         let text = match part.kind() {
-            "data" => fenced("json", &pretty(&part.json()["data"])),
+            "data" => code_block("json", &pretty(&part.json()["data"])),
             "file" => file(part, image_bytes, &mut carried.attachments),
             _ => part.json()["text"].as_str().unwrap_or_default().to_owned(),
         };
@@ -73,7 +73,7 @@ fn file(part: &Part, image_bytes: usize, attachments: &mut Vec<Value>) -> String
     }
     match std::str::from_utf8(&content) {
         Ok(text) if is_text(&mime_type) => {
-            format!("[File {name}, {mime_type}]\n{}", fenced("", text))
+            format!("[File {name}, {mime_type}]\n{}", code_block("", text))
         }
         _ if image_bytes == 0 => format!(
             "[File {name}, {mime_type}, {} bytes: not attached, because only text can be handed over here. Ask the sender for its \
@@ -107,8 +107,8 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}")
 }
 
-/// `text` in a fence that it cannot close.
-fn fenced(language: &str, text: &str) -> String {
+/// Returns `text` as a Markdown code block, with a code fence that the text cannot close.
+fn code_block(language: &str, text: &str) -> String {
     let mut longest = 2;
     let mut row = 0;
     for c in text.chars() {

@@ -102,7 +102,7 @@ impl ClientConnection {
             protocols: vec![SUBPROTOCOL.to_owned()],
             headers: HeaderMap::new(),
             access: match remote {
-                true => Access::Private,
+                true => Access::AnyAddress,
                 false => Access::Loopback,
             },
             trust: endpoint.trust.clone(),

@@ -83,7 +83,7 @@ impl Connector {
         let Some(url) = endpoint.and_then(|endpoint| Url::parse(endpoint).ok()) else {
             return Health::Unknown;
         };
-        let allowed = match access::allowed(&url, false, true) {
+        let allowed = match access::check(&url, false, true) {
             Ok(allowed) => allowed,
             Err(error) => return Health::Unreachable(error.to_string()),
         };

@@ -97,7 +97,7 @@ impl GatewayState {
             headers,
             body: Some(body),
             // The operator configured the address.
-            access: Access::Private,
+            access: Access::AnyAddress,
             trust: None,
             repeatable: false,
             authorization: None,

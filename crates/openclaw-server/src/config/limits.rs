@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use a2a_server::settings;
+use a2a_server::settings::ServiceLimits;
 use a2a_server::store::Budget;
 use http_server::request_limit::HttpLimits;
 use http_server::serve::ConnectionConfig;
@@ -22,7 +22,7 @@ const DEFAULT_SHARE_DIVISOR: usize = 4;
 /// Limits of clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Limits {
+pub struct ServeLimits {
     /// The maximum number of connections.
     #[serde(deserialize_with = "whole_size")]
     pub connections: usize,
@@ -49,16 +49,16 @@ pub struct Limits {
     pub body_bytes_per_client: Option<usize>,
     /// The timeout of a request head, in milliseconds.
     #[serde(deserialize_with = "whole")]
-    pub head_ms: u64,
+    pub header_timeout_ms: u64,
     /// The timeout of a body, in milliseconds.
     #[serde(deserialize_with = "whole")]
-    pub body_ms: u64,
+    pub body_timeout_ms: u64,
     /// After how much silence a stream says that it is still there, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub keep_alive_ms: u64,
     /// The timeout of the shutdown, in milliseconds.
     #[serde(deserialize_with = "whole")]
-    pub shutdown_ms: u64,
+    pub shutdown_timeout_ms: u64,
     /// The maximum number of concurrent runs.
     #[serde(deserialize_with = "whole_size")]
     pub runs: usize,
@@ -91,11 +91,11 @@ pub struct Limits {
     pub waiting_pushes: usize,
 }
 
-impl Default for Limits {
+impl Default for ServeLimits {
     fn default() -> Self {
         let http = HttpLimits::default();
         let connections = ConnectionConfig::default();
-        let tasks = settings::Limits::default();
+        let tasks = ServiceLimits::default();
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             connections: connections.total,
@@ -106,10 +106,10 @@ impl Default for Limits {
             body_bytes: http.body_bytes,
             total_body_bytes: http.total_body_bytes,
             body_bytes_per_client: None,
-            head_ms: millis(connections.header_timeout),
-            body_ms: millis(http.body_timeout),
+            header_timeout_ms: millis(connections.header_timeout),
+            body_timeout_ms: millis(http.body_timeout),
             keep_alive_ms: millis(a2a_server::http::DEFAULT_KEEP_ALIVE),
-            shutdown_ms: millis(connections.drain_timeout),
+            shutdown_timeout_ms: millis(connections.drain_timeout),
             runs: tasks.runs,
             tasks_per_client: tasks.tasks_per_client,
             parts: tasks.parts,
@@ -124,7 +124,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ServeLimits {
     /// Returns the limits of requests and responses.
     pub fn http(&self) -> HttpLimits {
         let some = |number: u64| {
@@ -138,7 +138,7 @@ impl Limits {
             body_bytes: self.body_bytes,
             total_body_bytes: self.total_body_bytes,
             body_bytes_per_client: self.body_share(),
-            body_timeout: Duration::from_millis(self.body_ms),
+            body_timeout: Duration::from_millis(self.body_timeout_ms),
             ..HttpLimits::default()
         }
     }
@@ -148,8 +148,8 @@ impl Limits {
         ConnectionConfig {
             total: self.connections,
             per_address: self.connection_share(),
-            header_timeout: Duration::from_millis(self.head_ms),
-            drain_timeout: self.shutdown(),
+            header_timeout: Duration::from_millis(self.header_timeout_ms),
+            drain_timeout: self.shutdown_timeout(),
             ..ConnectionConfig::default()
         }
     }
@@ -168,8 +168,8 @@ impl Limits {
     }
 
     /// Returns the limits of tasks.
-    pub fn tasks(&self) -> settings::Limits {
-        settings::Limits {
+    pub fn tasks(&self) -> ServiceLimits {
+        ServiceLimits {
             runs: self.runs,
             tasks_per_client: self.tasks_per_client,
             parts: self.parts,
@@ -186,7 +186,7 @@ impl Limits {
     }
 
     /// Returns the timeout of the shutdown.
-    pub fn shutdown(&self) -> Duration {
-        Duration::from_millis(self.shutdown_ms)
+    pub fn shutdown_timeout(&self) -> Duration {
+        Duration::from_millis(self.shutdown_timeout_ms)
     }
 }

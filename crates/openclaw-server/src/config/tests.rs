@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use a2a_server::settings;
+use a2a_server::settings::ServiceLimits;
 use http_server::request_limit::HttpLimits;
 use http_server::serve::ConnectionConfig;
 use serde_json::json;
@@ -53,11 +53,11 @@ fn empty_configuration_equals_schema_defaults() {
         .iter()
         .filter_map(|(name, limit)| Some((name.clone(), limit.get("default")?.clone())))
         .collect();
-    let read: Limits = serde_json::from_value(Value::Object(written)).unwrap();
-    assert_eq!(read, Limits::default());
+    let read: ServeLimits = serde_json::from_value(Value::Object(written)).unwrap();
+    assert_eq!(read, ServeLimits::default());
     assert_eq!(read.http(), HttpLimits::default());
     assert_eq!(read.connections(), ConnectionConfig::default());
-    assert_eq!(read.tasks(), settings::Limits::default());
+    assert_eq!(read.tasks(), ServiceLimits::default());
 }
 
 #[test]

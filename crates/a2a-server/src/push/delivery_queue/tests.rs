@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::call_context::Version;
 
-fn delivery(config: &str, host: &str, body: &'static str) -> PushDelivery {
+fn delivery(config: &str, host: &str, body: &'static str) -> PushNotification {
     let config = TaskPushNotificationConfig {
         url: format!("https://{host}/{config}"),
         id: Some(config.to_owned()),
@@ -17,7 +17,7 @@ fn delivery(config: &str, host: &str, body: &'static str) -> PushDelivery {
         tenant: None,
     };
     let body = Bytes::from_static(body.as_bytes());
-    PushDelivery::new(&config, Version::V1_0, body, CancellationToken::new()).unwrap()
+    PushNotification::new(&config, Version::V1_0, body, CancellationToken::new()).unwrap()
 }
 
 fn address(config: &str) -> ConfigKey {
@@ -31,7 +31,7 @@ fn capacity(deliveries: usize, bytes: usize) -> DeliveryQueues {
     DeliveryQueues::new(QueueCapacity { deliveries, bytes })
 }
 
-fn bodies(deliveries: &[PushDelivery]) -> Vec<&[u8]> {
+fn bodies(deliveries: &[PushNotification]) -> Vec<&[u8]> {
     deliveries
         .iter()
         .map(|delivery| &delivery.body[..])

@@ -53,16 +53,19 @@ fn retry_after_accepts_seconds_and_date() {
 #[test]
 fn delay_doubles_up_to_maximum() {
     let retry_policy = RetryPolicy::default();
-    let waits = (1..9).map(|tried| retry_policy.wait(tried, None, 0.0).as_secs());
+    let waits = (1..9).map(|tried| retry_policy.delay(tried, None, 0.0).as_secs());
     assert_eq!(waits.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60]);
-    assert_eq!(retry_policy.wait(u32::MAX, None, 0.0).as_secs(), 60);
+    assert_eq!(retry_policy.delay(u32::MAX, None, 0.0).as_secs(), 60);
 }
 
 #[test]
 fn jitter_shortens_delay_by_up_to_half() {
     let retry_policy = RetryPolicy::default();
-    assert_eq!(retry_policy.wait(2, None, 0.5), Duration::from_millis(1500));
-    assert_eq!(retry_policy.wait(2, None, 1.0), Duration::from_secs(1));
+    assert_eq!(
+        retry_policy.delay(2, None, 0.5),
+        Duration::from_millis(1500)
+    );
+    assert_eq!(retry_policy.delay(2, None, 1.0), Duration::from_secs(1));
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn retry_after_counts_within_bounds() {
     let retry_policy = RetryPolicy::default();
     let wait = |wish| {
         retry_policy
-            .wait(1, Some(Duration::from_secs(wish)), 0.0)
+            .delay(1, Some(Duration::from_secs(wish)), 0.0)
             .as_secs()
     };
     assert_eq!([wait(0), wait(7), wait(86_400)], [1, 7, 60]);

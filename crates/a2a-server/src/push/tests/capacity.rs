@@ -3,9 +3,9 @@ use super::*;
 #[tokio::test]
 async fn full_queue_keeps_the_newest() {
     let hook = Hook::that_answers([Answer::Never]).await;
-    let limits = Limits {
+    let limits = ServiceLimits {
         waiting_pushes: 4,
-        ..Limits::default()
+        ..ServiceLimits::default()
     };
     let patient = RetryPolicy {
         response_timeout: Duration::from_secs(600),

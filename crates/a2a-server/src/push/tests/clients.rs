@@ -20,7 +20,7 @@ const PATIENT: RetryPolicy = RetryPolicy {
 
 #[tokio::test]
 async fn webhook_of_removed_client_receives_no_more_notifications() {
-    let mut rig = Rig::with(Limits::default(), PATIENT).await;
+    let mut rig = Rig::with(ServiceLimits::default(), PATIENT).await;
     let hook = Hook::that_answers([Answer::Never]).await;
     rig.register("w", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
@@ -62,7 +62,7 @@ impl PushSender for Stuck {
 #[tokio::test]
 async fn removal_starts_no_queued_request() {
     let sender = Arc::new(Stuck::default());
-    let mut rig = Rig::with_sender(sender.clone(), Limits::default(), PATIENT).await;
+    let mut rig = Rig::with_sender(sender.clone(), ServiceLimits::default(), PATIENT).await;
     rig.register("w", "http://hook.test/", Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     sender.posted.notified().await;

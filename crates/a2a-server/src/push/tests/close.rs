@@ -20,7 +20,7 @@ async fn close_drops_and_counts_late_notifications() {
         response_timeout: Duration::from_secs(600),
         ..FAST
     };
-    let mut rig = Rig::with(Limits::default(), patient).await;
+    let mut rig = Rig::with(ServiceLimits::default(), patient).await;
     rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     rig.becomes(TaskState::Completed).await;
@@ -39,7 +39,7 @@ async fn close_skips_the_delay_between_attempts() {
         max_delay: Duration::from_secs(600),
         ..FAST
     };
-    let mut rig = Rig::with(Limits::default(), slow).await;
+    let mut rig = Rig::with(ServiceLimits::default(), slow).await;
     rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Completed).await;
     hook.next().await;

@@ -110,7 +110,7 @@ async fn silent_webhook_delays_no_other() {
         response_timeout: Duration::from_secs(600),
         ..FAST
     };
-    let mut rig = Rig::with(Limits::default(), patient).await;
+    let mut rig = Rig::with(ServiceLimits::default(), patient).await;
     for id in ["d1", "d2", "d3", "d4", "d5", "d6"] {
         rig.register(id, &dead.url, Version::V1_0).await;
     }

@@ -239,7 +239,7 @@ async fn incomplete_message_is_rejected() {
 async fn message_with_too_many_parts_is_rejected() {
     let theatre = theatre().await;
     let mut send = says("hello");
-    send.request.message.parts = vec![Part::text("x"); Limits::default().parts + 1];
+    send.request.message.parts = vec![Part::text("x"); ServiceLimits::default().parts + 1];
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert!(

@@ -116,7 +116,7 @@ fn access(url: &Url) -> Access {
     if is_this_machine(url) {
         Access::Loopback
     } else {
-        Access::Private
+        Access::AnyAddress
     }
 }
 

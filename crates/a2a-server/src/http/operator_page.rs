@@ -7,18 +7,18 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ring::digest::{SHA256, digest};
 
-const HTML: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/page.css");
-const SCRIPT: &str = include_str!("page/page.js");
+const HTML: &str = include_str!("operator_page/page.html");
+const STYLE: &str = include_str!("operator_page/page.css");
+const SCRIPT: &str = include_str!("operator_page/page.js");
 
 /// The page and its content security policy. The page loads tasks by its script.
 #[derive(Debug, Clone)]
-pub(super) struct Page {
+pub(super) struct OperatorPage {
     html: Bytes,
     policy: HeaderValue,
 }
 
-impl Page {
+impl OperatorPage {
     /// Builds the page. The policy admits the page's own script and style by their hashes, and nothing else.
     pub(super) fn new() -> Self {
         let html = HTML

@@ -1,4 +1,4 @@
-//! A notification with its destination.
+//! A notification: its webhook, headers and body.
 
 use a2a::http::{A2A_JSON, JSON, NOTIFICATION_TOKEN_HEADER};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ const MAX_FIELD_BYTES: usize = 4096;
 /// The longest name of an authentication scheme, in bytes.
 const MAX_SCHEME_BYTES: usize = 64;
 
-/// The configuration of a notification. Its notifications are delivered in order.
+/// Identifies a configuration. The server delivers its notifications in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ConfigKey {
     pub(super) task_id: String,
     pub(super) config_id: String,
 }
 
-/// A notification to deliver.
-pub(super) struct PushDelivery {
-    pub(super) address: Arc<ConfigKey>,
+/// A notification for one webhook.
+pub(super) struct PushNotification {
+    pub(super) config: Arc<ConfigKey>,
     /// Scheme, host and port of the webhook: the only part of its URL in logs.
     pub(super) origin: String,
     pub(super) url: Url,
@@ -38,7 +38,7 @@ pub(super) struct PushDelivery {
     pub(super) removed: CancellationToken,
 }
 
-impl PushDelivery {
+impl PushNotification {
     /// Creates a notification.
     ///
     /// # Errors
@@ -49,14 +49,14 @@ impl PushDelivery {
         body: Bytes,
         removed: CancellationToken,
     ) -> Result<Self, A2aError> {
-        let (url, mut headers) = read(config)?;
+        let (url, mut headers) = parse_config(config)?;
         let media_type = match version {
             Version::V0_3 => JSON,
             Version::V1_0 => A2A_JSON,
         };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         Ok(Self {
-            address: Arc::new(ConfigKey {
+            config: Arc::new(ConfigKey {
                 task_id: config.task_id.clone(),
                 config_id: config.id.clone().unwrap_or_default(),
             }),
@@ -73,7 +73,9 @@ impl PushDelivery {
 ///
 /// # Errors
 /// [`ErrorReason::InvalidParams`] at the invalid field.
-pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMap), A2aError> {
+pub(super) fn parse_config(
+    config: &TaskPushNotificationConfig,
+) -> Result<(Url, HeaderMap), A2aError> {
     let url = url(&config.url)?;
     // The store keeps every registered field, so each is checked.
     if let Some(info) = &config.authentication {

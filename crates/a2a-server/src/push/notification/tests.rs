@@ -21,7 +21,7 @@ fn config(
 }
 
 fn authorization_of(config: &TaskPushNotificationConfig) -> Option<String> {
-    let (_, headers) = read(config).unwrap();
+    let (_, headers) = parse_config(config).unwrap();
     let value = headers.get(AUTHORIZATION)?;
     Some(value.to_str().unwrap().to_owned())
 }
@@ -32,12 +32,12 @@ fn rejects_scheme_that_is_no_short_token() {
     for scheme in [long.as_str(), "two words", "a\r\nb"] {
         for credentials in [None, Some("cred")] {
             assert!(
-                read(&config(None, scheme, credentials)).is_err(),
+                parse_config(&config(None, scheme, credentials)).is_err(),
                 "{scheme:?}"
             );
         }
     }
-    assert!(read(&config(None, "Bearer", None)).is_ok());
+    assert!(parse_config(&config(None, "Bearer", None)).is_ok());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn credentials_without_scheme_are_bearer() {
 #[test]
 fn no_credentials_send_no_authorization() {
     let nothing = config(Some(""), "Bearer", None);
-    assert!(read(&nothing).unwrap().1.is_empty());
+    assert!(parse_config(&nothing).unwrap().1.is_empty());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn invalid_header_value_is_rejected_unquoted() {
             config(Some(&"s3cret".repeat(1000)), "Bearer", None),
         ),
     ] {
-        let refused = read(&config).unwrap_err();
+        let refused = parse_config(&config).unwrap_err();
         assert_eq!(refused.field.as_deref(), Some(field));
         assert!(!refused.text.contains("s3cret"), "{}", refused.text);
     }
@@ -84,6 +84,6 @@ fn invalid_header_value_is_rejected_unquoted() {
 
 #[test]
 fn debug_headers_redact_secrets() {
-    let (_, headers) = read(&config(Some("s3cret"), "Bearer", Some("s3cret"))).unwrap();
+    let (_, headers) = parse_config(&config(Some("s3cret"), "Bearer", Some("s3cret"))).unwrap();
     assert!(!format!("{headers:?}").contains("s3cret"));
 }

@@ -1,0 +1,214 @@
+//! Reads one connection until the task ends or is interrupted, or the connection closes.
+
+use tokio::select;
+use tokio::time::timeout;
+
+use a2a::{Event, Task};
+use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
+
+use super::artifacts::{Gap, Source};
+use super::call::Call;
+use super::collected::Kind;
+use super::error::{Reason, ToolError};
+
+/// How often the pause between two polls of a silent stream doubles at most.
+const MAX_DOUBLINGS: u32 = 3;
+
+/// The end of a connection.
+#[derive(Debug)]
+pub(super) enum ConnectionEnd {
+    /// No more events will come: the task is terminal or interrupted, or the peer answered with messages alone.
+    Ended,
+    /// The task continues without the connection.
+    Lost(LostConnection),
+}
+
+/// The loss of a connection.
+#[derive(Debug)]
+pub(super) struct LostConnection {
+    /// The error where the task cannot be followed further; `None` for an orderly close.
+    pub cut: Option<ToolError>,
+    /// Whether the connection brought anything new.
+    pub news: bool,
+    /// Whether the peer refused the subscription.
+    pub refused: bool,
+}
+
+impl LostConnection {
+    /// Converts the error of a refused connection or answer.
+    pub(super) fn refused(error: PeerError) -> Self {
+        Self {
+            cut: Some(error.into()),
+            news: false,
+            refused: true,
+        }
+    }
+}
+
+/// The first event of a connection.
+#[derive(Debug)]
+pub(super) enum FirstEvent {
+    /// The first event of the task: the call knows nothing of it yet.
+    New,
+    /// After an answer that held this task: an equal snapshot causes no second update.
+    Known(Task),
+    /// After a lost connection: a snapshot causes an update only where it differs from what the call has.
+    Resumed,
+}
+
+/// Reads `stream` to its end. `first` is `Some` for a subscription and `None` for the answer to a message. The task's
+/// state decides whether the stream is over, or the end of the body where the peer answered with messages alone. While
+/// the stream is silent, the task's state is polled.
+///
+/// # Errors
+/// The call has ended, or an event is malformed, too large, or an error.
+pub(super) async fn read_stream(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    mut stream: Box<dyn EventStream>,
+    mut first: Option<FirstEvent>,
+) -> Result<ConnectionEnd, ToolError> {
+    let subscribed = first.is_some();
+    let mut received = false;
+    let mut news = false;
+    loop {
+        let next = next(call, peer, &mut *stream);
+        let event = match call.deadline.run(next).await? {
+            Awaited::Event(event) => event,
+            Awaited::Ended(task) => {
+                if let Some(task) = task {
+                    call.collected.open_gap(Gap::Open);
+                    call.add_snapshot(task, Source::Polled, None)?;
+                }
+                return Ok(ConnectionEnd::Ended);
+            }
+        };
+        match event {
+            Some(Ok((event, bytes))) => {
+                call.exchanges.record_event(&event, bytes);
+                let last = is_last(&event);
+                news |= add_event(call, event, bytes, first.take())?;
+                received = true;
+                if last {
+                    return Ok(ConnectionEnd::Ended);
+                }
+                call.deadline.in_time()?;
+            }
+            Some(Err(error)) => return broken(call, error, news, subscribed && !received),
+            None => return closed(call, stream.is_plain_response(), news),
+        }
+    }
+}
+
+/// Adds an event, and returns whether it brought anything new.
+fn add_event(
+    call: &mut Call<'_>,
+    event: Event,
+    bytes: usize,
+    first: Option<FirstEvent>,
+) -> Result<bool, ToolError> {
+    match (event, first) {
+        (Event::Task(task), Some(FirstEvent::Resumed)) => {
+            call.add_snapshot(task, Source::Streamed, Some(bytes))
+        }
+        (Event::Task(task), Some(FirstEvent::Known(known))) if task == known => {
+            call.add_snapshot(task, Source::Streamed, Some(bytes))
+        }
+        (event, _) => call.add_event(event, bytes, true).map(|()| true),
+    }
+}
+
+/// The result of waiting for a stream.
+enum Awaited {
+    /// The stream's next event, or its end.
+    Event(NextEvent),
+    /// The task is terminal or interrupted, by an event or by this snapshot, and the stream is silent.
+    Ended(Option<Task>),
+}
+
+/// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
+/// polled, because the peer may have lost the subscription.
+async fn next(call: &Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
+    let pace = call.pace();
+    let mut step = stream.next();
+    if call.collected.is_terminal_or_interrupted() {
+        let step = timeout(pace.final_wait, step).await;
+        return step.map_or(Awaited::Ended(None), Awaited::Event);
+    }
+    let mut idle = pace.idle;
+    loop {
+        if let Ok(step) = timeout(idle, &mut step).await {
+            return Awaited::Event(step);
+        }
+        let ended = select! {
+            biased;
+            step = &mut step => return Awaited::Event(step),
+            ended = ended(call, peer) => ended,
+        };
+        if let Some(task) = ended {
+            // The stream may be about to report the state itself, with more detail.
+            let step = timeout(pace.final_wait, &mut step).await;
+            return step.map_or(Awaited::Ended(Some(task)), Awaited::Event);
+        }
+        idle = (idle * 2).min(pace.idle * (1 << MAX_DOUBLINGS));
+    }
+}
+
+/// Returns the task, if a poll shows it terminal or interrupted.
+async fn ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
+    let task_id = call.followed_task()?;
+    let answer = timeout(
+        call.pace().idle,
+        call.exchanges.get_task(peer, task_id, None),
+    )
+    .await;
+    let task = answer.ok()?.ok()?;
+    task.state().is_terminal_or_interrupted().then_some(task)
+}
+
+/// Whether the peer marks the event as its last, and its state agrees.
+fn is_last(event: &Event) -> bool {
+    match event {
+        Event::Status(update) => update.is_final() && update.state().is_terminal_or_interrupted(),
+        _ => false,
+    }
+}
+
+/// Interprets the end of a body. A plain response leaves no stream to resubscribe to.
+fn closed(call: &Call<'_>, plain_response: bool, news: bool) -> Result<ConnectionEnd, ToolError> {
+    if call.collected.is_terminal_or_interrupted() || call.collected.kind == Some(Kind::Message) {
+        return Ok(ConnectionEnd::Ended);
+    }
+    let no_event = !plain_response && call.collected.count() == 0;
+    let cut = no_event.then(|| {
+        let message = "the stream ended before any event came";
+        ToolError::new(Reason::ConnectionCut, message)
+    });
+    let refused = plain_response;
+    Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
+}
+
+/// Interprets a broken stream; `at_once` where it brought no event.
+fn broken(
+    call: &Call<'_>,
+    error: PeerError,
+    news: bool,
+    at_once: bool,
+) -> Result<ConnectionEnd, ToolError> {
+    let (cut, refused) = match error {
+        _ if call.collected.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Ended),
+        error if error.kind.is_cut() => (cut(call, &error), false),
+        error if at_once => (error.into(), true),
+        error => return Err(error.into()),
+    };
+    let cut = Some(cut);
+    Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
+}
+
+fn cut(call: &Call<'_>, error: &PeerError) -> ToolError {
+    // The gateway's own error takes precedence.
+    if call.collected.count() == 0 || error.kind != PeerErrorKind::Cut {
+        return error.clone().into();
+    }
+    ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))
+}
