@@ -54,7 +54,7 @@ impl Route {
         }
     }
 
-    /// The actions of the route.
+    /// Returns the actions of the route.
     pub fn actions(self) -> &'static [&'static str] {
         match self {
             Self::Read => &["list_targets", "status", "watch"],
@@ -62,7 +62,7 @@ impl Route {
         }
     }
 
-    /// The member of a body that names the action.
+    /// Returns the member of a body that names the action.
     fn action_member(self) -> &'static str {
         match self {
             Self::Read => "query",
@@ -70,7 +70,7 @@ impl Route {
         }
     }
 
-    /// The default time limit of a call (Centraid API, "When you'll see each").
+    /// Returns the default time limit of a call (Centraid API, "When you'll see each").
     pub const fn default_timeout(self) -> Duration {
         match self {
             Self::Read => Duration::from_secs(10),

@@ -62,7 +62,7 @@ async fn run(args: &[&str], input: &str) -> Ended {
     end(child).await
 }
 
-/// A peer that takes a message and never answers.
+/// Returns a peer that takes a message and never answers.
 async fn silent_peer() -> Peers {
     peer("silent", &json!([{"delay_ms": 3_600_000, "result": {}}])).await
 }
@@ -89,7 +89,7 @@ fn init(peers: &Peers) -> String {
     json!({"id": "init", "op": "init", "config": config}).to_string()
 }
 
-/// A message to the peer of that name, under it.
+/// Returns a message to the peer of that name, under it.
 fn send(name: &str) -> Value {
     let parts = json!([{"kind": "text", "text": "Good morning"}]);
     let request = json!({"action": "send", "target_alias": name, "parts": parts});
@@ -458,7 +458,7 @@ async fn a_library_of_another_build_is_refused() {
     }
 }
 
-/// The library with one text replaced by another of its length.
+/// Returns the library with one text replaced by another of its length.
 fn patched_library(text: &str, other: &str) -> Scratch {
     let file = format!(
         "{}openclaw_remote_agent{}",

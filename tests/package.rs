@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// An empty directory of this test's own.
+/// Returns an empty directory of this test's own.
 fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("package")
@@ -24,7 +24,7 @@ fn scratch(name: &str) -> PathBuf {
     directory
 }
 
-/// A package with a file that only stands for a library.
+/// Returns a package with a file that only stands for a library.
 fn packaged(scratch: &Path) -> Packaged {
     let library = scratch.join("library.so");
     fs::write(&library, b"not a library").unwrap();
@@ -47,7 +47,7 @@ fn unpack(tarball: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// A copy of what `assemble` reads of the checkout, to be changed.
+/// Returns a copy of what `assemble` reads of the checkout, to be changed.
 fn copied_source(scratch: &Path) -> PathBuf {
     let copy = scratch.join("source");
     copy_all(&Path::new(SOURCE).join("openclaw"), &copy.join("openclaw"));

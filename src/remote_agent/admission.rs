@@ -37,7 +37,7 @@ pub(super) fn resolve(
     Ok(resolved)
 }
 
-/// Whether `caller` may see and use a configured target.
+/// Returns whether `caller` may see and use a configured target.
 pub(super) fn may_use(target: &Target, caller: &Caller) -> bool {
     let allowed = &target.allowed_agents;
     allowed.is_empty()

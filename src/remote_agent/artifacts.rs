@@ -275,7 +275,7 @@ impl HeldArtifact {
         }
     }
 
-    /// Whether the snapshot's version replaces the current one.
+    /// Returns whether the snapshot's version replaces the current one.
     fn yields_to(&self, shown: &Artifact, source: Source) -> bool {
         let believed = match (source, self.since_gap) {
             (Source::Streamed, _) => true,
@@ -286,7 +286,7 @@ impl HeldArtifact {
     }
 }
 
-/// Whether the shown artifacts are already at the front in this order, with new ones behind all others.
+/// Returns whether the shown artifacts are already at the front in this order, with new ones behind all others.
 fn in_place(steps: &[SnapshotChange], held: usize) -> bool {
     let mut steps = steps.iter().enumerate();
     steps.all(|(i, (at, _))| at.map_or(i >= held, |at| at == i))

@@ -185,7 +185,7 @@ impl<'a> Call<'a> {
             .map(String::as_str)
     }
 
-    /// Whether the deadline yields a result and not an error.
+    /// Returns whether the deadline yields a result and not an error.
     pub(super) fn may_wait(&self) -> bool {
         self.collected.count() > 0 || self.action == Action::Watch
     }

@@ -75,7 +75,7 @@ impl Collected {
         self.artifacts.open_gap(gap);
     }
 
-    /// Whether events may be missing that no snapshot has shown since.
+    /// Returns whether events may be missing that no snapshot has shown since.
     pub(super) fn gap(&self) -> Gap {
         self.artifacts.gap()
     }
@@ -84,7 +84,7 @@ impl Collected {
         self.log.back().map(|(event, _)| event)
     }
 
-    /// Whether the task is terminal or waits for its caller.
+    /// Returns whether the task is terminal or waits for its caller.
     pub(super) fn is_terminal_or_interrupted(&self) -> bool {
         self.state
             .as_ref()

@@ -59,7 +59,7 @@ pub(super) fn compact(flat: &Value, urls: bool) -> Value {
     json!({"type": "object", "properties": properties, "required": flat["required"]})
 }
 
-/// The type and the words of the named properties, under these descriptions.
+/// Returns the type and the words of the named properties, under these descriptions.
 fn selected<'a>(
     properties: &Value,
     names: impl Iterator<Item = &'a (&'a str, &'a str)>,

@@ -87,7 +87,7 @@ impl ApiCode {
         }
     }
 
-    /// The HTTP status of a response with this code.
+    /// Returns the HTTP status of a response with this code.
     pub fn status(self) -> u16 {
         match self {
             Self::UnknownApp | Self::UnknownAction | Self::UnknownQuery => 404,
@@ -315,7 +315,7 @@ impl Reason {
         self.row().1
     }
 
-    /// The code of the HTTP API for this reason. A request that names an unknown target is an exception: see
+    /// Returns the code of the HTTP API for this reason. A request that names an unknown target is an exception: see
     /// [`http_api`](crate::http_api).
     pub fn api_code(self) -> ApiCode {
         self.row().2
@@ -337,7 +337,7 @@ impl Reason {
         self.row().4
     }
 
-    /// The description of the reason, as a sentence.
+    /// Returns the description of the reason, as a sentence.
     pub fn meaning(self) -> &'static str {
         self.row().5.trim()
     }

@@ -197,7 +197,7 @@ fn refused_all(
     }
 }
 
-/// Whether polling would fail for the same reason as subscribing.
+/// Returns whether polling would fail for the same reason as subscribing.
 fn is_hopeless(refusal: &PeerError) -> bool {
     let may_be_better = matches!(
         refusal.kind,

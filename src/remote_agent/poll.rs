@@ -56,7 +56,7 @@ fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
     })
 }
 
-/// Whether the error is temporary: the peer was unreachable or overloaded.
+/// Returns whether the error is temporary: the peer was unreachable or overloaded.
 fn may_pass(error: &PeerError) -> bool {
     match error.kind {
         fault if fault.is_away() => true,

@@ -166,7 +166,7 @@ async fn ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     task.state().is_terminal_or_interrupted().then_some(task)
 }
 
-/// Whether the peer marks the event as its last, and its state agrees.
+/// Returns whether the peer marks the event as its last, and its state agrees.
 fn is_last(event: &Event) -> bool {
     match event {
         Event::Status(update) => update.is_final() && update.state().is_terminal_or_interrupted(),

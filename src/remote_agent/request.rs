@@ -99,7 +99,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Whether the call follows a task for as long as its caller waits. Any other call ends with one answer.
+    /// Returns whether the call follows a task for as long as its caller waits. Any other call ends with one answer.
     pub(super) fn follows(&self) -> bool {
         self.action == Action::Watch || (self.action == Action::Send && self.follow_updates)
     }

@@ -153,7 +153,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
     Ok(())
 }
 
-/// Whether `url` is the base URL of `target`, in any spelling.
+/// Returns whether `url` is the base URL of `target`, in any spelling.
 fn has_url(url: &str, target: &Target) -> bool {
     url == target.url
         || url::Url::parse(url).is_ok_and(|url| same_place(&url, &target.reach.base_url))

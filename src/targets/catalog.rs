@@ -233,7 +233,7 @@ impl Catalog {
     }
 }
 
-/// Whether `card_path` is a path on the target. Requests cannot name a card on another origin.
+/// Returns whether `card_path` is a path on the target. Requests cannot name a card on another origin.
 fn is_path(card_path: &str) -> bool {
     !card_path.contains("://") && !card_path.starts_with("//") && !card_path.contains('\\')
 }

@@ -95,7 +95,7 @@ impl Local {
         name == TRIAD
     }
 
-    /// Whether the operator listed the agents that may be called.
+    /// Returns whether the operator listed the agents that may be called.
     pub fn is_closed(&self) -> bool {
         !self.agents.is_empty()
     }

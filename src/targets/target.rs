@@ -95,7 +95,7 @@ pub(super) fn key(reach: &PeerConfig) -> Arc<str> {
     .into()
 }
 
-/// Whether two base URLs are equal but for a trailing slash.
+/// Returns whether two base URLs are equal but for a trailing slash.
 pub fn same_place(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin() && a.path().trim_end_matches('/') == b.path().trim_end_matches('/')
 }

@@ -52,7 +52,8 @@ impl Trace {
     }
 }
 
-/// The trace id and the sampled flag of a valid `traceparent` (W3C Trace Context §3.2.2 and, for later versions, §4.3).
+/// Returns the trace id and the sampled flag of a valid `traceparent` (W3C Trace Context §3.2.2 and, for later
+/// versions, §4.3).
 fn read(header: &str) -> Option<(u128, u8)> {
     let field = |from: usize, to: usize| header.get(from..to).filter(|text| is_hex(text));
     let ends = [2, 35, 52].map(|at| header.as_bytes().get(at) == Some(&b'-'));

@@ -8,7 +8,7 @@ use crate::callers::{
     rig::{Rig, reason, send, stream},
 };
 
-/// An instance whose one target is for the agent `clerk`.
+/// Returns an instance whose one target is for the agent `clerk`.
 fn rig(peers: &Peers, policy: &Value) -> Rig {
     let target = json!({
         "alias": "main", "baseUrl": peers.origin("main"), "default": true, "allowedAgents": ["clerk"],

@@ -13,7 +13,7 @@ use crate::callers::{
     rig::{NEVER_MS, Rig, card, peers, reason, send, soon, stream},
 };
 
-/// An instance with an audit log in `folder`.
+/// Returns an instance with an audit log in `folder`.
 fn rig(peers: &Peers, folder: &Folder) -> Rig {
     let auth = json!({"type": "bearer", "token": "tok-secret"});
     let target = json!({"alias": "main", "baseUrl": format!("{}/desk-path", peers.origin("main")), "default": true, "auth": auth,
@@ -185,7 +185,7 @@ async fn looking_at_the_targets_is_reported_too() {
     );
 }
 
-/// A peer that takes a message and never answers.
+/// Returns a peer that takes a message and never answers.
 async fn silent() -> Peers {
     let never = json!({"delay_ms": NEVER_MS, "result": {}});
     peers(json!({"main": {"card": card(), "rpc": {"message/send": never}}})).await

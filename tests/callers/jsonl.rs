@@ -36,7 +36,7 @@ async fn command(args: &[&str], input: &str) -> Ended {
     end(child).await
 }
 
-/// The configuration with one target, `main`, which has these settings too.
+/// Returns the configuration with one target, `main`, which has these settings too.
 fn config(peers: &Peers, mut target: Value, more: Value) -> Value {
     target["alias"] = json!("main");
     target["baseUrl"] = json!(peers.origin("main"));
@@ -46,7 +46,7 @@ fn config(peers: &Peers, mut target: Value, more: Value) -> Value {
     config
 }
 
-/// The answer to one send of a script on behalf of `caller`.
+/// Returns the answer to one send of a script on behalf of `caller`.
 async fn on_behalf_of(config: &Value, caller: Value) -> Value {
     let init = json!({"id": 0, "op": "init", "config": config});
     let call = json!({"id": 1, "op": "execute", "request": send(), "caller": caller});

@@ -68,7 +68,7 @@ async fn a_request_for_a_card_belongs_to_no_trace() {
     assert!(!cards[0].headers.contains_key("traceparent"));
 }
 
-/// The spans in the log, oldest first.
+/// Returns the spans in the log, oldest first.
 fn spans(rig: &Rig) -> Vec<String> {
     let lines = rig.log.lines().into_iter();
     let spans = lines.filter(|(_, line)| line.starts_with("span "));

@@ -7,7 +7,7 @@ use testkit::conformance::gateways::Gateways;
 
 use crate::cli::{process::end, support::*};
 
-/// A gateway with two agents, of which alpha answers. With `token` it wants that first.
+/// Returns a gateway with two agents, of which alpha answers. With `token` it wants that first.
 async fn gateway(token: Option<&str>) -> Gateways {
     let known = json!([
         {"name": "alpha", "role": "steward", "status": "Active", "workspace": "/home/secret/alpha"},

@@ -76,7 +76,7 @@ fn root(path: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
 }
 
-/// The fenced blocks of a page: the language and the text.
+/// Returns the fenced blocks of a page: the language and the text.
 fn blocks(page: &str) -> Vec<(&str, &str)> {
     let mut parts = page.split("\n```");
     parts.next();
@@ -114,13 +114,13 @@ fn every_command_shown_is_run_by_a_test() {
     assert_eq!(used, [true; RUN_ELSEWHERE.len()], "rows without a block");
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// The shell script of a page, which prints `@@ N` before block N.
+/// Returns the shell script of a page, which prints `@@ N` before block N.
 fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
     let [serve, gateway, agent] = ports;
     let listening = |port: u16| {
@@ -189,7 +189,7 @@ fn printed(output: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Whether a line printed is the line shown.
+/// Returns whether a line printed is the line shown.
 fn is_shown(line: &str, shown: &str) -> bool {
     let mut rest = line;
     for (index, piece) in shown.split('…').enumerate() {

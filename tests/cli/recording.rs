@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(6);
 const LINE_HEIGHT: usize = 18;
 const PADDING: usize = 10;
 
-/// Each line of a run with the time at which it came.
+/// Returns each line of a run with the time at which it came.
 fn run() -> Vec<(Duration, String)> {
     let mut child = command(&["demo", "--color", "always"])
         .arg0("remote-agent")
@@ -46,7 +46,7 @@ fn run() -> Vec<(Duration, String)> {
     lines
 }
 
-/// The lines as a picture that scrolls. What cannot play it shows the first lines.
+/// Returns the lines as a picture that scrolls. What cannot play it shows the first lines.
 fn draw(lines: &[(Duration, String)]) -> String {
     let text: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
     let drawn = anstyle_svg::Term::new().render_svg(&text.join("\n"));
@@ -82,7 +82,8 @@ fn draw(lines: &[(Duration, String)]) -> String {
     )
 }
 
-/// The words of a drawing, without what another run says otherwise: ports, times, and updates, which depend on timing.
+/// Returns the words of a drawing, without what another run says otherwise: ports, times, and updates, which depend on
+/// timing.
 fn words(drawing: &str) -> Vec<String> {
     let (_, text) = drawing.split_once("<text").unwrap();
     let (_, text) = text.split_once('>').unwrap();

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &[&str]) -> Ended {
     end(command(args).spawn().unwrap()).await
 }
 
-/// An empty directory of this test's own.
+/// Returns an empty directory of this test's own.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("cli")
@@ -83,7 +83,7 @@ pub(crate) fn card() -> Value {
     })
 }
 
-/// A peer with the usual card that answers these methods.
+/// Returns a peer with the usual card that answers these methods.
 pub(crate) async fn desk(rpc: Value) -> Peers {
     peer(json!({"card": card(), "rpc": rpc})).await
 }
@@ -93,7 +93,7 @@ pub(crate) async fn peer(desk: Value) -> Peers {
     Peers::start(&script).await.unwrap()
 }
 
-/// The message that the desk received last.
+/// Returns the message that the desk received last.
 pub(crate) fn received(peers: &Peers) -> Value {
     let last = peers.log("desk").pop().unwrap();
     last.body.unwrap()["params"]["message"].take()

@@ -22,7 +22,7 @@ const AROUND: &str = r#"    openclaw(["OpenClaw on Node.js"]) -.->|Node-API| plu
     bridges(["agents and bridges"]) -.->|WebSocket| gateway
     clients(["A2A clients"]) -.->|HTTP| a2a-server"#;
 
-/// The short name of a package: its folder in `crates/`, or `plugin`.
+/// Returns the short name of a package: its folder in `crates/`, or `plugin`.
 fn short(package: &str) -> Option<String> {
     let rest = package.strip_prefix(PRODUCT)?;
     Some(match rest.strip_prefix('-') {
@@ -59,7 +59,7 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     arrows
 }
 
-/// Every crate that `from` links, through others too.
+/// Returns every crate that `from` links, through others too.
 fn linked(arrows: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut open = vec![from.to_owned()];
@@ -73,7 +73,7 @@ fn linked(arrows: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<S
     all
 }
 
-/// The crates in the order of the code map.
+/// Returns the crates in the order of the code map.
 fn code_map() -> Vec<String> {
     let document = text("ARCHITECTURE.md");
     let map = document.split_once("## Code map").expect("a code map").1;

@@ -91,7 +91,7 @@ pub(crate) fn help(arguments: &[&str]) -> String {
     lines.join("\n").trim().to_owned()
 }
 
-/// The subcommands that a help text lists, without `help` itself.
+/// Returns the subcommands that a help text lists, without `help` itself.
 fn subcommands(help: &str) -> Vec<&str> {
     help.lines()
         .skip_while(|line| *line != "Commands:")
@@ -170,7 +170,7 @@ fn the_command_lines_shown_use_options_that_there_are() {
     assert!(checked > 30, "{checked} lines");
 }
 
-/// The help of the innermost command that a command line begins with.
+/// Returns the help of the innermost command that a command line begins with.
 fn help_for(words: &[&str]) -> String {
     let mut path = vec![words[0]];
     loop {
@@ -193,7 +193,7 @@ fn readme_of_the_package_installs_this_version() {
     );
 }
 
-/// The fenced blocks of a document in one language, each with the number of its line.
+/// Returns the fenced blocks of a document in one language, each with the number of its line.
 pub(crate) fn blocks(document: &str, language: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut open: Option<(usize, bool, String)> = None;
@@ -255,7 +255,7 @@ fn the_rust_host_shown_is_the_example_that_compiles() {
     );
 }
 
-/// Every page of the repository.
+/// Returns every page of the repository.
 pub(crate) fn documents() -> Vec<String> {
     let mut all: Vec<String> = [
         "README.md",
@@ -317,7 +317,7 @@ fn every_link_within_the_checkout_leads_somewhere() {
     }
 }
 
-/// A heading as GitHub names it in links.
+/// Returns a heading as GitHub names it in links.
 fn slug(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading

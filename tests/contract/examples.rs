@@ -49,7 +49,7 @@ impl Desk {
         Self { peers, plugin }
     }
 
-    /// The plugin after a restart of its host.
+    /// Returns the plugin after a restart of its host.
     async fn restarted(self) -> Self {
         let plugin = InProcess::started(&config(self.peers.origin("desk"))).await;
         Self { plugin, ..self }
@@ -59,14 +59,14 @@ impl Desk {
         self.plugin.call(&self.here(request)).await
     }
 
-    /// A result's continuation, or a failed test with the result.
+    /// Returns a result's continuation, or a failed test with the result.
     async fn continuation(&self, request: &Value) -> Value {
         let mut result = self.call(request).await;
         assert_eq!(result["ok"], true, "{result}");
         result["summary"]["continuation"].take()
     }
 
-    /// The parameters of the last JSON-RPC request that the agent received.
+    /// Returns the parameters of the last JSON-RPC request that the agent received.
     fn received(&self) -> Value {
         let log = self.peers.log("desk");
         let last = log.iter().rev().find_map(|request| request.body.clone());
@@ -81,13 +81,13 @@ impl Desk {
             .collect()
     }
 
-    /// The agent of an example is this one.
+    /// Returns the agent of an example is this one.
     fn here(&self, value: &Value) -> Value {
         with(value, SITE, self.peers.origin("desk"))
     }
 }
 
-/// One target, described as in the examples.
+/// Returns one target, described as in the examples.
 fn config(base_url: &str) -> Value {
     json!({"enabled": true, "targets": [{
         "alias": "desk", "baseUrl": base_url, "description": "First line of support", "tags": ["helpdesk"],
@@ -243,7 +243,7 @@ async fn a_conversation_goes_on_without_a_task() {
     assert_eq!(desk.received()["message"].get("taskId"), None);
 }
 
-/// A desk where a task waits for input, and the continuation that its caller keeps.
+/// Returns a desk where a task waits for input, and the continuation that its caller keeps.
 async fn waiting() -> (Desk, Value) {
     let answers = json!([{"result": task("input-required")}, {"result": task("completed")}]);
     let rpc = json!({
@@ -350,7 +350,7 @@ async fn a_request_for_no_client_is_refused_with_the_rule_it_breaks() {
     assert_eq!(message, "remote_agent input validation failed");
 }
 
-/// A desk whose handles live for a millisecond, and a continuation with one that has expired.
+/// Returns a desk whose handles live for a millisecond, and a continuation with one that has expired.
 async fn expired() -> (Desk, Value) {
     let (mut desk, _) = waiting().await;
     let mut config = config(desk.peers.origin("desk"));

@@ -57,7 +57,7 @@ impl Crate {
         }
     }
 
-    /// The module that defines what `path` names, seen from `from`; `None` for another crate's.
+    /// Returns the module that defines what `path` names, seen from `from`; `None` for another crate's.
     fn resolve(&self, from: &ModulePath, path: &[String], depth: usize) -> Option<ModulePath> {
         let (mut at, mut rest) = match path.first()?.as_str() {
             "crate" => (Vec::new(), &path[1..]),
@@ -114,7 +114,7 @@ impl Crate {
     }
 }
 
-/// The shortest way from a module back to itself.
+/// Returns the shortest way from a module back to itself.
 fn shortest_cycle(uses: &BTreeMap<String, BTreeSet<String>>, start: &str) -> Option<Vec<String>> {
     let mut open = VecDeque::from([vec![start.to_owned()]]);
     let mut seen = BTreeSet::new();
@@ -133,7 +133,7 @@ fn shortest_cycle(uses: &BTreeMap<String, BTreeSet<String>>, start: &str) -> Opt
     None
 }
 
-/// Every module that `start` uses, through others too.
+/// Returns every module that `start` uses, through others too.
 fn reached<'a>(
     uses: &'a BTreeMap<String, BTreeSet<String>>,
     start: &'a String,
@@ -150,7 +150,7 @@ fn reached<'a>(
     all
 }
 
-/// The cycles of a crate: its folder, the parent, the members; with the shortest way around.
+/// Returns the cycles of a crate: its folder, the parent, the members; with the shortest way around.
 fn cycles(folder: &str, read: &Crate) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (parent, uses) in read.sibling_uses() {
@@ -175,7 +175,7 @@ fn cycles(folder: &str, read: &Crate) -> BTreeMap<String, String> {
     found
 }
 
-/// The root files of all crates, by the crate's folder.
+/// Returns the root files of all crates, by the crate's folder.
 fn root_files() -> Vec<(String, PathBuf)> {
     let mut folders = vec!["src".to_owned()];
     for entry in root("crates").read_dir().unwrap() {

@@ -32,7 +32,7 @@ pub(crate) const VIOLATION: &str = "not by schema/result.schema.json";
 pub(crate) struct InProcess(unchecked::InProcess);
 
 impl InProcess {
-    /// An instance with this configuration.
+    /// Returns an instance with this configuration.
     pub(crate) async fn started(config: &Value) -> Self {
         let this = Self::default();
         let started = this.init(config).await;

@@ -21,7 +21,7 @@ impl Ordered {
         serde_json::from_str(text).unwrap()
     }
 
-    /// The fields of an object.
+    /// Returns the fields of an object.
     pub(crate) fn fields(&self) -> &[(String, Self)] {
         match self {
             Self::Object(fields) => fields,
@@ -41,14 +41,14 @@ impl Ordered {
         }
     }
 
-    /// The same object without some fields.
+    /// Returns the same object without some fields.
     pub(crate) fn without(&self, names: &[&str]) -> Self {
         let fields = self.fields().iter();
         let kept = fields.filter(|(name, _)| !names.contains(&name.as_str()));
         Self::Object(kept.cloned().collect())
     }
 
-    /// The same object with each field changed.
+    /// Returns the same object with each field changed.
     pub(crate) fn map(&self, change: impl Fn(&str, &Self) -> Self) -> Self {
         let fields = self.fields().iter();
         let changed = fields.map(|(name, value)| (name.clone(), change(name, value)));

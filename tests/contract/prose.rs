@@ -25,7 +25,7 @@ const BANNED: [&str; 9] = [
 /// The list itself, and what is generated from sources that are checked.
 const EXEMPT: [&str; 2] = ["tests/contract/prose.rs", "docs/demo.svg"];
 
-/// Every file with words for people.
+/// Returns every file with words for people.
 fn files() -> Vec<String> {
     let mut all = Vec::new();
     let mut folders = vec![String::new()];

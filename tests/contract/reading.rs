@@ -16,7 +16,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// An agent whose task has these artifacts, and a plugin with these limits.
+    /// Returns an agent whose task has these artifacts, and a plugin with these limits.
     async fn with(artifacts: &Value, limits: &Value) -> Self {
         let card = json!({
             "protocolVersion": "0.3.0", "name": "Desk", "description": "Sorts tickets.", "version": "1.0.0",
@@ -40,7 +40,7 @@ impl Desk {
         }
     }
 
-    /// The envelope of a request, as text.
+    /// Returns the envelope of a request, as text.
     async fn call(&self, request: &Value) -> String {
         let job = Job {
             request: request.to_string(),
@@ -57,7 +57,7 @@ impl Desk {
         self.call(&request).await
     }
 
-    /// A page of an artifact of the task, or why there is none.
+    /// Returns a page of an artifact of the task, or why there is none.
     async fn page(&self, artifact_id: &str, offset: usize) -> Value {
         let request = json!({"action": "status", "target_alias": "desk", "task_id": "task-7", "artifact_id": artifact_id, "offset": offset});
         serde_json::from_str(&self.call(&request).await).unwrap()
@@ -171,7 +171,7 @@ async fn the_figures_are_those_of_the_code() {
     assert!(desk.plugin.render(&ten_sent).chars().count() <= 12_000);
 }
 
-/// The text with the same random parts every time.
+/// Returns the text with the same random parts every time.
 fn anonymous(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {

@@ -120,7 +120,7 @@ impl Desk {
         desk
     }
 
-    /// A value that fits the field.
+    /// Returns a value that fits the field.
     fn value(&self, field: &str) -> Value {
         match field {
             "target_alias" => json!("desk"),
@@ -260,7 +260,8 @@ async fn routing_fields_beside_a_continuation_give_an_error_each() {
     assert_eq!(desk.sent(), before);
 }
 
-/// Each action with a flat handle and these fields beside it is refused as a contradiction, and nothing is sent.
+/// Returns each action with a flat handle and these fields beside it is refused as a contradiction, and nothing is
+/// sent.
 async fn contradicts(actions: &[&str], fields: impl Fn(&Desk) -> Value, details: Value) {
     let desk = Desk::new().await;
     let before = desk.sent();
@@ -341,7 +342,7 @@ async fn a_handle_belongs_to_one_alias_of_its_url() {
     }
 }
 
-/// The message, the hint and the text for models of a request that is refused.
+/// Returns the message, the hint and the text for models of a request that is refused.
 async fn reported(request: &str) -> (String, String, String) {
     let config =
         json!({"targets": [{"alias": "desk", "baseUrl": "https://desk.example", "default": true}]});

@@ -67,7 +67,7 @@ fn the_closed_sets_are_those_of_the_table() {
     assert_eq!(branches.collect::<BTreeMap<_, _>>(), table);
 }
 
-/// An envelope of each kind that fits, for the tests that spoil it.
+/// Returns an envelope of each kind that fits, for the tests that spoil it.
 fn good() -> Vec<Value> {
     let target = json!({"target_url": "https://x.example/", "card_path": "/card", "preferred_transports": ["JSONRPC"]});
     let task = json!({

@@ -19,7 +19,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// A string or a SecretRef.
+    /// Returns whether a string or a SecretRef.
     fn is_secret(&self) -> bool {
         self.schema.get("anyOf").is_some()
     }
@@ -28,14 +28,14 @@ impl Setting {
         self.schema.get("default").map(Ordered::to_value)
     }
 
-    /// The path as documents write it: `targets[].auth.token`.
+    /// Returns the path as documents write it: `targets[].auth.token`.
     fn shown(&self) -> String {
         self.path
             .replace("roles.*", "roles.ROLE")
             .replace(".*", "[]")
     }
 
-    /// The cell that says what holds where the setting is left out.
+    /// Returns the cell that says what holds where the setting is left out.
     fn otherwise(&self) -> String {
         match (self.default(), self.required) {
             (Some(default), _) => code(&default),
@@ -50,7 +50,7 @@ impl Setting {
         meaning.replace('|', "\\|")
     }
 
-    /// The kind of value, with its bounds.
+    /// Returns the kind of value, with its bounds.
     fn kind(&self) -> String {
         let words = |schema: &Ordered| match schema.get("enum") {
             Some(Ordered::Array(words)) => {
@@ -79,12 +79,12 @@ impl Setting {
     }
 }
 
-/// Every setting of the plugin.
+/// Returns every setting of the plugin.
 pub(crate) fn settings() -> Vec<Setting> {
     settings_of("schema/config.schema.json")
 }
 
-/// Every setting of a schema, in its order; a group comes before what it holds.
+/// Returns every setting of a schema, in its order; a group comes before what it holds.
 fn settings_of(file: &str) -> Vec<Setting> {
     fn walk(schema: &Ordered, path: &str, all: &mut Vec<Setting>) {
         let required = schema.get("required").map(Ordered::to_value);
@@ -139,7 +139,7 @@ fn table<'a>(settings: impl Iterator<Item = &'a Setting>) -> String {
     table
 }
 
-/// The same with the flags of a command: `flags` gives those of a setting.
+/// Returns the same with the flags of a command: `flags` gives those of a setting.
 pub(crate) fn table_with_flags(file: &str, flags: impl Fn(&str) -> Vec<String>) -> String {
     let mut table =
         "| key | flag | value | default | meaning |\n|---|---|---|---|---|\n".to_owned();

@@ -19,7 +19,7 @@ pub(crate) struct Server {
     _stdin: ChildStdin,
 }
 
-/// The server of this test process, started by the first test that asks for it.
+/// Returns the server of this test process, started by the first test that asks for it.
 ///
 /// # Panics
 /// The package cannot be installed on this machine.
@@ -34,7 +34,7 @@ pub(crate) fn server() -> Option<&'static Server> {
 }
 
 impl Server {
-    /// Its token endpoint.
+    /// Returns its token endpoint.
     pub(crate) fn token_url(&self) -> String {
         format!("http://127.0.0.1:{}/token", self.port)
     }
@@ -51,7 +51,7 @@ impl Server {
         assert_eq!(self.control(&format!("release?client={client}")), "true");
     }
 
-    /// The token still holds.
+    /// Returns whether the token still holds.
     pub(crate) fn is_active(&self, token: &str) -> bool {
         self.control(&format!("active?token={token}")) == "true"
     }
@@ -95,7 +95,7 @@ fn start(home: &Path) -> Server {
     }
 }
 
-/// The folder with the package, installed by whichever test process comes first.
+/// Returns the folder with the package, installed by whichever test process comes first.
 fn installed() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()

@@ -37,7 +37,7 @@ pub(crate) struct Pair {
 }
 
 impl Authority {
-    /// An authority whose files are in a folder of this name.
+    /// Returns an authority whose files are in a folder of this name.
     pub(crate) fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join("certificates")
@@ -53,12 +53,12 @@ impl Authority {
         Self { issuer, folder }
     }
 
-    /// The file with its own certificate.
+    /// Returns the file with its own certificate.
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.join("ca.pem")
     }
 
-    /// A client's certificate.
+    /// Returns a client's certificate.
     pub(crate) fn client(&self, name: &str) -> Pair {
         let mut params = CertificateParams::default();
         params.distinguished_name = named(name);
@@ -78,7 +78,7 @@ impl Authority {
         }
     }
 
-    /// A server on 127.0.0.1 with a certificate of this authority.
+    /// Returns a server on 127.0.0.1 with a certificate of this authority.
     pub(crate) fn server(&self, clients: &Clients) -> TlsAcceptor {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

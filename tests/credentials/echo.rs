@@ -37,12 +37,13 @@ struct State {
 }
 
 impl Echo {
-    /// A peer over plain HTTP.
+    /// Returns a peer over plain HTTP.
     pub(crate) async fn start() -> Self {
         Self::over(None, None).await
     }
 
-    /// A peer, over TLS where there is an acceptor, whose card says that it is called at the origin `called_at` and not here.
+    /// Returns a peer, over TLS where there is an acceptor, whose card says that it is called at the origin `called_at`
+    /// and not here.
     pub(crate) async fn over(tls: Option<TlsAcceptor>, called_at: Option<&str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -72,7 +73,7 @@ impl Echo {
         }
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().unwrap().clone()
     }

@@ -18,7 +18,7 @@ fn target(server: &Server, client: &str, peers: &Peers) -> Value {
     json!({"baseUrl": peers.origin("main"), "auth": auth(server, client)})
 }
 
-/// A peer that answers sends like this.
+/// Returns a peer that answers sends like this.
 async fn answering(sends: Value) -> Peers {
     peers(json!({"main": {"card": card(), "rpc": {"message/send": sends}}})).await
 }
@@ -27,7 +27,7 @@ async fn pong() -> Peers {
     answering(result(message("pong"))).await
 }
 
-/// The tokens that the peer's requests of this method carried, in order.
+/// Returns the tokens that the peer's requests of this method carried, in order.
 fn tokens(peers: &Peers, method: &str) -> Vec<String> {
     let log = peers.log("main");
     let sent = log.iter().filter(|request| request.method == method);

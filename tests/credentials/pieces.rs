@@ -45,7 +45,7 @@ async fn answered(token: &str, message: Value) -> (Watched, Value) {
     called(token, script, &send()).await
 }
 
-/// The texts of all artifact pieces, one after another.
+/// Returns the texts of all artifact pieces, one after another.
 fn joined<'a>(events: impl Iterator<Item = &'a Value>) -> String {
     let parts = events.filter_map(|event| event["artifact"]["parts"].as_array());
     let texts = parts.flatten().filter_map(|part| part["text"].as_str());

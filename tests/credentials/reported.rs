@@ -30,7 +30,7 @@ impl Watched {
         }
     }
 
-    /// An instance with one target, `main`, which is the default.
+    /// Returns an instance with one target, `main`, which is the default.
     pub(crate) fn with_target(target: &Value) -> Self {
         let mut target = target.clone();
         target["alias"] = json!("main");
@@ -54,12 +54,12 @@ impl Watched {
         self.reported.push(said.to_string());
     }
 
-    /// The events of the updates so far.
+    /// Returns the events of the updates so far.
     pub(crate) fn updates(&self) -> impl Iterator<Item = &Value> {
         self.updates.iter().map(|update| &update["raw"])
     }
 
-    /// The status messages of the updates so far.
+    /// Returns the status messages of the updates so far.
     pub(crate) fn statuses(&self) -> Vec<&str> {
         let said = self.updates.iter();
         said.filter_map(|update| update["summary"]["status_message"].as_str())
@@ -87,7 +87,7 @@ impl Watched {
     }
 }
 
-/// Every request that a peer can be asked with, and those that it is made to refuse.
+/// Returns every request that a peer can be asked with, and those that it is made to refuse.
 pub(crate) fn requests() -> Vec<Value> {
     let saying = |mut request: Value, text: &str| {
         request["parts"][0]["text"] = json!(text);

@@ -110,7 +110,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// A cut reply: it is unknown whether the message arrived, so it is not sent again.
+    /// Returns a cut reply: it is unknown whether the message arrived, so it is not sent again.
     fn reply(&self, requests: usize) -> Vec<String> {
         let mut wrong = self.error();
         if requests != 1 {
@@ -209,7 +209,7 @@ impl At<'_> {
         wrong
     }
 
-    /// The task that is known can be asked about.
+    /// Returns the task that is known can be asked about.
     fn named(&self, summary: &Value) -> Vec<String> {
         let task = &summary["continuation"]["task"];
         if task["task_id"] == *self.recording.task_id && task["task_handle"].is_string() {
@@ -218,7 +218,7 @@ impl At<'_> {
         vec!["the task's id had arrived, and there is no way to go on with it".to_owned()]
     }
 
-    /// An error of the table.
+    /// Returns an error of the table.
     fn error(&self) -> Vec<String> {
         let reason = &self.envelope["error"]["reason"];
         if Reason::ALL.iter().any(|known| *reason == known.as_str()) {

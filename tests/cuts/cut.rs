@@ -79,7 +79,7 @@ pub(crate) enum Ways {
     InTurn,
 }
 
-/// Every cut at each `stride`-th byte.
+/// Returns every cut at each `stride`-th byte.
 pub(crate) fn every_cut(recordings: &[Arc<Recording>], stride: usize, ways: Ways) -> Vec<Cut> {
     let mut cuts = Vec::new();
     for (recording, recorded) in recordings.iter().enumerate() {

@@ -51,7 +51,7 @@ fn cut_at_any_byte_gives_one_complete_envelope() {
     assert!(wrong.is_empty(), "{}", reported(&recordings, &wrong));
 }
 
-/// The violations, with the bytes around each cut, and the whole outcome of the first.
+/// Returns the violations, with the bytes around each cut, and the whole outcome of the first.
 fn reported(recordings: &[Arc<Recording>], wrong: &[Wrong]) -> String {
     let lines = wrong.iter().map(|one| {
         let around = recordings[one.cut.recording].around(&one.cut);

@@ -199,7 +199,7 @@ impl Case {
         self.cut(&answer.bytes)
     }
 
-    /// The task as it stands, in the body of an answer.
+    /// Returns the task as it stands, in the body of an answer.
     fn task(&self, recording: &Recording) -> Value {
         match self.doubled {
             Some(since) => doubled(&recording.tasks[..self.done], since),
@@ -264,12 +264,12 @@ impl Case {
     }
 }
 
-/// The official Python server of 0.3 takes subscriptions over HTTP+JSON by `GET` alone.
+/// Returns whether the official Python server of 0.3 takes subscriptions over HTTP+JSON by `GET` alone.
 fn only_get(recording: &Recording) -> bool {
     (recording.version, recording.binding) == (Version::V0_3, Binding::HttpJson)
 }
 
-/// The event of a task as it stands after so many events.
+/// Returns the event of a task as it stands after so many events.
 fn snapshot(recording: &Recording, done: usize) -> Vec<u8> {
     let task = &recording.tasks[done - 1];
     let event = match (recording.binding, recording.version) {
@@ -282,7 +282,8 @@ fn snapshot(recording: &Recording, done: usize) -> Vec<u8> {
     format!("data: {event}\n\n").into_bytes()
 }
 
-/// The newest of `tasks`, where each piece that an artifact was given after the first `since` of them stands twice.
+/// Returns the newest of `tasks`, where each piece that an artifact was given after the first `since` of them stands
+/// twice.
 fn doubled(tasks: &[Value], since: usize) -> Value {
     let parts = |task: &Value, id: &Value| {
         let artifacts = artifacts_of(task).into_iter().flatten();
@@ -314,7 +315,7 @@ fn artifacts_of(task: &Value) -> Option<&Vec<Value>> {
     task.get("result").unwrap_or(task)["artifacts"].as_array()
 }
 
-/// A response that carries these events to its end.
+/// Returns a response that carries these events to its end.
 fn stream(recording: &Recording, events: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut bytes = recording.stream.head().as_bytes().to_vec();
     for event in events {
@@ -326,7 +327,7 @@ fn stream(recording: &Recording, events: impl Iterator<Item = Vec<u8>>) -> Vec<u
     bytes
 }
 
-/// The answer of the recorded server to a subscription to a finished task.
+/// Returns the answer of the recorded server to a subscription to a finished task.
 fn late(recording: &Recording) -> Out {
     match (recording.version, recording.binding) {
         // The official JavaScript server sends the task and ends.

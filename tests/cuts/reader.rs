@@ -34,7 +34,7 @@ impl Artifact {
     }
 }
 
-/// The artifacts of a list.
+/// Returns the artifacts of a list.
 pub(crate) fn artifacts(list_of_them: &Value) -> Vec<Artifact> {
     list(list_of_them).iter().map(Artifact::of).collect()
 }

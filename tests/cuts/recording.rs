@@ -76,7 +76,7 @@ impl Recording {
         }
     }
 
-    /// The bytes that a cut is made in.
+    /// Returns the bytes that a cut is made in.
     pub(crate) fn bytes(&self, what: CutPoint) -> &[u8] {
         match what {
             CutPoint::Stream | CutPoint::Watched => &self.stream.bytes,
@@ -85,7 +85,7 @@ impl Recording {
         }
     }
 
-    /// The stream that a cut is made in, unless it is made in a reply.
+    /// Returns the stream that a cut is made in, unless it is made in a reply.
     pub(crate) fn answer(&self, what: CutPoint) -> Option<&Answer> {
         match what {
             CutPoint::Stream | CutPoint::Watched => Some(&self.stream),
@@ -94,7 +94,7 @@ impl Recording {
         }
     }
 
-    /// The bytes around a cut, which is shown as `✂`.
+    /// Returns the bytes around a cut, which is shown as `✂`.
     pub(crate) fn around(&self, cut: &Cut) -> String {
         const SHOWN: usize = 40;
         let bytes = self.bytes(cut.what);
@@ -178,12 +178,12 @@ impl Answer {
             .count()
     }
 
-    /// The head as it was recorded, which answers another subscription as well.
+    /// Returns the head as it was recorded, which answers another subscription as well.
     pub(crate) fn head(&self) -> &str {
         str::from_utf8(&self.bytes[..head_length(&self.bytes)]).unwrap()
     }
 
-    /// The events from the one numbered `first` on, as they were written.
+    /// Returns the events from the one numbered `first` on, as they were written.
     pub(crate) fn events_from(&self, first: usize) -> &[Vec<u8>] {
         &self.events[first.min(self.events.len())..]
     }

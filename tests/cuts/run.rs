@@ -80,7 +80,7 @@ async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Wrong> {
     wrong
 }
 
-/// The exchange of the peer without a cut.
+/// Returns the exchange of the peer without a cut.
 async fn uncut(place: usize, recording: &Recording, stage: &Stage) -> Truth {
     let whole = |what| Cut {
         recording: place,

@@ -52,7 +52,7 @@ pub(crate) struct Came {
 }
 
 impl Came {
-    /// All of it in words.
+    /// Returns all of it in words.
     pub(crate) fn reported(&self) -> String {
         let envelope = self.envelope.as_ref().map(Value::to_string);
         let events = self.updates.iter().map(|update| update["raw"].to_string());

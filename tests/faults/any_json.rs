@@ -248,7 +248,7 @@ fn any_text_as_request_gives_one_envelope() {
     });
 }
 
-/// The peer answers `answer` to a message, as the result and as the whole body, and as events of a stream.
+/// Returns the peer answers `answer` to a message, as the result and as the whole body, and as events of a stream.
 fn answered_with(runtime: &Runtime, answer: &Value, card: &Value) -> Result<(), TestCaseError> {
     // Braces that would be filled in are not part of the matter.
     let literal = |value: &Value| value.to_string().replace("{{", "{ {");
@@ -292,7 +292,7 @@ fn any_answer_of_a_peer_gives_one_envelope() {
     });
 }
 
-/// A message, task or event in which one place was replaced by something else.
+/// Returns a message, task or event in which one place was replaced by something else.
 fn nearly_right() -> impl Strategy<Value = Value> {
     let right = select(vec![
         message("pong"),

@@ -9,7 +9,7 @@ use crate::faults::rig::{Rig, card, message, peers, reason, result, send};
 
 const CARD: &str = "GET /.well-known/agent-card.json";
 
-/// A peer whose card is answered like this, one response after the other.
+/// Returns a peer whose card is answered like this, one response after the other.
 async fn peer(responses: Value) -> (Peers, Rig) {
     let peers = peers(json!({"main": {
         "routes": {CARD: responses},
@@ -24,7 +24,7 @@ fn with(headers: Value) -> Value {
     json!({"json": card(), "headers": headers})
 }
 
-/// The values of a header in the requests for the card.
+/// Returns the values of a header in the requests for the card.
 fn asked(peers: &Peers, header: &str) -> Vec<Option<String>> {
     let log = peers.log("main").into_iter();
     log.filter(|request| request.method == "GET")

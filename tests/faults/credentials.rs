@@ -22,7 +22,7 @@ fn rig(peers: &Peers) -> Rig {
     Rig::new(&json!({"targets": targets, "limits": {"waitMs": 1000}}))
 }
 
-/// Every request that a peer can answer.
+/// Returns every request that a peer can answer.
 fn requests() -> Vec<Value> {
     let mut required = stream();
     required["task_requirement"] = json!("required");
@@ -68,7 +68,7 @@ async fn never_reported(script: Value) {
     }
 }
 
-/// A peer that answers every call like this.
+/// Returns a peer that answers every call like this.
 fn all_calls(card: Value, response: &Value) -> Value {
     let methods = [
         "message/send",

@@ -19,7 +19,7 @@ const MAY_GROW_KB_DENSE: u64 = (8 + 8) * 32 * 1024 + MAY_GROW_KB;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// A process that knows these peers by their names.
+/// Returns a process that knows these peers by their names.
 fn filter(peers: &Peers) -> Filter {
     let targets: Vec<Value> = peers
         .origins()
@@ -34,7 +34,7 @@ fn call(filter: &mut Filter, alias: &str, mut request: Value) -> Value {
     parse(&filter.call(&request).to_string())
 }
 
-/// The most memory that the process has held so far, in kB.
+/// Returns the most memory that the process has held so far, in kB.
 fn peak(filter: &Filter) -> u64 {
     filter.memory_kb("VmHWM")
 }
@@ -162,7 +162,7 @@ async fn a_hundred_thousand_events() {
     assert_eq!(envelope["ok"], true, "{:.300}", envelope.to_string());
 }
 
-/// A reply of 30 MB that repeats this piece of JSON in an array.
+/// Returns a reply of 30 MB that repeats this piece of JSON in an array.
 fn dense(piece: &str) -> Value {
     let many = piece.repeat(30 * MEGABYTE / piece.len());
     let body = format!(

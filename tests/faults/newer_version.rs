@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use crate::faults::any_json::{any_json, check, one_envelope};
 use crate::faults::rig::{Rig, peers, result, send, stream};
 
-/// The card of a JSON-RPC peer of 1.0 that streams.
+/// Returns the card of a JSON-RPC peer of 1.0 that streams.
 pub(crate) fn card() -> Value {
     json!({
         "name": "Desk", "description": "Answers.", "version": "1.0.0",
@@ -17,7 +17,7 @@ pub(crate) fn card() -> Value {
     })
 }
 
-/// An object of members that are there or not, each in one of the ways that JSON has for saying so.
+/// Returns an object of members that are there or not, each in one of the ways that JSON has for saying so.
 fn object(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let member = |(name, value): (&'static str, BoxedStrategy<Value>)| {
         prop_oneof![Just(None), Just(Some(Value::Null)), value.prop_map(Some)]
@@ -30,7 +30,7 @@ fn object(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<V
         .boxed()
 }
 
-/// The same object with members that are always there.
+/// Returns the same object with members that are always there.
 fn with(base: BoxedStrategy<Value>, always: Value) -> BoxedStrategy<Value> {
     base.prop_map(move |mut value| {
         let fields = value.as_object_mut().unwrap();

@@ -221,7 +221,7 @@ async fn a_stream_without_a_final_mark_ends_with_its_task() {
     assert_eq!(status, "completed", "{envelope}");
 }
 
-/// A task of two artifacts, neither of which has an id.
+/// Returns a task of two artifacts, neither of which has an id.
 fn unnamed() -> Value {
     json!({"id": "t-1", "status": {"state": "completed"}, "artifacts": [
         {"parts": [{"kind": "text", "text": "one"}]}, {"parts": [{"kind": "text", "text": "two"}]},

@@ -43,7 +43,7 @@ impl Rig {
         }
     }
 
-    /// An instance with one target, `main`, which is the default.
+    /// Returns an instance with one target, `main`, which is the default.
     pub(crate) fn with_target(target: Value) -> Self {
         let mut target = target;
         target["alias"] = json!("main");
@@ -106,7 +106,7 @@ pub(crate) async fn peers(script: Value) -> Peers {
     Peers::start(&json!({"peers": script})).await.unwrap()
 }
 
-/// The card of a JSON-RPC peer that streams.
+/// Returns the card of a JSON-RPC peer that streams.
 pub(crate) fn card() -> Value {
     json!({
         "protocolVersion": "0.3.0", "name": "Desk", "description": "Answers.", "version": "1.0.0",
@@ -127,7 +127,7 @@ pub(crate) fn status(state: &str, last: bool) -> Value {
     json!({"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": {"state": state}, "final": last})
 }
 
-/// A response or event that carries this JSON-RPC result.
+/// Returns a response or event that carries this JSON-RPC result.
 pub(crate) fn result(result: Value) -> Value {
     json!({"result": result})
 }

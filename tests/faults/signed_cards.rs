@@ -52,7 +52,7 @@ impl Signer {
     }
 }
 
-/// A peer with this card and an unsigned extended card.
+/// Returns a peer with this card and an unsigned extended card.
 async fn serving(plain: Value) -> Peers {
     peers(json!({"main": {"card": plain, "rpc": {
         "message/send": result(message("pong")),

@@ -121,7 +121,7 @@ pub(crate) fn speeches() -> [Speech; 4] {
 }
 
 impl Speech {
-    /// The peer, with these responses by place.
+    /// Returns the peer, with these responses by place.
     pub(crate) async fn peer(&self, responses: Vec<(&str, Value)>) -> Peers {
         let (mut rpc, mut routes) = (json!({}), json!({}));
         for (place, response) in responses {

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::faults::rig::{NEVER_MS, Rig, card, peers, reason, send, soon};
 
-/// A peer that takes every message and answers none.
+/// Returns a peer that takes every message and answers none.
 async fn silent() -> Peers {
     peers(json!({"main": {"card": card(), "rpc": {"message/send": {"delay_ms": NEVER_MS, "json": {}}}}})).await
 }
@@ -19,7 +19,7 @@ fn limited(peers: &Peers, limits: &Value) -> Rig {
     }))
 }
 
-/// A message that is not waited for long.
+/// Returns a message that is not waited for long.
 fn hasty() -> Value {
     let mut request = send();
     request["timeout_ms"] = json!(50);

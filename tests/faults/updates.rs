@@ -17,7 +17,7 @@ use crate::faults::rig::{
     EXIT_TIMEOUT, Rig, card, parse, peers, result, soon, status, stream, task,
 };
 
-/// A stream of `count` pieces between a task and its end.
+/// Returns a stream of `count` pieces between a task and its end.
 fn pieces(count: u32) -> Value {
     let mut events = vec![result(task("working"))];
     events.extend((0..count).map(|number| {

@@ -84,7 +84,7 @@ async fn connect(url: &str) -> Opened {
         .unwrap()
 }
 
-/// The next message; nothing once the gateway is gone.
+/// Returns the next message; nothing once the gateway is gone.
 async fn next(opened: &mut Opened) -> Option<Value> {
     loop {
         match opened.receiver.next().await {
@@ -157,7 +157,7 @@ async fn ask(mut opened: Opened, round: usize, asker: usize, acknowledged: Ackno
     }
 }
 
-/// Every id in an agent's sessions.
+/// Returns every id in an agent's sessions.
 fn kept(state: &Path, agent: &str) -> Vec<String> {
     let config = ServerConfig {
         state_dir: state.to_owned(),

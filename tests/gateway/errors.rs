@@ -32,7 +32,7 @@ const REGISTRY: [(u16, &str, &str); 21] = [
     (5004, "PERMISSION_DENIED", "A2A_SDK_ERROR"),
 ];
 
-/// A gateway whose every answer to a message is `answers`.
+/// Returns a gateway whose every answer to a message is `answers`.
 fn gateway(answers: &Value) -> Value {
     let acknowledge = json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "c", "availableAgents": ["alpha"], "protocolVersion": "1.0.0"}});
     let agents = json!({"type": "discovery", "content": {"agents": [{"name": "alpha", "role": "steward", "status": "online"}]},

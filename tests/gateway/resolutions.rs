@@ -27,7 +27,7 @@ fn rust_files(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// The tests of each resolution, with the file that each is in.
+/// Returns the tests of each resolution, with the file that each is in.
 fn tests() -> BTreeMap<u32, Vec<String>> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut files = Vec::new();
@@ -50,7 +50,7 @@ fn tests() -> BTreeMap<u32, Vec<String>> {
     tests
 }
 
-/// The resolution that a line's test is named for: a function, or an entry of a table that makes one.
+/// Returns the resolution that a line's test is named for: a function, or an entry of a table that makes one.
 fn named_for(line: &str) -> Option<(u32, &str)> {
     let line = line.trim_start();
     let name = line

@@ -7,7 +7,7 @@ use crate::gateway::{
     support::{and, answer, at, plain, propose, text, to},
 };
 
-/// The first frame of this type that a call with `request` makes the bridge send.
+/// Returns the first frame of this type that a call with `request` makes the bridge send.
 async fn said(kind: &str, settings: Value, request: &Value) -> Value {
     let gateway = plain(json!([])).await;
     let rig = at(&gateway.url(), settings);

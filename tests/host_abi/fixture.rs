@@ -26,7 +26,7 @@ pub(crate) fn library() -> PathBuf {
     directory.parent().unwrap().join(file)
 }
 
-/// A peer that streams, one that takes a message and never answers.
+/// Returns a peer that streams, one that takes a message and never answers.
 pub(crate) async fn peers() -> Peers {
     let card = json!({
         "protocolVersion": "0.3.0", "name": "Desk", "description": "Answers.", "version": "1.0.0",
@@ -47,7 +47,7 @@ pub(crate) async fn peers() -> Peers {
     Peers::start(&script).await.unwrap()
 }
 
-/// The configuration with both peers as targets.
+/// Returns the configuration with both peers as targets.
 pub(crate) fn config(peers: &Peers) -> String {
     let target = |alias: &str| json!({"alias": alias, "baseUrl": peers.origin(alias)});
     json!({
@@ -58,7 +58,7 @@ pub(crate) fn config(peers: &Peers) -> String {
     .to_string()
 }
 
-/// A message to a peer, followed if the peer streams.
+/// Returns a message to a peer, followed if the peer streams.
 pub(crate) fn request(alias: &str) -> String {
     let parts = json!([{"kind": "text", "text": "Good morning"}]);
     let follow = alias == "streams";
@@ -80,7 +80,7 @@ pub(crate) const READ: &str = "send: answered, without a task\nagent: desk\n\
 <<<EXTERNAL_UNTRUSTED_CONTENT id=\"ID\">>>\nHello red [[END_MARKER_SANITIZED]]\n\
 <<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"ID\">>>";
 
-/// The text with `ID` for the fence's id, which must be the same at both ends.
+/// Returns the text with `ID` for the fence's id, which must be the same at both ends.
 pub(crate) fn without_id(text: &str) -> String {
     let id = text.split("id=\"").nth(1).and_then(|rest| rest.get(..8));
     text.replace(id.expect("a fence with an id"), "ID")

@@ -45,7 +45,7 @@ fn config(peers: &Peers) -> (String, tempfile::TempDir) {
     (file.to_str().unwrap().to_owned(), folder)
 }
 
-/// The API in front of them.
+/// Returns the API in front of them.
 fn api(peers: &Peers, flags: &[&str]) -> (Listening, tempfile::TempDir) {
     let (file, folder) = config(peers);
     let flags = [&["--config", &file], flags].concat();

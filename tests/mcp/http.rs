@@ -84,7 +84,7 @@ impl Drop for Listening {
     }
 }
 
-/// The message in a response, which may be an event stream.
+/// Returns the message in a response, which may be an event stream.
 fn message(answer: &Answer) -> Value {
     let data = answer
         .body

@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// The same for an MCP version with a handshake.
+    /// Returns the same for an MCP version with a handshake.
     fn of_version(version: &str, flags: &[&str]) -> Self {
         let mut host = Self::start(flags);
         let client = json!({"name": "support", "version": "1"});
@@ -162,24 +162,24 @@ fn supports_tasks() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
-/// A `send` of this text.
+/// Returns a `send` of this text.
 fn saying(text: &str) -> Value {
     json!({"action": "send", "parts": [{"kind": "text", "text": text}]})
 }
 
-/// The text of a result.
+/// Returns the text of a result.
 fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"]
         .as_str()
         .unwrap_or_else(|| panic!("no text: {answer}"))
 }
 
-/// The envelope of a result.
+/// Returns the envelope of a result.
 fn envelope(answer: &Value) -> &Value {
     &answer["result"]["_meta"]["dev.remote-agent/envelope"]
 }
 
-/// The states of the tasks of a server.
+/// Returns the states of the tasks of a server.
 fn states(server: &Server) -> Vec<String> {
     let listed = plain::call(server, "ListTasks", &json!({}));
     let tasks = listed["result"]["tasks"].as_array().expect("tasks");

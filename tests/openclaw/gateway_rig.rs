@@ -99,7 +99,7 @@ impl Behind {
         Tool::new(&self.url, gateway)
     }
 
-    /// The gateway's address, in HTTP.
+    /// Returns the gateway's address, in HTTP.
     pub fn http(&self) -> String {
         self.url.replace("ws://", "http://")
     }
@@ -128,7 +128,7 @@ impl Drop for Behind {
 pub struct Tool(Arc<Plugin>);
 
 impl Tool {
-    /// An instance without targets besides the gateway.
+    /// Returns an instance without targets besides the gateway.
     pub fn new(url: &str, gateway: Value) -> Self {
         // An agent's first turn may take half a minute on a busy machine.
         let limits = json!({"waitMs": 115_000});
@@ -145,12 +145,12 @@ impl Tool {
         ))
     }
 
-    /// One call: the envelope.
+    /// Returns one call: the envelope.
     pub fn call(&self, request: Value) -> Value {
         self.begin(request).envelope()
     }
 
-    /// One call that succeeds: the envelope.
+    /// Returns one call that succeeds: the envelope.
     pub fn good(&self, request: Value) -> Value {
         let envelope = self.call(request);
         assert_eq!(envelope["ok"], true, "{envelope:#}");
@@ -190,7 +190,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// The envelope, once it is there.
+    /// Returns the envelope, once it is there.
     pub fn envelope(self) -> Value {
         self.envelope.join().unwrap()
     }
@@ -211,18 +211,18 @@ impl Running {
     }
 }
 
-/// A message to an agent.
+/// Returns a message to an agent.
 pub fn send(agent: &str, text: &str) -> Value {
     json!({"action": "send", "target_alias": format!("gateway:{agent}"), "parts": [{"kind": "text", "text": text}]})
 }
 
-/// The same call with one more field.
+/// Returns the same call with one more field.
 pub fn with(mut request: Value, field: &str, value: Value) -> Value {
     request[field] = value;
     request
 }
 
-/// The text of an envelope's first artifact.
+/// Returns the text of an envelope's first artifact.
 pub fn answer(envelope: &Value) -> String {
     let parts = envelope["summary"]["artifacts"][0]["parts"].as_array();
     let parts = parts.unwrap_or_else(|| panic!("no artifact in {envelope:#}"));
@@ -232,7 +232,7 @@ pub fn answer(envelope: &Value) -> String {
         .collect()
 }
 
-/// The state of an envelope's task.
+/// Returns the state of an envelope's task.
 pub fn state(envelope: &Value) -> &str {
     let state = envelope["summary"]["continuation"]["task"]["status"].as_str();
     state.unwrap_or_else(|| panic!("no state in {envelope:#}"))

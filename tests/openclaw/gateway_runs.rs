@@ -150,7 +150,7 @@ fn two_agents_answer_side_by_side(behind: &Behind) {
     }
 }
 
-/// A run under way, begun by the tool of all tests: what continues it elsewhere, and the call.
+/// Returns a run under way, begun by the tool of all tests: what continues it elsewhere, and the call.
 fn under_way(behind: &Behind, agent: &str, words: u32) -> (Value, crate::gateway_rig::Running) {
     let message = with(
         send(agent, &format!("SLOW {words}")),
@@ -163,7 +163,7 @@ fn under_way(behind: &Behind, agent: &str, words: u32) -> (Value, crate::gateway
     (running.continuation(), running)
 }
 
-/// The call that asks for `action` on what `continuation` is about.
+/// Returns the call that asks for `action` on what `continuation` is about.
 fn about(action: &str, continuation: &Value) -> Value {
     json!({"action": action, "continuation": continuation})
 }
@@ -281,7 +281,7 @@ fn a_page_of_the_control_ui_is_reported_as_such(behind: &Behind) {
     );
 }
 
-/// The page that the gateway itself serves to a browser.
+/// Returns the page that the gateway itself serves to a browser.
 fn page_of(url: &str) -> String {
     let address = url.strip_prefix("http://").unwrap().parse().unwrap();
     let (status, body) = crate::http::get(address, "/");

@@ -26,7 +26,7 @@ impl Model {
         Self { address, requests }
     }
 
-    /// The request that brought the tool's result for the turn that `marker` appears in.
+    /// Returns the request that brought the tool's result for the turn that `marker` appears in.
     pub fn request_with_result(&self, marker: &str) -> Value {
         self.requests
             .wait("the model to be given the tool's result", |body| {

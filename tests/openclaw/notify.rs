@@ -146,7 +146,7 @@ impl Followed {
         wakes.len()
     }
 
-    /// The files of followed tasks.
+    /// Returns the files of followed tasks.
     fn files(&self) -> usize {
         let folder = self.host.state().join("remote-agent/followed");
         fs::read_dir(folder).map_or(0, Iterator::count)

@@ -160,7 +160,7 @@ fn task(id: &str, text: &str) -> Value {
     json!({"kind": "task", "id": id, "contextId": "context-1", "status": {"state": state}, "artifacts": [artifact(text)]})
 }
 
-/// The artifact of a task. One whose text begins with `picture` has an image, too.
+/// Returns the artifact of a task. One whose text begins with `picture` has an image, too.
 fn artifact(text: &str) -> Value {
     let mut parts = json!([{"kind": "text", "text": answer_to(text)}]);
     if text.starts_with("picture") {

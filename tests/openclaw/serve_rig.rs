@@ -93,12 +93,12 @@ impl Pair {
         pair
     }
 
-    /// One message to the server in front of the other OpenClaw, in A2A 0.3: the task, once it is done.
+    /// Returns one message to the server in front of the other OpenClaw, in A2A 0.3: the task, once it is done.
     pub fn ask(&self, context: &str, text: &str) -> Value {
         self.send(context, text, true)
     }
 
-    /// The same; the task once it is done, or at once.
+    /// Returns the same; the task once it is done, or at once.
     pub fn send(&self, context: &str, text: &str, blocking: bool) -> Value {
         let message = json!({"kind": "message", "role": "user", "messageId": text, "contextId": context,
             "parts": [{"kind": "text", "text": text}]});
@@ -108,7 +108,7 @@ impl Pair {
         )
     }
 
-    /// One call to that server: its result.
+    /// Returns one call to that server: its result.
     pub fn call(&self, method: &str, params: Value) -> Value {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let (status, answer) = http::post(self.server, "/a2a", TOKEN, &body.to_string());
@@ -169,7 +169,7 @@ fn command(host: &Host) -> CommandExecutor {
     CommandExecutor::new(settings, Arc::new(SystemEnvironment), Arc::new(Silent))
 }
 
-/// A message in the one conversation of the command.
+/// Returns a message in the one conversation of the command.
 pub fn job(text: &str) -> Job {
     Job {
         task_id: "task".to_owned(),
@@ -182,7 +182,7 @@ pub fn job(text: &str) -> Job {
     }
 }
 
-/// One turn: how it ended, and what it reported before.
+/// Returns one turn: how it ended, and what it reported before.
 pub async fn turn(executor: &dyn Executor, job: Job) -> (Outcome, Vec<Report>) {
     let (reports, mut received) = mpsc::channel(16);
     let run = executor.run(job, reports, CancellationToken::new());
@@ -196,7 +196,7 @@ pub async fn turn(executor: &dyn Executor, job: Job) -> (Outcome, Vec<Report>) {
     tokio::join!(run, listen)
 }
 
-/// The command in front of an OpenClaw, as its operator starts it.
+/// Returns the command in front of an OpenClaw, as its operator starts it.
 fn before(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
     let mut variables = host.variables();
     variables.push(("GATEWAY".to_owned(), TOKEN.to_owned()));

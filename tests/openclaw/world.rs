@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// One agent turn in which the model calls the tool with `arguments`: what the model was given after it.
+    /// Returns one agent turn in which the model calls the tool with `arguments`: what the model was given after it.
     pub fn turn(&self, session: &str, marker: &str, arguments: &Value) -> Value {
         self.socket.run(session, &format!("CALL {arguments}"));
         self.model.request_with_result(marker)
@@ -88,7 +88,7 @@ impl World {
     }
 }
 
-/// The library that Cargo built with this test.
+/// Returns the library that Cargo built with this test.
 pub fn library() -> PathBuf {
     let name = format!(
         "{}openclaw_remote_agent{}",
@@ -107,7 +107,7 @@ pub fn plugin_settings(peer: &Peer) -> Value {
     json!({"enabled": true, "targets": [{"alias": "peer", "baseUrl": peer.url(), "auth": {"type": "bearer", "token": token}}]})
 }
 
-/// The configuration of an OpenClaw whose model is scripted, without any plugin.
+/// Returns the configuration of an OpenClaw whose model is scripted, without any plugin.
 pub fn model_config(model: &Model) -> Value {
     let mut config = host_config(model, &json!({}));
     config.as_object_mut().unwrap().remove("plugins");

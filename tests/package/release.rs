@@ -21,7 +21,7 @@ const PLATFORMS: [&str; 7] = [
     "win32-x64-msvc",
 ];
 
-/// The headers of an empty library, in the format of the platform.
+/// Returns the headers of an empty library, in the format of the platform.
 fn headers(platform: &str) -> Vec<u8> {
     let arm = platform.contains("arm64");
     let mut bytes = Vec::new();
@@ -57,7 +57,7 @@ fn put_library(root: &Path, platform: &str, bytes: &[u8]) {
     fs::write(directory.join("library.node"), bytes).unwrap();
 }
 
-/// A release for `platforms` with empty libraries.
+/// Returns a release for `platforms` with empty libraries.
 fn released(scratch: &Path, platforms: &[&str]) -> PathBuf {
     let libraries = scratch.join("libraries");
     for platform in platforms {
@@ -174,7 +174,7 @@ fn list_of_crates_has_what_the_library_links() {
     assert!(!names.contains(&"clap"), "only the command links clap");
 }
 
-/// The file of this test with other versions of glibc: `replace` gets each name of a version.
+/// Returns the file of this test with other versions of glibc: `replace` gets each name of a version.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 fn own_file_with_versions(replace: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut bytes = fs::read(std::env::current_exe().unwrap()).unwrap();

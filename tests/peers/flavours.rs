@@ -154,7 +154,7 @@ fn signed(server: &'static Server) {
     fs::remove_dir_all(keys.parent().unwrap()).unwrap();
 }
 
-/// A file of this process for the time of a test.
+/// Returns a file of this process for the time of a test.
 fn file(name: &str, text: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(process::id().to_string());
     fs::create_dir_all(&folder).unwrap();

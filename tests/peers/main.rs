@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// One scenario against one server over one binding.
+/// Returns one scenario against one server over one binding.
 fn cell(column: Column, scenario: &'static Scenario) -> Trial {
     let name = format!("{column}: {}", scenario.name.replace('_', " "));
     Trial::test(name, move || {

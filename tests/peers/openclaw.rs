@@ -27,7 +27,7 @@ pub struct Channel {
 
 static CHANNEL: OnceLock<Channel> = OnceLock::new();
 
-/// The gateway of this test process, started by the first test that asks for it.
+/// Returns the gateway of this test process, started by the first test that asks for it.
 pub fn gateway() -> &'static Channel {
     CHANNEL.get_or_init(start)
 }

@@ -36,7 +36,7 @@ pub enum Expected {
 }
 
 impl Outcome {
-    /// The refusal in an answer that is an error of the peer.
+    /// Returns the refusal in an answer that is an error of the peer.
     pub fn refused(answer: &Value) -> Self {
         assert_eq!(answer["ok"], false, "{answer:#}");
         assert_eq!(answer["error"]["code"], "A2A_SDK_ERROR", "{answer:#}");

@@ -21,22 +21,22 @@ impl Peer {
         }
     }
 
-    /// The configuration of the plugin.
+    /// Returns the configuration of the plugin.
     pub fn config(&self) -> &Value {
         &self.config
     }
 
-    /// Whether the server is this SDK's, whatever it is spoken to in.
+    /// Returns whether the server is this SDK's, whatever it is spoken to in.
     pub fn is(&self, sdk: Sdk) -> bool {
         self.column.vendor == Vendor::Sdk(sdk)
     }
 
-    /// Whether it can be listened to.
+    /// Returns whether it can be listened to.
     pub fn streams(&self) -> bool {
         self.column.vendor != Vendor::OpenClaw
     }
 
-    /// A second process with a plugin of its own, configured alike.
+    /// Returns a second process with a plugin of its own, configured alike.
     pub fn second_plugin(&self) -> Driver {
         Driver::start(&self.config)
     }
@@ -65,13 +65,13 @@ impl Peer {
     }
 }
 
-/// A request that sends a text, with more fields.
+/// Returns a request that sends a text, with more fields.
 pub fn sending(text: &str, more: Value) -> Value {
     let parts = json!({"target_alias": "peer", "parts": [{"kind": "text", "text": text}]});
     request("send", &[parts, more])
 }
 
-/// A flat request out of an action and objects with its fields.
+/// Returns a flat request out of an action and objects with its fields.
 pub fn request(action: &str, fields: &[Value]) -> Value {
     let mut request = Map::new();
     request.insert("action".into(), action.into());
@@ -81,7 +81,7 @@ pub fn request(action: &str, fields: &[Value]) -> Value {
     Value::Object(request)
 }
 
-/// The continuation of an answer as a request field.
+/// Returns the continuation of an answer as a request field.
 pub fn continuation(answer: &Value) -> Value {
     json!({"continuation": answer["summary"]["continuation"]})
 }

@@ -16,7 +16,7 @@ pub enum Binding {
 }
 
 impl Binding {
-    /// Its name in cards and settings.
+    /// Returns its name in cards and settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::JsonRpc => "JSONRPC",
@@ -43,7 +43,7 @@ pub struct Column {
     pub version: &'static str,
 }
 
-/// Every column, in the order of the table.
+/// Returns every column, in the order of the table.
 pub fn columns() -> Vec<Column> {
     let flavours = [
         (Vendor::Sdk(Sdk::Py13), "1.0", "1.0"),
@@ -73,7 +73,7 @@ pub fn columns() -> Vec<Column> {
 }
 
 impl Column {
-    /// The server's name.
+    /// Returns the server's name.
     pub fn server(self) -> &'static str {
         match self.vendor {
             Vendor::Sdk(sdk) => sdk.name(),
@@ -81,7 +81,7 @@ impl Column {
         }
     }
 
-    /// The package, with its version.
+    /// Returns the package, with its version.
     pub fn package(self) -> &'static str {
         match self.vendor {
             Vendor::Sdk(sdk) => sdk.pins()[0],
@@ -89,7 +89,7 @@ impl Column {
         }
     }
 
-    /// A plugin that is configured for this server, which is started where it does not run.
+    /// Returns a plugin that is configured for this server, which is started where it does not run.
     pub fn peer(self) -> Peer {
         let (origin, auth) = match self.vendor {
             Vendor::Sdk(sdk) => (sdk::server(sdk).origin(self.flavour), None),

@@ -28,7 +28,7 @@ pub fn ask(server: &Server, what: &str, lines: &[&str], body: &str) -> Answer {
     ask_at(server.url(), what, lines, body).unwrap()
 }
 
-/// The same for the server at `url`, which may end meanwhile. Returns what arrived.
+/// Returns the same for the server at `url`, which may end meanwhile. Returns what arrived.
 pub fn ask_at(url: &str, what: &str, lines: &[&str], body: &str) -> io::Result<Answer> {
     let mut stream = open(url, what, "HTTP/1.1", lines, body)?;
     let mut bytes = Vec::new();
@@ -90,7 +90,7 @@ pub fn call(server: &Server, method: &str, params: &Value) -> Value {
     ask(server, "POST /a2a", &V1, &request(method, params)).json()
 }
 
-/// The same for a server that may end meanwhile: `None` without a whole response.
+/// Returns the same for a server that may end meanwhile: `None` without a whole response.
 pub fn try_call(server: &Server, method: &str, params: &Value) -> Option<Value> {
     let answer = ask_at(server.url(), "POST /a2a", &V1, &request(method, params));
     serde_json::from_str(&answer.ok()?.body).ok()

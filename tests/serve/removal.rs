@@ -47,7 +47,7 @@ impl Rig {
         String::from_utf8(ended.stdout).unwrap().trim().to_owned()
     }
 
-    /// The command `remote-agent send` with Ada's token, for this server.
+    /// Returns the command `remote-agent send` with Ada's token, for this server.
     fn send_command(&self, text: &str) -> Command {
         let (_, token) = self.ada.split_once("Bearer ").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));

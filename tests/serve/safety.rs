@@ -13,7 +13,7 @@ fn scripted(more: &[&str]) -> Server {
     Server::scripted(&[&["--task-store", "memory"], more].concat())
 }
 
-/// A server with Ada, Bob and an operator, and their tokens.
+/// Returns a server with Ada, Bob and an operator, and their tokens.
 fn with_clients(more: &[&str]) -> (Server, [String; 3]) {
     let state = tempfile::tempdir().unwrap();
     let shown = [

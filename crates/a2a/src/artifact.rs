@@ -35,12 +35,12 @@ impl Artifact {
         }
     }
 
-    /// Its id, unique within the task; empty in a piece that names no artifact.
+    /// Returns its id, unique within the task; empty in a piece that names no artifact.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The artifact that stands at `place` of its task, with an id that says so where it has none.
+    /// Returns the artifact at position `place` of its task. Without an id, it receives one from its position.
     #[must_use]
     pub fn numbered(mut self, place: usize) -> Self {
         if self.id.is_empty() {
@@ -49,7 +49,7 @@ impl Artifact {
         self
     }
 
-    /// The texts of its parts.
+    /// Returns the texts of its parts.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let parts = self.parts.iter_mut();
         parts.filter_map(|part| match part.get_mut("text") {
@@ -58,12 +58,13 @@ impl Artifact {
         })
     }
 
-    /// Its parts, as the peer gave them.
+    /// Returns its parts, unchanged.
     pub fn parts(&self) -> &[Value] {
         &self.parts
     }
 
-    /// Whether it ends with the parts of `other` from the one at `from` on, as they are or, for text, put together.
+    /// Returns whether it ends with the parts of `other` from the one at `from` on, as they are or, for text, put
+    /// together.
     pub fn ends_with(&self, other: &Artifact, from: usize) -> bool {
         let end = other.parts.get(from..).unwrap_or_default();
         if self.parts.ends_with(end) {
@@ -76,8 +77,8 @@ impl Artifact {
         all_text && text.ends_with(&*end)
     }
 
-    /// The artifact with the parts that `other` has from the one at `from` on, each once, where it ends with each of them
-    /// several times over: the official Python server of 0.3 adds a piece once for each of its listeners.
+    /// Returns the artifact with the parts that `other` has from the one at `from` on, each once, where it ends with
+    /// each of them several times over: the official Python server of 0.3 adds a piece once for each of its listeners.
     #[must_use]
     pub fn once_each(mut self, other: &Artifact, from: usize) -> Self {
         let (known, end) = other.parts.split_at(from.min(other.parts.len()));
@@ -107,7 +108,7 @@ impl Artifact {
         }
     }
 
-    /// The artifact as JSON.
+    /// Returns the artifact as JSON.
     pub fn into_json(self) -> Value {
         let fields = [
             ("artifactId", Some(self.id.into())),
@@ -123,7 +124,7 @@ impl Artifact {
         Value::Object(known.collect())
     }
 
-    /// Its text: the pieces as one, nothing between them.
+    /// Returns its text: all text parts, joined without separator.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         joined(texts(&self.parts), "")
     }

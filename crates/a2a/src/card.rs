@@ -44,7 +44,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// The interface at `url`, of which no more is said.
+    /// Creates an interface at `url` without further fields.
     pub fn new(transport: impl Into<String>, url: impl Into<String>) -> Self {
         let url = url.into();
         Self {

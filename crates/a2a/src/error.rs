@@ -157,7 +157,7 @@ impl ErrorReason {
 }
 
 impl A2aError {
-    /// A refusal that says `text`.
+    /// Creates an error with the message `text`.
     pub fn new(reason: ErrorReason, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             reason,
@@ -167,14 +167,14 @@ impl A2aError {
         }
     }
 
-    /// The same about a place in the request, such as `message.parts`.
+    /// Adds the place in the request, such as `message.parts`.
     #[must_use]
     pub fn at(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// There is no such task for this caller. Says the same of a task that never was and of another client's.
+    /// Returns the error for an unknown task. It is equal for a missing task and a task of another client.
     pub fn task_not_found(id: &str) -> Self {
         // The client chose this text.
         let id: String = id.chars().take(64).collect();

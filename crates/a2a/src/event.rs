@@ -62,7 +62,7 @@ impl Event {
         })
     }
 
-    /// The event as JSON.
+    /// Returns the event as JSON.
     pub fn json(&self) -> &Value {
         match self {
             Self::Message(message) => message.json(),
@@ -73,7 +73,7 @@ impl Event {
         }
     }
 
-    /// The event as JSON.
+    /// Returns the event as JSON.
     pub fn into_json(self) -> Value {
         match self {
             Self::Message(message) => message.into_json(),
@@ -108,17 +108,17 @@ impl StatusUpdate {
         Ok(Self(value))
     }
 
-    /// The task it is about; `None` where only its stream says that.
+    /// Returns the id of its task; `None` if only its stream names it.
     pub fn task_id(&self) -> Option<&str> {
         json::id_at(&self.0, "taskId")
     }
 
-    /// The conversation the task belongs to.
+    /// Returns the conversation of the task.
     pub fn context_id(&self) -> Option<&str> {
         json::id_at(&self.0, "contextId")
     }
 
-    /// The new state.
+    /// Returns the new state.
     pub fn state(&self) -> TaskState {
         task::state_of(&self.0)
     }
@@ -128,7 +128,7 @@ impl StatusUpdate {
         task::status_text_of(&self.0)
     }
 
-    /// The peer marks this as the stream's last event. A mark on a state that goes on is not believed.
+    /// Returns whether the peer marks this as the stream's last event. A mark on a state that continues is ignored.
     pub fn is_final(&self) -> bool {
         self.0
             .get("final")
@@ -152,22 +152,22 @@ impl ArtifactUpdate {
         Ok(Self(value))
     }
 
-    /// The task it belongs to; `None` where only its stream says that.
+    /// Returns the id of its task; `None` if only its stream names it.
     pub fn task_id(&self) -> Option<&str> {
         json::id_at(&self.0, "taskId")
     }
 
-    /// The conversation the task belongs to.
+    /// Returns the conversation of the task.
     pub fn context_id(&self) -> Option<&str> {
         json::id_at(&self.0, "contextId")
     }
 
-    /// The artifact or piece.
+    /// Returns the artifact or piece.
     pub fn artifact(&self) -> Artifact {
         Artifact::new(self.0.get("artifact").unwrap_or(&Value::Null))
     }
 
-    /// It continues the artifact of the same id; otherwise it replaces it.
+    /// Returns whether it continues the artifact of the same id. Otherwise it replaces that.
     pub fn append(&self) -> bool {
         self.0
             .get("append")

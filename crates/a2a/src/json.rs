@@ -16,7 +16,7 @@ pub struct ShapeError {
 }
 
 impl ShapeError {
-    /// The whole value is not what it should be.
+    /// Returns the error for a value of the wrong type.
     pub fn here(expected: &'static str, found: Option<&Value>) -> Self {
         Self {
             pointer: String::new(),
@@ -25,7 +25,7 @@ impl ShapeError {
         }
     }
 
-    /// The same complaint, seen from one level further out.
+    /// Returns the error with `key` in front of its path.
     #[must_use]
     pub fn under(mut self, key: impl fmt::Display) -> Self {
         self.pointer = format!("/{key}{}", self.pointer);
@@ -70,7 +70,7 @@ pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, ShapeError> {
 /// Ids longer than this are refused, in bytes: they are remembered, and a peer may choose them.
 const MAX_ID_BYTES: usize = 1024;
 
-/// A string that must be there and say something.
+/// Reads a required string that is not empty.
 pub(super) fn name<'a>(map: &'a Map<String, Value>, key: &str) -> Result<&'a str, ShapeError> {
     match map.get(key) {
         Some(Value::String(text)) if text.len() > MAX_ID_BYTES => Err(too_long(key)),
@@ -87,7 +87,7 @@ fn too_long(key: &str) -> ShapeError {
     }
 }
 
-/// An id that may be missing or null.
+/// Reads an id; `None` if it is missing or null.
 pub(super) fn optional_id<'a>(
     map: &'a Map<String, Value>,
     key: &str,
@@ -98,7 +98,7 @@ pub(super) fn optional_id<'a>(
     }
 }
 
-/// A string that may be missing or null.
+/// Reads a string; `None` if it is missing or null.
 pub(super) fn optional_string<'a>(
     map: &'a Map<String, Value>,
     key: &str,
@@ -110,7 +110,7 @@ pub(super) fn optional_string<'a>(
     }
 }
 
-/// An array of objects; missing and null count as empty.
+/// Reads an array of objects; missing and null count as empty.
 pub(super) fn objects(map: &Map<String, Value>, key: &str) -> Result<(), ShapeError> {
     match map.get(key) {
         None | Some(Value::Null) => Ok(()),
@@ -124,7 +124,7 @@ pub(super) fn objects(map: &Map<String, Value>, key: &str) -> Result<(), ShapeEr
     }
 }
 
-/// An array of message or artifact parts; missing and null count as empty. The text of one, where it has any, is text.
+/// Reads an array of parts of a message or artifact; missing and null count as empty. A text member must be a string.
 pub(super) fn parts(map: &Map<String, Value>) -> Result<(), ShapeError> {
     let parts = match map.get("parts") {
         None | Some(Value::Null) => return Ok(()),
@@ -144,17 +144,17 @@ pub(super) fn parts(map: &Map<String, Value>) -> Result<(), ShapeError> {
     Ok(())
 }
 
-/// The string at `key` of an object, where there is one.
+/// Returns the string at `key` of an object, if there is one.
 pub(super) fn str_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// The id at `key` of an object; an empty one counts as missing.
+/// Returns the id at `key` of an object; an empty one counts as missing.
 pub(super) fn id_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     str_at(value, key).filter(|id| !id.is_empty())
 }
 
-/// The items at `key` of an object; none where it is no array.
+/// Returns the items at `key` of an object; none if the value is not an array.
 pub(super) fn items_at<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value
         .get(key)

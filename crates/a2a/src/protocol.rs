@@ -22,7 +22,7 @@ impl Transport {
     /// The transports of A2A that are spoken.
     pub const SUPPORTED: [Self; 2] = [Self::JsonRpc, Self::HttpJson];
 
-    /// The name the protocol uses.
+    /// Returns its name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::JsonRpc => "JSONRPC",
@@ -68,7 +68,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version as the protocol writes it.
+    /// Returns the version as the protocol writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V0_3 => "0.3",
@@ -76,8 +76,8 @@ impl Version {
         }
     }
 
-    /// The version that a card means: the numbers count, and only the first two (A2A 1.0 §3.6). `None` for one that is not
-    /// spoken. What came before 0.3 is taken for it, since its cards and calls are nearly the same.
+    /// Returns the version that a card means: the numbers count, and only the first two (A2A 1.0 §3.6). `None` for one
+    /// that is not spoken. What came before 0.3 is taken for it, since its cards and calls are nearly the same.
     ///
     /// # Errors
     /// The text names no version at all.

@@ -35,7 +35,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// The state that a 0.3 word stands for.
+    /// Returns the state of its 0.3 name.
     pub fn from_word(word: &str) -> Self {
         match word {
             "submitted" => Self::Submitted,
@@ -50,7 +50,7 @@ impl TaskState {
         }
     }
 
-    /// The 0.3 word.
+    /// Returns its 0.3 name.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Submitted => "submitted",
@@ -78,7 +78,7 @@ impl TaskState {
         self.is_terminal() || self.is_interrupted()
     }
 
-    /// The task waits for its caller.
+    /// Returns whether the task waits for its caller.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)
     }
@@ -89,12 +89,12 @@ impl TaskState {
 pub struct Part(Value);
 
 impl Part {
-    /// A text part.
+    /// Creates a text part.
     pub fn text(text: String) -> Self {
         Self(json!({ "kind": "text", "text": text }))
     }
 
-    /// A file part; the file is named by `uri` or carried in `bytes` (base64).
+    /// Creates a file part, with the URL `uri` or the content `bytes` in base64.
     pub fn file(
         uri: Option<String>,
         bytes: Option<String>,
@@ -114,12 +114,12 @@ impl Part {
         Self(json!({ "kind": "file", "file": file }))
     }
 
-    /// A data part.
+    /// Creates a data part.
     pub fn data(data: Map<String, Value>) -> Self {
         Self(json!({ "kind": "data", "data": data }))
     }
 
-    /// The same part with metadata.
+    /// Returns the part with metadata.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Option<Map<String, Value>>) -> Self {
         if let (Some(part), Some(metadata)) = (self.0.as_object_mut(), metadata) {
@@ -128,7 +128,7 @@ impl Part {
         self
     }
 
-    /// `text`, `file` or `data`.
+    /// Returns `text`, `file` or `data`.
     pub fn kind(&self) -> &str {
         json::str_at(&self.0, "kind").unwrap_or("text")
     }
@@ -140,7 +140,7 @@ impl Part {
             .and_then(|file| json::str_at(file, field))
     }
 
-    /// The part as JSON.
+    /// Returns the part as JSON.
     pub fn json(&self) -> &Value {
         &self.0
     }
@@ -160,17 +160,17 @@ impl Message {
         Ok(Self(value))
     }
 
-    /// The id its author gave it.
+    /// Returns the id its author gave it.
     pub fn message_id(&self) -> Option<&str> {
         json::str_at(&self.0, "messageId")
     }
 
-    /// The task it belongs to.
+    /// Returns its task.
     pub fn task_id(&self) -> Option<&str> {
         json::id_at(&self.0, "taskId")
     }
 
-    /// The conversation it belongs to.
+    /// Returns its conversation.
     pub fn context_id(&self) -> Option<&str> {
         json::id_at(&self.0, "contextId")
     }
@@ -180,12 +180,12 @@ impl Message {
         joined(texts(json::items_at(&self.0, "parts")), "\n\n")
     }
 
-    /// The message as JSON.
+    /// Returns the message as JSON.
     pub fn json(&self) -> &Value {
         &self.0
     }
 
-    /// The message as JSON.
+    /// Returns the message as JSON.
     pub fn into_json(self) -> Value {
         self.0
     }
@@ -225,12 +225,12 @@ impl Task {
         Ok(Self(value))
     }
 
-    /// Its id, unique at the peer; `None` where only the request that it answers says that.
+    /// Returns its id, unique at the peer; `None` where only the request that it answers says that.
     pub fn id(&self) -> Option<&str> {
         json::id_at(&self.0, "id")
     }
 
-    /// The conversation it belongs to.
+    /// Returns its conversation.
     pub fn context_id(&self) -> Option<&str> {
         json::id_at(&self.0, "contextId")
     }
@@ -253,7 +253,7 @@ impl Task {
             .map(|(i, artifact)| Artifact::new(artifact).numbered(i))
     }
 
-    /// The text of the newest message of the peer in the history.
+    /// Returns the text of the newest message of the peer in the history.
     pub fn last_agent_text(&self) -> Option<String> {
         json::items_at(&self.0, "history")
             .iter()
@@ -263,12 +263,12 @@ impl Task {
             .map(Cow::into_owned)
     }
 
-    /// The task as JSON.
+    /// Returns the task as JSON.
     pub fn json(&self) -> &Value {
         &self.0
     }
 
-    /// The task as JSON.
+    /// Returns the task as JSON.
     pub fn into_json(self) -> Value {
         self.0
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::json;
 
-/// The text parts among `parts`.
+/// Returns the text parts among `parts`.
 pub(super) fn texts(parts: &[Value]) -> impl Iterator<Item = &str> {
     parts
         .iter()
@@ -14,7 +14,7 @@ pub(super) fn texts(parts: &[Value]) -> impl Iterator<Item = &str> {
         .filter_map(|part| json::str_at(part, "text"))
 }
 
-/// The texts of all parts that a value holds, in the order in which they are read.
+/// Returns the texts of all parts that a value holds, in the order in which they are read.
 pub fn texts_mut(value: &mut Value) -> Vec<&mut String> {
     fn collect<'a>(value: &'a mut Value, is_item: bool, all: &mut Vec<&'a mut String>) {
         match value {
@@ -37,7 +37,7 @@ pub fn texts_mut(value: &mut Value) -> Vec<&mut String> {
     all
 }
 
-/// The text of the parts at a place of a value, apart by a blank line; `None` where there is none.
+/// Returns the text of the parts at a place of a value, apart by a blank line; `None` where there is none.
 pub fn text_at(value: &Value, pointer: &str) -> Option<String> {
     let parts = value.pointer(pointer)?.as_array()?;
     joined(texts(parts), "\n\n").map(Cow::into_owned)

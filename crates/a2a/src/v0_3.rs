@@ -45,7 +45,7 @@ where
     as_v0_3(value, Dialect::Rpc)
 }
 
-/// Whether the task is terminal, or waits for its client. A stream of 0.3 ends there, and `final` says so.
+/// Returns whether the task is terminal, or waits for its client. A stream of 0.3 ends there, and `final` says so.
 pub fn is_terminal_or_interrupted(state: &TaskState) -> bool {
     state.is_terminal() || matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }

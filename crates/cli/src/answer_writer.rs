@@ -81,7 +81,7 @@ impl AnswerWriter {
         self.message = Some(text.to_owned());
     }
 
-    /// The message was shown.
+    /// Returns whether the message was shown.
     pub(super) fn has_shown(&self, message: &str) -> bool {
         let shown = self.message.as_deref().map(text::line);
         shown.is_some_and(|shown| shown == text::line(message))
@@ -167,13 +167,13 @@ impl AnswerWriter {
     }
 }
 
-/// The parts as text. Two halves of an artifact give the two halves of its text.
+/// Returns the parts as text. Two halves of an artifact give the two halves of its text.
 fn render(artifact: &Value) -> String {
     let parts = artifact["parts"].as_array().into_iter().flatten();
     parts.map(part).collect()
 }
 
-/// The parts of a message as text, each on lines of its own.
+/// Returns the parts of a message as text, each on lines of its own.
 pub(super) fn render_message(message: &Value) -> Option<String> {
     let parts: Vec<_> = message["parts"].as_array()?.iter().map(part).collect();
     let text = parts.iter().map(|part| part.trim_matches('\n'));

@@ -66,7 +66,7 @@ pub struct UnsetVariable {
 }
 
 impl UnsetVariable {
-    /// The name of the variable.
+    /// Returns the name of the variable.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.variable
@@ -82,7 +82,7 @@ impl UnsetVariable {
         )
     }
 
-    /// The error in the shape of the library's configuration errors.
+    /// Returns the error in the shape of the library's configuration errors.
     fn to_json(&self) -> String {
         json!({"code": "INVALID_CONFIG", "message": self.sentence(), "path": self.paths.first()})
             .to_string()
@@ -94,7 +94,7 @@ impl UnsetVariable {
 pub struct UnsetVariables(Arc<[UnsetVariable]>);
 
 impl UnsetVariables {
-    /// All of them.
+    /// Returns all options.
     pub fn iter(&self) -> impl Iterator<Item = &UnsetVariable> {
         self.0.iter()
     }
@@ -112,7 +112,8 @@ impl UnsetVariables {
         }
     }
 
-    /// The error of the library about a configuration; one about a reference that was left in it says what is missing.
+    /// Returns the error of the library about a configuration; one about a reference that was left in it says what is
+    /// missing.
     #[must_use]
     pub fn or_unset(&self, error: String) -> String {
         let parsed: Value = serde_json::from_str(&error).unwrap_or_default();
@@ -197,7 +198,7 @@ fn walk(
     }
 }
 
-/// The variable's name, if the object is a reference to one and nothing else.
+/// Returns the variable's name, if the object is a reference to one and nothing else.
 fn env_reference(fields: &Map<String, Value>) -> Option<&str> {
     let known = |name: &String| matches!(name.as_str(), "source" | "provider" | "id");
     if fields.get("source")? != "env" || !fields.keys().all(known) {
@@ -206,7 +207,7 @@ fn env_reference(fields: &Map<String, Value>) -> Option<&str> {
     fields.get("id")?.as_str()
 }
 
-/// A configuration error of the library as a sentence for people.
+/// Returns a configuration error of the library as a sentence for people.
 #[must_use]
 pub fn sentence(error: &str) -> String {
     let error: Value = serde_json::from_str(error).unwrap_or_default();

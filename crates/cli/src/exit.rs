@@ -32,7 +32,7 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// The code for a call that ended with `envelope`.
+    /// Returns the code for a call that ended with `envelope`.
     #[must_use]
     pub fn of_envelope(envelope: &str) -> Self {
         #[derive(Deserialize)]
@@ -54,8 +54,8 @@ impl Exit {
         Self::of_reason(reason.as_deref())
     }
 
-    /// The code for people: a task that failed or was rejected is a failure, although its call went well, and so is a wait that is over before
-    /// the work.
+    /// Returns the code for people: a task that failed or was rejected is a failure, although its call went well, and
+    /// so is a wait that is over before the work.
     #[must_use]
     pub fn of_outcome(text: &str) -> Self {
         let exit = Self::of_envelope(text);
@@ -70,7 +70,8 @@ impl Exit {
         exit
     }
 
-    /// The code where no card of a list could be had, by the worst of the reasons: an agent that is not there is worse than one that answers.
+    /// Returns the code where no card of a list could be had, by the worst of the reasons: an agent that is not there
+    /// is worse than one that answers.
     #[must_use]
     pub fn of_targets(targets: &[Value]) -> Self {
         let code = |target: &Value| {
@@ -122,7 +123,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that ends with 1.
+    /// Returns a failure that ends with 1.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self {
@@ -131,7 +132,7 @@ impl Failure {
         }
     }
 
-    /// A mistake in the command line or the configuration, which ends with 2.
+    /// Returns a mistake in the command line or the configuration, which ends with 2.
     #[must_use]
     pub fn usage(message: impl Into<String>) -> Self {
         Self {

@@ -127,7 +127,7 @@ pub(super) fn can_save(file: &Path) -> Result<(), Failure> {
     })
 }
 
-/// The name of the file that is to become `file`.
+/// Returns the name of the file that is to become `file`.
 fn beside(file: &Path) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));

@@ -139,7 +139,7 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Opt
     }
 }
 
-/// The request named no agent, and there is no default; or it named one that is not configured.
+/// Returns whether the request named no agent, and there is no default; or it named one that is not configured.
 fn wants_target(details: &Value) -> bool {
     let errors = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
     errors.iter().any(|error| {
@@ -148,7 +148,7 @@ fn wants_target(details: &Value) -> bool {
     })
 }
 
-/// The first error of the request is at this place.
+/// Returns whether the first error of the request is at this place.
 fn names(details: &Value, place: &str) -> bool {
     details["errors"][0]["instancePath"] == place
 }

@@ -113,7 +113,7 @@ impl Library {
 }
 
 impl Instance {
-    /// The tool's definition as JSON.
+    /// Returns the tool's definition as JSON.
     #[must_use]
     pub fn definition(&self) -> String {
         self.tool.definition().into()
@@ -131,7 +131,7 @@ impl Instance {
         ModelTextRenderer(Arc::clone(&self.tool))
     }
 
-    /// The environment variables that the configuration refers to in vain.
+    /// Returns the environment variables that the configuration refers to in vain.
     #[must_use]
     pub fn missing(&self) -> &UnsetVariables {
         &self.missing

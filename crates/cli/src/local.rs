@@ -46,12 +46,12 @@ pub(super) struct LocalArgs {
 }
 
 impl LocalArgs {
-    /// A gateway is named.
+    /// Returns whether a gateway is named.
     pub(super) fn is_given(&self) -> bool {
         self.gateway.is_some()
     }
 
-    /// The gateway is one of this process.
+    /// Returns whether the gateway is one of this process.
     pub(super) fn is_embedded(&self) -> bool {
         self.embedded
     }
@@ -78,7 +78,7 @@ impl LocalArgs {
         Ok(Some(gateway))
     }
 
-    /// The gateway's settings, where one is named.
+    /// Returns the gateway's settings, where one is named.
     ///
     /// # Errors
     /// Its address is none.
@@ -108,18 +108,18 @@ impl LocalArgs {
         Ok(Some(settings))
     }
 
-    /// The alias that `target` means here, where a gateway is named: its agents go by their names, too.
+    /// Returns the alias that `target` means here, where a gateway is named: its agents go by their names, too.
     pub(super) fn alias(&self, target: &str) -> Option<String> {
         self.gateway.as_ref()?;
         (!target.starts_with(ALIAS)).then(|| format!("{ALIAS}{target}"))
     }
 
-    /// The environment variable with the gateway's token.
+    /// Returns the environment variable with the gateway's token.
     pub(super) fn token_variable(&self) -> Option<&str> {
         self.gateway_token_env.as_deref()
     }
 
-    /// The same options, by name.
+    /// Returns the same options, by name.
     pub(super) fn options(&self) -> [(&'static str, Option<String>); 3] {
         [
             ("--gateway", self.gateway.clone()),
@@ -129,7 +129,7 @@ impl LocalArgs {
     }
 }
 
-/// The aliases that a configuration's own words give to a gateway's agents.
+/// Returns the aliases that a configuration's own words give to a gateway's agents.
 pub(super) fn aliases(config: &Value) -> Vec<String> {
     let gateway = &config["gateway"];
     if gateway["enabled"] != true {
@@ -140,7 +140,7 @@ pub(super) fn aliases(config: &Value) -> Vec<String> {
     named.map(|name| format!("{ALIAS}{name}")).collect()
 }
 
-/// The address of the gateway that a continuation's target is behind.
+/// Returns the address of the gateway that a continuation's target is behind.
 fn address(origin: &Value) -> Option<String> {
     if origin["preferred_transports"] != json!(["GATEWAY"]) {
         return None;
@@ -151,7 +151,7 @@ fn address(origin: &Value) -> Option<String> {
     Some(url.to_string().trim_end_matches('/').to_owned())
 }
 
-/// The gateway that a continuation's target is behind, as settings.
+/// Returns the gateway that a continuation's target is behind, as settings.
 pub(super) fn known_from(origin: &Value) -> Option<Value> {
     let args = LocalArgs {
         gateway: Some(address(origin)?),
@@ -160,7 +160,7 @@ pub(super) fn known_from(origin: &Value) -> Option<Value> {
     args.settings().ok().flatten()
 }
 
-/// The options that name the agent of a gateway that a continuation's target is.
+/// Returns the options that name the agent of a gateway that a continuation's target is.
 pub(super) fn options_for(origin: &Value) -> Option<String> {
     let gateway = format!(" --gateway {}", shell(&address(origin)?));
     let target = origin["target_alias"].as_str();

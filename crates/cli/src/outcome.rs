@@ -26,7 +26,8 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The file that speaks of the same task as `continuation`, or of the same conversation where there is no task.
+    /// Returns the file that speaks of the same task as `continuation`, or of the same conversation where there is no
+    /// task.
     fn file(&self, continuation: &Value) -> Option<&Path> {
         let earlier = self.follow_up.continuation.as_ref();
         let same = |earlier: &&Value| {
@@ -44,7 +45,7 @@ impl Context<'_> {
     }
 }
 
-/// The continuation of a result, or of the last update before an error.
+/// Returns the continuation of a result, or of the last update before an error.
 pub(super) fn continuation(envelope: &Value) -> Option<&Value> {
     let continuation = &summary(envelope)["continuation"];
     continuation.is_object().then_some(continuation)

@@ -280,13 +280,13 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
         .ok_or_else(|| broken("it names no library among its results".to_owned()))
 }
 
-/// The library's file name in the package, as `native.js` looks it up.
+/// Returns the library's file name in the package, as `native.js` looks it up.
 #[must_use]
 pub fn library_name() -> String {
     Platform::current().library_name()
 }
 
-/// The version that Cargo.toml, the npm manifest, OpenClaw's and the Agent Plugins one have in common.
+/// Returns the version that Cargo.toml, the npm manifest, OpenClaw's and the Agent Plugins one have in common.
 fn checked_version(source_root: &Path) -> Result<String, PackageError> {
     let cargo = source_root.join("Cargo.toml");
     let text = String::from_utf8_lossy(&read(&cargo)?).into_owned();

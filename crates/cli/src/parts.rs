@@ -25,12 +25,12 @@ pub(super) struct PartArgs {
 }
 
 impl PartArgs {
-    /// The text is to be read from standard input.
+    /// Returns whether the text is to be read from standard input.
     pub(super) fn wants_input(&self) -> bool {
         self.text == ["-"]
     }
 
-    /// The parts, the text first. `input` replaces it where it is read from standard input.
+    /// Returns the parts, the text first. `input` replaces it where it is read from standard input.
     ///
     /// # Errors
     /// A file cannot be read.

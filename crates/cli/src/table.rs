@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-/// A table with this head.
+/// Returns a table with this head.
 pub(super) fn table<'a>(head: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     if std::io::stdout().is_terminal() {

@@ -64,7 +64,8 @@ pub(super) struct TargetArgs {
 }
 
 impl PeerArgs {
-    /// The configuration, which is the agent of `--url` or the gateway of `--gateway` alone where that is given.
+    /// Returns the configuration, which is the agent of `--url` or the gateway of `--gateway` alone where that is
+    /// given.
     ///
     /// # Errors
     /// None is given, the file cannot be read, or the URL is none.
@@ -109,7 +110,7 @@ impl PeerArgs {
         Some(json!({"agent_id": agent}).to_string())
     }
 
-    /// The agent that calls.
+    /// Returns the agent that calls.
     pub(super) fn agent(&self) -> Option<&str> {
         self.agent.as_deref()
     }
@@ -164,12 +165,12 @@ impl PeerArgs {
         self.url.is_none() && !self.local.is_given() && !self.config.is_given()
     }
 
-    /// The agents are those of a file.
+    /// Returns whether the agents are those of a file.
     pub(super) fn reads_config(&self) -> bool {
         self.url.is_none() && !self.local.is_given() && self.config.is_given()
     }
 
-    /// The aliases of the known agents; none where the configuration cannot be read.
+    /// Returns the aliases of the known agents; none where the configuration cannot be read.
     pub(super) fn aliases(&self) -> Vec<String> {
         let config = self.config().ok();
         let config = config.and_then(|text| serde_json::from_str::<Value>(&text).ok());
@@ -180,7 +181,7 @@ impl PeerArgs {
         configured.chain(local::aliases(&config)).collect()
     }
 
-    /// The environment variable with the token for the agent of `--url`, or for the gateway of `--gateway`.
+    /// Returns the environment variable with the token for the agent of `--url`, or for the gateway of `--gateway`.
     pub(super) fn token_variable(&self) -> Option<&str> {
         self.bearer_env.as_deref().or(self.local.token_variable())
     }
@@ -190,7 +191,7 @@ impl PeerArgs {
         self.url.as_deref().is_some_and(names_agent)
     }
 
-    /// The agents are those behind the gateway of `--gateway`.
+    /// Returns whether the agents are those behind the gateway of `--gateway`.
     pub(super) fn are_local(&self) -> bool {
         self.local.is_given()
     }
@@ -203,12 +204,12 @@ impl PeerArgs {
         self.local.embed().await
     }
 
-    /// The agents end with this command.
+    /// Returns whether the agents end with this command.
     pub(super) fn are_embedded(&self) -> bool {
         self.local.is_embedded()
     }
 
-    /// The same options, for a command line to copy.
+    /// Returns the same options, for a command line to copy.
     fn options(&self) -> String {
         let config = self.config.config.as_ref();
         let options = [
@@ -240,7 +241,8 @@ impl TargetArgs {
         self.peers.embed().await
     }
 
-    /// The configuration. Where neither options nor the environment name one, the agent that `continuation` comes from is its only target.
+    /// Returns the configuration. Where neither options nor the environment name one, the agent that `continuation`
+    /// comes from is its only target.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -255,7 +257,8 @@ impl TargetArgs {
         }
     }
 
-    /// The alias to ask for; `None` leaves it to the configuration's default, or to the `continuation`, which names its agent itself.
+    /// Returns the alias to ask for; `None` leaves it to the configuration's default, or to the `continuation`, which
+    /// names its agent itself.
     pub(super) fn alias(&self, continuation: Option<&Value>) -> Option<Cow<'_, str>> {
         if let Some(target) = &self.target {
             let local = self.peers.local.alias(target).map(Cow::Owned);
@@ -270,12 +273,12 @@ impl TargetArgs {
         &self.peers
     }
 
-    /// The options that name the known agents, for a command line to copy. Empty, or with a space before each.
+    /// Returns the options that name the known agents, for a command line to copy. Empty, or with a space before each.
     pub(super) fn peer_options(&self) -> String {
         self.peers.options()
     }
 
-    /// The options that name the agent that a continuation comes from, which `origin` is.
+    /// Returns the options that name the agent that a continuation comes from, which `origin` is.
     pub(super) fn options_for(&self, origin: &Value) -> String {
         if let Some(url) = origin["target_url"]
             .as_str()
@@ -302,7 +305,7 @@ impl TargetArgs {
     }
 }
 
-/// A target as the continuation shows it.
+/// Returns a target as the continuation shows it.
 fn known_from(origin: &Value) -> Value {
     let mut target = json!({"alias": AD_HOC, "baseUrl": origin["target_url"]});
     for (field, name) in [
@@ -317,7 +320,7 @@ fn known_from(origin: &Value) -> Value {
     target
 }
 
-/// Whether the URL is that of one agent of a server: `…/agents/NAME`.
+/// Returns whether the URL is that of one agent of a server: `…/agents/NAME`.
 fn names_agent(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else {
         return false;

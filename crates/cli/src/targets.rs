@@ -164,7 +164,7 @@ fn standing(target: &Value) -> [String; 2] {
     ]
 }
 
-/// The connection to the gateway, and the parameters it is made with, on one line.
+/// Returns the connection to the gateway, and the parameters it is made with, on one line.
 fn connection(gateway: &Value) -> String {
     let field = |name: &str| gateway[name].as_str().map(text::line).unwrap_or_default();
     let number = |name: &str| gateway[name].as_u64().unwrap_or_default();

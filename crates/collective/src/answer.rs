@@ -8,14 +8,14 @@ use super::{Envelope, EnvelopeError, ErrorCode, Kind};
 pub const GATEWAY: &str = "gateway";
 
 impl Envelope {
-    /// An envelope that says which message it answers: `metadata.correlationId` is that of the request where it has one, `metadata.parentId`
-    /// its id.
+    /// Returns an envelope that says which message it answers: `metadata.correlationId` is that of the request where it
+    /// has one, `metadata.parentId` its id.
     pub fn answer(kind: Kind, content: Value, request: &Self) -> Self {
         Self::new(kind, content).refers_to(request.correlation_id(), request.id())
     }
 
-    /// An error as a gateway tells it (001 "Error Message Format"), with what it answers where that is known. `message` is a sentence without
-    /// credentials.
+    /// Returns an error message of a gateway (Heretek A2A, "Error Message Format"), with the message that it answers,
+    /// if known. `message` is a sentence without credentials.
     pub fn error(code: ErrorCode, message: &str, request: Option<&Self>) -> Self {
         let correlation_id = request.and_then(Self::correlation_id);
         Self::failure(code, message).refers_to(correlation_id, request.and_then(Self::id))
@@ -38,7 +38,7 @@ impl Envelope {
 }
 
 impl EnvelopeError {
-    /// The error that a gateway answers it with.
+    /// Returns the error of a gateway for it.
     pub fn answer(&self) -> Envelope {
         Envelope::failure(self.code, &self.message)
             .refers_to(self.correlation_id.as_deref(), self.id.as_deref())

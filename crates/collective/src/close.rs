@@ -15,7 +15,7 @@ macro_rules! codes {
             /// Every code, by number.
             pub const ALL: &'static [Self] = &[$(Self::$code),+];
 
-            /// Its number.
+            /// Returns its number.
             pub fn number(self) -> u16 {
                 match self { $(Self::$code => $number,)+ }
             }
@@ -73,7 +73,7 @@ impl CloseCode {
         Self::Internal,
     ];
 
-    /// The code of this number.
+    /// Returns the code of this number.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL
             .iter()

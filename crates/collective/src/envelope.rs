@@ -25,7 +25,7 @@ pub struct EnvelopeError {
 }
 
 impl Envelope {
-    /// An envelope with nothing but a type and content.
+    /// Creates an envelope with a type and content.
     pub fn new(kind: Kind, content: Value) -> Self {
         let mut fields = Map::new();
         fields.insert("type".into(), kind.as_str().into());
@@ -47,7 +47,7 @@ impl Envelope {
         Self::from_value(value)
     }
 
-    /// Same as [`parse`](Self::parse), from parsed JSON.
+    /// Reads an envelope from parsed JSON, with the rules of [`parse`](Self::parse).
     ///
     /// # Errors
     /// Same as [`parse`](Self::parse).
@@ -85,32 +85,32 @@ impl Envelope {
         Ok(Self { kind, fields })
     }
 
-    /// Its type.
+    /// Returns its type.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its content; null where it has none.
+    /// Returns its content; null where it has none.
     pub fn content(&self) -> &Value {
         self.fields.get("content").unwrap_or(&Value::Null)
     }
 
-    /// A text of its content.
+    /// Returns a text of its content.
     pub fn content_str(&self, field: &str) -> Option<&str> {
         self.content().get(field).and_then(Value::as_str)
     }
 
-    /// A field beside its content.
+    /// Returns a field beside its content.
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.fields.get(name)
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> Option<&str> {
         text(&self.fields, "id")
     }
 
-    /// The agent it is for.
+    /// Returns the agent that receives it.
     pub fn agent(&self) -> Option<&str> {
         text(&self.fields, "agent")
     }
@@ -120,12 +120,12 @@ impl Envelope {
         text(&self.fields, "from")
     }
 
-    /// The session it belongs to.
+    /// Returns its session.
     pub fn session_id(&self) -> Option<&str> {
         text(&self.fields, "sessionId")
     }
 
-    /// A field of its metadata.
+    /// Returns a field of its metadata.
     pub fn metadata(&self, field: &str) -> Option<&Value> {
         self.fields.get("metadata")?.get(field)
     }
@@ -135,17 +135,18 @@ impl Envelope {
         correlation(&self.fields)
     }
 
-    /// The message it answers.
+    /// Returns the message it answers.
     pub fn parent_id(&self) -> Option<&str> {
         self.metadata("parentId").and_then(Value::as_str)
     }
 
-    /// When it was written, in milliseconds since 1970. What is neither a number nor a time is passed over.
+    /// Returns the time of writing, in milliseconds since 1970. Ignores a value that is neither a number nor a time.
     pub fn timestamp(&self) -> Option<u64> {
         self.field("timestamp").and_then(time::millis)
     }
 
-    /// Its `ttl` is over at `now`, in milliseconds since 1970 (Heretek A2A §4.3 counts it in seconds). Without both fields it never is.
+    /// Returns whether its `ttl`, in seconds (Heretek A2A §4.3), has passed at `now`, in milliseconds since 1970.
+    /// Without a `ttl` and a time it never has.
     pub fn is_expired(&self, now: u64) -> bool {
         let ttl = self.metadata("ttl").and_then(Value::as_f64);
         match (self.timestamp(), ttl) {
@@ -156,7 +157,7 @@ impl Envelope {
         }
     }
 
-    /// The same envelope with a field beside its content; null takes the field away.
+    /// Sets a field beside the content; null removes it.
     #[must_use]
     pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         match value.into() {
@@ -166,7 +167,7 @@ impl Envelope {
         self
     }
 
-    /// The same envelope with a field of its content, where that is an object; null takes the field away.
+    /// Sets a field of the content, if that is an object; null removes it.
     #[must_use]
     pub fn with_content(mut self, field: &str, value: impl Into<Value>) -> Self {
         if let Some(content) = self
@@ -182,7 +183,7 @@ impl Envelope {
         self
     }
 
-    /// The same envelope with a field of its metadata; null takes the field away.
+    /// Sets a field of the metadata; null removes it.
     #[must_use]
     pub fn with_metadata(mut self, field: &str, value: impl Into<Value>) -> Self {
         let metadata = self.fields.entry("metadata").or_insert(Value::Null);
@@ -198,13 +199,13 @@ impl Envelope {
         self
     }
 
-    /// The envelope as a frame.
+    /// Returns the envelope as a frame.
     pub fn to_text(&self) -> String {
         // A map whose keys are texts is always JSON.
         serde_json::to_string(&self.fields).unwrap_or_default()
     }
 
-    /// The envelope as JSON.
+    /// Returns the envelope as JSON.
     pub fn into_json(self) -> Value {
         self.fields.into()
     }

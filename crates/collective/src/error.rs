@@ -12,17 +12,17 @@ macro_rules! errors {
             /// Every error, by number.
             pub const ALL: &'static [Self] = &[$(Self::$error),+];
 
-            /// Its number (`content.code`).
+            /// Returns its number (`content.code`).
             pub fn number(self) -> u16 {
                 match self { $(Self::$error => $number,)+ }
             }
 
-            /// Its name (`content.error`).
+            /// Returns its name (`content.error`).
             pub fn name(self) -> &'static str {
                 match self { $(Self::$error => $name,)+ }
             }
 
-            /// Its name in lower case, as results of the tool have it.
+            /// Returns its name in lower case, as results of the tool have it.
             pub fn reason(self) -> &'static str {
                 match self { $(Self::$error => $reason,)+ }
             }
@@ -81,7 +81,7 @@ errors! {
 }
 
 impl ErrorCode {
-    /// The error of this number.
+    /// Returns the error of this number.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL
             .iter()
@@ -89,7 +89,7 @@ impl ErrorCode {
             .find(|error| u64::from(error.number()) == number)
     }
 
-    /// The error of this name; case does not count.
+    /// Returns the error of this name; case does not count.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .iter()

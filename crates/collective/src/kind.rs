@@ -12,12 +12,12 @@ macro_rules! kinds {
             /// Every type, in the order of appendix A.
             pub const ALL: &'static [Self] = &[$(Self::$kind),+];
 
-            /// The word of the wire.
+            /// Returns its name on the wire.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$kind => $word,)+ }
             }
 
-            /// The number of appendix A; `workspace` has none.
+            /// Returns the number of appendix A; `workspace` has none.
             pub fn code(self) -> Option<u8> {
                 match self { $(Self::$kind => $code,)+ }
             }
@@ -74,7 +74,7 @@ kinds! {
 }
 
 impl Kind {
-    /// The type that `word` stands for.
+    /// Returns the type that `word` stands for.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
     }

@@ -23,12 +23,12 @@ impl Vote {
     /// Their words, in the order of [`ALL`](Self::ALL).
     pub const WORDS: [&str; 3] = ["approve", "reject", "abstain"];
 
-    /// The vote that `word` stands for.
+    /// Returns the vote that `word` stands for.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|vote| vote.as_str() == word)
     }
 
-    /// The word of the wire.
+    /// Returns its name on the wire.
     pub fn as_str(self) -> &'static str {
         let [approve, reject, abstain] = Self::WORDS;
         match self {
@@ -82,7 +82,7 @@ pub struct Decision {
 }
 
 impl Tally {
-    /// No vote has arrived.
+    /// Creates a tally without votes.
     pub fn new(members: impl IntoIterator<Item = String>, quorum: Quorum) -> Self {
         Self {
             members: members.into_iter().map(|name| (name, None)).collect(),
@@ -117,7 +117,7 @@ impl Tally {
         self.decision.get_or_insert(outcome)
     }
 
-    /// The decision, once there is one.
+    /// Returns the decision, once there is one.
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_ref()
     }
@@ -159,7 +159,7 @@ impl Tally {
 }
 
 impl Decision {
-    /// `approved` or `rejected`.
+    /// Returns `approved` or `rejected`.
     pub fn result(&self) -> &'static str {
         if self.approved {
             "approved"
@@ -168,7 +168,7 @@ impl Decision {
         }
     }
 
-    /// The content of the message that tells it: `{proposalId, result, votes, consensus, missing}`.
+    /// Returns the content of the message with the decision: `{proposalId, result, votes, consensus, missing}`.
     pub fn json(&self, proposal_id: &str) -> Value {
         let votes: Map<String, Value> = self
             .votes

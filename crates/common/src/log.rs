@@ -5,7 +5,7 @@ pub trait Log: Send + Sync + 'static {
     /// Takes one line, without a line end. Called from any thread.
     fn log(&self, level: Level, line: &str);
 
-    /// Whether lines of this level are wanted; what is not wanted need not be put into words.
+    /// Returns whether lines of this level are wanted; what is not wanted need not be put into words.
     fn wants(&self, _level: Level) -> bool {
         true
     }
@@ -25,7 +25,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level's name as hosts see it: `debug`, `info`, `warn` or `error`.
+    /// Returns the level's name as hosts see it: `debug`, `info`, `warn` or `error`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

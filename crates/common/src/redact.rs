@@ -317,7 +317,7 @@ impl VisibleText {
     }
 }
 
-/// A secret in every form in which programs repeat one, but for those of JSON.
+/// Returns a secret in every form in which programs repeat it, except those of JSON.
 fn forms(secret: &str) -> Vec<SecretString> {
     let mut all = vec![
         secret.to_owned(),
@@ -346,7 +346,7 @@ fn forms(secret: &str) -> Vec<SecretString> {
     all.into_iter().map(SecretString::from).collect()
 }
 
-/// A text with its percent-encoded bytes in small letters.
+/// Returns a text with its percent-encoded bytes in lower case.
 fn lower_escapes(text: &str) -> String {
     let mut left: u8 = 0;
     let lower = text.chars().map(|c| {
@@ -357,7 +357,7 @@ fn lower_escapes(text: &str) -> String {
     lower.collect()
 }
 
-/// The bytes of `text` in `place` without what was found. A mark stands where a secret begins.
+/// Returns the bytes of `text` in `place` without what was found. A mark stands where a secret begins.
 fn without(text: &[u8], place: Range<usize>, found: &[Range<usize>]) -> String {
     let (mut clean, mut from) = (Vec::with_capacity(place.len()), place.start);
     for secret in found {

@@ -35,7 +35,7 @@ pub fn compile_value(schema: &Value) -> Result<Validator, String> {
 /// As many characters of an unknown key as a message repeats.
 const QUOTED_KEY: usize = 64;
 
-/// The beginning of a key, for a message: its maker may have chosen a long one.
+/// Returns the beginning of a key, for a message: its maker may have chosen a long one.
 fn shortened(key: &str) -> String {
     let mut short: String = key.chars().take(QUOTED_KEY).collect();
     if short.len() < key.len() {
@@ -44,7 +44,7 @@ fn shortened(key: &str) -> String {
     short
 }
 
-/// One complaint, as Ajv gives it. It never holds the value that was complained about.
+/// Returns one complaint, as Ajv gives it. It never holds the value that was complained about.
 pub fn complaint(
     place: &str,
     schema_path: &str,
@@ -55,7 +55,7 @@ pub fn complaint(
     json!({ "instancePath": place, "schemaPath": schema_path, "keyword": keyword, "params": params, "message": message })
 }
 
-/// Every complaint about `value`, at most [`LISTED_ERRORS`] of them, and how many more there are.
+/// Returns every complaint about `value`, at most [`LISTED_ERRORS`] of them, and how many more there are.
 pub fn complaints(validator: &Validator, value: &Value) -> (Vec<Value>, usize) {
     let mut listed = Vec::new();
     let mut more = 0;
@@ -70,14 +70,14 @@ pub fn complaints(validator: &Validator, value: &Value) -> (Vec<Value>, usize) {
     (listed, more + rest)
 }
 
-/// The first [`LISTED_ERRORS`] of `complaints`, and how many more there are.
+/// Returns the first [`LISTED_ERRORS`] of `complaints`, and how many more there are.
 pub fn first(mut complaints: Vec<Value>) -> (Vec<Value>, usize) {
     let more = complaints.len().saturating_sub(LISTED_ERRORS);
     complaints.truncate(LISTED_ERRORS);
     (complaints, more)
 }
 
-/// A complaint in one sentence, with its place as a JSON Pointer.
+/// Returns a complaint in one sentence, with its place as a JSON Pointer.
 pub fn sentence(error: &ValidationError<'_>) -> (String, String) {
     let place = error.instance_path().as_str();
     match error.kind() {
@@ -129,7 +129,7 @@ pub fn whole_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D
     whole(deserializer).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
-/// A key as it stands in a JSON Pointer (RFC 6901 §3).
+/// Returns a key as it stands in a JSON Pointer (RFC 6901 §3).
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
@@ -171,8 +171,8 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
     ));
 }
 
-/// The complaint that every branch of a `oneOf` has: the key that would tell them apart is missing. What else a branch
-/// complains about is of no use before it is there.
+/// Returns the complaint that every branch of a `oneOf` has: the key that would tell them apart is missing. What else a
+/// branch complains about is of no use before it is there.
 fn missing_in_all<'a>(
     one_of: &ValidationError<'_>,
     branches: &'a [Vec<ValidationError<'static>>],
@@ -192,8 +192,8 @@ fn missing_in_all<'a>(
     })
 }
 
-/// The branches of a `oneOf` worth telling about: those whose discriminator (an `enum` or `const`) the value meets.
-/// If it matches none, or all, the errors of every branch are listed.
+/// Returns the branches of a `oneOf` worth telling about: those whose discriminator (an `enum` or `const`) the value
+/// meets. If it matches none, or all, the errors of every branch are listed.
 fn meant<'a>(
     branches: &'a [Vec<ValidationError<'static>>],
 ) -> impl Iterator<Item = &'a Vec<ValidationError<'static>>> {

@@ -7,7 +7,7 @@ use url::{Host, Url};
 /// The virtual address at which every machine on Azure finds its host, inside a public range.
 const AZURE_HOST: [u8; 4] = [168, 63, 129, 16];
 
-/// Whether `ip` is an address of the public internet.
+/// Returns whether `ip` is an address of the public internet.
 ///
 /// Loopback, private, link-local, shared (carrier-grade NAT), multicast, unspecified, documentation, benchmark and
 /// reserved addresses are not, nor is any at which a cloud serves its machines (IANA's registries of special-purpose
@@ -18,14 +18,15 @@ pub fn is_public(ip: IpAddr) -> bool {
     special_use(ip).is_none()
 }
 
-/// Whether `ip` is this machine's own. An IPv6 form counts only where the system turns it into the IPv4 address itself.
+/// Returns whether `ip` is this machine's own. An IPv6 form counts only where the system turns it into the IPv4 address
+/// itself.
 #[must_use]
 pub fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// The address in a URL whose host is an address and not a name. The parser has already turned every spelling of an
-/// IPv4 address (`2130706433`, `0x7f.1`) into the address itself.
+/// Returns the address in a URL whose host is an address and not a name. The parser has already turned every spelling
+/// of an IPv4 address (`2130706433`, `0x7f.1`) into the address itself.
 #[must_use]
 pub fn literal_ip(url: &Url) -> Option<IpAddr> {
     match url.host()? {
@@ -35,8 +36,8 @@ pub fn literal_ip(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Whether the host of a URL is this machine itself, as far as that can be said before any name is resolved: a loopback
-/// address, `localhost`, or a name below it (RFC 6761 §6.3).
+/// Returns whether the host of a URL is this machine itself, as far as that can be said before any name is resolved: a
+/// loopback address, `localhost`, or a name below it (RFC 6761 §6.3).
 #[must_use]
 pub fn is_this_machine(url: &Url) -> bool {
     match literal_ip(url) {
@@ -57,7 +58,7 @@ pub fn special_host(url: &Url) -> Option<&'static str> {
     }
 }
 
-/// Whether a name is `localhost` or below it.
+/// Returns whether a name is `localhost` or below it.
 fn is_localhost(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     let last = name.rsplit('.').next().unwrap_or_default();

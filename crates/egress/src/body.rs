@@ -15,13 +15,13 @@ const ERROR_BYTES: usize = 64 * 1024;
 /// The timeout of the body of an error response.
 const ERROR_WAIT: Duration = Duration::from_secs(1);
 
-/// The whole body, whatever its response announced.
+/// Returns the whole body, whatever its response announced.
 #[cfg(test)]
 pub(crate) async fn read_all(mut body: ByteStream, max: usize) -> Result<Bytes, NetError> {
     collect(&mut body, max).await
 }
 
-/// The whole body of `response`, which is refused unread when its `content-length` is already above `max`.
+/// Returns the whole body of `response`, which is refused unread when its `content-length` is already above `max`.
 ///
 /// # Errors
 /// [`NetFault::TooLarge`] as soon as more than `max` bytes have come; the stream's own error when it breaks off.
@@ -59,7 +59,8 @@ pub(super) async fn error_prefix(body: ByteStream, max: usize) -> (Bytes, BodyRe
     read_until(body, max.min(ERROR_BYTES), Some(late)).await
 }
 
-/// The first `max` bytes of a body, or as many as come before it ends or breaks off, and what there was beyond them.
+/// Returns the first `max` bytes of a body, or as many as come before it ends or breaks off, and what there was beyond
+/// them.
 pub(super) async fn prefix(body: ByteStream, max: usize) -> (Bytes, BodyRest) {
     read_until(body, max, None).await
 }

@@ -53,7 +53,7 @@ pub enum CredentialPlace {
 }
 
 impl Credential {
-    /// The header that carries it, which no request may set.
+    /// Returns the header that carries it, which no request may set.
     pub fn header(&self) -> Option<HeaderName> {
         match self {
             Self::ApiKey { place, .. } => match place {
@@ -67,7 +67,8 @@ impl Credential {
         }
     }
 
-    /// Every text that must not be shown, in whatever form. What an authorization server gave out is in [`issued`](Self::issued).
+    /// Returns every text that must not be shown, in whatever form. What an authorization server gave out is in
+    /// [`issued`](Self::issued).
     pub fn secrets(&self) -> Vec<SecretString> {
         match self {
             Self::Bearer(token) => vec![token.clone()],
@@ -79,7 +80,7 @@ impl Credential {
         }
     }
 
-    /// The access tokens that were given out for it, the newest last.
+    /// Returns the access tokens that were given out for it, the newest last.
     pub fn issued(&self) -> Option<Arc<[SecretString]>> {
         match self {
             Self::OAuth2(client) => Some(client.tokens.issued()),
@@ -88,18 +89,18 @@ impl Credential {
     }
 }
 
-/// User name and password as `Authorization: Basic` writes them (RFC 7617 §2).
+/// Encodes user name and password for `Authorization: Basic` (RFC 7617 §2).
 pub(crate) fn basic(username: &str, password: &str) -> SecretString {
     STANDARD.encode(format!("{username}:{password}")).into()
 }
 
-/// `text` as `application/x-www-form-urlencoded` has it.
+/// Encodes `text` as `application/x-www-form-urlencoded`.
 pub(crate) fn form_encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// What tells it from other credentials. Tokens that come and go do not count.
-/// Returns a header value that `Debug` does not print.
+/// Returns its identity among credentials, which does not depend on issued tokens. Returns a header value that `Debug`
+/// does not print.
 pub(crate) fn sensitive(text: impl AsRef<str>) -> Result<HeaderValue, NetError> {
     let mut value = HeaderValue::from_str(text.as_ref()).map_err(|_| {
         let message = "the credential has characters that cannot stand in an HTTP header";

@@ -47,7 +47,7 @@ pub struct NetError {
 }
 
 impl NetError {
-    /// An error of this kind. Control characters in `message` become spaces and what is too long is cut off.
+    /// Creates an error. Control characters in `message` become spaces, and a long message is cut.
     pub fn new(fault: NetFault, sent: Sent, message: impl AsRef<str>) -> Self {
         let message = message.as_ref();
         let mut end = message.len().min(MESSAGE_BYTES);
@@ -64,20 +64,20 @@ impl NetError {
         }
     }
 
-    /// The kind of failure.
+    /// Returns the kind of failure.
     #[must_use]
     pub fn fault(&self) -> NetFault {
         self.fault
     }
 
-    /// Whether bytes of the request can have left.
+    /// Returns whether bytes of the request may have been sent.
     #[must_use]
     pub fn sent(&self) -> Sent {
         self.sent
     }
 }
 
-/// Scheme, host and port of a URL: what may be shown of it.
+/// Returns scheme, host and port of a URL, the parts that errors may show.
 pub(super) fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }

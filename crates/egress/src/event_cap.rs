@@ -48,7 +48,7 @@ impl EventCap {
         }
     }
 
-    /// Whether an event has begun and no blank line has ended it.
+    /// Returns whether an event has begun and no blank line has ended it.
     pub(super) fn unfinished(&self) -> bool {
         self.event > 0 || (self.line > 0 && !self.comment)
     }

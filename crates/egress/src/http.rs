@@ -116,21 +116,21 @@ impl HttpClient {
         })
     }
 
-    /// The same network, which retries [repeatable](Request::repeatable) requests.
+    /// Enables retries of [repeatable](Request::repeatable) requests.
     #[must_use]
     pub fn with_retries(mut self, context: RetryContext) -> Self {
         self.retries = Some(context);
         self
     }
 
-    /// The same network, with names resolved by `lookup` instead of the system.
+    /// Resolves names by `lookup` instead of the system.
     #[must_use]
     pub fn with_lookup(mut self, lookup: Arc<dyn Lookup>) -> Self {
         self.lookup = lookup;
         self
     }
 
-    /// The same network, reached through `proxies`.
+    /// Connects through `proxies`.
     #[must_use]
     pub fn with_proxies(mut self, proxies: Proxies) -> Self {
         self.proxies = proxies;
@@ -206,7 +206,7 @@ impl HttpClient {
         builder.proxy(all).build()
     }
 
-    /// No proxy is asked for what is on this machine.
+    /// Returns the proxies for a request; none for this machine.
     fn proxies(&self, access: Access) -> Option<&Proxies> {
         Some(&self.proxies).filter(|proxies| access != Access::Loopback && !proxies.is_empty())
     }

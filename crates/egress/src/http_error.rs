@@ -25,7 +25,7 @@ pub(super) fn not_for_a_proxy(url: &Url) -> NetError {
     NetError::new(NetFault::Tls, Sent::No, message)
 }
 
-/// An error before the head of the response was there.
+/// Returns the error for a request without a response head.
 pub(super) fn before_response(
     error: &reqwest::Error,
     url: &Url,
@@ -97,7 +97,7 @@ pub(super) fn before_response(
     }
 }
 
-/// The name was not resolved in time, and no connection was opened.
+/// Returns the error for a name that was not resolved in time.
 pub(super) fn unresolved(url: &Url) -> NetError {
     let message = format!(
         "cannot connect to `{}`: its name is not resolved in time",
@@ -106,7 +106,7 @@ pub(super) fn unresolved(url: &Url) -> NetError {
     NetError::new(NetFault::Unreachable, Sent::No, message)
 }
 
-/// An error in the middle of a body: whichever it is, the body is not whole.
+/// Returns the error for an incomplete body.
 pub(super) fn in_body(error: &reqwest::Error, url: &Url) -> NetError {
     let (place, cause) = (place(url), Cause::find(error));
     NetError::new(
@@ -116,7 +116,7 @@ pub(super) fn in_body(error: &reqwest::Error, url: &Url) -> NetError {
     )
 }
 
-/// A peer that agreed to change the protocol, and whose connection cannot be had.
+/// Returns the error for an upgrade that failed after the peer accepted it.
 pub(super) fn not_handed_over(error: &reqwest::Error, url: &Url) -> NetError {
     let (place, cause) = (place(url), Cause::find(error));
     let message = format!(
@@ -204,7 +204,8 @@ impl Cause {
     }
 }
 
-/// Whether what came cannot be read as an answer. That bytes came unasked has no name in the library, only words.
+/// Returns whether what came cannot be read as an answer. That bytes came unasked has no name in the library, only
+/// words.
 fn malformed(error: &hyper::Error) -> bool {
     error.is_parse() || error.to_string().contains("unexpected message")
 }

@@ -8,7 +8,7 @@ use super::BoxFuture;
 /// Tells which addresses a name has. [`SystemLookup`] is the real one. What it answers is judged afterwards, and only what
 /// was judged is connected, so an answer that differs the next time changes nothing.
 pub trait Lookup: Send + Sync + 'static {
-    /// The addresses of `name`.
+    /// Resolves `name`.
     ///
     /// # Errors
     /// Why there is none.

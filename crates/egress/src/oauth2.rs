@@ -51,8 +51,9 @@ pub struct TokenEndpoint {
     pub trust: Option<Arc<Trust>>,
 }
 
-/// The token to use now: the one at hand, or else a new one, for which one request is under way at a time. A caller that waits
-/// for it takes what comes of it, so that a server that is in trouble is not asked once for each of them.
+/// Returns the token to use now: the one at hand, or else a new one, for which one request is under way at a time. A
+/// caller that waits for it takes what comes of it, so that a server that is in trouble is not asked once for each of
+/// them.
 ///
 /// # Errors
 /// [`NetFault::TokenUnavailable`] when the server gives none, [`NetFault::AddressRefused`] when it may not be asked.
@@ -93,7 +94,7 @@ fn none(failed: &TokenError) -> NetError {
     NetError::new(fault, Sent::No, &failed.why)
 }
 
-/// A new token, which is kept.
+/// Requests a new token and stores it.
 async fn obtain(
     net: &dyn Net,
     client: &OAuth2,

@@ -63,7 +63,7 @@ impl fmt::Debug for ProxySettings {
 pub struct Proxies(Option<Arc<Matcher>>);
 
 impl Proxies {
-    /// The proxies of `settings`.
+    /// Returns the proxies of `settings`.
     ///
     /// # Errors
     /// Which variable holds no proxy that can be used. Its value is not repeated.
@@ -97,15 +97,15 @@ impl Proxies {
         self.0.is_none()
     }
 
-    /// The proxy between here and `to`.
+    /// Returns the proxy between here and `to`.
     pub(super) fn before(&self, to: &Url) -> Option<Intercept> {
         // What is no URI is not sent at all.
         self.0.as_ref()?.intercept(&to.as_str().parse().ok()?)
     }
 }
 
-/// The URL of a proxy, if `value` is one. A value that the matcher cannot read would count as none, and requests would
-/// leave past the proxy.
+/// Returns the URL of a proxy, if `value` is one. A value that the matcher cannot read would count as none, and
+/// requests would leave past the proxy.
 fn usable(value: &str) -> Option<Url> {
     let url = if value.contains("://") {
         Url::parse(value)

@@ -80,7 +80,7 @@ fn retry_delay(
     }))
 }
 
-/// The server, or something in front of it, cannot answer right now.
+/// Returns whether the server, or something in front of it, cannot answer right now.
 fn is_busy(status: StatusCode) -> bool {
     use StatusCode as S;
     matches!(

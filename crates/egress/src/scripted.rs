@@ -51,7 +51,7 @@ impl Scripted {
         })))
     }
 
-    /// The requests so far, and when they came.
+    /// Returns the requests so far, and when they came.
     pub(super) fn requests(&self) -> Vec<(Instant, Request)> {
         self.0.lock().unwrap().asked.clone()
     }
@@ -95,7 +95,7 @@ impl Net for Scripted {
     }
 }
 
-/// A request with nothing in it.
+/// Returns an empty request.
 pub(super) fn request(url: &str) -> Request {
     Request {
         method: Method::POST,

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::{Access, Request};
 
-/// A GET without headers that may go anywhere.
+/// Returns a GET without headers, to any address.
 pub(crate) fn get(url: Url) -> Request {
     Request {
         method: Method::GET,
@@ -19,7 +19,7 @@ pub(crate) fn get(url: Url) -> Request {
     }
 }
 
-/// A POST of `{}` that may go anywhere.
+/// Returns a POST of `{}`, to any address.
 pub(crate) fn post(url: Url) -> Request {
     Request {
         method: Method::POST,

@@ -30,8 +30,8 @@ impl ConnectAttempts {
     }
 }
 
-/// The pause after so many tries that failed: it doubles, and half of it is left to `jitter`, so that all who lost the
-/// same gateway do not come back together.
+/// Returns the pause after so many tries that failed: it doubles, and half of it is left to `jitter`, so that all who
+/// lost the same gateway do not come back together.
 fn pause(failed: u32, jitter: f64) -> Duration {
     let whole = MIN_DELAY * 2u32.saturating_pow(failed);
     whole
@@ -39,7 +39,7 @@ fn pause(failed: u32, jitter: f64) -> Duration {
         .clamp(MIN_DELAY, MAX_DELAY)
 }
 
-/// A number from 0 to 1.
+/// Returns a number from 0 to 1.
 fn jitter(env: &dyn Environment) -> f64 {
     let (high, _) = env.uuid().as_u64_pair();
     // The upper 32 bits of a random UUID are all random.

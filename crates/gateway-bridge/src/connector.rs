@@ -71,7 +71,7 @@ impl Connector {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call begins.
+    /// Starts the budget of a call.
     pub(super) fn budget(&self) -> ConnectBudget {
         ConnectBudget {
             attempts: ConnectAttempts::default(),
@@ -79,7 +79,7 @@ impl Connector {
         }
     }
 
-    /// The connection, where one stands.
+    /// Returns the open connection, if there is one.
     pub(super) fn open(&self) -> Option<Arc<dyn GatewayLink>> {
         let state = self.state();
         state.link.as_ref().filter(|link| link.is_open()).cloned()
@@ -112,7 +112,7 @@ impl Connector {
         }
     }
 
-    /// The connection, tried for once.
+    /// Connects with a single attempt.
     ///
     /// # Errors
     /// Why the connection failed.
@@ -283,14 +283,14 @@ impl Connector {
 }
 
 impl State {
-    /// The number of the last connection, where the gateway ended it for good.
+    /// Returns the number of the last connection, where the gateway ended it for good.
     fn dismissed(&self) -> Option<u64> {
         let last = self.link.as_ref()?;
         (!last.is_open() && last.is_dismissed()).then_some(self.made)
     }
 }
 
-/// The gateway may be there again in a moment.
+/// Returns whether the gateway may be there again in a moment.
 fn may_pass(error: &PeerError) -> bool {
     matches!(
         error.kind,

@@ -112,7 +112,7 @@ async fn connect(
     })
 }
 
-/// The first frame that says something.
+/// Returns the first frame that is not empty.
 async fn first_frame(socket: &mut Opened) -> Frame {
     loop {
         match socket.receiver.next().await {
@@ -332,7 +332,7 @@ pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
     PeerError::new(fault, format!("{error}{next}")).undelivered()
 }
 
-/// An error before anything was said.
+/// Returns an error from before the handshake.
 pub(crate) fn failed(code: ErrorCode, message: impl Into<String>) -> PeerError {
     PeerError::new(PeerErrorKind::Gateway(code), message).undelivered()
 }

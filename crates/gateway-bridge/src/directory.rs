@@ -42,7 +42,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// The gateway that `settings` describe, over `net`.
+    /// Returns the gateway that `settings` describe, over `net`.
     pub fn new(
         net: Arc<dyn Net>,
         settings: Settings,
@@ -74,7 +74,7 @@ impl Gateway {
         Ok(members)
     }
 
-    /// An agent for one call, by its name. Whether there is one of that name is found out by the call.
+    /// Returns an agent for one call, by its name. Whether there is one of that name is found out by the call.
     pub fn agent(&self, name: String, opening: &CallOptions<'_>) -> Box<dyn Peer> {
         let about = CallContext {
             agent: name,
@@ -129,7 +129,8 @@ impl Gateway {
     }
 }
 
-/// The gateway does not say who is there: it is silent, has no such question, or does not let us ask it.
+/// Returns whether the gateway does not say who is there: it is silent, has no such question, or does not let us ask
+/// it.
 fn lists_no_agents(error: &PeerError) -> bool {
     matches!(
         error.kind,
@@ -139,7 +140,7 @@ fn lists_no_agents(error: &PeerError) -> bool {
     )
 }
 
-/// The triad whose votes are counted here. Each question to a member takes the connection that stands then.
+/// Returns the triad whose votes are counted here. Each question to a member takes the connection that stands then.
 fn local_triad(connector: &Arc<Connector>) -> Triad {
     let links = Arc::clone(connector);
     Triad::new(
@@ -153,7 +154,7 @@ fn local_triad(connector: &Arc<Connector>) -> Triad {
     )
 }
 
-/// The agent that a target names: the last segment of its card's path.
+/// Returns the agent that a target names: the last segment of its card's path.
 fn agent(reach: &PeerConfig) -> Result<String, PeerError> {
     let path = match &reach.card {
         CardLocation::Path(path) => path.as_str(),

@@ -102,7 +102,7 @@ pub const TRIAD: &str = "triad";
 
 /// A connection to a gateway after the handshake, in one dialect. All calls of an instance share it.
 pub(crate) trait GatewayLink: Send + Sync {
-    /// The dialect, as results name it: `a2a-v1`, `openclaw/4`, `heretek-js`.
+    /// Returns the dialect, as results name it: `a2a-v1`, `openclaw/4`, `heretek-js`.
     fn dialect(&self) -> &'static str;
 
     /// Returns whether it is open.

@@ -12,7 +12,7 @@ const MAX_ROLE_CHARS: usize = 200;
 /// The default media types of agents. Files are parts among others, and the agent decides whether it accepts them.
 const DEFAULT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
-/// An agent behind the gateway of `settings`. What is said of it is cut to one short line.
+/// Returns an agent behind the gateway of `settings`. What is said of it is cut to one short line.
 pub(crate) fn member(
     name: &str,
     role: Option<&str>,
@@ -29,7 +29,7 @@ pub(crate) fn member(
     }
 }
 
-/// The triad, whose members are as `known` says.
+/// Returns the triad, whose members are as `known` says.
 pub(super) fn triad(known: &[Member], settings: &Settings) -> Member {
     let of = |name: &String| {
         let known = known.iter().find(|member| member.name == *name);

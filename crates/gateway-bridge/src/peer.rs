@@ -70,7 +70,7 @@ enum Backend {
     Triad,
 }
 
-/// The connection was lost before anything of the message left: another one may carry it.
+/// Returns whether the connection was lost before anything of the message left: another one may carry it.
 fn never_left(error: &PeerError) -> bool {
     error.delivered == Delivered::No
         && error.kind == PeerErrorKind::Gateway(ErrorCode::ConnectionReset)

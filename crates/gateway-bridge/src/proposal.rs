@@ -106,7 +106,7 @@ fn left(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
         })
 }
 
-/// A proposal that cannot be put to the vote.
+/// Returns the error for an invalid proposal.
 pub(crate) fn unusable(message: String) -> PeerError {
     PeerError::new(PeerErrorKind::Gateway(ErrorCode::InvalidContent), message).undelivered()
 }

@@ -55,7 +55,7 @@ pub struct Arrivals(mpsc::UnboundedReceiver<Connection>);
 /// The gateway's end of a connection.
 pub struct Connection(WebSocketStream<DuplexStream>);
 
-/// A network and where its connections arrive.
+/// Returns a network and where its connections arrive.
 pub fn network() -> (ScriptedNet, Arrivals) {
     let (connections, arrivals) = mpsc::unbounded_channel();
     let net = ScriptedNet {

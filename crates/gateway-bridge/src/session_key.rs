@@ -25,7 +25,7 @@ const MAX_SLUG_CHARS: usize = 60;
 /// The number of hexadecimal digits of a hash: 80 bits.
 const HASH_HEX_DIGITS: usize = 20;
 
-/// The session id of a context id.
+/// Returns the session id of a context id.
 pub fn session_id(context_id: &str) -> String {
     let slug = slug_of(context_id);
     if slug.len() <= MAX_SLUG_CHARS && is_spelled_out(context_id, &slug) {
@@ -34,25 +34,25 @@ pub fn session_id(context_id: &str) -> String {
     with_hash(&slug, &[context_id])
 }
 
-/// The session id of a context id that a client chose. The client's name is part of it, and whatever a client chooses, it meets
-/// no session of another client: the hash covers both, each with its length.
+/// Returns the session id of a context id that a client chose. The client's name is part of it, and whatever a client
+/// chooses, it meets no session of another client: the hash covers both, each with its length.
 pub fn session_id_of_client(client: &str, context_id: &str) -> String {
     let slug = slug_of(&format!("{client}-{context_id}"));
     with_hash(&slug, &[client, context_id])
 }
 
-/// The key of a session among all agents' sessions.
+/// Returns the key of a session among all agents' sessions.
 pub fn session_key(agent: &str, session_id: &str) -> String {
     format!("agent:{agent}:{session_id}")
 }
 
-/// The key of a session that `openclaw agent --session-id` begins or goes on with.
+/// Returns the key of a session that `openclaw agent --session-id` begins or goes on with.
 pub fn explicit_key(agent: &str, session_id: &str) -> String {
     format!("agent:{agent}:explicit:{session_id}")
 }
 
-/// A context id for a session that began with one: it leads to the same session, though it may be written otherwise than
-/// the first one was. `None` for the key of another kind of session.
+/// Returns a context id for a session that began with one: it leads to the same session, though it may be written
+/// otherwise than the first one was. `None` for the key of another kind of session.
 pub fn context_id(session_key: &str) -> Option<&str> {
     let (_agent, session_id) = session_key.strip_prefix("agent:")?.split_once(':')?;
     let slug = session_id.strip_prefix(PREFIX)?;

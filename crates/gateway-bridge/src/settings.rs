@@ -50,7 +50,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A gateway at `url`, and for everything else the default.
+    /// Returns a gateway at `url`, and for everything else the default.
     pub fn new(url: Url) -> Self {
         Self {
             url,
@@ -69,7 +69,7 @@ impl Settings {
         }
     }
 
-    /// Whether this agent may be called. The triad always may: it is no agent.
+    /// Returns whether this agent may be called. The triad always may: it is no agent.
     pub fn allows(&self, agent: &str) -> bool {
         agent == TRIAD || self.agents.is_empty() || self.agents.iter().any(|name| name == agent)
     }
@@ -80,7 +80,7 @@ impl Settings {
         (self.timeout / LIST_WAIT_DIVISOR).min(MAX_LIST_WAIT)
     }
 
-    /// The gateway's address as it may be shown: without user info, query and fragment.
+    /// Returns the gateway's address as it may be shown: without user info, query and fragment.
     pub(crate) fn shown(&self) -> String {
         let path = match self.url.path() {
             "/" => "",
@@ -119,7 +119,7 @@ pub struct TriadSettings {
 const MIN_SECRET_BYTES: usize = 6;
 
 impl Settings {
-    /// The token, in whatever form a gateway may repeat it.
+    /// Returns the token, in whatever form a gateway may repeat it.
     pub(crate) fn secrets(&self) -> Secrets {
         let token = self.token.iter().cloned();
         let long = token.filter(|token| token.expose_secret().len() >= MIN_SECRET_BYTES);

@@ -35,7 +35,7 @@ impl RequestError {
         }
     }
 
-    /// The outbox of `agent` does not accept a message.
+    /// Returns the error for an agent whose outbox does not accept a message.
     pub(super) fn undelivered(agent: &str, error: EnqueueError) -> Self {
         match error {
             EnqueueError::Full => Self::busy(

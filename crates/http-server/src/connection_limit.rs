@@ -78,7 +78,7 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Admits a connection from `address`. Evicts the longest-silent connection if necessary, preferring those without
+    /// Admits a connection from `address`. Evicts the longest idle connection if necessary, preferring those without
     /// an authenticated request so far. A connection with a request in progress stays.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl ConnectionLimiter {
 }
 
 impl State {
-    /// Removes the longest-silent of these connections. Looks at each: that is less work than accepting one.
+    /// Removes the longest idle of these connections. Looks at each: that is less work than accepting one.
     fn evict(&mut self, among: impl Fn(&Connection) -> bool) -> Option<()> {
         let candidates = self.connections.iter();
         let (_, id) = candidates

@@ -59,7 +59,7 @@ enum Kind {
 }
 
 impl LoadError {
-    /// The path as it was given to [`load`].
+    /// Returns the path as it was given to [`load`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

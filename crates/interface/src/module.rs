@@ -50,7 +50,8 @@ impl RootModule for PluginModuleRef {
 /// Dropping it leaves running calls alone; the library's threads end with the last of them.
 #[sabi_trait]
 pub trait Tool: Send + Sync + 'static {
-    /// The tool's definition as JSON, `{"name", "label", "description", "parameters"}`. `parameters` is a JSON Schema.
+    /// Returns the tool's definition as JSON, `{"name", "label", "description", "parameters"}`. `parameters` is a JSON
+    /// Schema.
     fn definition(&self) -> RString;
 
     /// Starts a call. `request` is the tool's input as JSON.

@@ -13,7 +13,7 @@ const MAX_QUESTION_CHARS: usize = 1000;
 /// The name of the only request of a round, and of the only field of its form.
 const ANSWER: &str = "answer";
 
-/// Whether an envelope says that its task waits for an answer.
+/// Returns whether an envelope says that its task waits for an answer.
 pub(crate) fn asks(envelope: &Value) -> bool {
     let status = &envelope["summary"]["continuation"]["task"]["status"];
     envelope["ok"] == true && status == "input-required"

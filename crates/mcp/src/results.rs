@@ -58,7 +58,7 @@ pub(crate) fn failure(message: &str, structured: bool) -> CallToolResult {
     result
 }
 
-/// Whether the action follows its task. To read the status of a failed task is no failure.
+/// Returns whether the action follows its task. To read the status of a failed task is no failure.
 fn is_followed(envelope: &Value) -> bool {
     envelope["action"] != "status" && envelope["action"] != "cancel"
 }

@@ -87,7 +87,7 @@ impl Server {
         self.frontend.url()
     }
 
-    /// Whether every request needs a token.
+    /// Returns whether every request needs a token.
     pub fn requires_token(&self) -> bool {
         self.frontend.requires_token()
     }
@@ -102,7 +102,7 @@ impl Server {
         &self.about
     }
 
-    /// Whether work can be done now.
+    /// Returns whether the executor can run tasks now.
     ///
     /// # Errors
     /// Why not.

@@ -42,7 +42,7 @@ struct Written {
 }
 
 impl ClientFile {
-    /// The clients of this state directory, which need not be there yet.
+    /// Returns the clients of a state directory, which need not exist.
     pub fn in_directory(state_dir: &Path) -> Self {
         Self {
             path: state_dir.join(FILE),
@@ -54,7 +54,7 @@ impl ClientFile {
         &self.path
     }
 
-    /// Everyone.
+    /// Allows every caller.
     ///
     /// # Errors
     /// The file cannot be read, or is none of ours.
@@ -183,7 +183,7 @@ impl ClientFile {
     }
 }
 
-/// The clients as the server takes them.
+/// Returns the clients for the server.
 pub fn registered_clients(clients: &[ClientConfig]) -> Vec<RegisteredClient> {
     let known = clients.iter().filter_map(|client| {
         Some(RegisteredClient {
@@ -208,7 +208,7 @@ fn is_name(name: &str) -> bool {
         && name != a2a_server::call_context::ANONYMOUS_CLIENT
 }
 
-/// A token of 256 random bits.
+/// Returns a token of 256 random bits.
 fn fresh() -> Result<SecretString, ClientFileError> {
     let mut bytes = [0; 32];
     SystemRandom::new()

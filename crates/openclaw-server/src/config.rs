@@ -146,7 +146,7 @@ pub enum ExecutorKind {
 }
 
 impl ExecutorKind {
-    /// The word.
+    /// Returns its name in a configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
@@ -348,7 +348,7 @@ impl ServeConfig {
         place::store(word, variable)
     }
 
-    /// The gateway's token. `variable` looks up the environment.
+    /// Returns the gateway's token. `variable` looks up the environment.
     ///
     /// # Errors
     /// The variable of a SecretRef is not set.
@@ -362,7 +362,7 @@ impl ServeConfig {
             .transpose()
     }
 
-    /// When a change of a task counts as kept.
+    /// Returns when the store acknowledges a change of a task.
     pub fn fsync(&self) -> Fsync {
         match self.fsync {
             FsyncMode::Always => Fsync::Always,

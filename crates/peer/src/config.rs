@@ -99,7 +99,7 @@ impl PeerConfig {
         }
     }
 
-    /// The peer is behind the local gateway.
+    /// Returns whether the peer is behind the local gateway.
     pub fn is_local(&self) -> bool {
         self.preferred == [Transport::Gateway]
     }
@@ -137,7 +137,8 @@ impl PeerConfig {
     }
 }
 
-/// The same host and port. `localhost`, 127.0.0.1 and [::1] are one host: servers write one where operators write another.
+/// Returns whether the same host and port. `localhost`, 127.0.0.1 and [::1] are one host: servers write one where
+/// operators write another.
 fn same_place(a: &Url, b: &Url) -> bool {
     let loopback = |url: &Url| match url.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),

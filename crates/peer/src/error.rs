@@ -58,7 +58,7 @@ pub enum PeerErrorKind {
 }
 
 impl PeerErrorKind {
-    /// The peer was not there, or was lost. It refused nothing and may be back in a moment.
+    /// Returns whether the peer was not there, or was lost. It refused nothing and may be back in a moment.
     pub fn is_away(self) -> bool {
         use ErrorCode as E;
         matches!(
@@ -70,7 +70,7 @@ impl PeerErrorKind {
         )
     }
 
-    /// The connection broke while something was under way on it.
+    /// Returns whether the connection broke while something was under way on it.
     pub fn is_cut(self) -> bool {
         matches!(self, Self::Cut | Self::Gateway(ErrorCode::ConnectionReset))
     }
@@ -88,7 +88,7 @@ pub enum Delivered {
 }
 
 impl Delivered {
-    /// The word that results use.
+    /// Returns the word that results use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::No => "no",
@@ -176,7 +176,7 @@ pub struct Transports {
 }
 
 impl PeerError {
-    /// An error of which no more is known.
+    /// Returns an error of which no more is known.
     pub fn new(kind: PeerErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -190,14 +190,14 @@ impl PeerError {
         }
     }
 
-    /// The same error, where the request certainly never left.
+    /// Returns the same error, where the request certainly never left.
     #[must_use]
     pub fn undelivered(mut self) -> Self {
         self.delivered = Delivered::No;
         self
     }
 
-    /// The same error with what was being done in front.
+    /// Returns the same error with what was being done in front.
     #[must_use]
     pub fn during(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);

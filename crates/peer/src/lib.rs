@@ -52,7 +52,7 @@ pub trait Peer: Send + Sync {
         Arc::default()
     }
 
-    /// The card the peer shows to this caller in particular (A2A 0.3 §7.10, 1.0 §3.1.11: the extended card).
+    /// Returns the card the peer shows to this caller in particular (A2A 0.3 §7.10, 1.0 §3.1.11: the extended card).
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>>;
 
     /// Hands over one message and waits for the one answer.
@@ -64,7 +64,7 @@ pub trait Peer: Send + Sync {
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 
-    /// The task as it stands. `history_length` asks for at most so many of the newest messages.
+    /// Returns the task as it stands. `history_length` asks for at most so many of the newest messages.
     fn get_task<'a>(
         &'a self,
         task_id: &'a str,

@@ -54,7 +54,7 @@ pub enum MemberStatus {
 }
 
 impl MemberStatus {
-    /// The status that a gateway's word stands for. `Active` is how registries write online.
+    /// Returns the status that a gateway's word stands for. `Active` is how registries write online.
     pub fn from_word(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "online" | "active" => Self::Online,
@@ -66,7 +66,7 @@ impl MemberStatus {
         }
     }
 
-    /// The word that results use.
+    /// Returns the word that results use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Online => "online",
@@ -112,7 +112,7 @@ pub enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// The name of Heretek A2A §3.3.
+    /// Returns the name of Heretek A2A §3.3.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connecting => "CONNECTING",
@@ -122,7 +122,7 @@ impl ConnectionState {
         }
     }
 
-    /// The number of Heretek A2A §3.3.
+    /// Returns the number of Heretek A2A §3.3.
     pub fn code(self) -> u8 {
         self as u8
     }

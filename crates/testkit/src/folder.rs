@@ -29,7 +29,7 @@ impl Folder {
         &self.0
     }
 
-    /// A file of this name in it, which need not be there.
+    /// Returns the path of a file in the folder, which need not exist.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

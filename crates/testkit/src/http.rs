@@ -43,7 +43,7 @@ impl Server {
         Self::on(listener.expect("a free port"), handler)
     }
 
-    /// The same for a listener that exists.
+    /// Returns the same for a listener that exists.
     ///
     /// # Panics
     /// The listener has no address.

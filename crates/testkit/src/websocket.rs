@@ -37,7 +37,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// A whole message, or a control frame.
+    /// Returns a whole message, or a control frame.
     #[must_use]
     pub fn whole(opcode: u8, masked: bool, length: usize) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// The next message or control frame; `None` where the other side is gone.
+    /// Returns the next message or control frame; `None` where the other side is gone.
     ///
     /// # Errors
     /// As [`frame`](Self::frame), and for a frame out of place.
@@ -225,7 +225,7 @@ fn control(opcode: u8, mut payload: Vec<u8>) -> Incoming {
     }
 }
 
-/// An unmasked frame, as servers write it. `first` is its first byte.
+/// Returns an unmasked frame, as servers write it. `first` is its first byte.
 #[must_use]
 pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Head::whole(first, false, payload.len()).bytes();
@@ -234,7 +234,7 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The head that accepts the upgrade of `request`; `headers` are whole lines.
+/// Returns the head that accepts the upgrade of `request`; `headers` are whole lines.
 #[must_use]
 pub fn switching(request: &Request, headers: &str) -> String {
     let key = request.header("sec-websocket-key").unwrap_or_default();
@@ -244,7 +244,7 @@ pub fn switching(request: &Request, headers: &str) -> String {
     )
 }
 
-/// The value of `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2).
+/// Returns the value of `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2).
 #[must_use]
 pub fn accept(key: &str) -> String {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY);
@@ -253,7 +253,7 @@ pub fn accept(key: &str) -> String {
     STANDARD.encode(digest.finish())
 }
 
-/// The payload of a close frame.
+/// Returns the payload of a close frame.
 #[must_use]
 pub fn closing(code: Option<u16>, reason: &str) -> Vec<u8> {
     let mut payload = code.map_or_else(Vec::new, |code| code.to_be_bytes().to_vec());

@@ -145,7 +145,7 @@ fn user(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A token endpoint receives the client's secret, so the connection must be encrypted or local.
+/// Checks that the connection to a token endpoint, which receives the client's secret, is encrypted or local.
 fn token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
     let url = normal_url(text).map_err(|wrong| format!("the token endpoint {wrong}"))?;
     if url.scheme() != "https" && !allow_private && !is_loopback(&url) {

@@ -19,7 +19,7 @@ pub(super) fn header(name: &str, value: &str, place: &str) -> Result<(), ConfigE
     })
 }
 
-/// The name of a header that may be set.
+/// Returns the name of a header that may be set.
 pub(super) fn name(name: &str) -> Result<HeaderName, String> {
     let parsed = HeaderName::try_from(name)
         .map_err(|_| format!("`{}` cannot be an HTTP header's name", name.escape_debug()))?;

@@ -38,7 +38,7 @@ fn text(result: &Value) -> &Value {
     &result["summary"]["message_text"]
 }
 
-/// A peer that streams: these connections, then these answers to polls.
+/// Returns a peer that streams: these connections, then these answers to polls.
 fn streams(listened: Vec<Listened>, asked: Vec<PollReply>) -> Stage {
     Stage::new(Script {
         streaming: Some(true),
@@ -48,7 +48,7 @@ fn streams(listened: Vec<Listened>, asked: Vec<PollReply>) -> Stage {
     })
 }
 
-/// A stream with one piece of a working task, which then breaks or ends.
+/// Returns a stream with one piece of a working task, which then breaks or ends.
 fn begun(then: Then) -> Listened {
     Listened::To(
         vec![task("working", json!([])), piece("a", "one ", false)],

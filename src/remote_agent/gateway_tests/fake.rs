@@ -46,7 +46,7 @@ pub(super) struct ReceivedCalls {
     pub left: usize,
 }
 
-/// An agent in a gateway's list.
+/// Returns an agent in a gateway's list.
 pub(super) fn member(name: &str, role: Option<&str>, status: MemberStatus) -> Member {
     Member {
         name: name.to_owned(),
@@ -57,7 +57,7 @@ pub(super) fn member(name: &str, role: Option<&str>, status: MemberStatus) -> Me
     }
 }
 
-/// The triad, with one member offline.
+/// Returns the triad, with one member offline.
 pub(super) fn triad() -> Member {
     let members = [
         ("alpha", MemberStatus::Online),
@@ -91,7 +91,7 @@ pub(super) fn refusal(code: ErrorCode) -> PeerError {
 }
 
 impl FakeGateway {
-    /// A gateway with these agents.
+    /// Returns a gateway with these agents.
     pub(super) fn with(members: Vec<Member>) -> Self {
         Self {
             members: Some(Ok(members)),
@@ -99,7 +99,7 @@ impl FakeGateway {
         }
     }
 
-    /// An unreachable gateway.
+    /// Returns an unreachable gateway.
     pub(super) fn away() -> Self {
         Self {
             members: Some(Err(refusal(ErrorCode::ConnectionRefused))),
@@ -125,12 +125,12 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// The gateway is enabled, with `more` settings of its own.
+    /// Enables the gateway, with `more` settings.
     pub(super) fn new(gate: FakeGateway, more: Value) -> Self {
         Self::with_config(gate, json!({ "gateway": more }))
     }
 
-    /// The gateway is enabled, in this configuration.
+    /// Enables the gateway in a configuration.
     pub(super) fn with_config(gate: FakeGateway, mut config: Value) -> Self {
         config["gateway"]["enabled"] = json!(true);
         let config = Config::parse(&config.to_string()).unwrap();
@@ -151,7 +151,7 @@ impl Stage {
         }
     }
 
-    /// A call, whose result fits the schema of results.
+    /// Returns a call, whose result fits the schema of results.
     pub(super) async fn call(&self, request: Value) -> Value {
         self.call_as(json!({}), request).await
     }

@@ -74,7 +74,7 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
     text_out.fenced(&sections, None);
 }
 
-/// Whether the message is the tool's own and quotes no text of an agent.
+/// Returns whether the message is the tool's own and quotes no text of an agent.
 fn is_ours(failure: &Failure<'_>) -> bool {
     &*failure.reason != "contradiction"
         && matches!(

@@ -27,7 +27,7 @@ fn nasty() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat())
 }
 
-/// A character that a reader may take for this one, as Unicode's own list has it, or the same in a style.
+/// Returns a character that a reader may take for this one, as Unicode's own list has it, or the same in a style.
 fn disguised(c: char) -> impl Strategy<Value = String> {
     static ALIKE: LazyLock<HashMap<char, Vec<char>>> = LazyLock::new(|| {
         let mut all: HashMap<char, Vec<char>> = HashMap::new();
@@ -61,7 +61,7 @@ fn disguised(c: char) -> impl Strategy<Value = String> {
     })
 }
 
-/// The text in disguise, letter by letter.
+/// Returns the text in disguise, letter by letter.
 fn forged(text: &str) -> impl Strategy<Value = String> {
     let all: Vec<_> = text.chars().map(disguised).collect();
     all.prop_map(|all| all.concat())
@@ -119,7 +119,8 @@ proptest! {
     }
 }
 
-/// The text as a reader might take it: without what has no width, look-alikes as what they look like, gaps as one `_`.
+/// Returns the text as a reader might take it: without what has no width, look-alikes as what they look like, gaps as
+/// one `_`.
 fn as_taken(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

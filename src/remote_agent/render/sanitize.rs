@@ -305,7 +305,7 @@ fn token(text: &str, glyphs: &[Glyph], at: usize) -> Option<usize> {
     found.then_some(end + 1)
 }
 
-/// Whether the word equals a known one, up to confusable letters.
+/// Returns whether the word equals a known one, up to confusable letters.
 fn is_same(word: &str, known: &str) -> bool {
     let letters = |word: &str| -> Vec<_> { word.chars().map(|c| letter(c).0.ok_or(c)).collect() };
     word.len() == known.len() && letters(word) == letters(known)

@@ -182,7 +182,7 @@ fn name(text_out: &mut ModelText, summary: &Summary<'_>) {
     }
 }
 
-/// Whether the task is terminal.
+/// Returns whether the task is terminal.
 fn is_terminal(summary: &Summary<'_>) -> bool {
     matches!(
         state(summary),

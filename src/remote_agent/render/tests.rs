@@ -13,7 +13,7 @@ pub(super) fn read(envelope: &Value, max_chars: usize) -> String {
     render(&envelope.to_string(), max_chars, ID)
 }
 
-/// The tool's own words, and what is inside the fence.
+/// Returns the tool's own words, and what is inside the fence.
 fn apart(text: &str) -> (&str, &str) {
     let (ours, rest) = text
         .split_once(START)

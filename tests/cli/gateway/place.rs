@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The permissions of a file or folder.
+/// Returns the permissions of a file or folder.
 #[cfg(unix)]
 fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt as _;
@@ -36,7 +36,7 @@ async fn create_makes_files_for_their_owner_alone() {
     assert_eq!(mode(&file), 0o640);
 }
 
-/// Every file and folder below a folder that others than its owner may read.
+/// Returns every file and folder below a folder that others than its owner may read.
 #[cfg(unix)]
 fn readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();

@@ -44,7 +44,7 @@ fn with(mut value: Value, key: &str, other: Value) -> Value {
     value
 }
 
-/// A peer with this card, which answers with a file elsewhere.
+/// Returns a peer with this card, which answers with a file elsewhere.
 fn peer(card: Value) -> Value {
     let file = json!({"kind": "file", "file": {"uri": "http://127.0.0.1:PORT/file", "name": "f"}});
     let answer = json!({"kind": "message", "messageId": "m", "role": "agent", "parts": [file]});
@@ -63,7 +63,7 @@ fn target(target: Value) -> Value {
     json!({"targets": [target]})
 }
 
-/// The operator's own peer, which is well and does nothing unusual.
+/// Returns the operator's own peer, which is well and does nothing unusual.
 fn way(group: &'static str, address: impl Into<String>, expected: Outcome) -> Way {
     Way {
         group,

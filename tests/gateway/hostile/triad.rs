@@ -12,7 +12,7 @@ async fn put(words: &str) -> (Value, Vec<Value>, Rig) {
     put_for(words, 15_000).await
 }
 
-/// The same, for a call that takes no longer than this.
+/// Returns the same, for a call that takes no longer than this.
 async fn put_for(words: &str, timeout_ms: u64) -> (Value, Vec<Value>, Rig) {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));

@@ -8,7 +8,7 @@ use crate::gateway::{
     support::{reference::Reference, voters},
 };
 
-/// A gateway with the agent `coder`, which answers `done`.
+/// Returns a gateway with the agent `coder`, which answers `done`.
 async fn with_coder(settings: Value) -> (Reference, testkit::conformance::gateways::Member) {
     let gateway = gateway(settings).await;
     let coder = voters::agent(&gateway.url, "coder", json!([voters::answers("done")])).await;

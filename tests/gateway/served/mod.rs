@@ -14,19 +14,19 @@ use crate::gateway::{
     support::{reference::Reference, voters},
 };
 
-/// A gateway with these settings.
+/// Returns a gateway with these settings.
 async fn gateway(settings: Value) -> Reference {
     Reference::start(settings).await
 }
 
-/// A client that says nothing by itself.
+/// Returns a client that says nothing by itself.
 async fn client(gateway: &Reference) -> Member {
     Member::join(&gateway.url, &json!({"upgrade": {"protocol": "a2a-v1"}}))
         .await
         .unwrap()
 }
 
-/// An agent of this name that only listens.
+/// Returns an agent of this name that only listens.
 async fn listener(gateway: &Reference, name: &str) -> Member {
     voters::agent(&gateway.url, name, json!([])).await
 }
@@ -44,7 +44,7 @@ async fn error(client: &Member, frame: Value) -> u64 {
     number(&reported)
 }
 
-/// The number of an error, once its form was looked at (001 "Error Message Format").
+/// Returns the number of an error, once its form was looked at (001 "Error Message Format").
 #[track_caller]
 fn number(error: &Value) -> u64 {
     assert_eq!(error["type"], "error", "{error}");

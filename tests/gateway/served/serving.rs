@@ -39,7 +39,7 @@ fn executor_of(gateway: &Reference, state_dir: Option<PathBuf>) -> GatewayExecut
     .unwrap()
 }
 
-/// The answer of the default agent.
+/// Returns the answer of the default agent.
 async fn answer(executor: &GatewayExecutor) -> String {
     answer_to(executor, None).await
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The status of an upgrade with these header lines, beside the usual ones.
+/// Returns the status of an upgrade with these header lines, beside the usual ones.
 async fn status(gateway: &Gateway, lines: &[&str]) -> String {
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let mut request = String::from(

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The SHA-256 of `steward-key` and `late-key`.
+/// Returns the SHA-256 of `steward-key` and `late-key`.
 fn keys() -> Value {
     json!({
         "auth": {"keys": [

@@ -4,7 +4,7 @@ use testkit::http::{Connection, Server, response};
 
 use super::*;
 
-/// An HTTP server that answers every request with this, and gives the requests it got.
+/// Returns an HTTP server that answers every request with this, and gives the requests it got.
 async fn service(
     status: u16,
     body: &'static str,

@@ -11,7 +11,7 @@ fn manage(operation: &str, with: Value) -> Value {
     json!({"type": "request", "id": "r", "content": content, "metadata": {"correlationId": "m"}})
 }
 
-/// A gateway whose key `KEY` has a role with these requests, and may see the workspace of alpha alone.
+/// Returns a gateway whose key `KEY` has a role with these requests, and may see the workspace of alpha alone.
 fn with_role(request: &[&str]) -> Value {
     let role = json!({"request": request, "workspaces": ["alpha"], "send": ["*"]});
     let sha256 = digest("KEY");

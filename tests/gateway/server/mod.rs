@@ -94,7 +94,7 @@ impl Gateway {
         Client::connect(self.address).await
     }
 
-    /// A client that has shown the credential `KEY`.
+    /// Returns a client that has shown the credential `KEY`.
     async fn known_client(&self) -> Client {
         let mut client = self.client().await;
         let known = client
@@ -104,7 +104,7 @@ impl Gateway {
         client
     }
 
-    /// A client that serves agents.
+    /// Returns a client that serves agents.
     async fn serving(&self, names: &[&str]) -> Client {
         let mut client = self.client().await;
         client.advertise(names).await;
@@ -112,7 +112,7 @@ impl Gateway {
     }
 }
 
-/// The SHA-256 of a key, as the configuration has it.
+/// Returns the SHA-256 of a key, as the configuration has it.
 fn digest(key: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
     digest
@@ -140,7 +140,7 @@ async fn upgrade(
     Ok(())
 }
 
-/// The head of an HTTP response.
+/// Returns the head of an HTTP response.
 async fn head(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -178,7 +178,7 @@ impl Client {
         acknowledged
     }
 
-    /// The next message.
+    /// Returns the next message.
     async fn hear(&mut self) -> Value {
         loop {
             let frame = timeout(LONG, self.0.next()).await.expect("a frame");
@@ -195,7 +195,7 @@ impl Client {
         self.hear().await
     }
 
-    /// The code of the error that comes next.
+    /// Returns the code of the error that comes next.
     async fn refused(&mut self) -> u64 {
         let error = self.hear().await;
         assert_eq!(error["type"], "error", "{error}");
@@ -207,7 +207,7 @@ impl Client {
         assert!(frame.is_err(), "{frame:?}");
     }
 
-    /// The code that the gateway closes with, past whatever it says before.
+    /// Returns the code that the gateway closes with, past whatever it says before.
     async fn closed(&mut self) -> u16 {
         loop {
             let frame = timeout(LONG, self.0.next()).await.expect("a close");
@@ -220,7 +220,7 @@ impl Client {
     }
 }
 
-/// A message that wants an answer.
+/// Returns a message that wants an answer.
 fn message(agent: &str, correlation: &str) -> Value {
     json!({
         "type": "message",
@@ -231,7 +231,7 @@ fn message(agent: &str, correlation: &str) -> Value {
     })
 }
 
-/// An answer to a message as the agent got it.
+/// Returns an answer to a message as the agent got it.
 fn answer(asked: &Value, text: &str) -> Value {
     json!({
         "type": "message",

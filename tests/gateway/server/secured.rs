@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 
 use crate::gateway::authority::Authority;
 
-/// A gateway that has a certificate, and knows the client's `own` as beta's.
+/// Returns a gateway that has a certificate, and knows the client's `own` as beta's.
 async fn start(authority: &Authority, own: &CertificateDer<'_>) -> Gateway {
     authority.signed("localhost");
     let file = |name: &str| authority.file(name);
@@ -86,7 +86,7 @@ async fn connection_requires_client_certificate() {
     assert!(reported.is_err(), "{reported:?}");
 }
 
-/// A gateway whose key ends so long after now.
+/// Returns a gateway whose key ends so long after now.
 fn ending(after: Duration) -> Value {
     let end = humantime::format_rfc3339_millis(SystemTime::now() + after).to_string();
     let key =

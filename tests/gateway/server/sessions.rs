@@ -8,7 +8,7 @@ fn in_session(session: &str, id: &str) -> Value {
     said
 }
 
-/// The file of the session `s-1`.
+/// Returns the file of the session `s-1`.
 fn file(gateway: &Gateway) -> PathBuf {
     gateway.folder.join("agents/alpha/sessions/s-1.jsonl")
 }

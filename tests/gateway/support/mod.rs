@@ -10,17 +10,17 @@ use testkit::conformance::{Gateways, gateways};
 
 use crate::gateway::rig::Rig;
 
-/// A scripted gateway of this profile.
+/// Returns a scripted gateway of this profile.
 pub(crate) async fn scripted(profile: &Value) -> Gateways {
     Gateways::start(profile).await.unwrap()
 }
 
-/// One of the profiles that are built in.
+/// Returns one of the profiles that are built in.
 pub(crate) async fn named(profile: &str) -> Gateways {
     scripted(&gateways::profile(profile).unwrap()).await
 }
 
-/// An instance with the gateway at `url`, and these settings over those of the tests.
+/// Returns an instance with the gateway at `url`, and these settings over those of the tests.
 pub(crate) fn at(url: &str, settings: Value) -> Rig {
     let mut gateway = json!({"enabled": true, "url": url, "timeoutMs": 5000});
     lay_over(&mut gateway, settings);
@@ -40,30 +40,30 @@ pub(crate) fn lay_over(value: &mut Value, over: Value) {
     }
 }
 
-/// A message to an agent of the gateway.
+/// Returns a message to an agent of the gateway.
 pub(crate) fn to(agent: &str, text: &str) -> Value {
     json!({"action": "send", "target_alias": format!("gateway:{agent}"), "parts": [{"kind": "text", "text": text}]})
 }
 
-/// A proposal to the triad, followed until it is decided.
+/// Returns a proposal to the triad, followed until it is decided.
 pub(crate) fn propose(text: &str) -> Value {
     let mut request = to("triad", text);
     request["follow_updates"] = json!(true);
     request
 }
 
-/// The request with more fields.
+/// Returns the request with more fields.
 pub(crate) fn and(mut request: Value, fields: Value) -> Value {
     lay_over(&mut request, fields);
     request
 }
 
-/// The call that goes on where `envelope` left off.
+/// Returns the call that goes on where `envelope` left off.
 pub(crate) fn next(action: &str, envelope: &Value) -> Value {
     json!({"action": action, "continuation": envelope["summary"]["continuation"]})
 }
 
-/// The text of a result.
+/// Returns the text of a result.
 pub(crate) fn text(envelope: &Value) -> &str {
     envelope["summary"]["message_text"]
         .as_str()
@@ -87,7 +87,7 @@ pub(crate) fn decision(envelope: &Value) -> Value {
         .unwrap_or_else(|| panic!("no decision in {envelope}"))
 }
 
-/// Every artifact that a result shows, of a task and of its events.
+/// Returns every artifact that a result shows, of a task and of its events.
 pub(crate) fn artifacts(envelope: &Value) -> Vec<&Value> {
     let raw = &envelope["raw"];
     let events = raw["events"].as_array().into_iter().flatten();
@@ -100,14 +100,14 @@ pub(crate) fn artifacts(envelope: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// The state of the task that a result tells of.
+/// Returns the state of the task that a result tells of.
 pub(crate) fn state(envelope: &Value) -> &str {
     envelope["summary"]["continuation"]["task"]["status"]
         .as_str()
         .unwrap_or("no task")
 }
 
-/// A scripted gateway of `a2a-v1` without faults, where `rules` come first.
+/// Returns a scripted gateway of `a2a-v1` without faults, where `rules` come first.
 pub(crate) async fn plain(rules: Value) -> Gateways {
     let agents: Vec<Value> = [("steward", "orchestrator"), ("alpha", "triad-member"), ("beta", "triad-member"), ("charlie", "triad-member")]
         .map(|(name, role)| json!({"name": name, "role": role, "status": "online", "workspace": format!("/home/user/.openclaw/agents/{name}")}))
@@ -125,7 +125,7 @@ pub(crate) async fn plain(rules: Value) -> Gateways {
     scripted(&json!({"upgrade": {"protocol": "echo"}, "on": on})).await
 }
 
-/// An answer to the message that is at hand, from the agent it went to.
+/// Returns an answer to the message that is at hand, from the agent it went to.
 pub(crate) fn answer(text: &str) -> Value {
     json!({
         "type": "message", "id": "reply-{{uuid}}", "from": "{{/agent}}", "sessionId": "{{/sessionId}}",
@@ -134,13 +134,13 @@ pub(crate) fn answer(text: &str) -> Value {
     })
 }
 
-/// A decision on the proposal that is at hand.
+/// Returns a decision on the proposal that is at hand.
 pub(crate) fn decided(result: &str, votes: Value, consensus: bool) -> Value {
     let content = json!({"proposalId": "{{/metadata/correlationId}}", "result": result, "votes": votes, "consensus": consensus, "missing": []});
     json!({"type": "decision", "from": "gateway", "content": content})
 }
 
-/// A vote of a member on the proposal that is at hand, as a gateway passes it on.
+/// Returns a vote of a member on the proposal that is at hand, as a gateway passes it on.
 pub(crate) fn voted(member: &str, word: &str) -> Value {
     let content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": word});
     json!({"type": "vote", "from": member, "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}"}})

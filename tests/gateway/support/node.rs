@@ -51,7 +51,7 @@ impl Played {
         }
     }
 
-    /// The next thing it tells, which goes by this name.
+    /// Returns the next thing it tells, which goes by this name.
     pub(crate) async fn tells(&mut self, name: &str) -> Value {
         let line = soon(self.reported.next_line()).await.unwrap();
         let line = line.expect("it is still there");

@@ -5,7 +5,7 @@ use testkit::conformance::gateways::Member;
 
 use crate::gateway::rig::soon;
 
-/// An agent of this name that does what `rules` say. It is known to the gateway when this returns.
+/// Returns an agent of this name that does what `rules` say. It is known to the gateway when this returns.
 pub(crate) async fn agent(url: &str, name: &str, rules: Value) -> Member {
     let capabilities = json!({"supportedMessageTypes": ["message", "status", "error", "proposal", "vote"], "supportedAgents": [name], "version": "1.0.0"});
     let advertise = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}});
@@ -19,12 +19,12 @@ pub(crate) async fn agent(url: &str, name: &str, rules: Value) -> Member {
     member
 }
 
-/// A rule: a message is answered with this text.
+/// Returns a rule: a message is answered with this text.
 pub(crate) fn answers(text: &str) -> Value {
     json!({"when": {"/type": "message"}, "do": [{"send": reply(text)}]})
 }
 
-/// An answer to the message that is at hand.
+/// Returns an answer to the message that is at hand.
 pub(crate) fn reply(text: &str) -> Value {
     json!({
         "type": "message", "agent": "{{/from}}", "sessionId": "{{/sessionId}}", "content": {"role": "agent", "content": text},
@@ -32,14 +32,14 @@ pub(crate) fn reply(text: &str) -> Value {
     })
 }
 
-/// A vote on the proposal that is at hand.
+/// Returns a vote on the proposal that is at hand.
 pub(crate) fn vote(word: &str, more: Value) -> Value {
     let mut content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": word});
     super::lay_over(&mut content, more);
     json!({"type": "vote", "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}"}})
 }
 
-/// A triad whose members vote as the proposal says: `alpha=approve beta=silent charlie=abstain`.
+/// Returns a triad whose members vote as the proposal says: `alpha=approve beta=silent charlie=abstain`.
 pub(crate) async fn triad(url: &str) -> Vec<Member> {
     let mut members = Vec::new();
     for name in ["alpha", "beta", "charlie"] {

@@ -63,7 +63,7 @@ pub fn a_status_brings_as_much_history_as_is_asked_for(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-/// The texts of at most so many messages of a task.
+/// Returns the texts of at most so many messages of a task.
 fn history(peer: &mut Peer, answer: &Value, length: u32) -> Result<Vec<String>, Outcome> {
     let length = json!({"history_length": length});
     let asking = request("status", &[continuation(answer), length]);

@@ -90,7 +90,7 @@ pub fn a_message_arrives_by_stream(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-/// The channel makes a task of every message.
+/// Returns the channel makes a task of every message.
 fn is_the_reply_in_a_task(answer: &Value) -> Run {
     let task = super::task(answer)?;
     assert_eq!(task["status"], "completed", "{answer:#}");

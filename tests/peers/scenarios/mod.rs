@@ -95,7 +95,7 @@ scenarios! {
         push::a_callback_is_set_and_called;
 }
 
-/// The task of an answer; early out where the peer refused.
+/// Returns the task of an answer; early out where the peer refused.
 fn task(answer: &Value) -> Result<&Value, Outcome> {
     if answer["ok"] == false {
         return Err(Outcome::refused(answer));
@@ -104,7 +104,7 @@ fn task(answer: &Value) -> Result<&Value, Outcome> {
     Ok(&answer["summary"]["continuation"]["task"])
 }
 
-/// The kinds of events.
+/// Returns the kinds of events.
 fn kinds(events: &Value) -> Vec<&str> {
     let events = events.as_array().expect("a list of events");
     events

@@ -29,7 +29,7 @@ pub fn a_text_file_reaches_the_agent(mut peer: Peer) -> Run {
     give(&mut peer, &given, wanted)
 }
 
-/// The agent tells what it got.
+/// Returns the agent tells what it got.
 fn give(peer: &mut Peer, parts: &[Value], mut wanted: Value) -> Run {
     let mut all = vec![json!({"kind": "text", "text": "parts:"})];
     all.extend_from_slice(parts);
@@ -70,7 +70,7 @@ pub fn file_and_data_come_back(mut peer: Peer) -> Run {
     Ok(compared(got, &parts()))
 }
 
-/// A binary file, a file elsewhere and data.
+/// Returns a binary file, a file elsewhere and data.
 fn parts() -> Value {
     json!([
         {"kind": "file", "file": {"bytes": "AP9oZWxsbw==", "name": "a.bin", "mimeType": "application/octet-stream"}},
@@ -79,7 +79,7 @@ fn parts() -> Value {
     ])
 }
 
-/// A part as 1.0 writes it.
+/// Returns a part as 1.0 writes it.
 fn in_1_0(part: &Value) -> Value {
     let file = &part["file"];
     let mut written = json!({});
@@ -97,7 +97,7 @@ fn in_1_0(part: &Value) -> Value {
     written
 }
 
-/// Whether the parts are as wanted, or what the server did to them.
+/// Returns whether the parts are as wanted, or what the server did to them.
 fn compared(seen: &Value, wanted: &Value) -> Outcome {
     if same(seen, wanted) {
         return Outcome::Green;
@@ -120,7 +120,7 @@ fn compared(seen: &Value, wanted: &Value) -> Outcome {
     panic!("parts are {seen:#}, and {wanted:#} is expected");
 }
 
-/// The same JSON, where 2 and 2.0 are one number: ProtoJSON knows doubles alone.
+/// Returns whether the same JSON, where 2 and 2.0 are one number: ProtoJSON knows doubles alone.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),

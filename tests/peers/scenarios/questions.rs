@@ -67,7 +67,7 @@ fn waits_and_goes_on(mut peer: Peer, text: &str, state: &str, how: &Value) -> Ru
     Ok(Outcome::Green)
 }
 
-/// The channel never asks, and takes no notice of the task that a message is for.
+/// Returns the channel never asks, and takes no notice of the task that a message is for.
 fn continue_a_task(mut peer: Peer, mut how: Value) -> Run {
     let (sent, _) = peer.send("task: gamma", json!({}));
     let id = &task(&sent)?["task_id"];

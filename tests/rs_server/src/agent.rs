@@ -67,7 +67,7 @@ impl AgentExecutor for Agent {
     }
 }
 
-/// The text of an answer that makes no task.
+/// Returns the text of an answer that makes no task.
 fn reply(word: &str, rest: &str, context: &ExecutorContext) -> Option<String> {
     match word {
         "message" => Some(rest.to_owned()),

@@ -51,7 +51,7 @@ pub async fn observe(State(watchers): State<Watchers>, request: Request, next: N
     response
 }
 
-/// The task that a request wants to subscribe to.
+/// Returns the task that a request wants to subscribe to.
 fn subscription(path: &str, body: &[u8]) -> Option<TaskId> {
     if let Some(task) = path.strip_suffix(":subscribe") {
         return task.rsplit('/').next().map(str::to_owned);

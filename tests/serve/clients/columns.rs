@@ -67,7 +67,7 @@ impl Client {
 }
 
 impl Binding {
-    /// The name on cards.
+    /// Returns the name on cards.
     pub fn name(self) -> &'static str {
         match self {
             Self::JsonRpc => "JSONRPC",

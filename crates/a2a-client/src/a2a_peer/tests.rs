@@ -56,7 +56,7 @@ impl Peer for Scripted {
     }
 }
 
-/// A peer that gives these answers, the last one first, and how often it was asked.
+/// Returns a peer that gives these answers, the last one first, and how often it was asked.
 fn peer(version: Version, answers: &[PeerError]) -> (Box<dyn Peer>, Arc<AtomicUsize>) {
     let asked = Arc::<AtomicUsize>::default();
     let peer = Scripted {

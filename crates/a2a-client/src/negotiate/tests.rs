@@ -16,7 +16,7 @@ fn reach(preferred: &[Transport]) -> PeerConfig {
 
 const BOTH: [Transport; 2] = Transport::SUPPORTED;
 
-/// A card of interfaces, each with its transport, address and declared version.
+/// Returns a card of interfaces, each with its transport, address and declared version.
 fn card(interfaces: &[(&str, &str, &str)]) -> Card {
     Card {
         interfaces: interfaces
@@ -34,7 +34,7 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
     }
 }
 
-/// The path and the version that are taken.
+/// Returns the path and the version that are taken.
 fn chosen(reach: &PeerConfig, interfaces: &[(&str, &str, &str)]) -> (String, Version) {
     let (route, _) = choose(reach, &card(interfaces)).unwrap();
     (route.url.path().to_owned(), route.version)
@@ -211,7 +211,7 @@ fn url_of_card_is_unchanged() {
     }
 }
 
-/// The address that stands in for the first.
+/// Returns the address that stands in for the first.
 fn other(first: &str, others: &[&str]) -> Option<String> {
     let mut interfaces = vec![("JSONRPC", first, "1.0")];
     interfaces.extend(others.iter().map(|url| ("HTTP+JSON", *url, "1.0")));

@@ -206,7 +206,7 @@ static DEVICE_CODE: [Field; 4] = [
     required("scopes"),
 ];
 
-/// The card with nothing but what a signature of A2A 1.0 covers.
+/// Returns the card with nothing but what a signature of A2A 1.0 covers.
 pub(super) fn covered(card: &Value) -> Value {
     only(card, &CARD)
 }

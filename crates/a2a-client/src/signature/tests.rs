@@ -94,7 +94,7 @@ impl Signer {
         json!({"protected": protected, "signature": signature})
     }
 
-    /// The card with a signature over `payload`.
+    /// Returns the card with a signature over `payload`.
     fn signed(&self, mut card: Value, header: &Value, payload: &str) -> Value {
         card["signatures"] = json!([self.sign(header, payload)]);
         card

@@ -147,7 +147,7 @@ impl RequestContext {
     }
 }
 
-/// The middleware that applies the access control to a request.
+/// Returns the middleware that applies the access control to a request.
 pub async fn control(
     State(access): State<Arc<AccessControl>>,
     mut request: Request,

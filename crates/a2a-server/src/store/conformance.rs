@@ -102,7 +102,7 @@ pub(crate) type Any = Arc<dyn TaskStore>;
 
 /// The result of opening a store.
 pub(crate) trait Opened<K> {
-    /// The store, and a value that has to live as long; `None` if it is not available.
+    /// Returns the store, and a value that has to live as long; `None` if it is not available.
     fn opened(self) -> Option<(Any, K)>;
 }
 
@@ -118,12 +118,12 @@ impl<K> Opened<K> for Option<(Any, K)> {
     }
 }
 
-/// A time on the day of these tests.
+/// Returns a time on the day of these tests.
 pub(crate) fn moment(ms: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(1_790_000_000_000 + ms).unwrap()
 }
 
-/// The same in milliseconds since 1970.
+/// Returns the same in milliseconds since 1970.
 pub(crate) fn ms(ms: i64) -> i64 {
     moment(ms).timestamp_millis()
 }
@@ -210,7 +210,7 @@ pub(crate) async fn load(store: &Any, id: &str) -> Option<TaskRecord> {
     store.load(id).await.unwrap()
 }
 
-/// A filter for all tasks on one page.
+/// Returns a filter for all tasks on one page.
 pub(crate) fn all() -> Filter {
     Filter {
         owner: None,

@@ -13,7 +13,7 @@ pub(super) const READER: Reader = Reader {
     ends: TaskState::is_terminal_or_interrupted,
 };
 
-/// A part has its content in `text`, `raw`, `url` or `data`, and what is known about it beside that (§4.1.6).
+/// Converts a part, which has its content in `text`, `raw`, `url` or `data` (A2A 1.0 §4.1.6).
 fn read_part(mut part: Map<String, Value>) -> Value {
     if part.get("kind").is_some_and(Value::is_string) {
         return Value::Object(part);
@@ -64,7 +64,7 @@ fn read_part(mut part: Map<String, Value>) -> Value {
 /// The members that can hold a part's content.
 const MEMBERS: [&str; 4] = ["text", "raw", "url", "data"];
 
-/// The member that holds a part's content. Some peers write every member, empty but for one.
+/// Returns the member with a part's content. Some peers write every member, all empty except one.
 fn content(part: &Map<String, Value>) -> Option<&'static str> {
     let first = |wanted: fn(&Value) -> bool| {
         MEMBERS

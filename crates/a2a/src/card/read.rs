@@ -43,7 +43,7 @@ fn read(json: &Value) -> Result<Card, String> {
     })
 }
 
-/// The interfaces of 1.0, which list those of other versions too (1.0 §4.4.6).
+/// Returns the interfaces of 1.0, which list those of other versions too (1.0 §4.4.6).
 fn supported(card: &Map<String, Value>) -> Vec<Interface> {
     let list = items(card.get("supportedInterfaces")).iter();
     let all = list.filter_map(|entry| {
@@ -57,12 +57,12 @@ fn supported(card: &Map<String, Value>) -> Vec<Interface> {
     once(all.collect())
 }
 
-/// The transport of an interface that names none.
+/// Returns the transport of an interface that names none.
 fn usual() -> String {
     "JSONRPC".into()
 }
 
-/// The interfaces of 0.3: the main one, then the additional ones. A card that names no version is one of 0.3.
+/// Returns the interfaces of 0.3: the main one, then the additional ones. A card that names no version is one of 0.3.
 fn older(card: &Map<String, Value>) -> Vec<Interface> {
     let version = text(card.get("protocolVersion")).unwrap_or_else(|| "0.3".into());
     let transport = text(card.get("preferredTransport")).unwrap_or_else(usual);
@@ -158,8 +158,8 @@ fn text(value: Option<&Value>) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The texts of a list, each once. A bare string counts as the list of its characters: that is how lists have always
-/// been gone through here, and a card that is wrong in this way should look wrong.
+/// Returns the texts of a list, each once. A bare string counts as the list of its characters: that is how lists have
+/// always been gone through here, and a card that is wrong in this way should look wrong.
 fn texts(value: Option<&Value>) -> Vec<String> {
     let all: Vec<String> = match value {
         Some(Value::Array(list)) => list.iter().filter_map(|item| text(Some(item))).collect(),
@@ -173,7 +173,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     once(all)
 }
 
-/// Each item where it first stands. The number of items is the peer's to choose, so this takes one look at each.
+/// Removes repeated items, in linear time, because a peer chooses their number.
 fn once<T: Clone + Eq + Hash>(mut all: Vec<T>) -> Vec<T> {
     let mut seen = HashSet::with_capacity(all.len());
     all.retain(|item| seen.insert(item.clone()));

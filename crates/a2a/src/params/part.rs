@@ -19,7 +19,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// A part. One that holds nothing that is known here is refused, never left out.
+/// Parses a part. A part without known content is an error.
 pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aError> {
     // 0.3 says `kind`, what came before it `type`; 1.0 says neither.
     let kind = match fields.name("kind")? {
@@ -81,7 +81,7 @@ pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aErro
     })
 }
 
-/// A file of 0.3, of either dialect.
+/// Parses a file of A2A 0.3, of either dialect.
 fn file(file: &mut Fields) -> Result<PartContent, A2aError> {
     let mut bytes = None;
     for name in ["bytes", "fileWithBytes"] {
@@ -144,7 +144,7 @@ fn unwrap(data: Value, metadata: &mut Option<std::collections::HashMap<String, V
     }
 }
 
-/// Base64 of either alphabet, with or without padding.
+/// Decodes base64 of either alphabet, with or without padding.
 fn decode(text: &str, path: &str) -> Result<Vec<u8>, A2aError> {
     let decoded = if text.contains(['-', '_']) {
         BASE64.decode(text.replace('-', "+").replace('_', "/"))

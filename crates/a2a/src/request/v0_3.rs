@@ -44,7 +44,7 @@ struct Configuration<'a> {
 }
 
 impl<'a> SendParams<'a> {
-    /// The parameters that say `outgoing`.
+    /// Returns the parameters for `outgoing`.
     pub(super) fn new(outgoing: &'a SendRequest) -> Self {
         Self {
             message: Message {
@@ -71,7 +71,8 @@ fn parts<S: Serializer>(parts: &[Part], serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_seq(parts.iter().map(Part::json))
 }
 
-/// The body of `message:send` and `message:stream`. Nothing is written that the definition does not know: servers refuse it.
+/// Returns the body of `message:send` and `message:stream`. Nothing is written that the definition does not know:
+/// servers refuse it.
 pub(super) fn send_body(outgoing: &SendRequest) -> Value {
     let mut message = Map::new();
     message.insert("messageId".into(), json!(outgoing.message_id));

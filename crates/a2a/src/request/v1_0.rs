@@ -45,7 +45,7 @@ struct Configuration<'a> {
 }
 
 impl<'a> SendParams<'a> {
-    /// The parameters that say `outgoing`.
+    /// Returns the parameters for `outgoing`.
     pub(super) fn new(outgoing: &'a SendRequest, tenant: Option<&'a str>) -> Self {
         Self {
             tenant,

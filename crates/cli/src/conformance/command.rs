@@ -110,7 +110,7 @@ impl ExternalCommand {
         Ok((id, hear))
     }
 
-    /// The one answer to an operation.
+    /// Returns the one answer to an operation.
     async fn request(&self, line: Value, field: &str) -> Result<Value, Failure> {
         let (_, mut lines) = self.write_line(line).await?;
         let mut answer = lines.recv().await.ok_or_else(|| self.ended())?;

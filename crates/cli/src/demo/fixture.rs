@@ -48,7 +48,7 @@ const TRIAD: [(&str, Vote, &str, u64); 3] = [
     ("charlie", Vote::Approve, "The tests are green.", 350),
 ];
 
-/// A gateway in this process, and three agents behind it that vote.
+/// Returns a gateway in this process, and three agents behind it that vote.
 async fn collective() -> Result<Embedded, Failure> {
     let mut gateway = Embedded::start().await?;
     for (name, vote, reasoning, millis) in TRIAD {
@@ -192,12 +192,12 @@ impl StepResult {
         )))
     }
 
-    /// A value; `null` where there is none.
+    /// Returns a value; `null` where there is none.
     pub(super) fn at(&self, pointer: &str) -> &Value {
         self.envelope.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    /// A text; empty where there is none.
+    /// Returns a text; empty where there is none.
     pub(super) fn text(&self, pointer: &str) -> &str {
         self.at(pointer).as_str().unwrap_or_default()
     }

@@ -68,7 +68,7 @@ async fn play(verbose: bool, printer: Arc<Printer>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The command as this process was started: after a build, `remote-agent` may not be on the `PATH`.
+/// Returns the command as this process was started: after a build, `remote-agent` may not be on the `PATH`.
 fn started_as() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     if name.is_empty() {

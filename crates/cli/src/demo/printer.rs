@@ -105,7 +105,7 @@ impl Printer {
     }
 }
 
-/// The conventions: a terminal that can, and no wish against it (<https://no-color.org>).
+/// Returns whether to use colors: on a capable terminal, unless `NO_COLOR` is set (<https://no-color.org>).
 fn may_colour() -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     io::stdout().is_terminal()

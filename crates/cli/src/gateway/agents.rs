@@ -133,7 +133,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// The agents that the gateway lists, else those of the configuration.
+/// Returns the agents that the gateway lists, else those of the configuration.
 async fn agents(gateway_args: &GatewayArgs) -> Result<Vec<Value>, Failure> {
     match gateway_args.listed().await? {
         Ok(agents) => Ok(agents),

@@ -128,7 +128,8 @@ impl Embedded {
     }
 }
 
-/// The configuration with the gateway at `url`, unless it names one of its own. What is no object stays as it is.
+/// Returns the configuration with the gateway at `url`, unless it names one of its own. What is no object stays as it
+/// is.
 pub(crate) fn with_gateway(config: &str, url: &str) -> String {
     let Ok(Value::Object(mut settings)) = serde_json::from_str(config) else {
         return config.to_owned();

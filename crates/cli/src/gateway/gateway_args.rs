@@ -50,12 +50,12 @@ pub(super) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// Whether the command line names an address.
+    /// Returns whether the command line names an address.
     pub(super) fn has_url(&self) -> bool {
         self.url.is_some()
     }
 
-    /// The address of the gateway.
+    /// Returns the address of the gateway.
     ///
     /// # Errors
     /// The command line names none, and the configuration cannot be read or leaves the port to the system.
@@ -122,7 +122,7 @@ impl GatewayArgs {
             .map_err(|trouble| failure(&trouble))
     }
 
-    /// The agents that the running gateway lists, or why it does not.
+    /// Returns the agents that the running gateway lists, or why it does not.
     ///
     /// # Errors
     /// The command line or the configuration is wrong.
@@ -158,7 +158,7 @@ fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
     })
 }
 
-/// The trouble as the command ends with it.
+/// Returns the error as an error of the command.
 pub(super) fn failure(trouble: &ClientError) -> Failure {
     let (exit, next) = match trouble.kind {
         ClientErrorKind::Unreachable | ClientErrorKind::WrongServer(_) => (Exit::Unreachable, ""),
@@ -194,7 +194,7 @@ pub(super) struct FileArgs {
 }
 
 impl FileArgs {
-    /// The configuration's file, which may be missing unless an option named it.
+    /// Returns the configuration's file, which may be missing unless an option named it.
     pub(super) fn config_file(&self) -> PathBuf {
         let own = |folder: PathBuf| folder.join(CONFIG);
         match (&self.config, &self.state_dir) {
@@ -209,7 +209,7 @@ impl FileArgs {
         self.config.is_some()
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     ///
     /// # Errors
     /// A file that was named cannot be read, or what is wrong in it.

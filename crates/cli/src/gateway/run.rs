@@ -84,7 +84,7 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     }
 }
 
-/// The reference gateway.
+/// Returns the reference gateway.
 async fn real(
     strict: bool,
     args: &RunArgs,
@@ -155,7 +155,7 @@ impl Log for StandardError {
     }
 }
 
-/// A gateway that says what a script says, for those who test a client.
+/// Returns a gateway that says what a script says, for those who test a client.
 async fn scripted(name: &str, args: &RunArgs, lines: &LineWriter) -> Result<Exit, Failure> {
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, args.port.unwrap_or(PORT)).into();
     let failed = |error: std::io::Error| {

@@ -56,7 +56,7 @@ const TABLE_HEADER: [&str; 7] = [
     "decided early",
 ];
 
-/// The same as a table of Markdown.
+/// Returns the same as a table of Markdown.
 #[must_use]
 pub fn table() -> String {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));

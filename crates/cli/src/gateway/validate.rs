@@ -104,7 +104,7 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-/// The agents of the configuration that the running gateway does not know.
+/// Returns the agents of the configuration that the running gateway does not know.
 async fn unknown(
     gateway_args: &GatewayArgs,
     config: &ServerConfig,

@@ -120,7 +120,7 @@ struct Binaries {
 }
 
 impl Binaries {
-    /// The command and its library in `folder`. The command looks for the library beside itself.
+    /// Returns the command and its library in `folder`. The command looks for the library beside itself.
     fn files(&self, folder: &str) -> [File; 2] {
         let command = format!("{folder}/remote-agent{}", std::env::consts::EXE_SUFFIX);
         let library = format!("{folder}/{}", self.library_name);
@@ -131,7 +131,7 @@ impl Binaries {
     }
 }
 
-/// The files of the Agent Plugins bundle. It has no manifest of a native plugin, which would win.
+/// Returns the files of the Agent Plugins bundle. It has no manifest of a native plugin, which would win.
 fn plugin_bundle(
     source_root: &Path,
     binaries: &Binaries,
@@ -181,7 +181,8 @@ fn plugin_bundle(
     Ok(files)
 }
 
-/// The plugin's skill without its requirement, the settings of the native plugin, and with the name of the tool behind MCP.
+/// Returns the plugin's skill without its requirement, the settings of the native plugin, and with the name of the tool
+/// behind MCP.
 fn skill_of_bundle(skill: &str) -> String {
     let lines = skill.lines().filter(|line| !line.starts_with("metadata:"));
     let text = lines.collect::<Vec<_>>().join("\n");
@@ -264,7 +265,7 @@ fn npm_package(version: &str, binaries: &Binaries, license: Vec<u8>) -> Vec<File
     files
 }
 
-/// The entry for the MCP registry (schema of 2025-12-11).
+/// Returns the entry for the MCP registry (schema of 2025-12-11).
 fn registry_entry(version: &str, mcpb: &Path, zipped: &[u8]) -> Value {
     let repository = env!("CARGO_PKG_REPOSITORY");
     let file = mcpb.file_name().unwrap_or_default().to_string_lossy();

@@ -68,7 +68,7 @@ pub(super) fn write_directory(directory: &Path, files: &[File]) -> Result<(), Pa
         .try_for_each(|(name, bytes)| write(&directory.join(name), bytes))
 }
 
-/// The files as npm packs them, below `package/`, compressed fast: an install waits for it.
+/// Returns the files as npm packs them, below `package/`, compressed fast: an install waits for it.
 pub(super) fn pack(files: &[File]) -> io::Result<Vec<u8>> {
     let gzip = GzBuilder::new()
         .mtime(0)

@@ -49,7 +49,7 @@ impl fmt::Display for Platform {
 }
 
 impl Platform {
-    /// The platform that this command was built for.
+    /// Returns the platform that this command was built for.
     pub(super) fn current() -> Self {
         let os = match std::env::consts::OS {
             "macos" => "darwin",
@@ -81,7 +81,7 @@ impl Platform {
         }
     }
 
-    /// The library's file name, which `native.js` looks up.
+    /// Returns the library's file name, which `native.js` looks up.
     pub(super) fn library_name(self) -> String {
         format!("remote_agent.{self}.node")
     }
@@ -232,7 +232,7 @@ pub fn assemble_platforms(
     Ok(written.into_iter().map(|(path, _)| path).collect())
 }
 
-/// The libraries below `root`, in the order of [`PLATFORMS`].
+/// Returns the libraries below `root`, in the order of [`PLATFORMS`].
 fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, PackageError> {
     let unusable = |path: &Path, reason: String| PackageError::Platform {
         path: path.to_owned(),
@@ -293,7 +293,7 @@ fn list(directory: &Path) -> Result<Vec<PathBuf>, PackageError> {
         .map_err(failed("read", directory))
 }
 
-/// The manifest of the package that carries the library for `platform`.
+/// Returns the manifest of the package that carries the library for `platform`.
 fn platform_manifest(platform: Platform, main: &Value) -> String {
     let library = platform.library_name();
     let mut manifest = json!({
@@ -331,7 +331,7 @@ fn require_platforms(main: &mut Value, platforms: &[Platform], version: &str) {
     }
 }
 
-/// The format of `sha256sum`.
+/// Returns the checksums in the format of `sha256sum`.
 fn checksums(files: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
     let mut lines = String::new();
     for (path, bytes) in files {

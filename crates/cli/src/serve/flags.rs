@@ -26,7 +26,7 @@ pub(super) struct FileArgs {
 }
 
 impl FileArgs {
-    /// The configuration, without other flags.
+    /// Returns the configuration, without other flags.
     ///
     /// # Errors
     /// A file that was named cannot be read, or what is wrong in it.
@@ -259,7 +259,7 @@ pub(super) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// The configuration, with the flags over it.
+    /// Returns the configuration, with the flags over it.
     ///
     /// # Errors
     /// The file or a flag is invalid.
@@ -271,7 +271,7 @@ impl ServeArgs {
         Ok(config)
     }
 
-    /// The flags that have no effect with `executor`.
+    /// Returns the flags that have no effect with `executor`.
     pub(super) fn unused(&self, executor: ExecutorKind) -> Vec<&'static str> {
         let WorkArgs {
             gateway,
@@ -307,7 +307,7 @@ impl ServeArgs {
         given.map(|(flag, _)| flag).collect()
     }
 
-    /// The flags as they would stand in a file.
+    /// Returns the flags as they would stand in a file.
     fn overrides(&self) -> Map<String, Value> {
         let mut overrides = ConfigOverrides(Map::new());
         let Self {

@@ -34,13 +34,13 @@ pub(super) fn in_variable(name: &str) -> Value {
     json!({"source": "env", "id": name})
 }
 
-/// A path that begins where the command was called.
+/// Returns a path that begins where the command was called.
 pub(super) fn path(path: &Path) -> Value {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     whole.to_string_lossy().into()
 }
 
-/// A command: a path, or a name in `PATH`.
+/// Returns a command: a path, or a name in `PATH`.
 pub(super) fn command(file: &Path) -> Value {
     match file.components().count() {
         1 => file.to_string_lossy().into(),

@@ -22,7 +22,7 @@ fn refused<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Envelope
     })
 }
 
-/// A translation must not contain a credential: only the gateway may receive it.
+/// Checks that a translation contains no credential, which only the gateway may receive.
 fn without_credential(envelope: &Envelope) -> Result<(), EnvelopeError> {
     match envelope.kind() {
         Kind::Auth => refused(

@@ -116,7 +116,7 @@ fn metadata() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A valid envelope of any type but `auth`, which is never translated.
+/// Returns a valid envelope of any type but `auth`, which is never translated.
 pub(super) fn any_envelope() -> impl Strategy<Value = Value> {
     let kinds: Vec<Kind> = Kind::ALL
         .iter()

@@ -10,7 +10,7 @@ fn tally(quorum: Quorum) -> Tally {
     Tally::new(MEMBERS.map(str::to_owned), quorum)
 }
 
-/// The tally after `votes`, cast by the members in their order. Votes after the decision do not count.
+/// Returns the tally after `votes`, cast by the members in their order. Votes after the decision do not count.
 fn after(votes: &[Vote], quorum: Quorum) -> Tally {
     let mut tally = tally(quorum);
     for (member, vote) in MEMBERS.iter().zip(votes) {

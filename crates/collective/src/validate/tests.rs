@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A message of each type with no more than it needs.
+/// Returns a minimal message of each type.
 fn least(kind: Kind) -> Value {
     let content = match kind {
         Kind::Message => json!({"role": "user", "content": "hi"}),
@@ -37,7 +37,7 @@ fn check(frame: Value) -> Result<(), ErrorCode> {
     validate(&envelope).map_err(|malformed| malformed.code)
 }
 
-/// The frame with another value at a path; without one the field goes.
+/// Returns the frame with another value at a path; `None` removes the field.
 fn changed(mut frame: Value, path: &str, value: Option<Value>) -> Value {
     let (above, name) = path.rsplit_once('.').unwrap_or(("", path));
     let names = above.split('.').filter(|name| !name.is_empty());

@@ -7,7 +7,7 @@ use serde::Serializer;
 /// The longest name or id that a line shows, in characters. Peers and hosts choose them.
 const MAX_FIELD_CHARS: usize = 256;
 
-/// A time in UTC (RFC 3339).
+/// Returns a time in UTC (RFC 3339).
 ///
 /// # Errors
 /// As the serializer's.
@@ -15,7 +15,7 @@ pub fn time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> 
     to.collect_str(&humantime::format_rfc3339_millis(*time))
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 ///
 /// # Errors
 /// As the serializer's.

@@ -25,7 +25,7 @@ pub(super) struct Open {
 }
 
 impl LogFile {
-    /// The file at `path`, which is not opened yet.
+    /// Creates a writer for the file at `path`, without opening it.
     pub(super) fn new(path: PathBuf, max_bytes: u64) -> Self {
         Self {
             path,
@@ -90,7 +90,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// The path still leads to this file.
+    /// Returns whether the path still leads to this file.
     #[cfg(unix)]
     fn is_current(&self, file: &File) -> bool {
         use std::os::unix::fs::MetadataExt as _;

@@ -41,9 +41,9 @@ struct Writer {
 }
 
 impl Lines {
-    /// The file at `path`, which is put aside under the same name with `.1` behind before it outgrows
-    /// `max_bytes`. Nothing is opened before the first line. Lost lines are logged to `log`, once until one is
-    /// written again.
+    /// Returns the file at `path`, which is put aside under the same name with `.1` behind before it outgrows
+    /// `max_bytes`. Nothing is opened before the first line. Lost lines are logged to `log`, once until one is written
+    /// again.
     pub fn new(path: PathBuf, max_bytes: u64, log: Arc<dyn Log>) -> Self {
         Self(Arc::new(Shared {
             queue: Mutex::default(),

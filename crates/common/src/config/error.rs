@@ -17,7 +17,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// An error at `path`.
+    /// Returns an error at `path`.
     pub fn at(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -37,7 +37,7 @@ impl ConfigError {
         Self::at(place, message)
     }
 
-    /// The error as JSON: `{"code","message","path"}`.
+    /// Returns the error as JSON: `{"code","message","path"}`.
     pub fn to_json(&self) -> String {
         json!({ "code": "INVALID_CONFIG", "message": self.to_string(), "path": self.path })
             .to_string()

@@ -33,7 +33,8 @@ pub fn normal_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// The URL that `text` was meant to be, where it is one but for its scheme. A URL parser would take `localhost:` for a scheme.
+/// Returns the URL that `text` was meant to be, where it is one but for its scheme. A URL parser would take
+/// `localhost:` for a scheme.
 pub fn completed(text: &str) -> Option<String> {
     let has_port = |text: &str| {
         let rest = text.split_once(':').map(|(_, rest)| rest);
@@ -94,7 +95,7 @@ pub fn gateway_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// An address with http or https, as the gateway's own; what may be a secret is left out.
+/// Returns an address with http or https, as the gateway's own; what may be a secret is left out.
 fn socket_form(address: &str) -> String {
     let form = Url::parse(address).ok().and_then(|mut url| {
         let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
@@ -107,7 +108,7 @@ fn socket_form(address: &str) -> String {
     form.trim_end_matches('/').to_owned()
 }
 
-/// Whether `url` is `listed`, or on its origin and below its path.
+/// Returns whether `url` is `listed`, or has its origin and a path below its path.
 #[must_use]
 pub fn covers(listed: &Url, url: &Url) -> bool {
     let base = listed.path().trim_end_matches('/');

@@ -52,19 +52,19 @@ impl Signature {
         })
     }
 
-    /// The id of its key (`kid`).
+    /// Returns the id of its key (`kid`).
     #[must_use]
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
 
-    /// The URL of its key set (`jku`), which the signer chose and nothing confirms.
+    /// Returns the URL of its key set (`jku`), which the signer chose and nothing confirms.
     #[must_use]
     pub fn keys_url(&self) -> Option<&str> {
         self.keys_url.as_deref()
     }
 
-    /// Whether it is the signature of `payload` by one of `keys`.
+    /// Returns whether it is the signature of `payload` by one of `keys`.
     ///
     /// # Errors
     /// Why it is not, as the end of a sentence.

@@ -16,7 +16,7 @@ fn authorization(credential: Credential) -> Authorization {
     }
 }
 
-/// The request that goes out for one without headers and with a query.
+/// Returns the request that goes out for one without headers and with a query.
 async fn sent(credential: Credential, before: HeaderMap) -> Request {
     let net = Scripted::new([Next::status(200)]);
     let request = Request {

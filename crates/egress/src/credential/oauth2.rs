@@ -29,7 +29,7 @@ pub struct OAuth2 {
 }
 
 impl OAuth2 {
-    /// A client without a token.
+    /// Returns a client without a token.
     pub fn new(
         token_url: Url,
         client_id: String,
@@ -45,13 +45,14 @@ impl OAuth2 {
         }
     }
 
-    /// The client's id and secret as `Authorization: Basic` writes them (RFC 6749 §2.3.1: each form-encoded first).
+    /// Returns the client's id and secret as `Authorization: Basic` writes them (RFC 6749 §2.3.1: each form-encoded
+    /// first).
     pub fn basic(&self) -> SecretString {
         let secret = form_encoded(self.client_secret.expose_secret());
         basic(&form_encoded(&self.client_id), &secret)
     }
 
-    /// The client's secret, alone and with the client's id.
+    /// Returns the client's secret, alone and with the client's id.
     pub fn secrets(&self) -> Vec<SecretString> {
         vec![self.client_secret.clone(), self.basic()]
     }
@@ -96,7 +97,7 @@ pub struct Token {
 }
 
 impl Tokens {
-    /// The token to use at `now`, if there is one.
+    /// Returns the token to use at `now`, if there is one.
     pub fn current(&self, now: Instant) -> Option<Token> {
         let current = lock(&self.current);
         current
@@ -124,7 +125,7 @@ impl Tokens {
         }
     }
 
-    /// The newest tokens, the newest last.
+    /// Returns the newest tokens, the newest last.
     pub fn issued(&self) -> Arc<[SecretString]> {
         Arc::clone(&lock(&self.issued))
     }

@@ -27,7 +27,7 @@ pub enum TrustError {
 }
 
 impl Trust {
-    /// A connection that trusts the authorities in `ca`, instead of those that the system trusts, and shows the
+    /// Returns a connection that trusts the authorities in `ca`, instead of those that the system trusts, and shows the
     /// certificate in `own`: its chain and its private key. All of them are PEM (RFC 7468).
     ///
     /// # Errors
@@ -41,7 +41,8 @@ impl Trust {
         })
     }
 
-    /// The same without a certificate of its own, for hosts it is not meant for. Nothing where the system's own ways are left.
+    /// Returns the same without a certificate of its own, for hosts it is not meant for. Nothing where the system's own
+    /// ways are left.
     pub fn anonymous(&self) -> Option<Self> {
         let authorities = Some(self.authorities.clone()?);
         Some(Self {
@@ -50,12 +51,12 @@ impl Trust {
         })
     }
 
-    /// The authorities to trust, where not those of the system.
+    /// Returns the authorities to trust, where not those of the system.
     pub fn roots(&self) -> Option<&Arc<RootCertStore>> {
         self.authorities.as_ref().map(|(_, roots)| roots)
     }
 
-    /// The certificate to show, where there is one.
+    /// Returns the client certificate, if there is one.
     pub fn certificate(&self) -> Option<&Arc<CertifiedKey>> {
         self.certificate.as_ref()
     }

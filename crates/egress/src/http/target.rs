@@ -7,7 +7,7 @@ use crate::address::{is_loopback, literal_ip, special_use};
 use crate::error::place;
 use crate::{Access, NetError, NetFault, Sent, upgrade};
 
-/// Whether a request can be sent to `url`, as far as it tells without a resolver.
+/// Returns whether a request can be sent to `url`, as far as it tells without a resolver.
 pub(super) fn check(url: &Url, access: Access, kind: PoolKind) -> Result<(), NetError> {
     check_scheme(url, kind)?;
     check_literal(url, access)
@@ -26,7 +26,7 @@ fn check_scheme(url: &Url, kind: PoolKind) -> Result<(), NetError> {
     }
 }
 
-/// A host that is an address never reaches a resolver.
+/// Checks a host that is an address, which needs no resolver.
 fn check_literal(url: &Url, access: Access) -> Result<(), NetError> {
     let refused = literal_ip(url).and_then(|ip| match access {
         Access::AnyAddress => None,

@@ -141,7 +141,7 @@ async fn proxy_credentials_are_not_sent_without_proxy() {
     assert!(!sent.contains("proxy-authorization"), "{sent}");
 }
 
-/// A proxy that ends the tunnel itself as `agent.example`, and returns the request from the tunnel.
+/// Returns a proxy that ends the tunnel itself as `agent.example`, and returns the request from the tunnel.
 async fn tunnel() -> (ProxySettings, Arc<Trust>, tokio::task::JoinHandle<String>) {
     let certified = rcgen::generate_simple_self_signed(["agent.example".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());

@@ -59,7 +59,7 @@ fn anywhere() -> Request {
 
 type End = Result<(), NetError>;
 
-/// All items up to the end, which the reader repeats.
+/// Returns all items up to the end, which the reader repeats.
 async fn items(net: &dyn Net, request: Request, limits: SseLimits) -> (Vec<SseItem>, End) {
     let Opened::Events(mut reader) = open(net, request, limits).await.unwrap() else {
         panic!("an event stream")

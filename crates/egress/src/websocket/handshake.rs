@@ -83,7 +83,7 @@ pub fn accept(key: &str) -> String {
     ))
 }
 
-/// The checks of RFC 6455 §4.1; gives the subprotocol.
+/// Checks the response (RFC 6455 §4.1), and returns the subprotocol.
 fn check(
     headers: &HeaderMap,
     accept: &str,

@@ -60,7 +60,7 @@ pub struct Receiver {
     over: bool,
 }
 
-/// A socket over a connection that was upgraded, at the client's end.
+/// Returns a socket over a connection that was upgraded, at the client's end.
 pub(super) async fn over(stream: Box<dyn Duplex>, frame_bytes: usize) -> (Sender, Receiver) {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
@@ -124,8 +124,8 @@ impl Sender {
 }
 
 impl Receiver {
-    /// The next thing that comes in. After [`Frame::Closed`] and [`Frame::Broken`] it stays at the end of the connection.
-    /// Dropping the future loses nothing.
+    /// Returns the next thing that comes in. After [`Frame::Closed`] and [`Frame::Broken`] it stays at the end of the
+    /// connection. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Frame {
         if self.over {
             return broken_off();

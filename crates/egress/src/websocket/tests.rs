@@ -29,8 +29,8 @@ async fn open(dial: Dial) -> Result<Opened, WsError> {
     connect(&HttpClient::new().unwrap(), dial).await
 }
 
-/// A server that shakes hands as it should, with `more` headers, sends `bytes` and gives the head of the request and the
-/// connection away.
+/// Returns a server that shakes hands as it should, with `more` headers, sends `bytes` and gives the head of the
+/// request and the connection away.
 async fn server(
     more: &'static str,
     bytes: Vec<u8>,
@@ -56,7 +56,7 @@ async fn opened(bytes: Vec<u8>) -> (Opened, Reader<TcpStream>) {
     (opened, taken.await.unwrap().1)
 }
 
-/// The next frame of a client: its first byte and its payload.
+/// Returns the next frame of a client: its first byte and its payload.
 async fn read_frame(client: &mut Reader<TcpStream>) -> (u8, Vec<u8>) {
     let frame = client.frame().await.unwrap().unwrap();
     assert!(frame.masked, "a client masks its frames");

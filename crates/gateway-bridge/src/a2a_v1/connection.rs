@@ -155,7 +155,7 @@ impl A2aV1Connection {
             .clone()
     }
 
-    /// An envelope with an id and the time.
+    /// Returns an envelope with an id and the time.
     pub(super) fn envelope(&self, kind: Kind, content: Value) -> Envelope {
         let id = format!("msg-{}", self.env.uuid());
         Envelope::new(kind, content)
@@ -225,7 +225,7 @@ impl A2aV1Connection {
         drop(self.send(asked).await);
     }
 
-    /// Whether an error is about a subscription, which a gateway may do without.
+    /// Returns whether an error is about a subscription, which a gateway may do without.
     pub(super) fn is_of_subscription(error: &Envelope) -> bool {
         error
             .correlation_id()

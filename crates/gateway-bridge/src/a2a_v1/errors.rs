@@ -51,14 +51,14 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
     }
 }
 
-/// The error that the content names, by its word or else its number.
+/// Returns the error that the content names, by its word or else its number.
 pub(super) fn code_in_content(envelope: &Envelope) -> Option<ErrorCode> {
     let by_name = envelope.content_str("error").and_then(ErrorCode::from_name);
     let number = envelope.content().get("code").and_then(Value::as_u64);
     by_name.or_else(|| number.and_then(ErrorCode::from_number))
 }
 
-/// Whether the agent has seen a message that is answered so: what the gateway refuses it does not hand on.
+/// Returns whether the agent has seen a message that is answered so: what the gateway refuses it does not hand on.
 fn delivered(code: ErrorCode) -> Delivered {
     match code.number() {
         1000..=1999 => Delivered::Unknown,

@@ -170,7 +170,7 @@ impl HandshakeReader {
     }
 }
 
-/// The first word of the OpenClaw gateway, come late.
+/// Returns whether the first word of the OpenClaw gateway, come late.
 fn is_challenge(envelope: &Envelope) -> bool {
     envelope.field("event").and_then(Value::as_str) == Some("connect.challenge")
 }

@@ -71,7 +71,7 @@ pub(super) async fn submit(
     Ok(entry)
 }
 
-/// The session that a message belongs to: the caller's, that of the task it continues, or a new one.
+/// Returns the session that a message belongs to: the caller's, that of the task it continues, or a new one.
 ///
 /// # Errors
 /// [`PeerErrorKind::TaskForgotten`](peer::PeerErrorKind::TaskForgotten)
@@ -93,7 +93,7 @@ pub(super) fn context(
     }
 }
 
-/// The tool's own id for the message, as this protocol writes them.
+/// Returns the tool's own id for the message, as this protocol writes them.
 fn message_id(given: &str, connection: &A2aV1Connection) -> String {
     let id = if given.starts_with(ID_PREFIX) {
         given.to_owned()
@@ -106,7 +106,7 @@ fn message_id(given: &str, connection: &A2aV1Connection) -> String {
     id
 }
 
-/// The envelope with the caller's metadata and the time that the call began, which its life is counted from.
+/// Returns the envelope with the caller's metadata and the time that the call began, which its life is counted from.
 pub(super) fn described(
     connection: &A2aV1Connection,
     about: &CallContext,
@@ -167,7 +167,7 @@ pub(super) fn content(parts: &[Part]) -> Value {
     }
 }
 
-/// The envelope as a frame, if a gateway can be expected to take it.
+/// Returns the envelope as a frame, if a gateway can be expected to take it.
 pub(super) fn framed(
     connection: &A2aV1Connection,
     envelope: Envelope,

@@ -120,7 +120,7 @@ fn reply(connection: &A2aV1Connection, entry: &Arc<PendingTask>, envelope: &Enve
     }
 }
 
-/// The answer as a message of A2A.
+/// Returns the answer as a message of A2A.
 fn read(entry: &PendingTask, envelope: &Envelope) -> Result<Message, PeerError> {
     let said = envelope
         .content()

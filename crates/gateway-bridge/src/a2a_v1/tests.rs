@@ -83,12 +83,12 @@ impl Rig {
         std::mem::replace(&mut self.arrivals, network().1)
     }
 
-    /// The next connection, greeted.
+    /// Returns the next connection, greeted.
     async fn greeted(&mut self) -> Connection {
         greeted(&mut self.arrivals).await
     }
 
-    /// A connection that stands before any call.
+    /// Returns a connection that is open before any call.
     async fn connected(&mut self) -> Connection {
         let (members, connection) = tokio::join!(self.gateway.members(), async {
             let mut connection = greeted(&mut self.arrivals).await;
@@ -128,7 +128,7 @@ async fn greeted(arrivals: &mut Arrivals) -> Connection {
     connection
 }
 
-/// The answer to a question who is there.
+/// Returns the answer to a query for the agents.
 fn list(asked: &Value, agents: Value) -> Value {
     assert_eq!(
         (&asked["type"], &asked["content"]["action"]),
@@ -146,7 +146,7 @@ fn text(text: &str) -> SendRequest {
     }
 }
 
-/// The same message, where a task is wanted.
+/// Returns the same message, where a task is wanted.
 fn task_of(outgoing: SendRequest) -> SendRequest {
     SendRequest {
         blocking: false,

@@ -51,14 +51,14 @@ impl FileVersion {
 }
 
 impl DelegationFile {
-    /// The file of a host whose state is in `state_dir`: `<state_dir>/remote-agent/delegations.json`.
+    /// Returns the file of a host whose state is in `state_dir`: `<state_dir>/remote-agent/delegations.json`.
     pub fn of_host(state_dir: &Path) -> Self {
         Self {
             path: state_dir.join(DIR_NAME).join(FILE_NAME),
         }
     }
 
-    /// The file's path.
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -102,7 +102,7 @@ impl DelegationFile {
         self.replace(&written(&all))
     }
 
-    /// Every session, the newest last. A file that is not there has none.
+    /// Returns every session, the newest last. A file that is not there has none.
     pub(super) fn read(&self) -> io::Result<Vec<(String, Delegation)>> {
         let mut text = String::new();
         let describe = |error: io::Error| {
@@ -168,7 +168,7 @@ impl DelegationFile {
     }
 }
 
-/// The sessions by their keys, for many questions to one version of the file.
+/// Returns the sessions by their keys, for many questions to one version of the file.
 pub(super) fn by_session(all: Vec<(String, Delegation)>) -> HashMap<String, Delegation> {
     all.into_iter().collect()
 }

@@ -65,7 +65,7 @@ impl DelegationLookup {
     }
 }
 
-/// The newest version of `file`, which is read unless it is kept already.
+/// Returns the newest version of `file`, which is read unless it is kept already.
 fn fresh<'a>(
     kept: &'a mut Option<CachedFile>,
     file: DelegationFile,

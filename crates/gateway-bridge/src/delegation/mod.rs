@@ -42,8 +42,8 @@ impl Delegation {
         Some(Self { hop, chain })
     }
 
-    /// The message that goes out next, where `incoming` is what its sender works on. A row that begins with it, or has
-    /// no name, is named by `fresh`, as 32 hexadecimal digits.
+    /// Returns the message that goes out next, where `incoming` is what its sender works on. A row that begins with it,
+    /// or has no name, is named by `fresh`, as 32 hexadecimal digits.
     pub fn next(incoming: Option<Self>, fresh: impl FnOnce() -> Uuid) -> Self {
         let (hop, chain) = incoming.map_or((0, None), |known| (known.hop, known.chain));
         Self {
@@ -52,7 +52,7 @@ impl Delegation {
         }
     }
 
-    /// The delegation as metadata shows it.
+    /// Returns the delegation as metadata shows it.
     pub fn json(&self) -> Value {
         match &self.chain {
             Some(chain) => json!({ "hop": self.hop, "chain": chain }),

@@ -11,7 +11,7 @@ use super::*;
 use common::log::{Log, Recorder, Silent};
 use testkit::folder::Folder;
 
-/// The file of a host whose state is in this folder.
+/// Returns the file of a host whose state is in this folder.
 fn file_in(folder: &Folder) -> DelegationFile {
     DelegationFile::of_host(folder.path())
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use collective::{Envelope, EnvelopeError, ErrorCode, Kind};
 
-/// An envelope in this gateway's words.
+/// Returns an envelope of this gateway's dialect.
 pub(super) fn write(envelope: Envelope) -> String {
     match envelope.kind() {
         Kind::Discovery => json!({"type": "discover"}).to_string(),
@@ -46,7 +46,7 @@ fn agents(discovered: &Value) -> Vec<Value> {
     online.chain(away).collect()
 }
 
-/// The names in a list, whether it holds them alone or with more.
+/// Returns the names in a list of names or of objects with a name.
 pub(super) fn names(said: &Value, field: &str) -> Vec<String> {
     let listed = said
         .get(field)
@@ -60,7 +60,7 @@ pub(super) fn names(said: &Value, field: &str) -> Vec<String> {
     named.map(str::to_owned).collect()
 }
 
-/// An error with its place in the registry: this gateway has sentences alone.
+/// Returns an error with its code of the registry: this gateway sends only sentences.
 fn with_code(mut error: Value) -> Value {
     let said = error
         .get("error")

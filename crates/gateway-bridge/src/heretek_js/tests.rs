@@ -79,7 +79,7 @@ impl Rig {
     }
 }
 
-/// A connection that has registered, and by which name.
+/// Returns a connection that has registered, and by which name.
 async fn registered(arrivals: &mut Arrivals) -> (Connection, String) {
     let mut connection = arrivals.next().await;
     connection

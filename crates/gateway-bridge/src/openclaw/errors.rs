@@ -17,7 +17,7 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
-    /// The error that it is for a call about `agent`.
+    /// Returns the error that it is for a call about `agent`.
     pub(super) fn into_peer_error(self, method: &str, agent: &str) -> PeerError {
         match self {
             Self::Refused(refusal) => of_request(&refusal, method, agent),
@@ -86,7 +86,7 @@ pub(super) fn of_request(refusal: &RpcError, method: &str, agent: &str) -> PeerE
     error
 }
 
-/// The connection ended while something was under way.
+/// Returns the error for a connection that ended during an operation.
 pub(super) fn cut(why: &str) -> PeerError {
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
@@ -94,7 +94,7 @@ pub(super) fn cut(why: &str) -> PeerError {
     )
 }
 
-/// The connection ended while something was being said.
+/// Returns the error for a connection that ended during a message.
 pub(super) fn unsent(error: &NetError) -> PeerError {
     let mut cut = cut(&error.to_string());
     if error.sent() == Sent::No {

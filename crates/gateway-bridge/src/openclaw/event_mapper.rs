@@ -32,7 +32,7 @@ impl RunEventMapper {
         }
     }
 
-    /// The run as a task, as it stands.
+    /// Returns the run as a task in its current state.
     ///
     /// # Errors
     /// An id that is no id.

@@ -90,7 +90,7 @@ pub(super) fn read(text: &str) -> Option<Incoming<'_>> {
     })
 }
 
-/// A request as a frame.
+/// Returns a request as a frame.
 pub(super) fn request(id: &str, method: &str, params: &Value) -> String {
     json!({ "type": "req", "id": id, "method": method, "params": params }).to_string()
 }

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use url::Url;
 
-/// A part of text.
+/// Returns a part of text.
 pub(super) fn text_part(text: &str) -> Value {
     json!({ "kind": "text", "text": text })
 }
 
-/// The parts that a payload `{text, mediaUrl, mediaUrls}` makes.
+/// Returns the parts that a payload `{text, mediaUrl, mediaUrls}` makes.
 pub(super) fn parts_of(payload: &Value) -> Vec<Value> {
     let text = payload["text"].as_str().filter(|text| !text.is_empty());
     let several = payload["mediaUrls"]

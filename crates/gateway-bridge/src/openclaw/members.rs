@@ -32,7 +32,7 @@ const INPUT_MODES: [&str; 6] = [
 const SESSION_PAGE_LEN: u64 = 200;
 
 impl OpenClaw {
-    /// The agents by the gateway's list, and, for who wants the list, whether each has something to do.
+    /// Returns the agents by the gateway's list, and, for who wants the list, whether each has something to do.
     pub(super) async fn listed(&self, wait: ListPurpose) -> Result<Vec<Member>, RequestError> {
         let params = json!({});
         let asked = self

@@ -18,7 +18,7 @@ pub(super) struct AgentMessage {
     pub attachments: Vec<Value>,
 }
 
-/// The parts in the gateway's form, in order. Images larger than `image_bytes` are named and not carried.
+/// Returns the parts in the gateway's form, in order. Images larger than `image_bytes` are named and not carried.
 pub(super) fn to_agent_message(parts: &[Part], image_bytes: usize) -> AgentMessage {
     let mut carried = AgentMessage::default();
     for part in parts {

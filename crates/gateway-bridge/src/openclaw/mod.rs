@@ -88,7 +88,7 @@ impl OpenClaw {
         }
     }
 
-    /// The answer in full where it comes in time; otherwise the task as it stands, which goes on.
+    /// Returns the answer in full where it comes in time; otherwise the task as it stands, which goes on.
     async fn answer(
         &self,
         mut started: StartedRun,
@@ -109,7 +109,7 @@ impl OpenClaw {
     }
 }
 
-/// The parts of a message as an agent of OpenClaw reads them where only text can be handed over.
+/// Returns the parts of a message as an agent of OpenClaw reads them where only text can be handed over.
 pub fn text(parts: &[Part]) -> String {
     message::to_agent_message(parts, 0).text
 }

@@ -44,7 +44,7 @@ impl RunOutcome {
         self
     }
 
-    /// The same with an answer of text, where there is any.
+    /// Returns the same with an answer of text, where there is any.
     #[must_use]
     pub(super) fn answered(mut self, text: Option<&str>) -> Self {
         let text = text.filter(|text| !text.is_empty());
@@ -52,32 +52,32 @@ impl RunOutcome {
         self
     }
 
-    /// A run that is accepted and has not begun.
+    /// Returns a run that is accepted and has not begun.
     pub(super) fn submitted() -> Self {
         Self::new("submitted")
     }
 
-    /// A run that is under way.
+    /// Returns a run that is under way.
     pub(super) fn working() -> Self {
         Self::new("working")
     }
 
-    /// A run that was stopped on request.
+    /// Returns a run that was stopped on request.
     pub(super) fn canceled() -> Self {
         Self::new("canceled").why(Some("The run was aborted on request."))
     }
 
-    /// A run that the gateway gave up.
+    /// Returns a run that the gateway gave up.
     pub(super) fn failed(why: &str) -> Self {
         Self::new("failed").why(Some(why))
     }
 
-    /// The run is over.
+    /// Returns whether the run is over.
     pub(super) fn is_terminal(&self) -> bool {
         !matches!(self.state, "working" | "submitted")
     }
 
-    /// The status of the task, as A2A 0.3 writes it.
+    /// Returns the status of the task, as A2A 0.3 writes it.
     pub(super) fn status(&self) -> Value {
         let mut status = json!({ "state": self.state });
         if let Some(text) = &self.text {
@@ -86,7 +86,7 @@ impl RunOutcome {
         status
     }
 
-    /// The run as a task.
+    /// Returns the run as a task.
     ///
     /// # Errors
     /// An id that is no id.
@@ -107,12 +107,12 @@ impl RunOutcome {
     }
 }
 
-/// The artifact of an answer.
+/// Returns the artifact of an answer.
 pub(super) fn artifact(parts: &[Value]) -> Value {
     json!({ "artifactId": ARTIFACT_ID, "name": ARTIFACT_ID, "parts": parts })
 }
 
-/// A message of the agent about where its run stands.
+/// Returns a message of the agent about where its run stands.
 pub(super) fn message(text: &str) -> Value {
     json!({ "kind": "message", "role": "agent", "messageId": "status", "parts": [media::text_part(text)] })
 }

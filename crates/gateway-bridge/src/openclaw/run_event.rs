@@ -98,7 +98,7 @@ struct Step {
     partial_result: Option<Value>,
 }
 
-/// The run that an event is about.
+/// Returns the run that an event is about.
 pub(super) fn run_of(payload: &RawValue) -> Option<Cow<'_, str>> {
     let about: RunReference<'_> = serde_json::from_str(payload.get()).ok()?;
     Some(about.run_id.0)

@@ -38,12 +38,12 @@ pub(super) struct RunStatus {
 pub(super) struct TaskRecord(Value);
 
 impl TaskRecord {
-    /// The gateway's own id for it.
+    /// Returns the gateway's own id for it.
     pub(super) fn id(&self) -> Option<&str> {
         self.0["id"].as_str()
     }
 
-    /// The session of the run.
+    /// Returns the session of the run.
     pub(super) fn session_key(&self) -> Option<&str> {
         self.0["sessionKey"].as_str()
     }
@@ -128,7 +128,7 @@ pub(super) async fn wait_for_end(
     }
 }
 
-/// The ledger's entry of `run`.
+/// Returns the ledger's entry of `run`.
 pub(super) async fn find_record(
     connection: &OpenClawConnection,
     about: &CallContext,
@@ -163,7 +163,7 @@ pub(super) async fn find_record(
     }
 }
 
-/// The session that a call is about.
+/// Returns the session that a call is about.
 pub(super) fn session_of(about: &CallContext) -> Option<String> {
     let context = about.context_id.as_deref();
     match (&about.session, context) {
@@ -172,7 +172,7 @@ pub(super) fn session_of(about: &CallContext) -> Option<String> {
     }
 }
 
-/// The key of the session that the conversation `context` goes on in.
+/// Returns the key of the session that the conversation `context` goes on in.
 pub(super) fn session_in(about: &CallContext, context: &str) -> String {
     let session = match &about.session {
         Some(session) => Cow::Borrowed(session),
@@ -181,7 +181,7 @@ pub(super) fn session_in(about: &CallContext, context: &str) -> String {
     session_key::session_key(&about.agent, &session)
 }
 
-/// The gateway knows nothing of `run`.
+/// Returns the error for a run that the gateway does not know.
 pub(super) fn forgotten(run: &str) -> PeerError {
     PeerError::new(
         PeerErrorKind::TaskForgotten,
@@ -215,12 +215,12 @@ async fn history(
     }
 }
 
-/// Whether an error says that the gateway has forgotten the run.
+/// Returns whether an error says that the gateway has forgotten the run.
 pub(super) fn is_forgotten(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::TaskForgotten
 }
 
-/// Whether an error says that we may not do that.
+/// Returns whether an error reports a missing permission.
 pub(super) fn is_denied(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::Gateway(ErrorCode::PermissionDenied)
 }

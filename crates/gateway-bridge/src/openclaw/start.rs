@@ -66,7 +66,8 @@ impl OpenClaw {
         })
     }
 
-    /// The conversation that a message belongs to: the one it names, the one of the task it continues, or a fresh one.
+    /// Returns the conversation that a message belongs to: the one it names, the one of the task it continues, or a
+    /// fresh one.
     async fn context(
         &self,
         about: &CallContext,

@@ -26,7 +26,7 @@ use super::*;
 struct Gateway(Connection);
 
 impl Gateway {
-    /// The next request, which has to be for `method`: its id and its parameters.
+    /// Returns the next request, which has to be for `method`: its id and its parameters.
     async fn asked(&mut self, method: &str) -> (String, Value) {
         let mut frame = self.0.recv().await;
         assert_eq!(
@@ -77,7 +77,7 @@ fn hello() -> Value {
         "policy": {"tickIntervalMs": 30_000, "maxPayload": 1_000_000, "attachments": {"maxImageBytes": 1000}}})
 }
 
-/// A connection on which the gateway has answered `connect` with `answer`.
+/// Returns a connection on which the gateway has answered `connect` with `answer`.
 async fn greeted(
     answer: impl AsyncFnOnce(&mut Gateway, &str, Value),
 ) -> (Result<Arc<dyn GatewayLink>, PeerError>, Gateway) {
@@ -132,7 +132,7 @@ fn number(error: &PeerError) -> u16 {
     }
 }
 
-/// All events, each as its kind or state, until the end.
+/// Returns all events, each as its kind or state, until the end.
 async fn reported(stream: &mut dyn EventStream) -> (Vec<Value>, Result<(), PeerError>) {
     let mut reported = Vec::new();
     loop {

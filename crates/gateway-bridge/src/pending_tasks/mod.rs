@@ -105,7 +105,7 @@ impl PendingTasks {
         self.by_correlation_id(&correlation)
     }
 
-    /// The one message that waits for its answer, where it is only one.
+    /// Returns the one message that waits for its answer, where it is only one.
     pub(super) fn only_unfinished(&self) -> Option<Arc<PendingTask>> {
         let open = self.unfinished();
         match open.as_slice() {
@@ -124,7 +124,7 @@ impl PendingTasks {
             .collect()
     }
 
-    /// The task of this agent.
+    /// Returns the task of this agent.
     pub(super) fn find(&self, agent: &str, id: &str) -> Option<Arc<PendingTask>> {
         self.by_correlation_id(id)
             .filter(|entry| entry.agent == agent)
@@ -143,7 +143,7 @@ impl PendingTasks {
         })
     }
 
-    /// The task as it stands.
+    /// Returns the task in its current state.
     ///
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`].
@@ -210,7 +210,7 @@ fn weight(value: &Value) -> usize {
     size_of::<Value>() + inside
 }
 
-/// The error of a connection that was lost after a message had left on it.
+/// Returns the error of a connection that was lost after a message had left on it.
 pub(super) fn reset(why: &str) -> PeerError {
     let message = format!("the connection to the gateway was lost: {why}");
     PeerError::new(PeerErrorKind::Gateway(ErrorCode::ConnectionReset), message)

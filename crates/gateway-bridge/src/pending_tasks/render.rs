@@ -67,13 +67,13 @@ fn update(ids: TaskIds<'_>, status: Value, last: bool) -> Value {
     })
 }
 
-/// A step on the way.
+/// Returns an update of the task.
 pub(super) fn step(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Value>) -> Value {
     let message = message(ids, number, text, data);
     update(ids, json!({"state": "working", "message": message}), false)
 }
 
-/// The task after these steps.
+/// Returns the task after these steps.
 pub(super) fn task(ids: TaskIds<'_>, steps: &[Value], outcome: Option<&TaskOutcome>) -> Value {
     let (status, artifact) = match outcome {
         Some(outcome) => ended(ids, steps.len(), outcome),

@@ -268,7 +268,7 @@ impl PendingTask {
         wanted.then(|| self.tries.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    /// The task as it stands.
+    /// Returns the task in its current state.
     ///
     /// # Errors
     /// No known case: the bridge reads what it wrote.

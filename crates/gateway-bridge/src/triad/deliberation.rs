@@ -53,7 +53,7 @@ impl Deliberation {
         }
     }
 
-    /// Its task as it stands.
+    /// Returns its task in its current state.
     ///
     /// # Errors
     /// An id that is no id.

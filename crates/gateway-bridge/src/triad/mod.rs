@@ -52,7 +52,7 @@ pub(crate) struct Triad {
 }
 
 impl Triad {
-    /// A triad that has voted on nothing.
+    /// Returns a triad that has voted on nothing.
     pub(crate) fn new(
         settings: Arc<Settings>,
         env: Arc<dyn Environment>,
@@ -99,7 +99,7 @@ impl Triad {
         Ok(Box::new(vote.listen()))
     }
 
-    /// Whether a vote of this id is remembered.
+    /// Returns whether a vote of this id is remembered.
     pub(crate) fn knows(&self, task_id: &str) -> bool {
         self.votes().contains(task_id)
     }

@@ -23,7 +23,7 @@ pub struct Authenticated {
 }
 
 impl From<Identity> for Authenticated {
-    /// An identity that does not expire.
+    /// Returns an identity that does not expire.
     fn from(identity: Identity) -> Self {
         Self {
             identity,

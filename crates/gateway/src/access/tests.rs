@@ -52,7 +52,7 @@ impl KeyFile {
         Self(path)
     }
 
-    /// A gateway that takes tokens of this algorithm.
+    /// Returns a gateway that takes tokens of this algorithm.
     fn gateway(&self, alg: &str) -> Value {
         let key = if alg == "HS256" {
             "keyFile"
@@ -88,7 +88,7 @@ fn claims() -> Value {
         "agent": "alpha"})
 }
 
-/// The claims with one changed; null takes it away.
+/// Returns the claims with one changed; null takes it away.
 fn but(claim: &str, value: Value) -> Value {
     let mut all = claims();
     all[claim] = value;

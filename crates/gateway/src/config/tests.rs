@@ -10,13 +10,13 @@ fn parse(json: &Value) -> Result<ServerConfig, ConfigError> {
     ServerConfig::parse(&json.to_string())
 }
 
-/// The place of the error, and what it says.
+/// Returns the place of the error, and what it says.
 fn wrong(json: Value) -> (String, String) {
     let error = parse(&json).map(drop).unwrap_err();
     (error.path, error.message)
 }
 
-/// Every key there is.
+/// Returns a configuration with every key.
 fn everything() -> Value {
     json!({
         "$schema": "gateway.schema.json",
@@ -50,7 +50,7 @@ fn everything() -> Value {
     })
 }
 
-/// The same with something else at a place.
+/// Returns the same with something else at a place.
 fn with(place: &str, value: Value) -> Value {
     let mut all = everything();
     *all.pointer_mut(place).unwrap() = value;

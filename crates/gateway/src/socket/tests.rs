@@ -12,7 +12,7 @@ fn config() -> WebSocketConfig {
         .write_buffer_size(4096)
 }
 
-/// A frame as clients write it, with a mask that changes nothing.
+/// Returns a masked frame of a client; the mask is zero.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![first];
     match payload.len() {

@@ -6,7 +6,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::*;
 use testkit::authority::Authority;
 
-/// The files of a gateway with the certificate of this name.
+/// Returns the files of a gateway with the certificate of this name.
 fn files(authority: &Authority, name: &str, clients: bool) -> TlsConfig {
     TlsConfig {
         cert_file: authority.file(&format!("{name}.pem")),

@@ -58,7 +58,7 @@ impl Gateway {
         }
     }
 
-    /// The head of the answer to a request, in lower case.
+    /// Returns the head of the answer to a request, in lower case.
     async fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();

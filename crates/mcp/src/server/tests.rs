@@ -27,7 +27,7 @@ impl Interface for Uncalled {
     }
 }
 
-/// A server with one slot for each client, and how many calls started.
+/// Returns a server with one slot for each client, and how many calls started.
 fn server() -> (McpServer, Arc<AtomicUsize>) {
     let started = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&started);

@@ -68,7 +68,7 @@ impl Frontend {
         })
     }
 
-    /// Whether every request needs a token.
+    /// Returns whether every request needs a token.
     #[must_use]
     pub fn requires_token(&self) -> bool {
         self.clients.requires_token()

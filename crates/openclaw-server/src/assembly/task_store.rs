@@ -11,7 +11,7 @@ use common::environment::{Clock as _, SystemEnvironment};
 use super::error::StartError;
 use crate::config::{ServeConfig, TaskStoreKind};
 
-/// The store of a server whose page is at `page`, and in words where it is.
+/// Returns the store of a server whose page is at `page`, and in words where it is.
 ///
 /// # Errors
 /// It cannot be opened.

@@ -19,7 +19,7 @@ use common::config::{ConfigError, gateway_url};
 use common::redact::Secrets;
 use egress::credential::Trust;
 
-/// The executor that the configuration names, which says no secret of the server's.
+/// Creates the executor that the configuration names. It redacts the secrets of the server.
 ///
 /// # Errors
 /// It cannot be set up as the configuration says.

@@ -14,7 +14,7 @@ use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, place};
 use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
-/// The first complaint of the schema.
+/// Returns the first complaint of the schema.
 pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigError {
     let (place, message) = validation::sentence(wrong);
     // The schema has alternatives for secrets only.

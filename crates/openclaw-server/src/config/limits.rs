@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use common::validation::{whole, whole_size};
 
-/// A size that may be left out.
+/// Parses an optional size.
 fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     whole_size(deserializer).map(Some)
 }

@@ -52,7 +52,7 @@ pub(super) fn put_over(config: &mut Value, over: Value) {
     }
 }
 
-/// Which store a configuration names.
+/// Returns the store that a configuration names.
 pub(super) fn store(
     word: &Secret,
     variable: impl Fn(&str) -> Option<String>,

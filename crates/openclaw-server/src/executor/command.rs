@@ -97,7 +97,7 @@ struct TurnLimiter {
 }
 
 impl CommandExecutor {
-    /// The OpenClaw whose command `settings` name. Where it keeps its state is found out from its variables.
+    /// Returns the OpenClaw whose command `settings` name. Where it keeps its state is found out from its variables.
     pub fn new(settings: CommandSettings, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         let state_dir = state_dir(|name| {
             let own = settings.env_vars.iter().find(|(known, _)| known == name);
@@ -140,7 +140,7 @@ impl Executor for CommandExecutor {
         })
     }
 
-    /// A turn ends with the process that ran it.
+    /// Returns `None`: a turn ends with its process.
     fn reattach(
         &self,
         _job: Job,
@@ -211,13 +211,13 @@ impl TurnLimiter {
         }
     }
 
-    /// The level to ask for.
+    /// Returns the thinking level of the request.
     fn thinking(&self) -> Option<Thinking> {
         let otherwise = (!self.plain.load(Ordering::Relaxed)).then_some(Thinking::Low);
         self.settings.thinking.or(otherwise)
     }
 
-    /// Whether OpenClaw refused a level that the client had not requested.
+    /// Returns whether OpenClaw refused a level that the client had not requested.
     fn may_do_without(&self, command_error: &CommandError) -> bool {
         self.settings.thinking.is_none() && command_error.reason == error::THINKING
     }
@@ -261,7 +261,7 @@ impl TurnLimiter {
         .map_err(|command_error| command_error.without(self.home.as_deref()))
     }
 
-    /// One turn as a command that reads its message from standard input.
+    /// Returns one turn as a command that reads its message from standard input.
     fn command(
         &self,
         agent: Option<&str>,
@@ -313,7 +313,7 @@ impl TurnLimiter {
         command
     }
 
-    /// Whether there is such a command.
+    /// Returns whether there is such a command.
     fn is_there(&self) -> Result<(), CommandError> {
         let own = self
             .settings

@@ -36,7 +36,7 @@ impl DelegationWriter {
         }
     }
 
-    /// Whether anything is written down.
+    /// Returns whether the file has any delegation.
     pub(super) fn is_kept(&self) -> bool {
         self.state_dir.is_some()
     }

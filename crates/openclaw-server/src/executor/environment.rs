@@ -147,8 +147,8 @@ const MIN_SECRET_BYTES: usize = 4;
 /// The same of values that only may be secrets, in bytes.
 const MIN_ADDRESSED_SECRET_BYTES: usize = 8;
 
-/// Those of `variables` that the command gets: what every program needs, the credentials of model providers where `models`
-/// says so, and what `more` names.
+/// Returns the variables that the command receives: those that every program needs, the credentials of model providers
+/// where `models` says so, and what `more` names.
 pub(super) fn passed(
     variables: impl Iterator<Item = (OsString, OsString)>,
     models: bool,
@@ -208,7 +208,7 @@ pub(crate) fn secrets_of_given<'a>(
     secrets.collect()
 }
 
-/// The name of a secret. That of a file or a socket names where one is.
+/// Returns whether a variable's name is that of a secret. The name of a file or a socket is not.
 fn has_secret_name(upper: &str) -> bool {
     let mut words = upper.split('_');
     let place = words.clone().next_back();
@@ -218,7 +218,8 @@ fn has_secret_name(upper: &str) -> bool {
     said && !is_place
 }
 
-/// The password of an address, as it is written there and as it is. The address of a store or a proxy may have one.
+/// Returns the password of an address, as it is written there and as it is. The address of a store or a proxy may have
+/// one.
 pub(crate) fn password(address: &str) -> Vec<SecretString> {
     let parsed = Url::parse(address).ok();
     let Some(written) = parsed.as_ref().and_then(Url::password) else {

@@ -70,7 +70,7 @@ struct Runs {
 }
 
 impl GatewayExecutor {
-    /// The agents behind the gateway that `settings` describe. It is connected when it is first needed.
+    /// Returns the agents behind the gateway that `settings` describe. It is connected when it is first needed.
     ///
     /// # Errors
     /// The system gives no TLS.
@@ -187,14 +187,15 @@ impl Runs {
         Ok(agents)
     }
 
-    /// Whether the gateway is an OpenClaw. OpenClaw names its default agent by listing it first, and its agents read the file
-    /// of delegations. Other gateways list their agents in any order, and carry the depth in the metadata of a message.
+    /// Returns whether the gateway is an OpenClaw. OpenClaw names its default agent by listing it first, and its agents
+    /// read the file of delegations. Other gateways list their agents in any order, and carry the depth in the metadata
+    /// of a message.
     fn is_openclaw(&self) -> bool {
         let dialect = self.gateway.connection().dialect;
         dialect.is_some_and(|dialect| dialect.starts_with("openclaw"))
     }
 
-    /// The agent that a job is for.
+    /// Returns the agent that a job is for.
     async fn agent(&self, job: &Job) -> Result<String, Outcome> {
         if let Some(name) = &job.agent {
             return match name.as_str() {
@@ -296,7 +297,7 @@ impl Runs {
     }
 }
 
-/// Lower for those who are more likely to answer.
+/// Returns the order of agents, lowest first for the likeliest to answer.
 fn rank(status: MemberStatus) -> u8 {
     match status {
         MemberStatus::Online | MemberStatus::Idle | MemberStatus::Busy => 0,

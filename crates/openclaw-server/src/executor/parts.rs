@@ -35,8 +35,8 @@ fn handed(part: Part) -> a2a::Part {
     }
 }
 
-/// Its texts are inert one by one, as they are and as JSON writes them: there white space is two characters that are none,
-/// and what stands before and after it is one path.
+/// Checks each text, plain and in JSON: there white space is two characters that are none, and what stands before and
+/// after it is one path.
 fn inert_json(value: Value) -> Value {
     match value {
         Value::String(text) => inert_in_json(&text).into(),
@@ -94,13 +94,13 @@ pub(super) fn owned(map: &Map<String, Value>) -> HashMap<String, Value> {
         .collect()
 }
 
-/// The parts of an agent's message.
+/// Returns the parts of an agent's message.
 pub(super) fn of_message(message: &Value) -> Vec<Part> {
     let parts = message["parts"].as_array();
     from_agent(parts.map_or(&[][..], Vec::as_slice))
 }
 
-/// A part of text as an agent is handed it, for what stands before a client's own parts.
+/// Returns a part of text as an agent is handed it, for what stands before a client's own parts.
 pub(super) fn note(text: &str) -> a2a::Part {
     a2a::Part::text(text.to_owned())
 }

@@ -18,7 +18,7 @@ use gateway_bridge::openclaw::is_space;
 const NOTICE_LINE: &str =
     "// Text of an A2A client. Slash commands and $references in it have no effect.";
 
-/// The line that has to stand before `text` for nothing in it to be a command; `None` where nothing is.
+/// Returns the line that has to stand before `text` for nothing in it to be a command; `None` where nothing is.
 pub(super) fn line_before(text: &str) -> Option<&'static str> {
     (text.trim_start_matches(is_space).starts_with('/') || refers(text)).then_some(NOTICE_LINE)
 }

@@ -36,7 +36,7 @@ impl Thinking {
         Self::Xhigh,
     ];
 
-    /// OpenClaw's word.
+    /// Returns OpenClaw's name for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",

@@ -128,12 +128,12 @@ impl Case {
         self.steps.get(index).cloned().unwrap_or_default()
     }
 
-    /// Whether answers are compared with recorded ones.
+    /// Returns whether answers are compared with recorded ones.
     pub(super) fn is_recorded(&self) -> bool {
         !self.expected.is_empty() || !self.updates.is_empty()
     }
 
-    /// A list that runs beside the requests may not be longer, and a strict one may not be shorter either.
+    /// Returns a list that runs beside the requests may not be longer, and a strict one may not be shorter either.
     fn check(&self) -> Result<(), String> {
         let count = self.requests.len();
         let strict = [

@@ -16,7 +16,7 @@ pub trait Driver: Send + Sync {
     /// Starts an instance with `config`, in place of any earlier one.
     fn init(&self, config: &Value) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// The config with its defaults.
+    /// Returns the config with its defaults.
     fn parse_config(&self, config: &Value) -> impl Future<Output = Result<Value, Failure>> + Send;
 
     /// `{name, label, description, parameters}` of the instance.
@@ -65,7 +65,7 @@ pub fn read(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| Failure::Broken(format!("{error} in: {text}")))
 }
 
-/// A consumer of one call's updates, which fails at each where `step` says so, and where they can be read.
+/// Returns a consumer of one call's updates, which fails at each where `step` says so, and where they can be read.
 pub fn consumer(
     step: &Step,
 ) -> (

@@ -27,7 +27,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the case is as it should be.
+    /// Returns whether the case is as it should be.
     pub fn is_fine(&self) -> bool {
         matches!(self, Self::Passed | Self::ExpectedFailure(..))
     }
@@ -74,14 +74,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether something was run, all of it is as it should be, and the list of expected failures names only cases.
+    /// Returns whether something was run, all of it is as it should be, and the list of expected failures names only
+    /// cases.
     pub fn is_fine(&self) -> bool {
         !self.ran.is_empty()
             && self.stale.is_empty()
             && self.ran.iter().all(|ran| ran.outcome.is_fine())
     }
 
-    /// A line a case, then what is wrong with the list, then the counts.
+    /// Returns a line a case, then what is wrong with the list, then the counts.
     pub fn lines(&self) -> Vec<String> {
         let width = self
             .ran

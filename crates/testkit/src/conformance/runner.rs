@@ -46,7 +46,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether the case of this name is to be run.
+    /// Returns whether the case of this name is to be run.
     pub fn chooses(&self, name: &str) -> bool {
         self.filter.as_ref().is_none_or(|part| name.contains(part))
     }
@@ -171,7 +171,7 @@ impl<D: Driver> Run<'_, D> {
         }
     }
 
-    /// The next request, and those that start with it.
+    /// Returns the next request, and those that start with it.
     async fn group(&self, results: &[Value]) -> Result<Vec<Answer>, String> {
         let first = results.len();
         let mut last = first;

@@ -103,7 +103,7 @@ where
     Ok(Report { ran, stale })
 }
 
-/// Every case file below `root` by its name.
+/// Returns every case file below `root` by its name.
 ///
 /// # Errors
 /// When a directory cannot be read.

@@ -31,7 +31,7 @@ pub(crate) fn fill<'a>(text: &'a str, lookup: &dyn Fn(&str) -> Option<String>) -
     Cow::Owned(out)
 }
 
-/// The same in every string of a JSON value; keys are left alone.
+/// Returns the same in every string of a JSON value; keys are left alone.
 pub(crate) fn fill_value(value: &Value, lookup: &dyn Fn(&str) -> Option<String>) -> Value {
     match value {
         Value::String(text) => Value::String(fill(text, lookup).into_owned()),

@@ -78,7 +78,7 @@ impl RawServer {
         self.server.connections()
     }
 
-    /// The requests as they came, head and body.
+    /// Returns the requests as they came, head and body.
     pub fn requests(&self) -> Vec<String> {
         self.script.requests.lock().unwrap().clone()
     }

@@ -25,7 +25,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// A fresh state below `root`, which is emptied, with `config` as the rest of its configuration. `environment` is for SecretRefs.
+    /// Returns a fresh state below `root`, which is emptied, with `config` as the rest of its configuration.
+    /// `environment` is for SecretRefs.
     pub fn new(
         installed: Arc<Installed>,
         root: &Path,
@@ -94,7 +95,7 @@ impl Host {
         ]);
     }
 
-    /// The configuration file.
+    /// Returns the configuration file.
     pub fn config(&self) -> Value {
         serde_json::from_slice(&fs::read(self.config_path()).unwrap()).unwrap()
     }
@@ -106,12 +107,12 @@ impl Host {
         self.write_config(&config);
     }
 
-    /// The folder of OpenClaw's state.
+    /// Returns the folder of OpenClaw's state.
     pub fn state(&self) -> PathBuf {
         self.root.join("state")
     }
 
-    /// The workspace of its agents.
+    /// Returns the workspace of its agents.
     pub fn workspace(&self) -> PathBuf {
         self.root.join("workspace")
     }
@@ -138,7 +139,7 @@ impl Host {
         gateway
     }
 
-    /// The command `openclaw` with these arguments.
+    /// Returns the command `openclaw` with these arguments.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.installed.node());
         command
@@ -150,12 +151,12 @@ impl Host {
         command
     }
 
-    /// The command `openclaw`, which finds its Node.js in `PATH`.
+    /// Returns the command `openclaw`, which finds its Node.js in `PATH`.
     pub fn executable(&self) -> PathBuf {
         self.installed.package("openclaw").join("openclaw.mjs")
     }
 
-    /// The variables that make the command work on this state.
+    /// Returns the variables that make the command work on this state.
     pub fn variables(&self) -> Vec<(String, String)> {
         let node = self.installed.node();
         let path = std::env::var("PATH").unwrap_or_default();
@@ -203,7 +204,7 @@ impl Gateway {
         super::socket::Socket::connect(self.address, TOKEN)
     }
 
-    /// The process id of the gateway.
+    /// Returns the process id of the gateway.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -32,7 +32,7 @@ impl<T: Clone> Journal<T> {
         self.entries().len()
     }
 
-    /// All entries that `wanted` accepts.
+    /// Returns all entries that `wanted` accepts.
     pub fn all(&self, wanted: impl Fn(&T) -> bool) -> Vec<T> {
         self.entries()
             .iter()
@@ -46,7 +46,7 @@ impl<T: Clone> Journal<T> {
         self.wait_from(0, what, wanted)
     }
 
-    /// The first entry from the place `from` on that `wanted` accepts.
+    /// Returns the first entry from the place `from` on that `wanted` accepts.
     pub fn wait_from(&self, from: usize, what: &str, wanted: impl Fn(&T) -> bool) -> T {
         let deadline = Instant::now() + WAIT_TIMEOUT;
         let mut entries = self.entries();
@@ -65,7 +65,7 @@ impl<T: Clone> Journal<T> {
         }
     }
 
-    /// A test that fails while it waits leaves the entries as they are, good for the next one.
+    /// Returns a test that fails while it waits leaves the entries as they are, good for the next one.
     fn entries(&self) -> MutexGuard<'_, Vec<T>> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

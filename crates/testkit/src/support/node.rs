@@ -16,12 +16,12 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// The Node.js executable.
+    /// Returns the Node.js executable.
     pub fn node(&self) -> PathBuf {
         self.package(&node_package()).join("bin/node")
     }
 
-    /// The folder of an installed package.
+    /// Returns the folder of an installed package.
     pub fn package(&self, name: &str) -> PathBuf {
         self.root.join("node_modules").join(name)
     }
@@ -75,7 +75,7 @@ fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
     Ok(Installed { root })
 }
 
-/// The npm package that is nothing but Node.js for this machine.
+/// Returns the npm package that is nothing but Node.js for this machine.
 fn node_package() -> String {
     let os = match env::consts::OS {
         "macos" => "darwin",

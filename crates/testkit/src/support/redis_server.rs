@@ -73,17 +73,17 @@ impl RedisServer {
         panic!("redis-server does not start: {}", server.log());
     }
 
-    /// Its address, without a password.
+    /// Returns its address, without a password.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Its port on loopback.
+    /// Returns its port on loopback.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The folder it works in.
+    /// Returns the folder it works in.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -156,7 +156,7 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// The program, fetched unless it is there. Parallel test binaries take turns.
+/// Returns the program, fetched unless it is there. Parallel test binaries take turns.
 fn unpacked() -> Result<Program, String> {
     let folder = super::target().join("redis");
     fs::create_dir_all(&folder).expect("target/ is writable");
@@ -234,7 +234,7 @@ fn fetch(folder: &Path, root: &Path, packages: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The libraries that the program does not find.
+/// Returns the libraries that the program does not find.
 fn missing(program: &Program) -> Result<Vec<String>, String> {
     let output = Command::new("ldd")
         .arg(&program.executable)

@@ -25,13 +25,13 @@ pub struct Ended {
 }
 
 impl Server {
-    /// The scripted executor behind a free port of loopback, with more flags.
+    /// Returns the scripted executor behind a free port of loopback, with more flags.
     pub fn scripted(flags: &[&str]) -> Self {
         let own = ["--port", "0", "--executor", "scripted"];
         Self::start(&[&own, flags].concat(), &[])
     }
 
-    /// A server with these flags and variables, and a state directory of its own unless they name one.
+    /// Returns a server with these flags and variables, and a state directory of its own unless they name one.
     pub fn start(flags: &[&str], variables: &[(String, String)]) -> Self {
         let state = scratch();
         // A test that names a directory starts more than one server in it.
@@ -72,7 +72,7 @@ impl Server {
         self.said["url"].as_str().unwrap()
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -112,7 +112,7 @@ impl Drop for Server {
     }
 }
 
-/// An empty directory of one server's own.
+/// Returns an empty directory of one server's own.
 fn scratch() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -80,7 +80,7 @@ impl Socket {
         self.response(method, &id, |_| true)
     }
 
-    /// The same for a request that may be refused.
+    /// Returns the same for a request that may be refused.
     ///
     /// # Errors
     /// An error of the gateway: `{code, message}`.
@@ -111,7 +111,7 @@ impl Socket {
         self.response("agent", run, |payload| payload["status"] != "accepted")
     }
 
-    /// The tool results, partial ones included, that the gateway reported during a run.
+    /// Returns the tool results, partial ones included, that the gateway reported during a run.
     pub fn tool_events(&self, run: &str, phase: &str) -> Vec<Value> {
         let events = self.frames.all(|frame| {
             frame["event"] == "agent"
@@ -178,7 +178,7 @@ fn write_frame(stream: &Mutex<TcpStream>, kind: u8, body: &[u8]) {
     sent.expect("the gateway is there");
 }
 
-/// The next frame's kind and body, or `None` at the end. The gateway sends each message in one frame.
+/// Returns the next frame's kind and body, or `None` at the end. The gateway sends each message in one frame.
 fn read_frame(reader: &mut impl std::io::Read) -> Option<(u8, Vec<u8>)> {
     let [kind, length] = read_array(reader)?;
     let length = match length {

@@ -237,7 +237,7 @@ async fn result_names_version_and_transport() {
     assert_eq!(result["summary"]["transport"], "HTTP+JSON", "{result}");
 }
 
-/// A task that progresses at once, at a peer whose streams begin without a snapshot.
+/// Returns a task that progresses at once, at a peer whose streams begin without a snapshot.
 fn quick_agent(listened: Vec<Listened>, asked: PollReply) -> Stage {
     Stage::new(Script {
         streaming: Some(true),

@@ -43,7 +43,7 @@ struct Truth {
 }
 
 impl Truth {
-    /// The current task, computed without the code under test.
+    /// Returns the current task, computed without the code under test.
     fn snapshot(&self) -> Value {
         let mut all: Vec<(String, Vec<String>)> = Vec::new();
         let mut state = "working";
@@ -145,7 +145,7 @@ impl Peer for Agent {
         Box::pin(std::future::ready(self.listen()))
     }
 
-    /// Each poll advances the task a little.
+    /// Returns each poll advances the task a little.
     fn get_task<'a>(
         &'a self,
         _: &'a str,

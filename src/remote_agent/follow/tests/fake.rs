@@ -107,7 +107,7 @@ impl Stage {
             .0
     }
 
-    /// The result, and the events of the updates.
+    /// Returns the result, and the events of the updates.
     pub(super) async fn update_events(
         &self,
         request: Value,
@@ -116,13 +116,13 @@ impl Stage {
         call(&self.agent, request, cancel).await
     }
 
-    /// The calls that the peer received, in order.
+    /// Returns the calls that the peer received, in order.
     pub(super) fn calls(&self) -> Vec<&'static str> {
         self.peer.calls.lock().unwrap().clone()
     }
 }
 
-/// The tool with one target, `agent`, which `directory` opens.
+/// Returns the tool with one target, `agent`, which `directory` opens.
 pub(super) fn tool(pace: Pace, directory: Arc<dyn Directory>) -> RemoteAgent {
     let config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
     let config = Config::parse(&config.to_string()).unwrap();
@@ -158,7 +158,7 @@ pub(super) async fn call(
     (result, update_events.into_inner().unwrap())
 }
 
-/// A card that announces streaming, denies it, or omits it.
+/// Returns a card that announces streaming, denies it, or omits it.
 pub(super) fn card(streaming: Option<bool>) -> Discovered {
     Discovered::Card {
         card: Box::new(Card {

@@ -363,7 +363,7 @@ async fn announced_body_that_does_not_arrive_takes_no_room() {
     assert_eq!((answer.status, answer.body.as_str()), (200, "4000"));
 }
 
-/// A server with the mirror, and `/hold`, which keeps its body and reports that.
+/// Returns a server with the mirror, and `/hold`, which keeps its body and reports that.
 fn holding() -> (Router, mpsc::Receiver<()>) {
     let (held, holds) = mpsc::channel::<()>(8);
     let hold = move |body: axum::body::Bytes| async move {

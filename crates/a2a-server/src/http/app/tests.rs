@@ -274,7 +274,7 @@ async fn health_is_for_localhost_and_clients() {
     }
 }
 
-/// A message of more than 3,000 bytes that `slow` answers once it is canceled.
+/// Returns a message of more than 3,000 bytes that `slow` answers once it is canceled.
 fn large(text: &str) -> String {
     asking("SendMessage", &format!("{text} {}", "x".repeat(3000)))
 }

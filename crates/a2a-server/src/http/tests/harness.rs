@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-/// A client for plain HTTP on loopback. Its TLS provider is explicit, because the crate selects none.
+/// Returns a client for plain HTTP on loopback. Its TLS provider is explicit, because the crate selects none.
 pub(crate) fn client() -> reqwest::Client {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)

@@ -52,7 +52,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// The answers in order; the last one repeats.
+    /// Returns the answers in order; the last one repeats.
     pub(super) async fn that_answers(answers: impl Into<Vec<Answer>>) -> Self {
         let (received, arrived) = mpsc::unbounded_channel();
         let answers = answers.into();

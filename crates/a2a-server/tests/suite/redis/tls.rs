@@ -8,7 +8,7 @@ use a2a_server::store::redis::Options;
 use crate::redis::rig::{connect, create, record, refused};
 use testkit::support::redis_server::RedisServer;
 
-/// A Redis that supports TLS, its certificate, and its directory.
+/// Returns a Redis that supports TLS, its certificate, and its directory.
 fn encrypted() -> (RedisServer, String, tempfile::TempDir) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -35,8 +35,8 @@ pub(super) fn read(card: &Map<String, Value>) -> Security {
     }
 }
 
-/// A scheme: `{type, …}` in 0.3, `{NAMESecurityScheme: {…}}` in 1.0, and `{scheme: {$case, value}}` from servers that write
-/// their own types out.
+/// Returns a scheme: `{type, …}` in 0.3, `{NAMESecurityScheme: {…}}` in 1.0, and `{scheme: {$case, value}}` from
+/// servers that write their own types out.
 fn scheme(json: &Value) -> Scheme {
     let inner = json
         .get("scheme")

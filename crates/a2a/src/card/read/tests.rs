@@ -22,7 +22,7 @@ fn a_card_without_an_address_is_refused() {
     }
 }
 
-/// The addresses of a card with what is said of their versions.
+/// Returns the addresses of a card with what is said of their versions.
 fn versions(card: &Value) -> Vec<(String, Option<String>)> {
     let interfaces = read(card).unwrap().interfaces.into_iter();
     interfaces.map(|one| (one.url, one.version)).collect()

@@ -111,7 +111,7 @@ impl RunningServer {
     }
 }
 
-/// An address that is written out is meant; no proxy is used for one on this machine.
+/// Returns the access of a configured address: any address, or loopback only for this machine, which uses no proxy.
 fn access(url: &Url) -> Access {
     if is_this_machine(url) {
         Access::Loopback

@@ -7,7 +7,7 @@ const OBJECT: &str = "object";
 const VALUE: &str = "value";
 const PARTS: &str = "parts";
 
-/// A value as parts, and the word that brings it back where its plain reading would not.
+/// Returns a value as parts, and the marker that restores it if reading the parts would not.
 pub(super) fn write(value: &Value) -> (Vec<Value>, Option<&'static str>) {
     match value {
         Value::String(text) => (vec![text_part(text)], None),
@@ -31,7 +31,7 @@ pub(super) fn read_as(parts: &[Value], shape: Option<&str>) -> Value {
     }
 }
 
-/// One plain text part as a text, anything else as parts.
+/// Returns one plain text part as a text, anything else as parts.
 pub(super) fn read(parts: &[Value]) -> Value {
     match parts {
         [part] => match plain_text(part) {
@@ -50,14 +50,14 @@ pub(super) fn data_part(data: Value) -> Value {
     json!({"kind": "data", "data": data})
 }
 
-/// The text of a part that is nothing else.
+/// Returns the text of a part that is nothing else.
 fn plain_text(part: &Value) -> Option<&str> {
     let fields = part.as_object()?;
     let plain = fields.len() == 2 && fields.get("kind")? == "text";
     plain.then(|| fields.get("text")?.as_str()).flatten()
 }
 
-/// The parts of `{"parts": […]}`, where there is nothing else and each of them is one.
+/// Returns the parts of `{"parts": […]}`, where there is nothing else and each of them is one.
 fn parts_of(value: &Value) -> Option<&[Value]> {
     let fields = value.as_object()?;
     let parts = fields.get("parts")?.as_array()?;
@@ -67,7 +67,7 @@ fn parts_of(value: &Value) -> Option<&[Value]> {
     (fields.len() == 1 && all).then_some(parts)
 }
 
-/// The texts among parts as one, a line for each.
+/// Returns the texts among parts as one, a line for each.
 pub(super) fn text(parts: &[Value]) -> Option<String> {
     let texts: Vec<&str> = parts
         .iter()

@@ -11,7 +11,7 @@ use crate::{
 /// The agent that votes. A message for it is a proposal.
 const TRIAD: &str = "triad";
 
-/// An A2A message, task or update of a task as an envelope.
+/// Returns an A2A message, task or update of a task as an envelope.
 ///
 /// # Errors
 /// The fault, with a code of the registry.
@@ -74,7 +74,7 @@ fn list<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], EnvelopeError>
     }
 }
 
-/// The envelope that the object was.
+/// Returns the envelope that the object was.
 fn from_pocket(
     object: &Value,
     kind: Kind,
@@ -146,14 +146,14 @@ fn from_pocket(
     Envelope::from_value(fields.into())
 }
 
-/// The metadata without what was put aside in it.
+/// Returns the metadata without the members that the translation added.
 fn own_metadata(object: &Value) -> Map<String, Value> {
     let mut metadata = object["metadata"].as_object().cloned().unwrap_or_default();
     metadata.remove(EXTENSION_FIELD);
     metadata
 }
 
-/// A message that was no envelope.
+/// Converts a message that was no envelope.
 fn message(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, EnvelopeError> {
     let parts = list(&object["parts"], "parts")?;
     let role = match object["role"].as_str() {
@@ -205,7 +205,7 @@ fn proposal(parts: &[Value]) -> Value {
         .unwrap_or_else(|| json!({"proposal": parts::text(parts)}))
 }
 
-/// A task, or news of its status, that was no envelope.
+/// Converts a task, or an update of its status, that was no envelope.
 fn task(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, EnvelopeError> {
     let status = &object["status"];
     let Some(state) = status["state"].as_str() else {
@@ -259,7 +259,7 @@ fn task(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, E
     Ok(about(object, kind, content, fill))
 }
 
-/// The context of an object. Some writers have an empty text where there is none.
+/// Returns the context of an object. Some writers have an empty text where there is none.
 fn context(object: &Value) -> Option<&str> {
     object["contextId"].as_str().filter(|id| !id.is_empty())
 }
@@ -270,7 +270,7 @@ fn decision(data: &Value) -> Option<&Value> {
     (result && data["proposalId"].is_string()).then_some(data)
 }
 
-/// An envelope about a task.
+/// Creates an envelope about a task.
 fn about(
     object: &Value,
     kind: Kind,

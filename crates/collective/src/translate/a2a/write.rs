@@ -15,7 +15,7 @@ const TRANSLATED_FIELDS: &[&str] = &[
     "metadata",
 ];
 
-/// The envelope as an A2A message, task or update of a task.
+/// Returns the envelope as an A2A message, task or update of a task.
 ///
 /// # Errors
 /// The envelope is not valid, or holds a credential.
@@ -233,7 +233,7 @@ impl<'a> Source<'a> {
         id.map_or_else(|| (fill.new_id)(), str::to_owned)
     }
 
-    /// The session, else the id of the task: A2A requires a context, and all that is about one task shares it.
+    /// Returns the session, else the id of the task: A2A requires a context, and all that is about one task shares it.
     fn context(&mut self, task: &str) -> String {
         match self.envelope.session_id() {
             Some(session) => session.to_owned(),
@@ -252,7 +252,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A decision for people.
+/// Returns a decision for people.
 fn sentence(decision: &Map<String, Value>) -> String {
     let result = decision.get("result").and_then(Value::as_str);
     let mut text = result.unwrap_or("no result").to_owned();

@@ -70,7 +70,7 @@ fn performative(envelope: &Envelope) -> &'static str {
     }
 }
 
-/// An error of the numbers 2xxx.
+/// Returns whether the error has a number of the range 2xxx.
 fn is_about_the_message(content: &Value) -> bool {
     let by_name = content["error"].as_str().and_then(ErrorCode::from_name);
     let by_number = content["code"].as_u64().and_then(ErrorCode::from_number);

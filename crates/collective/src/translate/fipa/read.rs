@@ -38,7 +38,7 @@ const INTENTS: &[(&str, Intent)] = &[
     ("not-understood", Intent::Error(ErrorCode::InvalidContent)),
 ];
 
-/// Whether a performative stands for nothing of its own.
+/// Returns whether a performative has no type of its own.
 pub(super) fn is_unmapped(word: &str) -> bool {
     let known = |(known, _): &(&str, _)| word.eq_ignore_ascii_case(known);
     !INTENTS.iter().any(known)
@@ -56,8 +56,9 @@ const MAPPED_PARAMETERS: &[&str] = &[
     EXTENSION_FIELD,
 ];
 
-/// The ACL message as envelopes: one for each receiver, or one alone where the gateway knows who it is for (proposals, votes, decisions).
-/// `now`, in milliseconds since 1970, is when it was written, unless it comes from an envelope.
+/// Returns the ACL message as envelopes: one for each receiver, or one alone where the gateway knows who it is for
+/// (proposals, votes, decisions). `now`, in milliseconds since 1970, is when it was written, unless it comes from an
+/// envelope.
 ///
 /// # Errors
 /// The fault, with a code of the registry.
@@ -95,7 +96,7 @@ pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, EnvelopeError> 
     letter.worded(now)
 }
 
-/// The name of an agent: a text, or an agent identifier with a `name`.
+/// Returns the name of an agent: a text, or an agent identifier with a `name`.
 fn name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, EnvelopeError> {
     let name = agent.as_str().or_else(|| agent.get("name")?.as_str());
     name.map_or_else(
@@ -128,7 +129,7 @@ impl FipaMessage<'_> {
         self.acl.get(parameter).and_then(Value::as_str)
     }
 
-    /// The envelope it was, where it was one and its performative still says what the envelope says.
+    /// Returns the original envelope, if the message was one and its performative still agrees with it.
     fn unpacked(&self) -> Option<Envelope> {
         let pocket = self.acl.get(EXTENSION_FIELD)?;
         let mut envelope = Envelope::from_value(pocket.clone()).ok()?;
@@ -310,7 +311,7 @@ impl FipaMessage<'_> {
         }
     }
 
-    /// The proposal that it is about.
+    /// Returns the proposal that it is about.
     fn proposal(&self) -> Option<&str> {
         let content = self.acl.get("content");
         self.text("conversation-id")
@@ -358,7 +359,7 @@ impl Content {
         }
     }
 
-    /// All of it as one field.
+    /// Returns all of it as one field.
     fn under(name: &'static str, content: Option<&Value>) -> Self {
         let field = content.map(|content| (name.to_owned(), content.clone()));
         Self {
@@ -368,7 +369,7 @@ impl Content {
         }
     }
 
-    /// An object as it is, anything else as one field.
+    /// Returns an object as it is, anything else as one field.
     fn of_words(name: &'static str, content: Option<&Value>) -> Self {
         match content {
             Some(Value::Object(_)) => Self::whole(content),

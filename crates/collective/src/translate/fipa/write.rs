@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Envelope, EnvelopeError, Kind, translate::without_credential};
 
-/// The envelope as an ACL message.
+/// Returns the envelope as an ACL message.
 ///
 /// # Errors
 /// The envelope is not valid, or holds a credential.
@@ -72,7 +72,7 @@ fn take_kept(rest: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     }
 }
 
-/// A word that the envelope was read from and that still says what it is.
+/// Returns whether the envelope was read from this word and still agrees with it.
 fn stands_for(word: &Value, envelope: &Envelope) -> bool {
     let Some(word) = word.as_str() else {
         return false;
@@ -81,7 +81,7 @@ fn stands_for(word: &Value, envelope: &Envelope) -> bool {
     same || (envelope.kind() == Kind::Message && super::read::is_unmapped(word))
 }
 
-/// The content without what was put around and into it.
+/// Returns the content without the members that the translation added.
 fn as_it_came(content: Value, bare: Option<&Value>, added: Option<&Value>) -> Option<Value> {
     let Value::Object(mut fields) = content else {
         return Some(content);

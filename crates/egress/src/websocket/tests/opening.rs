@@ -152,7 +152,8 @@ async fn dial_debug_hides_secrets() {
     assert!(!shown.contains("s3cret"), "{shown}");
 }
 
-/// A server that speaks TLS with a certificate of its own, offers HTTP/2 first, and says `hello` once it is a WebSocket.
+/// Returns a server that speaks TLS with a certificate of its own, offers HTTP/2 first, and says `hello` once it is a
+/// WebSocket.
 async fn secured() -> (Server, String) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());

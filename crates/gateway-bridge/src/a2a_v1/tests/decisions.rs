@@ -110,7 +110,7 @@ async fn h_35_missing_votes_are_not_a_contradiction() {
     assert_eq!(rig.warnings(), [""; 0]);
 }
 
-/// A followed proposal whose gateway disconnects with the reason `manual`.
+/// Returns a followed proposal whose gateway disconnects with the reason `manual`.
 async fn dismissed(rig: &mut Rig) -> (Value, Task) {
     let (mut connection, asked, working) = proposed(rig, text("X")).await;
     let mut stream = rig

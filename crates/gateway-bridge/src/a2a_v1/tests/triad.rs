@@ -24,7 +24,7 @@ pub(super) fn decision(id: &Value, result: &str, consensus: bool, votes: Value) 
         "content": {"proposalId": id, "result": result, "votes": votes, "consensus": consensus}})
 }
 
-/// A proposal that was sent: the gateway, the frame it received, and the task.
+/// Returns a proposal that was sent: the gateway, the frame it received, and the task.
 pub(super) async fn proposed(rig: &mut Rig, outgoing: SendRequest) -> (Connection, Value, Task) {
     let mut connection = rig.connected().await;
     let resend = rig.send("triad", task_of(outgoing));

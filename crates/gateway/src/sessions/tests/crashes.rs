@@ -51,7 +51,7 @@ async fn truncation_at_any_byte_keeps_earlier_entries() {
     }
 }
 
-/// The file after the entry `two`.
+/// Returns the file after the entry `two`.
 fn expected(before: &[u8]) -> Vec<u8> {
     [before, &line::serialize(&entry("s", "two", "two"))].concat()
 }

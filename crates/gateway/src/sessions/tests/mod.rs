@@ -132,7 +132,7 @@ async fn keep(sessions: &Sessions, agent: &str, session: &str, id: &str) {
     sessions.append(agent, &entry).await.unwrap();
 }
 
-/// The ids of a session's entries.
+/// Returns the ids of a session's entries.
 fn ids(sessions: &Sessions, agent: &str, session: &str) -> Vec<String> {
     let entries = sessions.get(agent, session).unwrap();
     entries
@@ -140,7 +140,7 @@ fn ids(sessions: &Sessions, agent: &str, session: &str) -> Vec<String> {
         .collect()
 }
 
-/// The error of a call that fails.
+/// Returns the error of a call that fails.
 fn code<T>(result: Result<T, SessionError>) -> ErrorCode {
     match result {
         Ok(_) => panic!("it did not fail"),

@@ -81,7 +81,7 @@ pub(super) fn read(
     })
 }
 
-/// The same answer as the gateway gives it.
+/// Returns the same answer as the gateway gives it.
 fn of_local(answer: Value) -> Value {
     let aborted = answer.pointer("/meta/aborted") == Some(&json!(true));
     let status = if aborted { "timeout" } else { "ok" };
@@ -108,7 +108,7 @@ fn is_other_way(message: &str) -> bool {
         || (message.contains("Gateway not reachable at") && message.contains("ECONNREFUSED"))
 }
 
-/// The last JSON in `printed` that begins a line and that `wanted` accepts.
+/// Returns the last JSON in `printed` that begins a line and that `wanted` accepts.
 pub(super) fn found(printed: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
     let (mut rest, mut last) = (printed, None);
     for _ in 0..MAX_JSON_CANDIDATES {

@@ -26,7 +26,7 @@ impl CommandError {
         Self { reason, text }
     }
 
-    /// The command does not start.
+    /// Returns the error for a command that does not start.
     pub(super) fn of_start(error: &io::Error, settings: &CommandSettings) -> Self {
         let folder = settings
             .working_directory
@@ -76,7 +76,7 @@ impl CommandError {
         Self::new("timeout", text)
     }
 
-    /// OpenClaw itself ended the turn.
+    /// Returns the error for a turn that OpenClaw ended.
     pub(super) fn stopped() -> Self {
         Self::new(
             "timeout",
@@ -95,7 +95,7 @@ impl CommandError {
         )
     }
 
-    /// OpenClaw refused every way that `local` allows.
+    /// Returns the error for an OpenClaw that refused every mode that `local` allows.
     pub(super) fn of_way(local: Local) -> Self {
         match local {
             Local::Auto => Self::new(
@@ -113,7 +113,7 @@ impl CommandError {
         }
     }
 
-    /// The same, with `~` for the operator's home.
+    /// Returns the path with `~` for the home directory.
     pub(super) fn without(mut self, home: Option<&Path>) -> Self {
         if let Some(home) = home.and_then(Path::to_str) {
             self.text = self.text.replace(home, "~");
@@ -128,7 +128,7 @@ impl CommandError {
         )
     }
 
-    /// The turn failed, as OpenClaw says.
+    /// Returns the error for a turn that OpenClaw reports as failed.
     pub(super) fn agent(why: &str) -> Self {
         let text = match shown(why) {
             none if none.is_empty() => {
@@ -208,13 +208,13 @@ fn shown(text: &str) -> String {
     text.trim().chars().take(MAX_TEXT_CHARS).collect()
 }
 
-/// The last characters of `text`.
+/// Returns the last characters of `text`.
 fn end(text: &str) -> &str {
     let from = text.char_indices().rev().nth(MAX_TEXT_CHARS - 1);
     from.map_or(text, |(at, _)| &text[at..])
 }
 
-/// Whether the command is there, by the directories of `path` where it is only a name.
+/// Returns whether the command is there, by the directories of `path` where it is only a name.
 pub(super) fn find(settings: &CommandSettings, path: Option<OsString>) -> Result<(), CommandError> {
     let named = &settings.openclaw_path;
     let folder = settings

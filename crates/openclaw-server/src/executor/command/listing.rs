@@ -7,7 +7,7 @@ use super::answer::{error, found};
 use super::child::Finished;
 use super::error::CommandError;
 
-/// The agents, the default one first.
+/// Returns the agents, the default one first.
 pub(super) fn read(finished: &Finished) -> Result<Vec<Agent>, CommandError> {
     let printed = String::from_utf8_lossy(&finished.out);
     let is_list = |value: &Value| {

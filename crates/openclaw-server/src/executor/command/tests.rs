@@ -34,7 +34,7 @@ impl Fake {
         Self::of(&format!("#!/bin/sh\n{script}\n"))
     }
 
-    /// A process of its own writes the file: a file that another thread's new process has open for writing cannot be run.
+    /// Writes the file in a separate process: the system cannot run a file that another thread's new process has open.
     fn of(text: &str) -> Self {
         let fake = Self(tempfile::tempdir().unwrap());
         let written = std::process::Command::new("sh")
@@ -70,7 +70,7 @@ impl Fake {
         executor(self.settings())
     }
 
-    /// The arguments of all runs, one after another.
+    /// Returns the arguments of all runs, one after another.
     fn seen(&self) -> Vec<String> {
         let seen = fs::read_to_string(self.0.path().join("seen")).unwrap();
         seen.split_terminator('\0').map(str::to_owned).collect()
@@ -131,7 +131,7 @@ async fn written(path: &Path) -> String {
     }
 }
 
-/// A process is there and no zombie.
+/// Returns whether a process is there and no zombie.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat

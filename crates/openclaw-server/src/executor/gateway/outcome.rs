@@ -32,7 +32,7 @@ pub(super) fn outcome(error: &PeerError) -> Outcome {
     Outcome::Failed { reason, text }
 }
 
-/// The outcome of a task whose run the gateway has forgotten.
+/// Returns the outcome of a task whose run the gateway has forgotten.
 pub(super) fn interrupted() -> Outcome {
     Outcome::Failed {
         reason: "interrupted",

@@ -8,7 +8,7 @@ use super::*;
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 
-/// An executor whose gateway is at `url`.
+/// Returns an executor whose gateway is at `url`.
 fn at(url: &str) -> GatewayExecutor {
     let settings = gateway_bridge::Settings::new(Url::parse(url).unwrap());
     let runs = GatewayRuns {
@@ -25,7 +25,7 @@ fn at(url: &str) -> GatewayExecutor {
     .unwrap()
 }
 
-/// An address without a listener.
+/// Returns an address without a listener.
 fn unused_address() -> String {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("ws://{}", socket.local_addr().unwrap())

@@ -57,7 +57,7 @@ pub(crate) fn blame(recorded: &Value, answer: &Value) -> Result<(), String> {
     }
 }
 
-/// The places blamed, but for the request as a whole.
+/// Returns the places blamed, but for the request as a whole.
 fn places(errors: &[Value]) -> Vec<&str> {
     errors
         .iter()

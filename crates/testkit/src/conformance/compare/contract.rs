@@ -19,7 +19,7 @@ const FREE_TEXT_FIELDS: [&str; 10] = [
 /// States after which nothing can be watched.
 const FINISHED: [&str; 4] = ["completed", "failed", "canceled", "rejected"];
 
-/// A result envelope.
+/// Returns a result envelope.
 pub(crate) fn envelope(answer: &Value) -> Value {
     let Value::Object(fields) = answer else {
         return answer.clone();
@@ -42,7 +42,7 @@ pub(crate) fn envelope(answer: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// One update: its event and the continuation; the rest of its summary repeats earlier events.
+/// Returns one update: its event and the continuation; the rest of its summary repeats earlier events.
 pub(crate) fn update(reported: &Value) -> Value {
     let Value::Object(fields) = reported else {
         return reported.clone();
@@ -65,7 +65,7 @@ pub(crate) fn update(reported: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// A tool definition: the names of its fields and what an action or alias may be.
+/// Returns a tool definition: the names of its fields and what an action or alias may be.
 pub(crate) fn definition(reported: &Value) -> Value {
     let parameters = &reported["parameters"];
     let properties = &parameters["properties"];

@@ -138,7 +138,7 @@ fn known_rules(matcher: &Value) -> Result<(), String> {
     }
 }
 
-/// A text is searched as it is, anything else as JSON.
+/// Returns whether a text is searched as it is, anything else as JSON.
 fn text_has(value: Option<&Value>, part: &Value) -> bool {
     let Some(part) = part.as_str() else {
         return false;

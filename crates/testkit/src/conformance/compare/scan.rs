@@ -3,7 +3,7 @@
 const UUID_LENGTH: usize = 36;
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-/// Whether a lower-case UUID starts at `at`, not inside a longer word.
+/// Returns whether a lower-case UUID starts at `at`, not inside a longer word.
 pub(super) fn uuid_at(text: &str, at: usize) -> Option<&str> {
     let bytes = text.as_bytes();
     let found = bytes.get(at..at + UUID_LENGTH)?;
@@ -24,7 +24,7 @@ pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Whether the whole text is a time such as `2026-03-12T10:00:00.000Z`.
+/// Returns whether the whole text is a time such as `2026-03-12T10:00:00.000Z`.
 pub(super) fn is_timestamp(text: &str) -> bool {
     const TIMESTAMP_PATTERN: &[u8] = b"dddd-dd-ddTdd:dd:dd";
     let bytes = text.as_bytes();

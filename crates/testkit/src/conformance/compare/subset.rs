@@ -14,7 +14,7 @@ pub(crate) struct Subset {
 }
 
 impl Subset {
-    /// The first place where `answer` lacks something of `recorded`, with the reason.
+    /// Returns the first place where `answer` lacks something of `recorded`, with the reason.
     ///
     /// # Errors
     /// A sentence that starts with the place below `at`.
@@ -90,7 +90,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A value short enough for a line.
+/// Returns a value short enough for a line.
 pub(super) fn shown(value: Option<&Value>) -> String {
     const MAX_SHOWN_CHARS: usize = 160;
     let Some(value) = value else {

@@ -69,7 +69,7 @@ impl Connection {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// A whole message or a control frame.
+    /// Returns a whole message or a control frame.
     pub(super) async fn say(&self, opcode: u8, payload: &[u8]) -> io::Result<()> {
         let mut bytes = Head::whole(opcode, self.masked, payload.len()).bytes();
         let head = bytes.len();
@@ -99,7 +99,8 @@ impl Connection {
         }
     }
 
-    /// A frame of any shape. Long ones are written piece by piece, others at once, so that no other frame comes between.
+    /// Returns a frame of any shape. Long ones are written piece by piece, others at once, so that no other frame comes
+    /// between.
     pub(super) async fn frame(&self, shape: &Frame, vars: &Vars<'_>) -> io::Result<()> {
         let mut length = 0_usize;
         let mut pauses = false;
@@ -172,7 +173,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A close frame, and a second for its answer.
+    /// Returns a close frame, and a second for its answer.
     pub(super) async fn close(&self, code: Option<u16>, reason: &str) -> io::Result<()> {
         self.closing.store(true, Ordering::Relaxed);
         self.say(websocket::CLOSE, &websocket::closing(code, reason))
@@ -182,7 +183,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The end without a close frame.
+    /// Returns the end without a close frame.
     pub(super) async fn end(&self, end: End) -> io::Result<()> {
         match end {
             End::Hang => self.hung.cancel(),

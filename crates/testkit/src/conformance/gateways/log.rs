@@ -67,7 +67,7 @@ impl Log {
             .clone()
     }
 
-    /// The text frames so far.
+    /// Returns the text frames so far.
     pub fn frames(&self) -> Vec<Value> {
         let texts = self.received().into_iter();
         texts
@@ -78,7 +78,7 @@ impl Log {
             .collect()
     }
 
-    /// The text frames so far that fit `when`: an object of matchers by JSON Pointer (`{"/type": "message"}`).
+    /// Returns the text frames so far that fit `when`: an object of matchers by JSON Pointer (`{"/type": "message"}`).
     pub fn matching(&self, when: &Value) -> Vec<Value> {
         let when = places(when);
         let mut frames = self.frames();
@@ -107,7 +107,7 @@ impl Log {
     }
 }
 
-/// Whether every matcher holds of a frame.
+/// Returns whether every matcher holds of a frame.
 pub(super) fn fits(frame: &Value, when: &Condition) -> bool {
     when.iter()
         .all(|(pointer, matcher)| check_at(frame, pointer, matcher).is_ok())

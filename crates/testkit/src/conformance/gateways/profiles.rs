@@ -24,7 +24,7 @@ pub const PROFILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The profile of this name.
+/// Returns the profile of this name.
 ///
 /// # Errors
 /// `NotFound` when there is none; its message lists those there are.

@@ -19,7 +19,7 @@ async fn gateway(profile: Value) -> Gateways {
     Gateways::start(&profile).await.unwrap()
 }
 
-/// A client that says these frames first.
+/// Returns a client that says these frames first.
 async fn client(gateway: &Gateways, says: &[Value]) -> Member {
     let acts: Vec<Value> = says.iter().map(|frame| json!({"send": frame})).collect();
     join(gateway, json!({"upgrade": {"do": acts}})).await
@@ -43,7 +43,7 @@ async fn gone(log: &Log) {
     soon(log.until(|all| all.iter().any(|entry| entry.what == LogEvent::Gone))).await;
 }
 
-/// A bare socket after the upgrade.
+/// Returns a bare socket after the upgrade.
 async fn socket(gateway: &Gateways) -> TcpStream {
     let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
     let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\

@@ -19,7 +19,7 @@ const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 /// The longest head that is read.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// The request as doors see it.
+/// Returns the request as doors see it.
 pub(super) fn seen(request: &Recorded, connection: usize) -> Value {
     let (path, query) = match request.path.split_once('?') {
         Some((path, query)) => (path, Some(query)),
@@ -32,7 +32,7 @@ pub(super) fn seen(request: &Recorded, connection: usize) -> Value {
     })
 }
 
-/// The head that lets a client in.
+/// Returns the head that lets a client in.
 pub(super) fn answer(door: &UpgradeReply, upgrade: &Value, vars: &Vars<'_>) -> String {
     let mut headers = BTreeMap::from([
         ("connection".to_owned(), "Upgrade".to_owned()),

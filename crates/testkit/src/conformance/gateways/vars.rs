@@ -57,7 +57,7 @@ impl Vars<'_> {
         }
     }
 
-    /// The text with what it stands for.
+    /// Returns the text with what it stands for.
     pub(super) fn text(&self, text: &str) -> String {
         let word = |name: &str| {
             Some(match self.lookup(name)? {
@@ -68,7 +68,7 @@ impl Vars<'_> {
         template::fill(text, &word).into_owned()
     }
 
-    /// The same in every string of a JSON value; keys of objects count as well.
+    /// Returns the same in every string of a JSON value; keys of objects count as well.
     pub(super) fn value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => {

@@ -45,7 +45,7 @@ impl Recorded {
         entry
     }
 
-    /// The JSON-RPC method of the body, if it has one.
+    /// Returns the JSON-RPC method of the body, if it has one.
     pub fn rpc_method(&self) -> Option<&str> {
         self.body.as_ref()?.get("method")?.as_str()
     }

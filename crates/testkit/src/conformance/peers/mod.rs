@@ -90,12 +90,12 @@ impl Peers {
         self.origins.get(name).map_or("", String::as_str)
     }
 
-    /// Every peer's name and origin.
+    /// Returns every peer's name and origin.
     pub fn origins(&self) -> &BTreeMap<String, String> {
         &self.origins
     }
 
-    /// The requests that a peer has received, oldest first.
+    /// Returns the requests that a peer has received, oldest first.
     pub fn log(&self, name: &str) -> Vec<Recorded> {
         self.logs
             .get(name)

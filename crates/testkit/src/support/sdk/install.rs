@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::Sdk;
 use crate::support::root;
 
-/// The folder with the packages, installed by whichever test process comes first.
+/// Returns the folder with the packages, installed by whichever test process comes first.
 pub(super) fn installed(sdk: Sdk) -> Result<PathBuf, String> {
     let home = crate::support::target().join("sdk").join(sdk.name());
     fs::create_dir_all(&home).expect("a folder under the target directory");
@@ -68,7 +68,7 @@ fn npm(sdk: Sdk, home: &Path) -> Result<(), String> {
         .current_dir(home))
 }
 
-/// Its own crate with its own lock file, so that building the product builds nothing of it.
+/// Returns its own crate with its own lock file, so that building the product builds nothing of it.
 fn build(home: &Path) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = root("tests/rs_server/Cargo.toml");

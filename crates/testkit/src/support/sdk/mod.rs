@@ -26,7 +26,7 @@ pub enum Sdk {
 }
 
 impl Sdk {
-    /// Its name in tests, and what its agent calls itself.
+    /// Returns its name in tests, and what its agent calls itself.
     pub fn name(self) -> &'static str {
         match self {
             Self::Py03 => "py03",
@@ -37,7 +37,7 @@ impl Sdk {
         }
     }
 
-    /// The packages, with the companions that decide how the server behaves on the wire.
+    /// Returns the packages, with the companions that decide how the server behaves on the wire.
     pub fn pins(self) -> &'static [&'static str] {
         match self {
             Self::Py03 => &[
@@ -117,7 +117,7 @@ impl Server {
         format!("http://127.0.0.1:{}", self.said(flavour))
     }
 
-    /// The keys that its signed card is signed with, as a JSON Web Key Set.
+    /// Returns the keys that its signed card is signed with, as a JSON Web Key Set.
     pub fn keys(&self) -> &str {
         self.said("keys")
     }
@@ -128,7 +128,7 @@ impl Server {
     }
 }
 
-/// The server of this test process, started by the first test that asks for it.
+/// Returns the server of this test process, started by the first test that asks for it.
 ///
 /// # Panics
 /// The SDK cannot be installed on this machine.

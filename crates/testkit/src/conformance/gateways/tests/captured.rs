@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::{Gateways, Member};
 use super::soon;
 
-/// The frames of a client, each with the frames that it received before the next one.
+/// Returns the frames of a client, each with the frames that it received before the next one.
 fn conversation() -> Vec<(String, Vec<Value>)> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("fixtures/gateway/heretek-js.frames.jsonl");
@@ -41,7 +41,7 @@ const OF_A_RUN: [&str; 7] = [
     "agents",
 ];
 
-/// The frame without what differs from one run to the next.
+/// Returns the frame without what differs from one run to the next.
 fn fixed(frame: &Value) -> Value {
     match frame {
         Value::Object(fields) => {
