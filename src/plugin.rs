@@ -113,7 +113,7 @@ impl Plugin {
         self.render_within(envelope, usize::MAX)
     }
 
-    /// As [`render`](Self::render), in at most `max_chars` characters, or 1000 where that is more.
+    /// Renders like [`render`](Self::render), in at most `max_chars` characters, and at least 1000.
     #[must_use]
     pub fn render_within(&self, envelope: &str, max_chars: usize) -> String {
         panics::catch(|| self.agent.render(envelope, max_chars)).unwrap_or_else(|panicked| {

@@ -137,7 +137,7 @@ macro_rules! exchange {
 
 /// Runs the exchanges with `peer`, each in a span, and records them.
 impl CallMetrics {
-    /// [`Peer::send`].
+    /// Calls [`Peer::send`].
     pub(super) async fn send(
         &self,
         peer: &dyn Peer,
@@ -149,7 +149,7 @@ impl CallMetrics {
         Ok(reply)
     }
 
-    /// [`Peer::stream`]. The events are recorded as they are [received](Self::record_event).
+    /// Calls [`Peer::stream`]. [`record_event`](Self::record_event) records its events.
     pub(super) async fn stream(
         &self,
         peer: &dyn Peer,
@@ -159,7 +159,7 @@ impl CallMetrics {
         exchange!(self, peer, "peer.stream", peer.stream(outgoing))
     }
 
-    /// [`Peer::get_task`].
+    /// Calls [`Peer::get_task`].
     pub(super) async fn get_task(
         &self,
         peer: &dyn Peer,
@@ -172,14 +172,14 @@ impl CallMetrics {
         Ok(task)
     }
 
-    /// [`Peer::cancel`].
+    /// Calls [`Peer::cancel`].
     pub(super) async fn cancel(&self, peer: &dyn Peer, task_id: &str) -> Result<Task, PeerError> {
         let task = exchange!(self, peer, "peer.cancel", peer.cancel(task_id))?;
         self.record_task(&task);
         Ok(task)
     }
 
-    /// [`Peer::resubscribe`]. The events are recorded as they are [received](Self::record_event).
+    /// Calls [`Peer::resubscribe`]. [`record_event`](Self::record_event) records its events.
     pub(super) async fn resubscribe(
         &self,
         peer: &dyn Peer,

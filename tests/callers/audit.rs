@@ -26,7 +26,7 @@ fn text(folder: &Folder) -> String {
     fs::read_to_string(folder.path().join("audit.jsonl")).unwrap_or_default()
 }
 
-/// What is written once the instance has closed.
+/// Returns the lines that are written once the instance has closed.
 fn lines(rig: &Rig, folder: &Folder) -> Vec<Value> {
     rig.plugin.close();
     let text = text(folder);

@@ -20,7 +20,7 @@ fn at(hop: u64) -> Value {
     json!({"agent_id": "main", "chain": {"hop": hop, "chain": "row-1"}})
 }
 
-/// What the newest message said of the delegations before it.
+/// Returns the delegations in the newest message.
 fn said(peers: &Peers) -> Value {
     let newest = calls(peers).pop().unwrap();
     newest.body.unwrap()["params"]["metadata"][METADATA_KEY].clone()

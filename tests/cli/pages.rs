@@ -177,7 +177,7 @@ fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
     script
 }
 
-/// What the blocks printed, by number.
+/// Returns the output of the blocks, by number.
 fn printed(output: &str) -> Vec<(usize, String)> {
     output
         .split("@@ ")

@@ -26,7 +26,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// With these answers, by JSON-RPC method.
+    /// Creates a peer with these answers, by JSON-RPC method.
     async fn with(rpc: Value) -> Self {
         let card = json!({
             "protocolVersion": "0.3.0", "name": "Help Desk", "description": "Sorts tickets.", "version": "1.0.0",
@@ -99,7 +99,7 @@ fn with(value: &Value, word: &str, replacement: &str) -> Value {
     serde_json::from_str(&value.to_string().replace(word, replacement)).unwrap()
 }
 
-/// Every value of `expected` is in `found`; an object may have more fields.
+/// Checks that `found` contains every value of `expected`; an object may have more fields.
 fn shows(found: &Value, expected: &Value) {
     fn compare(found: &Value, expected: &Value, place: &str) -> Result<(), String> {
         match (found, expected) {

@@ -129,7 +129,7 @@ fn an_error_has_a_reason_of_its_code() {
     assert!(schema.is_valid(&envelope));
 }
 
-/// JSON Pointers to every object in a value.
+/// Returns a JSON Pointer to each object in a value.
 fn places(value: &Value) -> Vec<String> {
     let mut all = Vec::new();
     if let Value::Object(fields) = value {

@@ -228,7 +228,7 @@ fn as_reference(envelope: &Value, fields: &BTreeSet<String>) -> Value {
     }
 }
 
-/// How many tokens each text has.
+/// Returns the number of tokens of each text.
 fn tokens(texts: &[String]) -> Vec<usize> {
     let installed = node::install("tokens", &[TOKENIZER]);
     let module = installed.package("gpt-tokenizer/esm/encoding/o200k_base.js");

@@ -39,7 +39,7 @@ impl Server {
         format!("http://127.0.0.1:{}/token", self.port)
     }
 
-    /// How many tokens this client has asked for.
+    /// Returns the number of tokens that this client requested.
     pub(crate) fn asked(&self, client: &str) -> usize {
         self.control(&format!("count?client={client}"))
             .parse()

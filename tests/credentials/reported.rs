@@ -66,7 +66,7 @@ impl Watched {
             .collect()
     }
 
-    /// What a model reads of an envelope.
+    /// Returns the text of an envelope for a model.
     pub(crate) fn read(&self, envelope: &Value) -> String {
         self.rig.plugin.render(&envelope.to_string())
     }

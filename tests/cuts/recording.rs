@@ -157,12 +157,12 @@ impl Answer {
         }
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     pub(crate) fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// How many events are whole in the first `offset` bytes.
+    /// Returns the number of complete events in the first `offset` bytes.
     pub(crate) fn arrived(&self, offset: usize) -> usize {
         self.places
             .iter()
@@ -170,7 +170,7 @@ impl Answer {
             .count()
     }
 
-    /// How many events have at least begun in the first `offset` bytes.
+    /// Returns the number of events that begin in the first `offset` bytes.
     pub(crate) fn begun(&self, offset: usize) -> usize {
         self.places
             .iter()
@@ -189,12 +189,12 @@ impl Answer {
     }
 }
 
-/// How long the head of a response is, its blank line included.
+/// Returns the length of a response head, including its blank line.
 pub(crate) fn head_length(bytes: &[u8]) -> usize {
     find(bytes, b"\r\n\r\n").unwrap() + 4
 }
 
-/// How long the event at the beginning is, its blank line included.
+/// Returns the length of the first event, including its blank line.
 fn event_end(body: &[u8]) -> Option<usize> {
     [b"\n\n".as_slice(), b"\r\n\r\n"]
         .iter()

@@ -44,7 +44,7 @@ fn gateway(answers: &Value) -> Value {
     ]})
 }
 
-/// What the tool makes of this answer.
+/// Returns the tool's result for this answer.
 async fn reported(answer: Value) -> Value {
     let gateway = scripted(&gateway(&answer)).await;
     // A message that lives for a second is not tried again where the agent is busy.

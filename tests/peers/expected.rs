@@ -234,7 +234,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// What a cell has to end with.
+/// Returns the expected outcome of a cell.
 pub fn of(column: Column, scenario: &Scenario) -> Expected {
     let name = column.to_string();
     let fits = |(begin, wanted, _): &&Row| *wanted == scenario.name && name.starts_with(begin);

@@ -41,7 +41,7 @@ impl Peer {
         Driver::start(&self.config)
     }
 
-    /// What a restart of the host does to the plugin.
+    /// Restarts the plugin like a restart of the host.
     pub fn restart(&mut self) {
         self.plugin.init(&self.config);
     }

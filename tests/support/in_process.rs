@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Kept(Mutex<Vec<(String, String)>>);
 
 impl Kept {
-    /// Level and text of each line so far.
+    /// Returns level and text of each line so far.
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
         lock(&self.0).clone()
     }

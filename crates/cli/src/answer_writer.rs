@@ -49,13 +49,13 @@ impl AnswerWriter {
         }
     }
 
-    /// A piece of an artifact; `append` joins it to what came before.
+    /// Prints a piece of an artifact; `append` joins it to the pieces before.
     pub(super) fn piece(&mut self, artifact: &Value, append: bool) {
         let id = artifact["artifactId"].as_str().unwrap_or_default();
         self.append_text(id, &render(artifact), append);
     }
 
-    /// An artifact as it is in the end; only what was not shown before is shown.
+    /// Prints the rest of a complete artifact.
     pub(super) fn artifact(&mut self, artifact: &Value) {
         let id = artifact["artifactId"].as_str().unwrap_or_default();
         let text = render(artifact);
@@ -70,7 +70,7 @@ impl AnswerWriter {
         }
     }
 
-    /// A message. The same one twice in a row is shown once.
+    /// Prints a message, unless it equals the last one.
     pub(super) fn message(&mut self, text: &str) {
         if self.message.as_deref() == Some(text) {
             return;
@@ -87,7 +87,7 @@ impl AnswerWriter {
         shown.is_some_and(|shown| shown == text::line(message))
     }
 
-    /// There were artifacts.
+    /// Returns whether there were artifacts.
     pub(super) fn has_artifacts(&self) -> bool {
         !self.shown.is_empty()
     }

@@ -44,7 +44,7 @@ impl ConfigArgs {
         }
     }
 
-    /// There is a configuration to read.
+    /// Returns whether a configuration exists.
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.file().is_some()

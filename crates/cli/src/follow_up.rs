@@ -60,7 +60,7 @@ impl FollowUp<'_> {
         }
     }
 
-    /// There is something to go on with.
+    /// Returns whether the call can be continued.
     pub(super) fn names_task(&self) -> bool {
         self.continuation.is_some() || self.task.is_some()
     }

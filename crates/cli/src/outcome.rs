@@ -109,7 +109,7 @@ pub(super) fn print_outcome(
     go_on(continuation, said, keeps_tasks, context);
 }
 
-/// An error: what failed and why, and what to do next.
+/// Prints an error: what failed and why, and what to do next.
 pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &UnsetVariables) {
     let error = &envelope["error"];
     let message = error["message"]

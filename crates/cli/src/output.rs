@@ -43,7 +43,7 @@ impl LineWriter {
         }
     }
 
-    /// Cancelled once the reader has closed standard output.
+    /// Returns the token that is cancelled once the reader has closed standard output.
     #[must_use]
     pub fn gone(&self) -> &CancellationToken {
         &self.gone

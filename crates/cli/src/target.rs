@@ -104,7 +104,7 @@ impl PeerArgs {
         Some(target)
     }
 
-    /// On whose behalf to call, as the library takes it.
+    /// Returns the agent that calls, in the form of the library.
     pub(super) fn caller(&self) -> Option<String> {
         let agent = self.agent.as_ref()?;
         Some(json!({"agent_id": agent}).to_string())
@@ -160,7 +160,7 @@ impl PeerArgs {
             .collect()
     }
 
-    /// Neither options nor the environment name an agent.
+    /// Returns whether neither options nor the environment name an agent.
     pub(super) fn is_empty(&self) -> bool {
         self.url.is_none() && !self.local.is_given() && !self.config.is_given()
     }
@@ -186,7 +186,7 @@ impl PeerArgs {
         self.bearer_env.as_deref().or(self.local.token_variable())
     }
 
-    /// `--url` is that of one agent of a server.
+    /// Returns whether `--url` names one agent of a server.
     pub(super) fn names_agent(&self) -> bool {
         self.url.as_deref().is_some_and(names_agent)
     }

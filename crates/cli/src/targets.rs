@@ -194,7 +194,7 @@ fn skills(skills: &Value) -> String {
     named.join(", ")
 }
 
-/// `ok`, or why there is no card; a card that could not be refreshed still has its name.
+/// Returns `ok`, or the reason why there is no card. A stale card still has its name.
 fn card(target: &Value) -> String {
     let reason = target["last_refresh_error"]["reason"].as_str();
     match reason {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use common::confusables::is_ignorable;
 
-/// Text of several lines: line ends and tabs stay, every other control character goes, and escape sequences with them.
+/// Removes escape sequences and control characters, except line ends and tabs.
 pub(super) fn block(text: &str) -> Cow<'_, str> {
     if !text
         .chars()
@@ -34,7 +34,7 @@ pub(super) fn block(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Text on one line: like [`block`], with a space for each run of white space.
+/// Removes control characters like [`block`], and replaces each run of white space by a space.
 pub(super) fn line(text: &str) -> String {
     block(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }

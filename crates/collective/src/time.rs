@@ -18,7 +18,7 @@ pub(super) fn millis(timestamp: &Value) -> Option<u64> {
     }
 }
 
-/// `2026-03-31T00:00:00`, then perhaps a fraction, then `Z` or how far the clock there is ahead, as `+02:00`.
+/// Parses `2026-03-31T00:00:00` with an optional fraction, and `Z` or an offset such as `+02:00`.
 fn of_text(text: &str) -> Option<u64> {
     let (clock, rest) = text.split_at_checked("2026-03-31T00:00:00".len())?;
     let zone = rest.strip_prefix('.').map_or(rest, |rest| {

@@ -46,7 +46,7 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::new(&*payload))
 }
 
-/// Like [`catch`], for a future.
+/// Catches panics like [`catch`], in a future.
 ///
 /// # Errors
 /// `work` panicked while it was polled.

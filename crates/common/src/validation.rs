@@ -113,7 +113,7 @@ pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error
         .ok_or_else(|| D::Error::custom("a whole number that is not negative is expected"))
 }
 
-/// As [`whole`], where there may be none.
+/// Parses an optional number like [`whole`].
 ///
 /// # Errors
 /// As [`whole`].
@@ -121,7 +121,7 @@ pub fn optional_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
     whole(deserializer).map(Some)
 }
 
-/// As [`whole`], for sizes.
+/// Parses a size like [`whole`].
 ///
 /// # Errors
 /// As [`whole`].

@@ -53,7 +53,7 @@ pub(super) enum BodyRest {
     Broken(NetError),
 }
 
-/// As [`read_error`], of at most `max` bytes, and what there was beyond it.
+/// Reads at most `max` bytes like [`read_error`], and returns whether there were more.
 pub(super) async fn error_prefix(body: ByteStream, max: usize) -> (Bytes, BodyRest) {
     let late = Instant::now() + ERROR_WAIT;
     read_until(body, max.min(ERROR_BYTES), Some(late)).await

@@ -92,7 +92,7 @@ impl Proxies {
         Ok(Self(Some(Arc::new(matcher))))
     }
 
-    /// There is no proxy.
+    /// Returns whether there is no proxy.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
     }

@@ -34,7 +34,7 @@ impl std::fmt::Debug for Upgrade {
     }
 }
 
-/// The scheme that a WebSocket begins in (RFC 6455 §3).
+/// Sets the HTTP scheme of a WebSocket handshake (RFC 6455 §3).
 pub(super) fn over_http(url: &mut Url) {
     let scheme = match url.scheme() {
         "ws" => "http",

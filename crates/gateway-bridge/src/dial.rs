@@ -122,7 +122,7 @@ async fn first_frame(socket: &mut Opened) -> Frame {
     }
 }
 
-/// Only the JavaScript gateway wants its token in the URL, and only an operator who says so twice gets that.
+/// Adds the token to the URL, only for the dialect `heretek-js` and with `tokenInQuery`.
 fn address(settings: &Settings) -> Result<Url, PeerError> {
     let mut url = settings.url.clone();
     if !settings.token_in_query {
@@ -239,7 +239,7 @@ fn unknown_protocol(settings: &Settings) -> PeerError {
     )
 }
 
-/// Why there is no WebSocket.
+/// Returns the error of a failed WebSocket handshake.
 fn refused(error: WsError, settings: &Settings) -> PeerError {
     let shown = settings.shown();
     match error {

@@ -79,7 +79,7 @@ pub(crate) struct CallContext {
 }
 
 impl CallContext {
-    /// How long a blocking call waits for the reply, before it returns a task.
+    /// Returns how long a blocking call waits for the reply before it returns a task.
     pub(crate) fn patience(&self, settings: &Settings) -> Duration {
         let left = |until: tokio::time::Instant| {
             until.saturating_duration_since(tokio::time::Instant::now())

@@ -59,7 +59,7 @@ pub fn context_id(session_key: &str) -> Option<&str> {
     (self::session_id(slug) == session_id).then_some(slug)
 }
 
-/// Lower case, `-` for every row of other characters, no `-` at the ends.
+/// Returns the text in lower case, with `-` for each run of other characters and none at the ends.
 fn slug_of(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     let mut replaced = false;

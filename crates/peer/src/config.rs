@@ -116,7 +116,7 @@ impl PeerConfig {
             .filter(|_| self.configured)
     }
 
-    /// `url` is on one of the origins that credentials were configured for.
+    /// Returns whether `url` has one of the origins that receive the configured credentials.
     pub fn is_own_origin(&self, url: &Url) -> bool {
         self.configured_urls()
             .any(|own| own.scheme() == url.scheme() && same_place(own, url))

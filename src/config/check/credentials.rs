@@ -116,7 +116,7 @@ fn in_header(secret: &Secret, what: &str) -> Result<(), String> {
     }
 }
 
-/// What a cookie may hold (RFC 6265 §4.1.1).
+/// Checks the value of a cookie (RFC 6265 §4.1.1).
 fn in_cookie(secret: &Secret) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
     match resolved(secret) {
@@ -128,7 +128,7 @@ fn in_cookie(secret: &Secret) -> Result<(), String> {
     }
 }
 
-/// What a password may hold (RFC 7617 §2).
+/// Checks a password (RFC 7617 §2).
 fn text(secret: &Secret, what: &str) -> Result<(), String> {
     match resolved(secret) {
         Some(text) if text.contains(char::is_control) => Err(format!(
@@ -163,7 +163,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// RFC 6749 §3.3.
+/// Returns whether a character is allowed in a scope (RFC 6749 §3.3).
 fn is_scope(text: &str) -> bool {
     text.chars()
         .all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\'))

@@ -68,7 +68,7 @@ fn round(filter: &mut Filter) {
     }
 }
 
-/// What a process holds after few rounds and after many, in kB.
+/// Returns the memory of a process after few rounds and after many, in kB.
 async fn measured() -> (u64, u64) {
     let gateway = named("hostile").await;
     let config = json!({

@@ -70,7 +70,7 @@ pub(crate) fn text(envelope: &Value) -> &str {
         .unwrap_or("no text")
 }
 
-/// What the triad decided, as the result's artifact has it.
+/// Returns the triad's decision in the result's artifact.
 #[track_caller]
 pub(crate) fn decision(envelope: &Value) -> Value {
     let artifacts = artifacts(envelope);

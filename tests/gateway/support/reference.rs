@@ -43,7 +43,7 @@ impl Reference {
         }
     }
 
-    /// Where an agent's sessions are.
+    /// Returns the directory of an agent's sessions.
     pub(crate) fn sessions(&self, agent: &str) -> PathBuf {
         self.state().join("agents").join(agent).join("sessions")
     }

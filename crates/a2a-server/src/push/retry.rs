@@ -23,7 +23,7 @@ pub(super) struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// About half a minute of delays.
+    /// Returns a policy with delays of about half a minute in total.
     fn default() -> Self {
         Self {
             max_attempts: 6,

@@ -152,7 +152,7 @@ fn items(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Text without the space around it; `None` where nothing is left.
+/// Trims a text; `None` if it is then empty.
 fn text(value: Option<&Value>) -> Option<String> {
     let text = value?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())

@@ -123,7 +123,7 @@ fn data(dialect: Dialect, data: Value, path: String) -> Result<Value, A2aError> 
     }
 }
 
-/// Data that is no object is wrapped where 0.3 carries it, as the official SDKs do; and unwrapped here.
+/// Unwraps data that is not an object. The official SDKs wrap it for A2A 0.3.
 fn unwrap(data: Value, metadata: &mut Option<std::collections::HashMap<String, Value>>) -> Value {
     let wrapped = metadata
         .as_mut()

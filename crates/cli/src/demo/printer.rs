@@ -38,12 +38,12 @@ impl Printer {
         }
     }
 
-    /// A line about the demo itself.
+    /// Prints a line about the demo.
     pub(super) fn print_update(&self, line: &str) {
         self.line(line.to_owned());
     }
 
-    /// A new step: the tool's action, and what it is for.
+    /// Prints a new step: the tool's action and its purpose.
     pub(super) fn step(&self, number: usize, action: &str, why: &str) {
         let head = self.bold.apply_to(format!("{number:>2} {action}"));
         self.line(format!("\n{head}  {why}"));
@@ -71,7 +71,7 @@ impl Printer {
         self.line(format!("   {} {what}", self.good.apply_to("ok")));
     }
 
-    /// An update of a running call.
+    /// Prints an update of a running call.
     pub(super) fn update(&self, update: &Value) {
         let event = &update["raw"];
         let artifact = &event["artifact"];
@@ -91,7 +91,7 @@ impl Printer {
         }
     }
 
-    /// The result of a call.
+    /// Prints the result of a call.
     pub(super) fn envelope(&self, envelope: &str) {
         if self.json {
             self.lines.write(envelope.to_owned());

@@ -204,7 +204,7 @@ impl FileArgs {
         }
     }
 
-    /// `--config` names a file.
+    /// Returns whether `--config` names a file.
     pub(super) fn names_config(&self) -> bool {
         self.config.is_some()
     }

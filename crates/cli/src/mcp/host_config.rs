@@ -26,7 +26,7 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// Where the configuration goes.
+    /// Returns the path of the host's configuration.
     pub(super) fn place(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => {

@@ -14,7 +14,7 @@ const NPM_MTIME_UNIX_SECONDS: u64 = 499_162_500;
 /// A file of the package: its path in it, with `/`, and its bytes.
 pub(super) type File = (String, Vec<u8>);
 
-/// Everything that `files` of the manifest names, the manifest itself, the licence and the library, sorted by path.
+/// Returns the files that `files` of the manifest names, the manifest, the license and the library, sorted by path.
 pub(super) fn collect(
     source_root: &Path,
     manifest: &Value,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use url::Url;
 
-/// `path` where it is in truth an absolute URL.
+/// Returns `path` if it is an absolute URL.
 pub fn card_url(path: &str) -> Option<String> {
     (path.starts_with("http://") || path.starts_with("https://")).then(|| path.to_owned())
 }

@@ -106,7 +106,7 @@ impl Tokens {
             .cloned()
     }
 
-    /// From now on `token` is used, whose text is `secret`.
+    /// Replaces the token by `token`, whose text is `secret`.
     pub fn keep(&self, token: Token, secret: SecretString) {
         let mut issued = lock(&self.issued);
         let older = issued.len().saturating_sub(RECENT_TOKENS - 1);
@@ -114,7 +114,7 @@ impl Tokens {
         *lock(&self.current) = Some(token);
     }
 
-    /// `token` was refused. One that has taken its place meanwhile stays.
+    /// Removes a refused token, unless another one has replaced it.
     pub fn discard(&self, token: &Token) {
         let mut current = lock(&self.current);
         if current

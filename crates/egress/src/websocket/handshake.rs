@@ -61,7 +61,7 @@ pub(super) async fn shake(
     Ok((stream, protocol))
 }
 
-/// Sixteen random bytes: an answer that fits them was not made for another request.
+/// Creates a key of sixteen random bytes, which binds the response to the request.
 fn key() -> Result<String, NetError> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).map_err(|_| {

@@ -162,7 +162,7 @@ struct VoteCount {
     consensus: bool,
 }
 
-/// Our own count of the votes. Votes of others than the members do not count.
+/// Counts the votes of the members.
 fn count(members: &[String], votes: &Map<String, Value>) -> VoteCount {
     let mut tally = Tally::new(members.to_vec(), Quorum::All);
     for (name, vote) in votes {

@@ -125,7 +125,7 @@ pub(super) fn described(
     })
 }
 
-/// When the message is too old to be sent (`metadata.ttl`, in seconds).
+/// Returns the time after which the message expires (`metadata.ttl`, in seconds).
 pub(super) fn expires(
     connection: &A2aV1Connection,
     about: &CallContext,

@@ -180,7 +180,7 @@ fn failed(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, envelope:
     entry.finish(TaskOutcome::Failed(error.into_error()));
 }
 
-/// A vote is a step on the way. It decides nothing here: the gateway counts.
+/// Reports a vote as an update. The gateway counts the votes.
 fn vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = envelope.from().unwrap_or_default();
     let vote = envelope.content_str("vote").and_then(Vote::from_word);

@@ -44,7 +44,7 @@ pub(super) struct FileVersion {
 }
 
 impl FileVersion {
-    /// When the file was written, where the file system says so.
+    /// Returns the modification time of the file, if the file system has one.
     pub(super) fn modified(&self) -> Option<SystemTime> {
         self.modified
     }

@@ -23,7 +23,7 @@ fn work(hop: u64) -> Delegation {
     }
 }
 
-/// Long after anything a test writes.
+/// Returns a time after everything that a test writes.
 fn later() -> SystemTime {
     SystemTime::now() + Duration::from_secs(60)
 }

@@ -44,7 +44,7 @@ impl OpenClaw {
         self.settled(about, run).await
     }
 
-    /// `chat.abort`; `false` where that does not stop the run.
+    /// Sends `chat.abort`, and returns whether it stops the run.
     async fn aborted(&self, about: &CallContext, key: &str, run: &str) -> Result<bool, PeerError> {
         let params = json!({ "sessionKey": key, "runId": run });
         let answer = self

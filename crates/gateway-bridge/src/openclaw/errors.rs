@@ -26,7 +26,7 @@ impl RequestError {
     }
 }
 
-/// Why the gateway did not let us in.
+/// Returns the error of a refused handshake.
 pub(super) fn of_connect(refusal: &RpcError) -> PeerError {
     let RpcError { message, .. } = refusal;
     let (code, what) = match (refusal.detail(), refusal.code.as_str()) {
@@ -62,7 +62,7 @@ pub(super) fn of_connect(refusal: &RpcError) -> PeerError {
     .undelivered()
 }
 
-/// Why the gateway did not do what it was asked for. `agent` is whom it was about.
+/// Returns the error of a refused request about `agent`.
 pub(super) fn of_request(refusal: &RpcError, method: &str, agent: &str) -> PeerError {
     let RpcError { code, message, .. } = refusal;
     let kind = match (code.as_str(), message.as_str()) {

@@ -45,7 +45,7 @@ pub(super) struct RpcError {
 }
 
 impl RpcError {
-    /// `details.code`.
+    /// Returns `details.code`.
     pub(super) fn detail(&self) -> &str {
         self.details
             .get("code")

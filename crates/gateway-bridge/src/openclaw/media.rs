@@ -50,7 +50,7 @@ fn file_part(media: &str) -> Value {
     }
 }
 
-/// `TYPE;base64,BYTES`, which comes after `data:`.
+/// Parses `TYPE;base64,BYTES`, the part of a data URL after `data:`.
 fn data_url(rest: &str) -> Value {
     let (head, bytes) = rest.split_once(',').unwrap_or((rest, ""));
     match head.strip_suffix(";base64") {

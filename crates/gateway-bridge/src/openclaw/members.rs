@@ -65,7 +65,7 @@ impl OpenClaw {
         RequestError::Connection(failed(ErrorCode::ConnectionTimeout, message))
     }
 
-    /// Which agents have a session that runs, where the gateway says so in time.
+    /// Returns the agents with a running session, if the gateway answers in time.
     async fn at_work(&self) -> Option<HashSet<String>> {
         let params = json!({ "activeOnly": true, "limit": SESSION_PAGE_LEN });
         let asked = self

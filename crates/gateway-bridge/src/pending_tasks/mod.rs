@@ -80,7 +80,7 @@ impl PendingTasks {
         }
     }
 
-    /// The message was not sent after all.
+    /// Removes the task of a message that was not sent.
     pub(super) fn remove(&self, entry: &PendingTask) {
         let mut index = self.index();
         index.entries.pop(&entry.id);
@@ -130,7 +130,7 @@ impl PendingTasks {
             .filter(|entry| entry.agent == agent)
     }
 
-    /// As [`find`](Self::find).
+    /// Finds a task like [`find`](Self::find).
     ///
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`].
@@ -169,7 +169,7 @@ impl PendingTasks {
         }
     }
 
-    /// There is a connection again. Says whether a decision is waited for.
+    /// Records a new connection. Returns whether a proposal waits for its decision.
     pub(super) fn reopen(&self) -> bool {
         let index = self.index();
         let entries = index.entries.iter();

@@ -202,7 +202,7 @@ impl PendingTask {
         })
     }
 
-    /// The connection is lost; with `dismissed` only a new call connects again.
+    /// Records a lost connection. With `dismissed`, only a new call connects again.
     pub(super) fn connection_lost(&self, why: &str, dismissed: bool) {
         match self.what {
             TaskKind::Message => drop(self.finish(TaskOutcome::Failed(reset(why)))),
@@ -229,7 +229,7 @@ impl PendingTask {
         awaits
     }
 
-    /// When nothing can be expected any more.
+    /// Returns the time after which the task expects no more events.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.what {
             TaskKind::Message => None,

@@ -28,7 +28,7 @@ fn answer(bytes: usize) -> TaskOutcome {
     TaskOutcome::Answered(Message::read(message).unwrap())
 }
 
-/// Which of so many are still there.
+/// Returns the tasks that are still stored.
 fn kept(tasks: &PendingTasks, of: usize) -> Vec<usize> {
     let index = tasks.index();
     let is_there = |number: &usize| index.entries.contains(&format!("corr-{number}"));

@@ -87,7 +87,7 @@ fn answered(part: &Value) -> Option<Part> {
     Some(read)
 }
 
-/// Metadata as the server has it.
+/// Returns metadata in the form of the server.
 pub(super) fn owned(map: &Map<String, Value>) -> HashMap<String, Value> {
     map.iter()
         .map(|(key, value)| (key.clone(), value.clone()))

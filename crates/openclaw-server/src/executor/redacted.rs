@@ -129,7 +129,7 @@ struct OpenArtifact {
 }
 
 impl Filter {
-    /// `None` while nothing of it may be shown.
+    /// Returns the next report; `None` while no part of it may be shown.
     fn report(&mut self, report: Report) -> Option<Report> {
         Some(match report {
             // This stays in the server.
@@ -286,7 +286,7 @@ fn empty() -> Artifact {
     }
 }
 
-/// Everything of a part but its text, which goes together with others.
+/// Redacts all members of a part except its text.
 fn redact_part(secrets: &Secrets, part: &mut Part) {
     match &mut part.content {
         PartContent::Text(_) => {}

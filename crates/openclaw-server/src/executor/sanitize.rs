@@ -23,7 +23,7 @@ pub(super) fn line_before(text: &str) -> Option<&'static str> {
     (text.trim_start_matches(is_space).starts_with('/') || refers(text)).then_some(NOTICE_LINE)
 }
 
-/// `text` with that line before it, where it needs one.
+/// Puts that line before `text`, if necessary.
 pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
     match line_before(text) {
         Some(line) => format!("{line}\n\n{text}").into(),
@@ -31,7 +31,7 @@ pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// `$` and a name stand in it somewhere.
+/// Returns whether the text contains `$` and a name.
 fn refers(text: &str) -> bool {
     let named = |rest: &str| {
         let first = rest.bytes().next();

@@ -19,7 +19,7 @@ pub trait Driver: Send + Sync {
     /// Returns the config with its defaults.
     fn parse_config(&self, config: &Value) -> impl Future<Output = Result<Value, Failure>> + Send;
 
-    /// `{name, label, description, parameters}` of the instance.
+    /// Returns `{name, label, description, parameters}` of the instance.
     fn tool_definition(&self) -> impl Future<Output = Result<Value, Failure>> + Send;
 
     /// Runs one request and returns its envelope; `on_update` sees each update as it comes. The caller gives up when

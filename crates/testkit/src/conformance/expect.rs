@@ -117,7 +117,7 @@ fn requests(log: &[Recorded], counts: &BTreeMap<String, Value>) -> Result<(), St
     Ok(())
 }
 
-/// `*`, `METHOD /path`, or a JSON-RPC method.
+/// Returns whether a request matches `*`, `METHOD /path`, or a JSON-RPC method.
 fn is(request: &Recorded, what: &str) -> bool {
     match what.split_once(' ') {
         Some((method, path)) => {

@@ -57,7 +57,7 @@ fn repeated(repeat: &Value, results: &[Value]) -> Option<Value> {
     Some(vec![each; count].into())
 }
 
-/// Later layers win, field by field and not deeper; `null` takes a field away.
+/// Merges layers by their top-level fields. Later layers win; `null` removes a field.
 fn merge(layers: &[Value], results: &[Value]) -> Value {
     let mut merged = Map::new();
     for layer in layers {

@@ -321,7 +321,7 @@ fn reported(what: &str, failure: &Failure) -> String {
     }
 }
 
-/// `over` laid over `under`, object by object.
+/// Merges `over` into `under`, object by object.
 fn merged(under: &Value, over: &Value) -> Value {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {

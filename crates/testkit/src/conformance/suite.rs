@@ -42,7 +42,7 @@ where
     run_suite_telling(root, make, options, |_| ()).await
 }
 
-/// Like [`run_suite`], and tells of each case as soon as it was run.
+/// Runs a suite like [`run_suite`], and reports each case as soon as it has run.
 ///
 /// # Errors
 /// Those of [`run_suite`].

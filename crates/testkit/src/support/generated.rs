@@ -10,7 +10,7 @@ use super::{root, text};
 /// Several parts may be in one file, and tests run side by side.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// The whole of the file at `path`.
+/// Checks the whole file at `path`.
 pub fn file(path: &str, expected: &str) {
     replaced(path, |_| expected.to_owned());
 }

@@ -214,14 +214,14 @@ impl Gateway {
         self.address
     }
 
-    /// `POST /tools/invoke`: the status code and the answer.
+    /// Sends `POST /tools/invoke`, and returns the status code and the answer.
     pub fn invoke(&self, arguments: Value) -> (u16, Value) {
         let body = json!({"tool": "remote_agent", "args": arguments});
         let (status, body) = http::post(self.address(), "/tools/invoke", TOKEN, &body.to_string());
         (status, serde_json::from_str(&body).unwrap())
     }
 
-    /// Like `invoke`, for a call that has to return an envelope, and returns that.
+    /// Sends a request like `invoke`, and returns the envelope of its answer.
     pub fn envelope(&self, arguments: Value) -> Value {
         let (status, answer) = self.invoke(arguments);
         assert_eq!(status, 200, "{answer}");

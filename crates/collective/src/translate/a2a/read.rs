@@ -197,7 +197,7 @@ fn message(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope
     Ok(envelope)
 }
 
-/// Data that is a proposal as it is, else the texts.
+/// Returns the data of a proposal unchanged, else the texts.
 fn proposal(parts: &[Value]) -> Value {
     let data = parts.iter().map(|part| &part["data"]);
     let own = data.into_iter().find(|data| data["proposal"].is_string());
@@ -264,7 +264,7 @@ fn context(object: &Value) -> Option<&str> {
     object["contextId"].as_str().filter(|id| !id.is_empty())
 }
 
-/// Data that says what a triad decided.
+/// Returns the data of a triad's decision.
 fn decision(data: &Value) -> Option<&Value> {
     let result = matches!(data["result"].as_str(), Some("approved" | "rejected"));
     (result && data["proposalId"].is_string()).then_some(data)

@@ -34,7 +34,7 @@ fn read(object: &Value) -> Value {
     try_read(object, Some("alpha")).unwrap().into_json()
 }
 
-/// Without what an envelope put aside.
+/// Removes the members that the translation added.
 fn plain(mut object: Value) -> Value {
     object["metadata"]
         .as_object_mut()

@@ -197,7 +197,7 @@ impl FipaMessage<'_> {
         Ok(all)
     }
 
-    /// With what was put aside of an envelope that came from words before.
+    /// Restores the members of the original envelope.
     fn with_pocket(&self, envelope: Envelope) -> Envelope {
         let Some(Value::Object(pocket)) = self.acl.get(EXTENSION_FIELD) else {
             return envelope;
@@ -377,7 +377,7 @@ impl Content {
         }
     }
 
-    /// With one more field, where it has none of that name.
+    /// Adds a field, unless there is one with that name.
     fn and(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         let place = self.fields.entry(name).or_insert(json!(null));
         if place.is_null() {

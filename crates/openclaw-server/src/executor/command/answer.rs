@@ -102,7 +102,7 @@ pub(super) fn error(value: &Value) -> Option<&str> {
         .flatten()
 }
 
-/// OpenClaw refused the way it was run, and would take the other one.
+/// Returns whether OpenClaw refused the mode and would accept the other one.
 fn is_other_way(message: &str) -> bool {
     message.contains("A Gateway is running for this state directory")
         || (message.contains("Gateway not reachable at") && message.contains("ECONNREFUSED"))

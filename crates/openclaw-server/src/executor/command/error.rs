@@ -139,7 +139,7 @@ impl CommandError {
         Self::new("agent_failed", text)
     }
 
-    /// OpenClaw says what went wrong before a turn.
+    /// Returns the error that OpenClaw reported before a turn.
     pub(super) fn reported(message: &str) -> Self {
         let lower = message.to_ascii_lowercase();
         let reason = match () {
@@ -158,7 +158,7 @@ impl CommandError {
         Self::new(reason, format!("OpenClaw says: {}", shown(message)))
     }
 
-    /// There is no answer in what the process has left.
+    /// Returns the error for output without an answer.
     pub(super) fn without_answer(finished: &Finished) -> Self {
         let said = String::from_utf8_lossy(&finished.err);
         let said = end(said.trim());

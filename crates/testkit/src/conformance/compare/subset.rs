@@ -82,7 +82,7 @@ impl Subset {
     }
 }
 
-/// Equal values; `1` and `1.0` are one number.
+/// Returns whether values are equal; `1` and `1.0` are equal.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

@@ -59,7 +59,7 @@ impl Log {
         self.counted.send_replace(count);
     }
 
-    /// Everything so far.
+    /// Returns the messages so far.
     pub fn received(&self) -> Vec<Received> {
         self.entries
             .lock()

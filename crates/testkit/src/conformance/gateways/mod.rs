@@ -60,7 +60,7 @@ impl Gateways {
         Self::start(&profile(name)?).await
     }
 
-    /// As [`start`](Self::start), at this address.
+    /// Starts a gateway like [`start`](Self::start), at this address.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -80,7 +80,7 @@ impl Gateways {
         })
     }
 
-    /// `ws://127.0.0.1:PORT`.
+    /// Returns `ws://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("ws://{}", self.address)
     }

@@ -86,7 +86,7 @@ impl Body<'_> {
         }
     }
 
-    /// Length in bytes; `None` when it never ends.
+    /// Returns the length in bytes; `None` for an endless body.
     pub(super) fn length(&self) -> Option<u64> {
         match self {
             Self::Text(text) | Self::Json(text) => Some(text.len() as u64),

@@ -36,7 +36,7 @@ impl From<&Request> for Recorded {
 }
 
 impl Recorded {
-    /// `{method, path, headers, body}`.
+    /// Returns `{method, path, headers, body}`.
     pub fn to_json(&self) -> Value {
         let mut entry = json!({"method": self.method, "path": self.path, "headers": self.headers});
         if let Some(body) = &self.body {

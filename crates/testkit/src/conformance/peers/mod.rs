@@ -85,7 +85,7 @@ impl Peers {
         Ok(peers)
     }
 
-    /// `http://127.0.0.1:PORT` of a peer, or an empty string when there is none of that name.
+    /// Returns `http://127.0.0.1:PORT` of a peer, or an empty string for an unknown name.
     pub fn origin(&self, name: &str) -> &str {
         self.origins.get(name).map_or("", String::as_str)
     }

@@ -44,7 +44,7 @@ async fn post(stream: &mut TcpStream, path: &str, body: &str) {
         .unwrap();
 }
 
-/// Everything up to the end of the connection, and the error it ended with.
+/// Returns all bytes up to the end of the connection, and its error.
 async fn read_out(stream: &mut TcpStream) -> (String, Option<ErrorKind>) {
     let mut bytes = Vec::new();
     let end = timeout(EXIT_TIMEOUT, stream.read_to_end(&mut bytes))

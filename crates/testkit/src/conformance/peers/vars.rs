@@ -47,7 +47,7 @@ impl Vars<'_> {
     }
 }
 
-/// `origin:NAME` and `port:NAME`.
+/// Resolves `origin:NAME` and `port:NAME`.
 pub(crate) fn lookup_origin(origins: &BTreeMap<String, String>, name: &str) -> Option<String> {
     let (what, peer) = name.split_once(':')?;
     let origin = origins.get(peer)?;
