@@ -129,7 +129,7 @@ async fn targets_are_a_plain_table_where_there_is_no_terminal() {
         .collect();
     assert_eq!(
         rows[0],
-        ["ALIAS", "NAME", "ADDRESS", "STREAMING", "SKILLS", "CARD"]
+        ["ALIAS", "NAME", "ADDRESS", "STREAMING", "CARD", "SKILLS"]
     );
     let address = |name: &str| format!("{}/", peers.origin(name));
     assert_eq!(
@@ -141,8 +141,8 @@ async fn targets_are_a_plain_table_where_there_is_no_terminal() {
             "Desk",
             &address("desk"),
             "yes",
-            "Triage",
-            "ok"
+            "ok",
+            "Triage"
         ]
     );
     assert_eq!(rows[2], ["gone", "?", &address("gone"), "?", "unreachable"]);

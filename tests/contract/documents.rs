@@ -77,11 +77,15 @@ fn plugin_has_the_exit_codes_of_the_command() {
 }
 
 pub(crate) fn help(arguments: &[&str]) -> String {
+    help_at("100", arguments)
+}
+
+/// The help of a command in a terminal of this many columns.
+pub(crate) fn help_at(columns: &str, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
         .args(arguments)
         .arg("--help")
-        // The width that lines are broken at, whatever terminal this runs in.
-        .env("COLUMNS", "100")
+        .env("COLUMNS", columns)
         .env("NO_COLOR", "1")
         .output()
         .unwrap();
@@ -92,7 +96,7 @@ pub(crate) fn help(arguments: &[&str]) -> String {
 }
 
 /// Returns the subcommands that a help text lists, without `help` itself.
-fn subcommands(help: &str) -> Vec<&str> {
+pub(crate) fn subcommands(help: &str) -> Vec<&str> {
     help.lines()
         .skip_while(|line| *line != "Commands:")
         .skip(1)

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde_json::Value;
 
 use crate::contract::{
-    documents::{blocks, documents},
+    documents::{blocks, documents, help_at, subcommands},
     root, text,
 };
 
@@ -140,6 +140,45 @@ fn citations_are_in_the_references() {
             let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
             let listed = number.is_empty() || references.contains(&format!("[RFC {number}]"));
             assert!(listed, "{path}: RFC {number}");
+        }
+    }
+}
+
+/// The commands without and with subcommands, as the words of their calls.
+fn commands() -> Vec<Vec<String>> {
+    let mut all = vec![Vec::new()];
+    let mut next = 0;
+    while let Some(command) = all.get(next).cloned() {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        for below in subcommands(&help_at("80", &words)) {
+            all.push([command.as_slice(), &[below.to_owned()]].concat());
+        }
+        next += 1;
+    }
+    all
+}
+
+#[test]
+fn help_fits_80_columns_without_short_lines() {
+    for command in commands() {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let help = help_at("80", &words);
+        let mut examples = false;
+        let lines: Vec<&str> = help.lines().collect();
+        for pair in lines.windows(2) {
+            let [line, next] = [pair[0], pair[1]];
+            let place = format!("{words:?}: {line}");
+            assert!(line.chars().count() <= 80, "{place}");
+            examples = (examples || line.starts_with("Examples")) && !line.is_empty();
+            // Only the first line of an example is not indented further.
+            let starts = line.starts_with("  remote-agent") || line.starts_with("  openclaw");
+            let breaks = examples && line.starts_with("  ") && !line.starts_with("    ");
+            assert!(!breaks || starts, "{place}: break it with a backslash");
+            let indented = |line: &str| line.is_empty() || line.starts_with(' ');
+            let ends = line.ends_with([':', '.']) || indented(line) || indented(next);
+            let word = next.split(' ').next().unwrap_or_default();
+            let fits = line.chars().count() + 1 + word.chars().count() <= 80;
+            assert!(ends || !fits, "{place}: a line break within a paragraph");
         }
     }
 }

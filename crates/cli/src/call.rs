@@ -22,12 +22,14 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent call --config agents.json '{\"action\": \"list_targets\"}'
   remote-agent call --jsonl < operations.jsonl
-  remote-agent call --gateway embedded --gateway-agent alpha=approve '{\"action\": \"list_targets\"}'
+  remote-agent call --gateway embedded --gateway-agent alpha=approve \\
+    '{\"action\": \"list_targets\"}'
 
 Operations of --jsonl, one a line:
   {\"id\": 1, \"op\": \"init\", \"config\": {...}}
   {\"id\": 2, \"op\": \"tool_definition\"}
-  {\"id\": 3, \"op\": \"execute\", \"request\": {...}, \"caller\": {...}, \"abort_after_ms\": 1000}
+  {\"id\": 3, \"op\": \"execute\", \"request\": {...}, \"caller\": {...},
+   \"abort_after_ms\": 1000}
   {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}
   {\"id\": 5, \"op\": \"abort\", \"call\": 3}
 With \"content\": true, an `execute` has its answer's \"content\" beside \"result\": what a model reads of it.
@@ -37,11 +39,14 @@ Each `init` closes the instance before it, whose calls end, and starts a new one
 Answers, one a line; they carry the id of their operation and may interleave:
   {\"id\": 1, \"ok\": true}
   {\"id\": 2, \"tool_definition\": {...}}
-  {\"id\": 3, \"update\": {...}}, any number of them, then {\"id\": 3, \"result\": {...}}
+  {\"id\": 3, \"update\": {...}}
+      any number of them, then {\"id\": 3, \"result\": {...}}
   {\"id\": 4, \"parsed\": {...}}
-  {\"id\": 1, \"init_error\": {\"code\", \"message\", \"path\"}} where the configuration is wrong, to `init` and `parse_config`
+  {\"id\": 1, \"init_error\": {\"code\", \"message\", \"path\"}}
+      to `init` and `parse_config`, if the configuration is invalid
   {\"id\": 5, \"ok\": true}
-  {\"id\": 6, \"error\": {\"code\", \"message\"}} where the line is no operation; the next one is read
+  {\"id\": 6, \"error\": {\"code\", \"message\"}}
+      the line is no operation; the command reads the next one
 
 The exit code is that of the envelope, whatever became of the task in it; with --jsonl it is 0.";
 

@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use common::{redact::is_credential_header, validation::escape};
+use console::style;
 use serde_json::{Value, json};
 
 use super::{
@@ -21,7 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent doctor --config agents.json
   remote-agent doctor --url https://desk.example --bearer-env DESK_TOKEN
-  remote-agent doctor --gateway ws://127.0.0.1:18789 --gateway-token-env OPENCLAW_GATEWAY_TOKEN
+  remote-agent doctor --gateway ws://127.0.0.1:18789 \\
+    --gateway-token-env OPENCLAW_GATEWAY_TOKEN
 
 `openclaw remote-agent doctor` checks the settings inside OpenClaw, too.";
 
@@ -95,8 +97,16 @@ impl Findings {
             return;
         }
         for finding in &self.0 {
-            let (severity, check) = (finding.severity.as_str(), finding.check);
-            lines.write(format!("{severity:<8} {check:<14} {}", finding.message));
+            let severity = format!("{:<8}", finding.severity.as_str());
+            let severity = match finding.severity {
+                Severity::Ok => style(severity).green(),
+                Severity::Warning => style(severity).yellow(),
+                Severity::Error => style(severity).red(),
+            };
+            lines.write(format!(
+                "{severity} {:<14} {}",
+                finding.check, finding.message
+            ));
             if let Some(repair) = &finding.repair {
                 lines.write(format!("{:24}repair: {repair}", ""));
             }
@@ -209,6 +219,12 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
     let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
     let (alias, url) = (part(&target["target_alias"]), part(&target["target_url"]));
     let Some(error) = target.get("last_refresh_error") else {
+        if target["status"] == "offline" {
+            let repair = "Start the agent and connect it to the gateway.";
+            let message = format!("{alias}: the agent is offline");
+            findings.push("agent", Severity::Warning, message, repair);
+            return;
+        }
         let version = part(&target["protocol_version"]);
         let name = part(&target["target_name"]);
         let message = format!("{alias}: {name} answers at {url} {version}");

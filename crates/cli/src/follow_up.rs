@@ -108,7 +108,7 @@ pub(super) fn save(file: &Path, continuation: &Value) -> Result<(), Failure> {
     })
 }
 
-/// Makes sure that a continuation can be written to `file` later, which is left as it is.
+/// Makes sure that a continuation can be written to `file` later, and leaves the file unchanged.
 ///
 /// # Errors
 /// It cannot.

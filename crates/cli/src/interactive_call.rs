@@ -105,7 +105,7 @@ impl InteractiveCall<'_> {
         };
         let Some(continuation) = outcome::continuation(envelope) else {
             note(format_args!(
-                "there is nothing to go on with, so `{}` is left as it is",
+                "the result has no continuation; `{}` is unchanged",
                 file.display()
             ));
             return Ok(());

@@ -6,6 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use console::style;
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +53,9 @@ impl LineWriter {
 
 /// Writes an error to standard error.
 pub fn complain(message: &str) {
-    note(format_args!("error: {message}"));
+    // The colours of clap's errors.
+    let prefix = style("error:").for_stderr().red().bold();
+    let _ = writeln!(io::stderr(), "{prefix} {}", text::block(message));
 }
 
 /// Writes one line to standard error, without what could drive a terminal: agents' words are in many of them. A closed standard error

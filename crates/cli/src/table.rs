@@ -1,19 +1,226 @@
-//! Tables: with lines on a terminal, plain columns elsewhere.
+//! Tables for people: aligned columns, and a block for each row where the terminal is too narrow. A word is never broken, so that
+//! ids and addresses can be copied.
 
-use std::io::IsTerminal;
+use std::time::Duration;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use console::{Alignment, Term, measure_text_width, pad_str, style};
 
-/// Returns a table with this head.
-pub(super) fn table<'a>(head: impl IntoIterator<Item = &'a str>) -> Table {
-    let mut table = Table::new();
-    if std::io::stdout().is_terminal() {
-        table
-            .load_preset(presets::UTF8_FULL_CONDENSED)
-            .set_content_arrangement(ContentArrangement::Dynamic);
-    } else {
-        table.load_preset(presets::NOTHING);
+const GAP: &str = "  ";
+/// A last column with less room than this is not wrapped.
+const MIN_WRAPPED_WIDTH: usize = 16;
+
+/// A table of text without control characters.
+#[derive(Debug)]
+pub(super) struct Table {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Returns a table with this head.
+    pub(super) fn new(head: impl IntoIterator<Item = &'static str>) -> Self {
+        Self {
+            head: head.into_iter().collect(),
+            rows: Vec::new(),
+        }
     }
-    table.set_header(head);
-    table
+
+    /// Adds a row with a cell for each column.
+    pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Returns the lines for standard output: as wide as its terminal, or of any width.
+    pub(super) fn render(self) -> String {
+        let terminal = Term::stdout();
+        let width = terminal.is_term().then(|| usize::from(terminal.size().1));
+        self.layout(width)
+    }
+
+    fn layout(mut self, width: Option<usize>) -> String {
+        let Some(width) = width else {
+            return self.columns();
+        };
+        if self.width() > width {
+            self.drop_empty_columns();
+        }
+        if self.width() <= width {
+            return self.columns();
+        }
+        let widths = self.widths();
+        let last = widths.last().copied().unwrap_or_default();
+        let room = (width + last).saturating_sub(self.width());
+        let texts = || self.rows.iter().filter_map(|row| row.last());
+        let mut words = texts().flat_map(|text| text.split_whitespace());
+        if room < MIN_WRAPPED_WIDTH || words.any(|word| measure_text_width(word) > room) {
+            return self.blocks(width);
+        }
+        for text in self.rows.iter_mut().filter_map(|row| row.last_mut()) {
+            *text = wrap(text, room);
+        }
+        self.columns()
+    }
+
+    /// Leaves out columns that have no text in any row.
+    fn drop_empty_columns(&mut self) {
+        for column in (0..self.head.len()).rev() {
+            if self.rows.iter().all(|row| is_empty(&row[column])) {
+                self.head.remove(column);
+                for row in &mut self.rows {
+                    row.remove(column);
+                }
+            }
+        }
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].as_str());
+            cells
+                .chain([self.head[column]])
+                .map(measure_text_width)
+                .max()
+        };
+        (0..self.head.len()).filter_map(width).collect()
+    }
+
+    fn width(&self) -> usize {
+        let widths = self.widths();
+        widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+    }
+
+    fn columns(&self) -> String {
+        let widths = self.widths();
+        let last = widths.len().saturating_sub(1);
+        let before: usize = widths
+            .iter()
+            .take(last)
+            .map(|width| width + GAP.len())
+            .sum();
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            let padded = cells.zip(&widths);
+            let padded = padded.map(|(cell, width)| pad_str(cell, *width, Alignment::Left, None));
+            let line = padded.collect::<Vec<_>>().join(GAP);
+            line.trim_end().replace('\n', &format!("\n{:before$}", ""))
+        };
+        let head = line(&mut self.head.iter().copied());
+        let rows = self.rows.iter();
+        let rows = rows.map(|row| line(&mut row.iter().map(String::as_str)));
+        [style(head).bold().to_string()]
+            .into_iter()
+            .chain(rows)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    fn blocks(&self, width: usize) -> String {
+        let labels = self.head.iter().map(|label| measure_text_width(label));
+        let before = labels.max().unwrap_or_default() + GAP.len();
+        let block = |row: &Vec<String>| {
+            let cells = self
+                .head
+                .iter()
+                .zip(row)
+                .filter(|(_, cell)| !is_empty(cell));
+            let lines = cells.map(|(label, cell)| {
+                let text = wrap(cell, width.saturating_sub(before).max(MIN_WRAPPED_WIDTH));
+                let text = text.replace('\n', &format!("\n{:before$}", ""));
+                let label = pad_str(label, before, Alignment::Left, None);
+                format!("{}{text}", style(label).bold())
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let blocks: Vec<String> = self.rows.iter().map(block).collect();
+        blocks.join("\n\n")
+    }
+}
+
+fn is_empty(cell: &str) -> bool {
+    matches!(cell, "" | "-")
+}
+
+/// Breaks `text` between words. A longer word has its own line.
+fn wrap(text: &str, width: usize) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let length = measure_text_width(word);
+        if column > 0 && column + 1 + length > width {
+            lines.push('\n');
+            column = 0;
+        } else if column > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
+
+/// Returns an age as `openclaw remote-agent tasks` shows it.
+pub(super) fn age(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "2245188d-8e9f-4898-95d9-a947b1288617";
+
+    fn tasks(asked: &str) -> Table {
+        let mut table = Table::new(["TASK", "STATE", "AGENT", "ASKED"]);
+        table.add_row([ID, "completed", "-", asked].map(str::to_owned));
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned_and_unbounded_without_a_terminal() {
+        let shown = tasks(&"word ".repeat(40)).layout(None);
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines.len(), 2, "{shown}");
+        assert_eq!(lines[0].find("STATE"), lines[1].find("completed"));
+    }
+
+    #[test]
+    fn narrow_terminal_hides_empty_columns() {
+        let shown = tasks("stream 5 200").layout(Some(64));
+        assert!(!shown.contains("AGENT"), "{shown}");
+        assert!(tasks("stream 5 200").layout(Some(80)).contains("AGENT"));
+    }
+
+    #[test]
+    fn last_column_wraps_between_words() {
+        let shown = tasks("Summarize the incident of last Friday").layout(Some(70));
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines[2].trim_start(), "incident of last");
+        assert_eq!(lines[2].find("incident"), lines[0].find("ASKED"));
+    }
+
+    #[test]
+    fn row_is_a_block_if_columns_do_not_fit() {
+        let shown = tasks("Summarize the incident").layout(Some(50));
+        let expected = format!("TASK   {ID}\nSTATE  completed\nASKED  Summarize the incident");
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn no_width_breaks_a_word_or_overflows() {
+        for width in 44..160 {
+            let shown = tasks("Summarize the incident of last Friday").layout(Some(width));
+            assert!(shown.contains(ID) && shown.contains("completed"), "{shown}");
+            assert!(shown.lines().all(|line| line.len() <= width), "{shown}");
+        }
+    }
+
+    #[test]
+    fn age_has_the_largest_unit() {
+        let shown = [5, 119, 120, 7199, 7200].map(|secs| age(Duration::from_secs(secs)));
+        assert_eq!(shown, ["5 s", "119 s", "2 min", "119 min", "2 h"]);
+    }
 }

@@ -9,7 +9,7 @@ use super::{
     instance::Library,
     outcome::tell_error,
     output::LineWriter,
-    table::table,
+    table::Table,
     target::{NAME_ONE, PeerArgs},
     text,
 };
@@ -21,7 +21,8 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent targets --config agents.json
   remote-agent targets --url https://desk.example
-  remote-agent targets --gateway ws://127.0.0.1:18789 --gateway-token-env OPENCLAW_GATEWAY_TOKEN
+  remote-agent targets --gateway ws://127.0.0.1:18789 \\
+    --gateway-token-env OPENCLAW_GATEWAY_TOKEN
   remote-agent targets --gateway embedded --gateway-agent alpha=approve";
 
 /// List the agents with the data of their cards
@@ -89,22 +90,24 @@ fn show(
     peers: &PeerArgs,
     missing: &UnsetVariables,
 ) {
-    // What only agents of a gateway have is a column only where there are some.
-    let local = targets.iter().any(is_local);
-    let of_gateway = if local { &["STATUS", "ROLE"][..] } else { &[] };
-    let header = ["ALIAS", "NAME", "ADDRESS", "STREAMING", "SKILLS", "CARD"];
-    let mut table = table(header.into_iter().chain(of_gateway.iter().copied()));
-    for target in targets {
-        let standing = local.then(|| standing(target));
-        table.add_row(
-            row(target)
-                .into_iter()
-                .chain(standing.into_iter().flatten()),
-        );
+    let (local, remote): (Vec<&Value>, Vec<&Value>) = targets.iter().partition(|one| is_local(one));
+    if !remote.is_empty() {
+        let mut table = Table::new(["ALIAS", "NAME", "ADDRESS", "STREAMING", "CARD", "SKILLS"]);
+        for target in &remote {
+            table.add_row(remote_row(target));
+        }
+        lines.write(table.render());
     }
-    lines.write(table.trim_fmt());
     if gateway.is_object() {
-        lines.write(connection(gateway));
+        let gap = if remote.is_empty() { "" } else { "\n" };
+        lines.write(format!("{gap}{}", connection(gateway)));
+    }
+    if !local.is_empty() {
+        let mut table = Table::new(["ALIAS", "STATUS", "STREAMING", "CARD", "ROLE"]);
+        for target in &local {
+            table.add_row(local_row(target));
+        }
+        lines.write(table.render());
     }
     let mut reported = false;
     for target in targets {
@@ -120,26 +123,39 @@ fn show(
     }
 }
 
-fn row(target: &Value) -> [String; 6] {
+fn remote_row(target: &Value) -> [String; 6] {
     let field = |name: &str| target[name].as_str().map(text::line);
-    let default = if target["default"] == true {
-        " (default)"
-    } else {
-        ""
+    [
+        alias(target),
+        field("target_name").unwrap_or_else(|| "?".to_owned()),
+        field("target_url").unwrap_or_default(),
+        streaming(target).to_owned(),
+        card(target),
+        skills(&target["peer_card"]["skills"]),
+    ]
+}
+
+fn local_row(target: &Value) -> [String; 5] {
+    let [status, role] = standing(target);
+    let (alias, streaming, card) = (alias(target), streaming(target).to_owned(), card(target));
+    [alias, status, streaming, card, role]
+}
+
+fn alias(target: &Value) -> String {
+    let alias = target["target_alias"].as_str().map(text::line);
+    let default = match target["default"] == true {
+        true => " (default)",
+        false => "",
     };
-    let streaming = match target["streaming_supported"].as_bool() {
+    format!("{}{default}", alias.unwrap_or_default())
+}
+
+fn streaming(target: &Value) -> &'static str {
+    match target["streaming_supported"].as_bool() {
         Some(true) => "yes",
         Some(false) => "no",
         None => "?",
-    };
-    [
-        format!("{}{default}", field("target_alias").unwrap_or_default()),
-        field("target_name").unwrap_or_else(|| "?".to_owned()),
-        field("target_url").unwrap_or_default(),
-        streaming.to_owned(),
-        skills(&target["peer_card"]["skills"]),
-        card(target).to_owned(),
-    ]
+    }
 }
 
 fn is_local(target: &Value) -> bool {
@@ -170,7 +186,7 @@ fn connection(gateway: &Value) -> String {
     let number = |name: &str| gateway[name].as_u64().unwrap_or_default();
     let dialect = gateway["dialect"].as_str().map(text::line);
     format!(
-        "\ngateway {}: {} ({}), {}, subprotocol {}, timeout {} ms, heartbeat {} ms",
+        "gateway {}: {} ({}), {}, subprotocol {}, timeout {} ms, heartbeat {} ms",
         field("url"),
         field("state"),
         number("state_code"),

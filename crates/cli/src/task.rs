@@ -55,8 +55,8 @@ impl Action {
     fn doing(self) -> &'static str {
         match self {
             Self::Watch => "watching the task",
-            Self::Status => "asking how the task stands",
-            Self::Cancel => "asking for the task to be stopped",
+            Self::Status => "reading the state of the task",
+            Self::Cancel => "canceling the task",
         }
     }
 

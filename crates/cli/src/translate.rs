@@ -20,10 +20,9 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent translate --from a2a-v1 --to fipa < envelopes.jsonl
   remote-agent translate --from a2a --to a2a-v1 --agent alpha < messages.jsonl
-  echo '{\"performative\":\"propose\",\"sender\":\"steward\",\"content\":\"Ship it\",\"conversation-id\":\"prop-1\"}' |
-    remote-agent translate --from fipa --to a2a-v1
+  remote-agent translate --from fipa --to a2a-v1 < acl.jsonl
 
-Each line of standard input is one JSON object and becomes one line of standard output; an ACL message with several
+Each line of standard input is one JSON object and becomes one line of standard output; an ACL message with several \
 receivers becomes one for each. The command reports a line that it cannot translate on standard error, and reads the next.
 Messages of the type `auth` are not translated: they hold a credential.
 

@@ -17,10 +17,11 @@ use gateway_server::clients::{AgentEvent, Ballot, Script};
 const EXAMPLES: &str = "\
 Examples:
   remote-agent gateway agent --name alpha --vote approve
-  remote-agent gateway agent --name beta --vote abstain --delay-ms 2000 --confidence 0.4
+  remote-agent gateway agent --name beta --vote abstain --delay-ms 2000 \\
+    --confidence 0.4
   remote-agent gateway agent --name coder --reply 'I will look at: {text}'
 
-It serves the name until Ctrl-C and reconnects when the connection is lost. It answers messages that ask for an answer
+It serves the name until Ctrl-C and reconnects when the connection is lost. It answers messages that ask for an answer \
 (metadata.requiresResponse), and votes on each proposal the same way.";
 
 /// Connect a scripted agent to a gateway

@@ -24,12 +24,12 @@ Examples:
   remote-agent gateway agents create reviewer --role 'Reviewer'
   remote-agent gateway agents restart alpha
 
-`list` and `status` ask the gateway that runs at --url; where none does, they show those of the configuration, which are offline then. `status` ends
-with 1 where the agent is offline. `config` reads the gateway's configuration, and `create` writes it and informs the gateway that runs at --url, if it
-has the same state directory. `restart` has the gateway close the connection that serves the name, with the reason `shutdown`, upon which clients of
-a2a-v1 connect again; no process is started or ended.";
+`list` and `status` ask the gateway that runs at --url; without one, they show the agents of the configuration as offline. `status` ends \
+with 1 if the agent is offline. `config` reads the gateway's configuration, and `create` writes it and informs the gateway that runs at --url, if it \
+has the same state directory. `restart` has the gateway close the connection that serves the name, with the reason `shutdown`, after which clients of \
+a2a-v1 reconnect; no process is started or ended.";
 
-/// List the agents behind a gateway, see one's status and configuration, add one, have one connect again
+/// List the agents behind a gateway, show the status or configuration of one, add and reconnect agents
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -45,7 +45,7 @@ pub(super) struct Args {
 enum Command {
     /// List all agents
     List(GatewayArgs),
-    /// Show how an agent is
+    /// Show the status of an agent
     Status {
         /// Its name
         name: String,
@@ -62,7 +62,7 @@ enum Command {
         #[command(flatten)]
         gateway_args: GatewayArgs,
     },
-    /// Have the client that serves the name connect again
+    /// Make the client of an agent reconnect
     Restart {
         /// The agent's name
         name: String,

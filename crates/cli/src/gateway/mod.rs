@@ -23,9 +23,11 @@ Examples, each in a terminal of its own:
   remote-agent gateway
   remote-agent gateway agent --name alpha --vote approve
   remote-agent gateway agent --name beta --vote approve --delay-ms 500
-  remote-agent gateway agent --name charlie --vote reject --reason 'Not on a Friday'
+  remote-agent gateway agent --name charlie --vote reject \\
+    --reason 'Not on a Friday'
   remote-agent gateway status
-  remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow 'Ship it today'";
+  remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow \\
+    'Ship it today'";
 
 /// Run and manage a gateway of a2a-v1 and its agents
 #[derive(Debug, clap::Args)]

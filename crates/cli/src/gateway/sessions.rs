@@ -9,7 +9,7 @@ use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note, standard_input},
-    table::table,
+    table::{self, Table},
     text,
 };
 use common::environment::SystemEnvironment;
@@ -28,7 +28,7 @@ Examples:
   remote-agent gateway sessions export alpha sess-1 > sess-1.jsonl
   remote-agent gateway sessions import beta sess-1.jsonl
 
-Sessions are files in the state directory of the gateway. `list`, `get` and `export` read them, even while a gateway runs. The other commands change them only if no gateway
+Sessions are files in the state directory of the gateway. `list`, `get` and `export` read them, even while a gateway runs. The other commands change them only if no gateway \
 runs; otherwise they send a request to the gateway at --url, which must have the same directory.";
 
 /// Create, list, get, commit, archive, delete, export and import sessions
@@ -265,17 +265,19 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
     let list = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
     lines.write(match operation {
         Operation::List => {
-            let mut shown = table(["AGENT", "SESSION", "STATE", "ENTRIES", "UPDATED"]);
+            let mut shown = Table::new(["AGENT", "SESSION", "STATE", "ENTRIES", "AGE"]);
             for one in list("sessions") {
+                let updated = humantime::parse_rfc3339(&field(&one, "updated")).ok();
+                let updated = updated.map(|at| at.elapsed().unwrap_or_default());
                 shown.add_row([
                     field(&one, "agent"),
                     field(&one, "sessionId"),
                     field(&one, "state"),
                     one["entries"].to_string(),
-                    field(&one, "updated"),
+                    updated.map(table::age).unwrap_or_default(),
                 ]);
             }
-            shown.trim_fmt()
+            shown.render()
         }
         Operation::Get => {
             let said = |entry: &Value| {

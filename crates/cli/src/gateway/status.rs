@@ -6,7 +6,7 @@ use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
     output::LineWriter,
-    table::table,
+    table::Table,
     text,
 };
 use gateway_server::clients::{ClientErrorKind, Health};
@@ -15,9 +15,10 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent gateway status
   remote-agent gateway status --deep --json
-  remote-agent gateway status --url wss://gate.example --allow-remote --token-env GATE_TOKEN
+  remote-agent gateway status --url wss://gate.example --allow-remote \\
+    --token-env GATE_TOKEN
 
-Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 no gateway of a2a-v1 answers,
+Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 no gateway of a2a-v1 answers, \
 4 it wants a credential, 5 it does not answer in time.";
 
 /// Show the program at the address of a gateway, with its agents and services
@@ -124,7 +125,7 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
     if services.is_empty() {
         return;
     }
-    let mut shown = table(["SERVICE", "ENDPOINT", "CAPABILITIES", "HEALTH"]);
+    let mut shown = Table::new(["SERVICE", "ENDPOINT", "CAPABILITIES", "HEALTH"]);
     for service in services {
         let capabilities = service["capabilities"].as_array().into_iter().flatten();
         let capabilities: Vec<String> = capabilities
@@ -141,14 +142,14 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
             },
         ]);
     }
-    lines.write(shown.trim_fmt());
+    lines.write(shown.render());
 }
 
 /// Agents as discovery lists them.
 pub(super) fn agents_table(agents: &[Value]) -> String {
     let field =
         |agent: &Value, name: &str| agent[name].as_str().map(text::line).unwrap_or_default();
-    let mut shown = table(["AGENT", "ROLE", "STATUS"]);
+    let mut shown = Table::new(["AGENT", "ROLE", "STATUS"]);
     for agent in agents {
         shown.add_row([
             field(agent, "name"),
@@ -156,5 +157,5 @@ pub(super) fn agents_table(agents: &[Value]) -> String {
             field(agent, "status"),
         ]);
     }
-    shown.trim_fmt()
+    shown.render()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{exit::Exit, output::LineWriter, table::table as new_table};
+use crate::{exit::Exit, output::LineWriter, table::Table};
 use collective::{Decision, Quorum, Tally, Vote};
 
 const EXAMPLES: &str = "\
@@ -38,11 +38,11 @@ pub(super) fn run(args: &Args) -> Exit {
             .for_each(|row| lines.write(row.json().to_string()));
         return Exit::Ok;
     }
-    let mut shown = new_table(TABLE_HEADER);
+    let mut shown = Table::new(TABLE_HEADER);
     for row in rows() {
         shown.add_row(row.cells());
     }
-    lines.write(shown.trim_fmt());
+    lines.write(shown.render());
     Exit::Ok
 }
 

@@ -33,8 +33,8 @@ Examples:
   remote-agent mcp --url https://support.example --print-config claude-code
   remote-agent mcp --config agents.json --listen 127.0.0.1:9100
 
-Over standard input and output the host starts the command and ends it. Over HTTP, /mcp is for MCP hosts, and
-/remote_agent/read and /remote_agent/write are for other programs. `remote-agent serve clients add NAME --state-dir DIR`
+Over standard input and output the host starts the command and ends it. Over HTTP, /mcp is for MCP hosts, and \
+/remote_agent/read and /remote_agent/write are for other programs. `remote-agent serve clients add NAME --state-dir DIR` \
 makes a token for a client, with the DIR of this command.";
 
 /// Offer the tool to MCP hosts, over standard input and output or over HTTP

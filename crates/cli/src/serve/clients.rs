@@ -19,7 +19,7 @@ Examples:
   remote-agent serve clients rotate ada
   remote-agent serve clients remove ada
 
-A running server applies changes within a second. One that was started without clients requires no token until it is
+A running server applies changes within a second. One that was started without clients requires no token until it is \
 started again.";
 
 /// Add, list, rotate and remove the clients that may ask a server

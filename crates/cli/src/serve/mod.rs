@@ -20,17 +20,23 @@ pub(crate) fn install_log(verbose: bool) {
 
 const EXAMPLES: &str = "\
 Examples:
-  remote-agent serve                                     the agents behind the gateway of this machine's OpenClaw
-  remote-agent serve --executor command                  the command `openclaw agent`, with or without a gateway
-  remote-agent serve --executor scripted --task-store memory --port 0     no OpenClaw at all, to try a client
-  remote-agent serve --config serve.json                 everything in a file
+  remote-agent serve
+      the agents behind the gateway of this machine's OpenClaw
+  remote-agent serve --executor command
+      the command `openclaw agent`, with or without a gateway
+  remote-agent serve --executor scripted --task-store memory
+      scripted answers without OpenClaw, to try a client
+  remote-agent serve --config serve.json
+      everything in a file
 
-For others than this machine, each with a token of its own:
+For other machines, with a token for each client:
   remote-agent serve clients add ada
-  remote-agent serve --listen 0.0.0.0:9000 --tls-cert cert.pem --tls-key key.pem --public-url https://agents.example
-  remote-agent serve --behind-proxy --public-url https://agents.example      a proxy on this machine secures connections
+  remote-agent serve --listen 0.0.0.0:9000 --tls-cert cert.pem \\
+    --tls-key key.pem --public-url https://agents.example
+  remote-agent serve --behind-proxy --public-url https://agents.example
+      a proxy on this machine secures connections
 
-A flag wins over the file. It serves A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, `/healthz`,
+A flag wins over the file. It serves A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, `/healthz`, \
 `/readyz` and `/metrics`, until Ctrl-C; then runs are stopped and marked.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 cannot listen or keep tasks, 2 wrong usage or configuration";

@@ -5,7 +5,7 @@ mod salvage;
 mod source;
 mod stored;
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use super::flags::FileArgs;
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
-    table,
+    table::{self, Table},
 };
 use source::{TaskSource, TaskSourceArgs};
 
@@ -23,16 +23,17 @@ Examples:
   remote-agent serve tasks list
   remote-agent serve tasks list --state working --json
   remote-agent serve tasks delete 7d2f0c1e-5b0a-4a57-9a0e-0c3f1d2b4e5f
-  remote-agent serve tasks list --url http://127.0.0.1:9000 --bearer-env OPERATOR_TOKEN
+  remote-agent serve tasks list --url http://127.0.0.1:9000 \\
+    --bearer-env OPERATOR_TOKEN
   remote-agent serve tasks check
   remote-agent serve tasks export > tasks.jsonl
 
-While a server runs it is asked, on this machine; else what it has kept is read. A server that asks for tokens wants an
-operator's (`remote-agent serve clients add me --operator`). A deleted task is gone for its client too; one that runs is
-stopped first. `check` and `export` read the directory of the tasks themselves, also beside a server that runs and where the
+While a server runs it is asked, on this machine; else what it has kept is read. A server that asks for tokens wants an \
+operator's (`remote-agent serve clients add me --operator`). A deleted task is gone for its client too; one that runs is \
+stopped first. `check` and `export` read the directory of the tasks themselves, also beside a server that runs and where the \
 file is damaged.
 
-Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants
+Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants \
 another token";
 
 /// A page of tasks, and the cursor of the page after it.
@@ -192,22 +193,23 @@ fn show(found: &TaskList, json: bool) {
         );
         return;
     }
-    let mut table = table::table(["TASK", "STATE", "CLIENT", "AGENT", "CHANGED", "ASKED"]);
+    let mut table = Table::new(["TASK", "STATE", "CLIENT", "AGENT", "AGE", "ASKED"]);
+    let now = SystemTime::now();
     for task in &found.tasks {
         let word = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
         let changed = task["changedMs"].as_u64().map(Duration::from_millis);
-        let changed = changed.map(|since| humantime::format_rfc3339_seconds(UNIX_EPOCH + since));
+        let age = changed.map(|since| now.duration_since(UNIX_EPOCH + since).unwrap_or_default());
         let asked: String = word("asked").chars().take(48).collect();
         table.add_row([
             word("id"),
             word("state"),
             word("client"),
             word("agent"),
-            changed.map(|at| at.to_string()).unwrap_or_default(),
+            age.map(table::age).unwrap_or_default(),
             asked,
         ]);
     }
-    lines.write(table.to_string());
+    lines.write(table.render());
     if found.more {
         note("there are more; `--limit NUMBER` shows them");
     }

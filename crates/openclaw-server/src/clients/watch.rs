@@ -76,7 +76,7 @@ impl ClientFileWatch {
             match read.and_then(&mut apply) {
                 Ok(count) => {
                     (self.last, self.failed) = (version, None);
-                    tracing::info!("there are {count} clients now");
+                    tracing::info!("reloaded the clients: {count}");
                 }
                 // A change that failed is tried again, and logged once.
                 Err(error) => {
