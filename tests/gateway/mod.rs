@@ -19,5 +19,5 @@ pub(crate) use crate::faults::rig;
 mod served;
 mod server;
 mod spoken;
-mod support;
+pub(crate) mod support;
 mod tallies;

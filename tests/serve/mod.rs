@@ -5,6 +5,9 @@ mod chromium;
 mod cli;
 #[cfg(feature = "real")]
 mod clients;
+mod collective;
+#[cfg(feature = "real")]
+mod collective_sdk;
 mod crash;
 pub(crate) use crate::contract::generated;
 #[cfg(feature = "real")]

@@ -12,19 +12,21 @@ const MAX_ROLE_CHARS: usize = 200;
 /// The default media types of agents. Files are parts among others, and the agent decides whether it accepts them.
 const DEFAULT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
-/// Returns an agent behind the gateway of `settings`. What is said of it is cut to one short line.
+/// Returns an agent behind the gateway of `settings`. Its card has the description, or else the role; both are cut to one short line.
 pub(crate) fn member(
     name: &str,
     role: Option<&str>,
+    description: Option<&str>,
     status: MemberStatus,
     settings: &Settings,
 ) -> Member {
-    let role = role.map(line).filter(|role| !role.is_empty());
+    let short = |text: Option<&str>| text.map(line).filter(|line| !line.is_empty());
+    let (role, description) = (short(role), short(description));
     Member {
         name: name.to_owned(),
         status,
         members: Vec::new(),
-        card: card(name, role.as_deref(), settings),
+        card: card(name, description.as_deref().or(role.as_deref()), settings),
         role,
     }
 }
@@ -52,12 +54,12 @@ pub(super) fn triad(known: &[Member], settings: &Settings) -> Member {
     let what = "decides a proposal by the votes of three agents";
     Member {
         members,
-        ..member(TRIAD, Some(what), status, settings)
+        ..member(TRIAD, Some(what), None, status, settings)
     }
 }
 
 /// Builds the card of an agent.
-pub(super) fn card(name: &str, role: Option<&str>, settings: &Settings) -> Card {
+pub(super) fn card(name: &str, description: Option<&str>, settings: &Settings) -> Card {
     Card {
         interfaces: vec![Interface::new(
             Transport::Gateway.as_str(),
@@ -69,7 +71,7 @@ pub(super) fn card(name: &str, role: Option<&str>, settings: &Settings) -> Card 
         security: Security::default(),
         view: Ok(CardView {
             name: Some(name.to_owned()),
-            description: role.map(str::to_owned),
+            description: description.map(str::to_owned),
             preferred_transport: Some(Transport::Gateway.as_str().to_owned()),
             capabilities: Capabilities {
                 streaming: Some(true),
@@ -104,7 +106,7 @@ mod tests {
         let settings = settings();
         let known: Vec<_> = of
             .iter()
-            .map(|(name, status)| member(name, None, *status, &settings))
+            .map(|(name, status)| member(name, None, None, *status, &settings))
             .collect();
         triad(&known, &settings).status
     }
@@ -134,7 +136,13 @@ mod tests {
     #[test]
     fn a_card_shows_neither_credentials_nor_a_second_line() {
         let role = format!("one\ntwo\u{1b}[31m{}", "x".repeat(500));
-        let member = member("alpha", Some(&role), MemberStatus::Online, &settings());
+        let member = member(
+            "alpha",
+            Some(&role),
+            Some(&role),
+            MemberStatus::Online,
+            &settings(),
+        );
         let shown = format!("{:?}", member.card);
         assert!(
             !shown.contains("s3cret") && shown.contains("ws://127.0.0.1:18789/p"),

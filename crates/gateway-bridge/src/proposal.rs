@@ -20,6 +20,8 @@ pub(crate) struct Proposal {
     pub reasoning: Option<String>,
     /// The voting time.
     pub open_for: Duration,
+    /// The deadline that it names, in milliseconds since 1970; `None` where that is too far off.
+    pub deadline: Option<u64>,
 }
 
 impl Proposal {
@@ -37,6 +39,7 @@ impl Proposal {
         let mut proposal = None;
         let mut reasoning = None;
         let mut open_for = usual.min(MAX_VOTING_TIME);
+        let mut named = None;
         let mut texts = Vec::new();
         for part in parts {
             match part.kind() {
@@ -50,7 +53,9 @@ impl Proposal {
                     proposal = words(data, "proposal")?.or(proposal);
                     reasoning = words(data, "reasoning")?.or(reasoning);
                     if let Some(deadline) = data.get("deadline").filter(|value| !value.is_null()) {
-                        open_for = left(deadline, now)?;
+                        let left = left(deadline, now)?;
+                        open_for = left.min(MAX_VOTING_TIME);
+                        named = deadline.as_u64().filter(|_| left <= MAX_VOTING_TIME);
                     }
                 }
                 kind => {
@@ -77,6 +82,7 @@ impl Proposal {
             text,
             reasoning,
             open_for,
+            deadline: named,
         })
     }
 }
@@ -96,14 +102,12 @@ fn left(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
     })?;
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_millis(millis).checked_sub(now);
-    left.filter(|left| !left.is_zero())
-        .map(|left| left.min(MAX_VOTING_TIME))
-        .ok_or_else(|| {
-            unusable(format!(
-                "the deadline {millis} has passed (it is {} now); no member was asked",
-                now.as_millis()
-            ))
-        })
+    left.filter(|left| !left.is_zero()).ok_or_else(|| {
+        unusable(format!(
+            "the deadline {millis} has passed (it is {} now); no member was asked",
+            now.as_millis()
+        ))
+    })
 }
 
 /// Returns the error for an invalid proposal.
@@ -136,7 +140,8 @@ mod tests {
             Proposal {
                 text: "Move the backups.".into(),
                 reasoning: None,
-                open_for: USUAL
+                open_for: USUAL,
+                deadline: None
             }
         );
     }
@@ -152,7 +157,8 @@ mod tests {
             Proposal {
                 text: "Move.".into(),
                 reasoning: Some("Full.".into()),
-                open_for: Duration::from_millis(2_500)
+                open_for: Duration::from_millis(2_500),
+                deadline: Some(3_500)
             }
         );
     }

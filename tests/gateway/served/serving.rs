@@ -26,6 +26,7 @@ fn executor(gateway: &Reference) -> GatewayExecutor {
 fn executor_of(gateway: &Reference, state_dir: Option<PathBuf>) -> GatewayExecutor {
     let settings = Settings::new(Url::parse(&gateway.url).unwrap());
     let runs = GatewayRuns {
+        triad: true,
         timeout: Duration::from_secs(20),
         thinking: None,
         state_dir,

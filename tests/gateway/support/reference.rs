@@ -9,6 +9,7 @@ use common::environment::SystemEnvironment;
 use common::log::Log;
 use gateway_server::{Server, config::ServerConfig};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::lay_over;
@@ -18,7 +19,8 @@ use crate::gateway::{folder::Folder, in_process::Kept};
 pub(crate) struct Reference {
     pub(crate) url: String,
     folder: Folder,
-    _stop: DropGuard,
+    running: JoinHandle<()>,
+    stop: DropGuard,
 }
 
 impl Reference {
@@ -35,12 +37,19 @@ impl Reference {
             .unwrap();
         let url = format!("ws://{}", server.address());
         let stop = CancellationToken::new();
-        tokio::spawn(server.run(stop.clone()));
+        let running = tokio::spawn(server.run(stop.clone()));
         Self {
             url,
             folder,
-            _stop: stop.drop_guard(),
+            running,
+            stop: stop.drop_guard(),
         }
+    }
+
+    /// Stops the gateway, and waits until its port is free.
+    pub(crate) async fn stop(self) {
+        drop(self.stop);
+        self.running.await.unwrap();
     }
 
     /// Returns the directory of an agent's sessions.

@@ -108,7 +108,7 @@ struct WorkArgs {
     #[arg(long, value_name = "VAR")]
     gateway_token_env: Option<String>,
 
-    /// Only this agent may be asked, and cards show it (executor gateway); may be given several times
+    /// Only this agent may be asked, and cards show it (executor gateway; `triad` is the triad of a collective); may be given several times
     #[arg(long, value_name = "NAME")]
     agent: Vec<String>,
 
@@ -157,7 +157,7 @@ struct WorkArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ExecutorOption {
-    /// The agents behind OpenClaw's gateway
+    /// The agents behind a gateway: OpenClaw's, or the members and the triad behind one of a2a-v1 (`remote-agent gateway`)
     Gateway,
     /// The command `openclaw agent`, a process for each message, half a minute each without a gateway
     Command,

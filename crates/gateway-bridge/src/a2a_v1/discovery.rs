@@ -59,6 +59,7 @@ pub(super) async fn list(
         members::member(
             name,
             agent.role.as_deref(),
+            agent.description.as_deref(),
             agent.status,
             &connection.settings,
         )

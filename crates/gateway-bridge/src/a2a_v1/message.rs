@@ -20,7 +20,7 @@ use super::errors::GatewayError;
 const ID_PREFIX: &str = "msg-";
 
 /// The longest message id (Heretek A2A §4.1), in characters.
-const MAX_ID_CHARS: usize = 128;
+pub(super) const MAX_ID_CHARS: usize = 128;
 
 /// Metadata that the bridge sets, whatever the caller sends.
 const RESERVED_METADATA: [&str; 2] = ["correlationId", "requiresResponse"];

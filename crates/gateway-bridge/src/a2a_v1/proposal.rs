@@ -11,7 +11,11 @@ use collective::{Envelope, Kind};
 use peer::PeerError;
 
 use super::connection::A2aV1Connection;
-use super::message::{context, described, expires, framed, submit};
+use super::message::{MAX_ID_CHARS, context, described, expires, framed, submit};
+
+/// The prefix of the ids of proposals. A message with such an id keeps it: a gateway gives the decision on a proposal again
+/// to the same proposal with the same id (H-45).
+const ID_PREFIX: &str = "prop-";
 
 /// Sends a proposal and notes it. It fails where nothing was sent.
 pub(super) async fn propose(
@@ -24,9 +28,15 @@ pub(super) async fn propose(
     let by = Instant::now() + proposal.open_for;
     let now = connection.unix_millis();
     let left = u64::try_from(proposal.open_for.as_millis()).unwrap_or(u64::MAX);
-    let id = format!("prop-{}", connection.env.uuid());
+    let id = match outgoing.message_id.strip_prefix(ID_PREFIX) {
+        Some(rest) if !rest.is_empty() && outgoing.message_id.len() <= MAX_ID_CHARS => {
+            outgoing.message_id.clone()
+        }
+        _ => format!("{ID_PREFIX}{}", connection.env.uuid()),
+    };
     let context_id = context(connection, about, outgoing)?;
-    let mut content = json!({"proposal": proposal.text, "deadline": now.saturating_add(left)});
+    let deadline = proposal.deadline.unwrap_or(now.saturating_add(left));
+    let mut content = json!({"proposal": proposal.text, "deadline": deadline});
     if let Some(reasoning) = proposal.reasoning {
         content["reasoning"] = reasoning.into();
     }

@@ -36,6 +36,7 @@ pub(crate) struct AgentRegistry {
 #[derive(Debug, Clone)]
 pub(super) struct AgentEntry {
     pub(super) role: Option<String>,
+    pub(super) description: Option<String>,
     pub(super) status: MemberStatus,
 }
 
@@ -78,6 +79,7 @@ impl AgentRegistry {
     pub(crate) fn seed<'a>(&self, names: impl Iterator<Item = &'a str>) {
         let unknown = AgentEntry {
             role: None,
+            description: None,
             status: MemberStatus::Unknown,
         };
         let names = names.filter(|name| is_name(name)).take(MAX_AGENTS);
@@ -142,6 +144,7 @@ impl AgentRegistry {
             // The agent's path is left out: it shows who runs the machine.
             let entry = AgentEntry {
                 role: text("role").map(str::to_owned),
+                description: text("description").map(str::to_owned),
                 status: MemberStatus::from_word(text("status").unwrap_or_default()),
             };
             Some((name.to_owned(), entry))
@@ -185,6 +188,7 @@ impl AgentRegistry {
         }
         let entry = agents.entry(agent.to_owned()).or_insert(AgentEntry {
             role: None,
+            description: None,
             status: MemberStatus::Unknown,
         });
         std::mem::replace(&mut entry.status, status) != status

@@ -124,9 +124,10 @@ impl PendingTasks {
             .collect()
     }
 
-    /// Returns the task of this agent.
+    /// Returns the task of this agent, by its id or that of its message.
     pub(super) fn find(&self, agent: &str, id: &str) -> Option<Arc<PendingTask>> {
         self.by_correlation_id(id)
+            .or_else(|| self.by_message_id(id))
             .filter(|entry| entry.agent == agent)
     }
 

@@ -18,6 +18,7 @@ use crate::tracing_log::TracingLog;
 use common::config::{ConfigError, gateway_url};
 use common::redact::Secrets;
 use egress::credential::Trust;
+use gateway_bridge::TRIAD;
 
 /// Creates the executor that the configuration names. It redacts the secrets of the server.
 ///
@@ -78,6 +79,7 @@ fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
                     true => None,
                     false => state_dir(|name| std::env::var_os(name)),
                 },
+                triad: config.agents.is_empty() || config.agents.iter().any(|name| name == TRIAD),
             };
             let executor = GatewayExecutor::new(gateway(config)?, runs, env, log);
             Arc::new(executor.map_err(|error| StartError::Executor(error.to_string()))?)

@@ -1,11 +1,13 @@
-//! Work is done by the agents behind OpenClaw's gateway: a message is a run there, whose answer streams back.
+//! Agents behind a gateway do the work: those of OpenClaw's gateway, or the members of a collective behind a gateway of
+//! `a2a-v1`. A message is a run there, whose answer streams back.
 //!
 //! A run has an id of its own, made here: what a client calls its message is the client's business, and two clients may call
 //! theirs the same. With the agent's name before it (`AGENT/ID`) it is what the server keeps, and what a run is found by
-//! after a restart. The triad of the gateway is not offered: a message to it costs a turn of three agents, and its votes
-//! are counted in the process that asked, which a restart would lose.
+//! after a restart. The triad is an agent where the gateway counts its votes (`collective.rs`). Behind OpenClaw's gateway it
+//! is none: the process that asked counts the votes there, and a restart would lose them.
 
 mod abort;
+mod collective;
 mod outcome;
 mod run_reporter;
 
@@ -19,6 +21,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use ::collective::SUBPROTOCOL;
 use a2a::SendRequest;
 use common::environment::Environment;
 use common::log::Log;
@@ -31,6 +34,7 @@ use peer::{
     PeerErrorKind,
 };
 
+use self::collective::Proposal;
 use super::delegated::DelegationWriter;
 use super::settings::Thinking;
 use super::{parts, sanitize};
@@ -42,6 +46,9 @@ const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The delays before the attempts to find a run again after its connection broke; they cover a restart of the gateway.
 const RECONNECT_DELAYS_S: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
+
+/// The delay before a proposal is sent again.
+const REPEAT_DELAY: Duration = Duration::from_secs(1);
 
 /// The agent that is asked where neither the message nor the gateway names one, as OpenClaw calls its first one.
 const DEFAULT_AGENT: &str = "main";
@@ -55,6 +62,8 @@ pub struct GatewayRuns {
     pub thinking: Option<Thinking>,
     /// The state directory of the gateway's OpenClaw, for the depth of delegations; `None` if it is on another machine.
     pub state_dir: Option<PathBuf>,
+    /// Whether the triad of a collective may be asked.
+    pub triad: bool,
 }
 
 /// Has the agents behind a gateway do the work.
@@ -127,13 +136,19 @@ impl Executor for GatewayExecutor {
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let (agent, id) = run.rsplit_once('/')?;
-        let handle = RunHandle {
+        let mut handle = RunHandle {
             runs: Arc::clone(&self.0),
             agent: agent.to_owned(),
             context: job.context_id,
             session: job.session,
             run: id.to_owned(),
+            proposal: None,
         };
+        if agent == TRIAD {
+            let proposal = Proposal::from_run(id, parts::to_agent(job.message.parts))?;
+            handle.run.clone_from(&proposal.id);
+            handle.proposal = Some(proposal);
+        }
         Some(Box::pin(async move {
             let work = async {
                 match handle.again(None).await {
@@ -154,8 +169,9 @@ impl Executor for GatewayExecutor {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(error)) => Err(ExecutorError(error.to_string())),
                 Err(_) => Err(ExecutorError(format!(
-                    "the gateway has not answered within {} s; is it running? `openclaw gateway status` says",
-                    READY_TIMEOUT.as_secs()
+                    "the gateway has not answered within {} s; check it with `{}`",
+                    READY_TIMEOUT.as_secs(),
+                    outcome::GATEWAY_STATUS
                 ))),
             }
         })
@@ -165,13 +181,21 @@ impl Executor for GatewayExecutor {
 impl Runs {
     async fn listed(&self) -> Result<Vec<Agent>, PeerError> {
         let mut members = self.gateway.members().await?;
-        members.retain(|member| member.name != TRIAD);
+        let triad = self.offers_triad();
+        members.retain(|member| member.name != TRIAD || triad);
         if !self.is_openclaw() {
-            members.sort_by_key(|member| (rank(member.status), member.name != DEFAULT_AGENT));
+            members.sort_by_key(|member| {
+                let last = member.name == TRIAD;
+                (last, rank(member.status), member.name != DEFAULT_AGENT)
+            });
         }
+        let in_collective = self.is_collective();
         let agents: Vec<_> = members
             .into_iter()
             .map(|member| {
+                if in_collective {
+                    return collective::agent(member);
+                }
                 let view = member.card.view.ok();
                 let title = view.and_then(|view| view.name);
                 Agent {
@@ -195,15 +219,33 @@ impl Runs {
         dialect.is_some_and(|dialect| dialect.starts_with("openclaw"))
     }
 
+    /// Whether the gateway speaks `a2a-v1`.
+    fn is_collective(&self) -> bool {
+        self.gateway.connection().dialect == Some(SUBPROTOCOL)
+    }
+
+    fn offers_triad(&self) -> bool {
+        self.settings.triad && self.is_collective()
+    }
+
+    /// Connects, unless a connection has shown before what the gateway is.
+    async fn connect(&self) -> Result<(), Outcome> {
+        if self.gateway.connection().dialect.is_none() {
+            let connected = self.listed().await;
+            connected.map_err(|error| outcome::outcome(&error))?;
+        }
+        Ok(())
+    }
+
     /// Returns the agent that a job is for.
     async fn agent(&self, job: &Job) -> Result<String, Outcome> {
         if let Some(name) = &job.agent {
-            return match name.as_str() {
-                TRIAD => Err(Outcome::Rejected(
-                    "the triad of the gateway is not asked over A2A; ask one of its agents".into(),
-                )),
-                _ => Ok(name.clone()),
-            };
+            if name == TRIAD && !self.offers_triad() {
+                return Err(Outcome::Rejected(
+                    "this server does not offer a triad; ask one of its agents".into(),
+                ));
+            }
+            return Ok(name.clone());
         }
         let known = self
             .default
@@ -234,25 +276,40 @@ impl Runs {
         reports: Reports,
         cancel: CancellationToken,
     ) -> Result<Outcome, Outcome> {
+        self.connect().await?;
         let agent = self.agent(&job).await?;
         let key = session_key::session_key(&agent, &job.session);
-        if self.gateway.connection().dialect.is_none() {
-            let connected = self.listed().await;
-            connected.map_err(|error| outcome::outcome(&error))?;
-        }
         if self.is_openclaw() {
             self.delegated.note(&key, job.delegation.as_ref()).await?;
         }
-        let run = self.env.uuid().to_string();
+        let proposal = match agent == TRIAD {
+            true => Some(Proposal::new(
+                parts::to_agent(job.message.parts.clone()),
+                self.settings.timeout,
+                &*self.env,
+            )?),
+            false => None,
+        };
+        let (run, kept) = match &proposal {
+            Some(proposal) => (proposal.id.clone(), proposal.run()),
+            None => {
+                let run = self.run_id();
+                (run.clone(), run)
+            }
+        };
         // Kept first, so that a server that dies now looks for the run when it is back.
-        let _ = reports.send(Report::Run(format!("{agent}/{run}"))).await;
-        let outgoing = self.outgoing(&run, job.message.parts, job.delegation);
+        let _ = reports.send(Report::Run(format!("{agent}/{kept}"))).await;
+        let outgoing = match &proposal {
+            Some(proposal) => proposal.request(),
+            None => self.outgoing(&run, job.message.parts, job.delegation),
+        };
         let handle = RunHandle {
             runs: self,
             agent,
             context: job.context_id,
             session: job.session,
             run,
+            proposal,
         };
         let work = async {
             match handle.peer().stream(&outgoing).await {
@@ -266,6 +323,15 @@ impl Runs {
             }
         };
         Ok(handle.until_canceled(work, &cancel).await)
+    }
+
+    /// Creates the id of a run, in the form that the gateway's protocol has for messages.
+    fn run_id(&self) -> String {
+        let id = self.env.uuid();
+        match self.is_openclaw() {
+            true => id.to_string(),
+            false => format!("msg-{id}"),
+        }
     }
 
     fn outgoing(
@@ -313,6 +379,8 @@ struct RunHandle {
     context: String,
     session: String,
     run: String,
+    /// The proposal that it is, for the triad.
+    proposal: Option<Proposal>,
 }
 
 impl RunHandle {
@@ -331,6 +399,10 @@ impl RunHandle {
         loop {
             let broken = match stream.next().await {
                 Some(Ok((event, _))) => match reporter.on_event(event).await {
+                    Some(outcome) if self.can_repeat(&outcome) => {
+                        tokio::time::sleep(REPEAT_DELAY).await;
+                        None
+                    }
                     Some(outcome) => return outcome,
                     None => continue,
                 },
@@ -344,14 +416,33 @@ impl RunHandle {
         }
     }
 
+    /// Whether the same message may be sent again: a proposal that a gateway dropped as it stopped.
+    fn can_repeat(&self, outcome: &Outcome) -> bool {
+        let away =
+            matches!(outcome, Outcome::Failed { reason, .. } if *reason == outcome::UNREACHABLE);
+        away && self.proposal.is_some()
+    }
+
     /// Listens to the run anew. `broken` is why that has to be.
     async fn again(&self, broken: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
         let mut last = broken;
         for pause in RECONNECT_DELAYS_S {
             tokio::time::sleep(Duration::from_secs(pause)).await;
-            match self.peer().resubscribe(&self.run).await {
+            let opened = match &self.proposal {
+                Some(proposal) if proposal.is_over(&*self.runs.env) => {
+                    return Err(collective::undecided());
+                }
+                // The gateway takes a proposal with a known id once, and gives its decision again.
+                Some(proposal) => self.peer().stream(&proposal.request()).await,
+                None => self.peer().resubscribe(&self.run).await,
+            };
+            match opened {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind.is_away() => last = Some(error),
+                // The members come back to a gateway that was restarted.
+                Err(error) if self.proposal.is_some() && outcome::is_offline(&error) => {
+                    last = Some(error);
+                }
                 Err(error) if error.kind == PeerErrorKind::TaskForgotten => {
                     return Err(outcome::interrupted());
                 }

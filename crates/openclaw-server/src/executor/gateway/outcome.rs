@@ -5,6 +5,32 @@ use a2a_server::executor::Outcome;
 use collective::ErrorCode as E;
 use peer::{PeerError, PeerErrorKind};
 
+/// The commands that show the state of a gateway.
+pub(super) const GATEWAY_STATUS: &str = "openclaw gateway status`, or `remote-agent gateway status";
+
+/// The reason of a gateway that cannot be reached.
+pub(super) const UNREACHABLE: &str = "gateway_unreachable";
+
+/// Returns whether an agent, or a majority of the triad, is not connected.
+pub(super) fn is_offline(error: &PeerError) -> bool {
+    error.kind == PeerErrorKind::Gateway(E::AgentOffline)
+}
+
+/// Returns the outcome of a run that failed with `text`, which begins with the error code where the gateway reported one.
+pub(super) fn failed(text: String) -> Outcome {
+    let code = text.split_once(' ').and_then(|(number, rest)| {
+        let code = E::from_number(number.parse().ok()?)?;
+        rest.starts_with(code.name()).then_some(code)
+    });
+    match code {
+        Some(code) => outcome(&PeerError::new(PeerErrorKind::Gateway(code), text)),
+        None => Outcome::Failed {
+            reason: "agent_failed",
+            text,
+        },
+    }
+}
+
 /// Returns the outcome of a task whose run could not be started or followed.
 pub(super) fn outcome(error: &PeerError) -> Outcome {
     let reason = match error.kind {
@@ -12,18 +38,20 @@ pub(super) fn outcome(error: &PeerError) -> Outcome {
             return Outcome::Rejected(error.message.clone());
         }
         PeerErrorKind::Gateway(E::AgentNotFound) => "agent_not_found",
+        PeerErrorKind::Gateway(E::AgentOffline) => "agent_offline",
+        PeerErrorKind::Gateway(E::AgentError) => "agent_failed",
         PeerErrorKind::Gateway(E::AgentBusy) => "gateway_busy",
         PeerErrorKind::Gateway(
             E::AuthRequired | E::AuthFailed | E::TokenExpired | E::PermissionDenied,
         ) => "gateway_denied",
         PeerErrorKind::AddressRefused => "gateway_denied",
-        fault if fault.is_away() => "gateway_unreachable",
+        fault if fault.is_away() => UNREACHABLE,
         _ => "gateway_error",
     };
     let text = match reason {
-        "gateway_unreachable" => {
+        UNREACHABLE => {
             format!(
-                "{}; the operator must see to the gateway (`openclaw gateway status`)",
+                "{}; the operator must check the gateway (`{GATEWAY_STATUS}`)",
                 error.message
             )
         }
@@ -52,6 +80,21 @@ mod tests {
     }
 
     #[test]
+    fn failure_with_code_has_its_reason() {
+        for (text, expected) in [
+            ("1003 CONNECTION_RESET: gone", "gateway_unreachable"),
+            ("3002 AGENT_OFFLINE: not there", "agent_offline"),
+            ("3002 reasons to fail", "agent_failed"),
+            ("no model", "agent_failed"),
+        ] {
+            let Outcome::Failed { reason, .. } = failed(text.to_owned()) else {
+                unreachable!("{text}")
+            };
+            assert_eq!(reason, expected, "{text}");
+        }
+    }
+
+    #[test]
     fn every_kind_of_fault_has_its_reason() {
         for (fault, expected) in [
             (
@@ -68,6 +111,8 @@ mod tests {
             ),
             (PeerErrorKind::Gateway(E::AuthFailed), "gateway_denied"),
             (PeerErrorKind::Gateway(E::AgentNotFound), "agent_not_found"),
+            (PeerErrorKind::Gateway(E::AgentOffline), "agent_offline"),
+            (PeerErrorKind::Gateway(E::AgentError), "agent_failed"),
             (PeerErrorKind::Gateway(E::AgentBusy), "gateway_busy"),
             (PeerErrorKind::Gateway(E::InvalidContent), "rejected"),
             (PeerErrorKind::Gateway(E::ProtocolError), "gateway_error"),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use a2a::{Event, TaskState};
 
-use super::parts;
+use super::{outcome, parts};
 
 /// Passes on what is said of one run.
 pub(super) struct RunReporter(Reports);
@@ -62,13 +62,10 @@ impl RunReporter {
             TaskState::InputRequired => Outcome::InputRequired(words),
             TaskState::AuthRequired => Outcome::AuthRequired(words),
             TaskState::Rejected => Outcome::Rejected(text()),
-            TaskState::Failed => Outcome::Failed {
-                reason: "agent_failed",
-                text: or(
-                    text(),
-                    "the agent's run failed and the gateway does not say why",
-                ),
-            },
+            TaskState::Failed => outcome::failed(or(
+                text(),
+                "the agent's run failed and the gateway does not say why",
+            )),
             TaskState::Canceled => Outcome::Failed {
                 reason: "aborted",
                 text: "the run was aborted at the gateway, not by the client".into(),

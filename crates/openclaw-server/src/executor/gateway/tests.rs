@@ -15,6 +15,7 @@ fn at(url: &str) -> GatewayExecutor {
         timeout: Duration::from_secs(60),
         thinking: Some(Thinking::High),
         state_dir: None,
+        triad: true,
     };
     GatewayExecutor::new(
         settings,
@@ -62,12 +63,6 @@ async fn a_gateway_that_is_not_there_is_reported_as_such() {
     let unready = executor.ready().await.unwrap_err();
     assert!(unready.0.contains("ws://127.0.0.1"), "{unready}");
     assert!(executor.agents().await.is_err());
-}
-
-#[tokio::test]
-async fn the_triad_is_not_asked() {
-    let refused = outcome_of(&at(&unused_address()), job(Some("triad"), "decide")).await;
-    assert!(matches!(refused, Outcome::Rejected(_)), "{refused:?}");
 }
 
 #[tokio::test]

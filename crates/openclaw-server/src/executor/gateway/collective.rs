@@ -1,0 +1,231 @@
+//! The members of a collective as agents, and its triad: a message to the triad is a proposal.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use a2a::v1_0::AgentSkill;
+use a2a::{Part, SendRequest};
+use a2a_server::executor::{Agent, Outcome};
+use common::environment::Environment;
+use gateway_bridge::TRIAD;
+use peer::Member;
+use serde_json::{Map, Value};
+
+/// The prefix of the ids of proposals.
+const ID_PREFIX: &str = "prop-";
+
+/// The time between the deadline of a proposal and the end of its run, for the decision to arrive.
+const DECISION_MARGIN: Duration = Duration::from_secs(5);
+
+/// Returns a member, or the triad, as a card describes it.
+pub(super) fn agent(member: Member) -> Agent {
+    if member.name == TRIAD {
+        return triad(&member);
+    }
+    let role = member.role.unwrap_or_else(|| "Agent".to_owned());
+    let view = member.card.view.ok();
+    let purpose = view.and_then(|view| view.description);
+    let description = match purpose.filter(|purpose| *purpose != role) {
+        Some(purpose) => purpose,
+        None => format!("The member `{}` of a collective: {role}.", member.name),
+    };
+    Agent {
+        skills: vec![AgentSkill {
+            id: slug(&role),
+            tags: vec!["collective".to_owned(), slug(&role)],
+            name: role,
+            description: description.clone(),
+            examples: None,
+            input_modes: None,
+            output_modes: None,
+            security_requirements: None,
+        }],
+        name: member.name,
+        title: None,
+        description: Some(description),
+    }
+}
+
+fn triad(triad: &Member) -> Agent {
+    let names: Vec<_> = triad
+        .members
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let description = format!(
+        "Decides a proposal by the votes of {}: two of three decide.",
+        names.join(", ")
+    );
+    let modes = || Some(["text/plain", "application/json"].map(str::to_owned).into());
+    Agent {
+        name: triad.name.clone(),
+        title: None,
+        skills: vec![AgentSkill {
+            id: "decide".to_owned(),
+            name: "Decide a proposal".to_owned(),
+            description: "Takes a proposal as text, or as data with `proposal`, `reasoning` and `deadline` (milliseconds since 1970). Each vote is an update of the task, the artifact `decision` the result.".to_owned(),
+            tags: ["collective", "triad", "vote", "decision"]
+                .map(str::to_owned)
+                .into(),
+            examples: Some(vec!["Release version 2 today".to_owned()]),
+            input_modes: modes(),
+            output_modes: modes(),
+            security_requirements: None,
+        }],
+        description: Some(description),
+    }
+}
+
+/// Returns a role as a word for programs: letters and digits, with `-` between words.
+fn slug(role: &str) -> String {
+    let words = role.split(|c: char| !c.is_alphanumeric());
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    match words.is_empty() {
+        true => "agent".to_owned(),
+        false => words.join("-").to_lowercase(),
+    }
+}
+
+/// A proposal with the id and the deadline that identify it at the gateway.
+pub(super) struct Proposal {
+    pub(super) id: String,
+    /// In milliseconds since 1970.
+    deadline: u64,
+    parts: Vec<Part>,
+}
+
+impl Proposal {
+    /// Creates the proposal of a message. Its deadline is the one that the message names, or else shortly before the run ends.
+    ///
+    /// # Errors
+    /// The message names a deadline after the end of the run.
+    pub(super) fn new(
+        parts: Vec<Part>,
+        timeout: Duration,
+        env: &dyn Environment,
+    ) -> Result<Self, Outcome> {
+        let now = now(env);
+        let open_for = timeout.saturating_sub(DECISION_MARGIN).max(timeout / 2);
+        let latest = now.saturating_add(millis(open_for));
+        let deadline = match named_deadline(&parts) {
+            Some(named) if named > latest => {
+                return Err(Outcome::Rejected(format!(
+                    "cannot wait for the decision: the deadline {named} is later than {latest}, when this server ends the task; name an earlier deadline, or the operator of the server raises `timeout`"
+                )));
+            }
+            named => named.unwrap_or(latest),
+        };
+        Ok(Self {
+            id: format!("{ID_PREFIX}{}", env.uuid()),
+            deadline,
+            parts,
+        })
+    }
+
+    /// Reads the name of a run, which [`run`](Self::run) returned.
+    pub(super) fn from_run(run: &str, parts: Vec<Part>) -> Option<Self> {
+        let (id, deadline) = run.split_once('@')?;
+        Some(Self {
+            id: id.to_owned(),
+            deadline: deadline.parse().ok()?,
+            parts,
+        })
+    }
+
+    /// Returns the name of its run.
+    pub(super) fn run(&self) -> String {
+        format!("{}@{}", self.id, self.deadline)
+    }
+
+    /// Returns whether its deadline has passed.
+    pub(super) fn is_over(&self, env: &dyn Environment) -> bool {
+        now(env) >= self.deadline
+    }
+
+    /// Returns the message for the triad, which is always the same.
+    pub(super) fn request(&self) -> SendRequest {
+        let deadline = [("deadline".to_owned(), Value::from(self.deadline))];
+        let mut parts = self.parts.clone();
+        parts.push(Part::data(Map::from_iter(deadline)));
+        SendRequest {
+            message_id: self.id.clone(),
+            parts,
+            followed: true,
+            ..SendRequest::default()
+        }
+    }
+}
+
+/// The outcome of a proposal whose deadline passed while the gateway was away.
+pub(super) fn undecided() -> Outcome {
+    Outcome::Failed {
+        reason: "interrupted",
+        text: "the deadline of the proposal passed while the gateway was away, so the decision is unknown; ask the operator of the gateway, or send the proposal again".into(),
+    }
+}
+
+/// Returns the last deadline that data of the message names. The gateway's client reports one of another type.
+fn named_deadline(parts: &[Part]) -> Option<u64> {
+    let data = parts.iter().filter(|part| part.kind() == "data");
+    data.filter_map(|part| part.json()["data"]["deadline"].as_u64())
+        .last()
+}
+
+fn now(env: &dyn Environment) -> u64 {
+    millis(
+        env.system_time()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default(),
+    )
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use common::environment::SystemEnvironment;
+    use serde_json::json;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    fn text(text: &str) -> Vec<Part> {
+        vec![Part::text(text.into())]
+    }
+
+    #[test]
+    fn proposal_from_its_run_is_the_same_message() {
+        let proposal = Proposal::new(text("Ship it"), TIMEOUT, &SystemEnvironment)
+            .unwrap_or_else(|_| panic!("a proposal"));
+        let again = Proposal::from_run(&proposal.run(), text("Ship it")).unwrap();
+        assert_eq!(
+            format!("{:?}", again.request()),
+            format!("{:?}", proposal.request())
+        );
+    }
+
+    #[test]
+    fn deadline_after_the_run_is_rejected() {
+        let late = now(&SystemEnvironment) + 120_000;
+        let data = json!({"proposal": "Ship it", "deadline": late});
+        let parts = vec![Part::data(data.as_object().unwrap().clone())];
+        let Err(Outcome::Rejected(text)) = Proposal::new(parts, TIMEOUT, &SystemEnvironment) else {
+            panic!("a deadline after the run")
+        };
+        assert!(text.contains(&late.to_string()), "{text}");
+    }
+
+    #[test]
+    fn role_becomes_a_word() {
+        for (role, word) in [
+            ("Triad member", "triad-member"),
+            ("<b>\u{202e}Évaluation</b>", "b-évaluation-b"),
+            ("…", "agent"),
+        ] {
+            assert_eq!(slug(role), word);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The official clients send a proposal to the card of the triad and read the decision.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use testkit::support::sdk::{self, Sdk};
+
+use super::collective::serve;
+use crate::gateway::support::reference::Reference;
+use crate::gateway::support::voters;
+use crate::serve::root;
+
+/// Runs a client against the triad, and returns what it read.
+async fn proposed(client: impl Fn() -> Command) -> Value {
+    let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
+    let _triad = voters::triad(&gateway.url).await;
+    let server = serve(&gateway.url, &[]);
+    let mut command = client();
+    command.arg(format!("{}/agents/triad", server.url()));
+    command.arg("alpha=approve beta=reject charlie=approve");
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn approved() -> Value {
+    json!({
+        "skill": "decide",
+        "votes": {"alpha": "approve", "beta": "reject", "charlie": "approve"},
+        "decision": {"name": "decision", "result": "approved"},
+        "state": "TASK_STATE_COMPLETED",
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_client_reads_decision_of_triad() {
+    let seen = proposed(|| {
+        let mut command = Command::new(sdk::home(Sdk::Py13).join("bin/python"));
+        command.arg(root("tests/serve/collective_client.py"));
+        command
+    });
+    assert_eq!(seen.await, approved());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn javascript_client_reads_decision_of_triad() {
+    let seen = proposed(|| {
+        let home = sdk::home(Sdk::Js13);
+        let mut command = Command::new("node");
+        command
+            .arg(root("tests/serve/collective_client.mjs"))
+            .arg(&home);
+        command
+    });
+    assert_eq!(seen.await, approved());
+}
