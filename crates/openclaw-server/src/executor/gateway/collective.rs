@@ -167,7 +167,7 @@ pub(super) fn undecided() -> Outcome {
 fn named_deadline(parts: &[Part]) -> Option<u64> {
     let data = parts.iter().filter(|part| part.kind() == "data");
     data.filter_map(|part| part.json()["data"]["deadline"].as_u64())
-        .last()
+        .next_back()
 }
 
 fn now(env: &dyn Environment) -> u64 {
