@@ -2,12 +2,14 @@
 //!
 //! - `handle` dispatches a request by its `route` to `rpc`, `rest` or `card`.
 //! - `rpc` and `rest` parse a `call` and write its answer: 1.0 as JSON of the official types, 0.3 by [`a2a::v0_3`].
+//! - `agent_protocol` has the endpoints of the Agent Protocol.
 //! - `sse` writes streams, `list` pages of tasks, `error` errors.
 //! - [`app`] puts [`access_control`] before everything, and adds `page` and [`api`] for the operator.
 //!
 //! The crate `http_server` accepts connections and bounds them.
 
 pub mod access_control;
+mod agent_protocol;
 pub mod api;
 pub mod app;
 pub(crate) mod body;
@@ -65,13 +67,15 @@ pub const DEFAULT_BODY_BYTES: usize = 10 << 20;
 /// The default of [`App::keep_alive`].
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Returns the router of the protocol's endpoints: `POST /`, and a fallback for all other paths, so that other routes
-/// can be merged.
+/// Returns the router of the protocol's endpoints: `POST /`, those of the Agent Protocol, and a fallback for all other paths,
+/// so that other routes can be merged.
 ///
 /// Requests need the [`RequestContext`](access_control::RequestContext) that [`access_control::control`] adds.
 pub fn router(app: App) -> Router {
+    let app = Arc::new(app);
     Router::new()
         .route("/", post(handle::handle))
         .fallback(handle::handle)
-        .with_state(Arc::new(app))
+        .with_state(Arc::clone(&app))
+        .merge(agent_protocol::router(app))
 }

@@ -66,7 +66,11 @@ fn no_json() -> Failure {
     Failure::with(refusal, StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-async fn whole(app: &App, body: Body) -> Result<Bytes, Failure> {
+/// Reads a body of any media type.
+///
+/// # Errors
+/// The body exceeds a limit, or it ended early.
+pub(crate) async fn whole(app: &App, body: Body) -> Result<Bytes, Failure> {
     let read = axum::body::to_bytes(body, app.body_limit).await;
     read.map_err(|error| {
         let too_large = error

@@ -1,0 +1,458 @@
+//! The endpoints of the Agent Protocol, version 1 (`/ap/v1/agent/tasks`, its OpenAPI document), over the same service.
+//!
+//! A task of that protocol is a context of A2A, and a step is a task of A2A in it. So nothing is stored twice, and a client
+//! sees the same work over both protocols. Only a task without a step, and uploaded files that no step has taken yet, are
+//! kept here in memory (`drafts`).
+
+mod artifacts;
+mod drafts;
+mod pages;
+mod steps;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use a2a::{A2aError, ErrorReason};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{FromRequest as _, Multipart, Path, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use http::StatusCode;
+use http::request::Parts;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::artifacts::Found;
+use self::drafts::{Draft, Drafts, Input, Upload};
+use self::pages::PageQuery;
+use super::error::{self, Failure};
+use super::{App, Router, body, request};
+use crate::call_context::{CallContext, Version};
+use crate::store::{Filter, Summary};
+
+/// The largest number of steps of a task, and of A2A tasks that a list of tasks looks at. Older ones are left out.
+const MAX_LISTED: usize = 1000;
+
+/// The components of the endpoints.
+struct AgentProtocol {
+    app: Arc<App>,
+    drafts: Drafts,
+}
+
+type Answer = Result<Value, Failure>;
+type Segments = HashMap<String, String>;
+
+/// Returns the routes, at the root for the default agent and below `/agents/NAME` for each agent.
+pub(super) fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new();
+    for prefix in ["", "/agents/{agent}"] {
+        let tasks = format!("{prefix}/ap/v1/agent/tasks");
+        let task = format!("{tasks}/{{task}}");
+        router = router
+            .route(&tasks, get(list_tasks).post(create_task))
+            .route(&task, get(get_task))
+            .route(&format!("{task}/steps"), get(list_steps).post(execute_step))
+            .route(&format!("{task}/steps/{{step}}"), get(get_step))
+            .route(
+                &format!("{task}/artifacts"),
+                get(list_artifacts).post(upload_artifact),
+            )
+            .route(&format!("{task}/artifacts/{{artifact}}"), get(download));
+    }
+    router.with_state(Arc::new(AgentProtocol {
+        app,
+        drafts: Drafts::default(),
+    }))
+}
+
+/// The body of a new task or step.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct InputBody {
+    input: Option<String>,
+    additional_input: Value,
+}
+
+async fn create_task(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    respond(state.create_task(segments, request).await)
+}
+
+async fn list_tasks(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    respond(state.list_tasks(segments, request).await)
+}
+
+async fn get_task(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    respond(state.get_task(segments, request).await)
+}
+
+async fn execute_step(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    respond(state.execute_step(segments, request).await)
+}
+
+async fn list_steps(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    respond(state.list_steps(segments, request).await)
+}
+
+async fn get_step(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    respond(state.get_step(segments, request).await)
+}
+
+async fn list_artifacts(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    respond(state.list_artifacts(segments, request).await)
+}
+
+async fn upload_artifact(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    respond(state.upload_artifact(segments, request).await)
+}
+
+async fn download(
+    State(state): State<Arc<AgentProtocol>>,
+    Path(segments): Path<Segments>,
+    request: Request,
+) -> Response {
+    match state.download(segments, request).await {
+        Ok(found) => found.into_response(),
+        Err(failure) => refuse(failure),
+    }
+}
+
+fn respond(answer: Answer) -> Response {
+    match answer {
+        Ok(value) => Json(value).into_response(),
+        Err(failure) => refuse(failure),
+    }
+}
+
+/// The protocol answers input that it cannot use with 422.
+fn refuse(failure: Failure) -> Response {
+    let Failure { refusal, status } = failure;
+    let unusable = matches!(
+        refusal.reason,
+        ErrorReason::InvalidParams | ErrorReason::ParseError
+    );
+    let status = match (status, unusable) {
+        (Some(status), _) => status,
+        (None, true) => StatusCode::UNPROCESSABLE_ENTITY,
+        (None, false) => refusal.reason.status().0,
+    };
+    error::rest(Version::V1_0, &Failure::with(refusal, status))
+}
+
+fn unusable(place: &'static str, why: impl Into<String>) -> Failure {
+    A2aError::new(ErrorReason::InvalidParams, why.into())
+        .at(place)
+        .into()
+}
+
+fn unknown(what: &str) -> Failure {
+    let text = format!("unknown {what}; list those of this client first");
+    A2aError::new(ErrorReason::TaskNotFound, text).into()
+}
+
+/// A request, with its client and the task that it names.
+struct Call {
+    caller: CallContext,
+    task: String,
+    segments: Segments,
+    parts: Parts,
+    body: Body,
+}
+
+impl AgentProtocol {
+    async fn call(&self, mut segments: Segments, request: Request) -> Result<Call, Failure> {
+        let (parts, body) = request.into_parts();
+        let principal = request::principal(&parts)?;
+        let agent = request::agent(&self.app, segments.remove("agent"), None).await?;
+        Ok(Call {
+            caller: CallContext {
+                client: principal.name.to_string(),
+                authenticated: principal.authenticated,
+                version: Version::V1_0,
+                agent,
+            },
+            task: segments.remove("task").unwrap_or_default(),
+            segments,
+            parts,
+            body,
+        })
+    }
+
+    /// Reads an input, which may be missing.
+    async fn input(&self, call: &mut Call) -> Result<InputBody, Failure> {
+        let body = std::mem::take(&mut call.body);
+        let bytes = body::read_optional(&self.app, &call.parts, body).await?;
+        if bytes.is_empty() {
+            return Ok(InputBody::default());
+        }
+        serde_json::from_slice(&bytes)
+            .map_err(|error| unusable("body", format!("cannot read the body: {error}")))
+    }
+
+    async fn create_task(&self, segments: Segments, request: Request) -> Answer {
+        let mut call = self.call(segments, request).await?;
+        let body = self.input(&mut call).await?;
+        let agent = match (&call.caller.agent, body.additional_input["agent"].as_str()) {
+            (None, Some(named)) => {
+                let known = self.app.service.agents().await?;
+                if !known.iter().any(|agent| agent.name == named) {
+                    let why = "`additional_input.agent` names no agent of this server";
+                    return Err(unusable("additional_input.agent", why));
+                }
+                Some(named.to_owned())
+            }
+            (agent, _) => agent.clone(),
+        };
+        let task = uuid::Uuid::new_v4().to_string();
+        let input = Input {
+            text: body.input,
+            additional: body.additional_input,
+            agent,
+        };
+        let shown = task_json(&task, input.text.as_deref(), &input.additional, &[]);
+        self.drafts
+            .insert(&task, Draft::new(&call.caller.client, Some(input)))?;
+        Ok(shown)
+    }
+
+    async fn list_tasks(&self, segments: Segments, request: Request) -> Answer {
+        let call = self.call(segments, request).await?;
+        let query = PageQuery::parse(&call.parts)?;
+        let mut tasks = self.drafts.unstarted(&call.caller.client);
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for step in self.summaries(&call, None).await? {
+            let shown = (step.context_id.clone(), step.asked);
+            match known.get(&step.context_id) {
+                // The oldest step has the input of the task.
+                Some(place) => tasks[*place] = shown,
+                None => {
+                    known.insert(step.context_id, tasks.len());
+                    tasks.push(shown);
+                }
+            }
+        }
+        let shown = |(id, input): &(String, Option<String>)| {
+            task_json(id, input.as_deref(), &Value::Null, &[])
+        };
+        Ok(query.page("tasks", &tasks, shown))
+    }
+
+    async fn get_task(&self, segments: Segments, request: Request) -> Answer {
+        let call = self.call(segments, request).await?;
+        let steps = self.steps_of(&call).await?;
+        let artifacts: Vec<Value> = self
+            .artifacts_of(&call, &steps)
+            .iter()
+            .map(Found::json)
+            .collect();
+        if let Some(input) = self.drafts.input(&call.caller.client, &call.task) {
+            return Ok(task_json(
+                &call.task,
+                input.text.as_deref(),
+                &input.additional,
+                &artifacts,
+            ));
+        }
+        let first = steps.first();
+        let input = first.and_then(steps::input);
+        let additional = first.map(steps::additional_input).unwrap_or_default();
+        Ok(task_json(
+            &call.task,
+            input.as_deref(),
+            &additional,
+            &artifacts,
+        ))
+    }
+
+    async fn list_steps(&self, segments: Segments, request: Request) -> Answer {
+        let call = self.call(segments, request).await?;
+        let query = PageQuery::parse(&call.parts)?;
+        let steps = self.steps_of(&call).await?;
+        Ok(query.page("steps", &steps, |step| steps::json(&call.task, step)))
+    }
+
+    async fn get_step(&self, segments: Segments, request: Request) -> Answer {
+        let call = self.call(segments, request).await?;
+        let id = call
+            .segments
+            .get("step")
+            .map(String::as_str)
+            .unwrap_or_default();
+        let step = self.app.service.get(&call.caller, id, None).await;
+        match step {
+            Ok(step) if step.context_id == call.task => Ok(steps::json(&call.task, &step)),
+            Ok(_) => Err(unknown("step")),
+            Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Err(unknown("step")),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    async fn execute_step(&self, segments: Segments, request: Request) -> Answer {
+        let mut call = self.call(segments, request).await?;
+        let body = self.input(&mut call).await?;
+        let draft = self.drafts.get(&call.caller.client, &call.task);
+        let before = self.summaries(&call, Some(&call.task)).await?;
+        if draft.is_none() && before.is_empty() {
+            return Err(unknown("task"));
+        }
+        let send = steps::request(
+            &call.caller,
+            &call.task,
+            draft.as_ref(),
+            before.first(),
+            body,
+        )?;
+        let sent = self.app.service.send(&call.caller, send).await?;
+        self.drafts.take(&call.task, draft.as_ref());
+        Ok(steps::sent(&call.task, sent))
+    }
+
+    async fn list_artifacts(&self, segments: Segments, request: Request) -> Answer {
+        let call = self.call(segments, request).await?;
+        let query = PageQuery::parse(&call.parts)?;
+        let steps = self.steps_of(&call).await?;
+        let artifacts = self.artifacts_of(&call, &steps);
+        Ok(query.page("artifacts", &artifacts, Found::json))
+    }
+
+    async fn upload_artifact(&self, segments: Segments, request: Request) -> Answer {
+        let mut call = self.call(segments, request).await?;
+        let (client, task) = (&call.caller.client, &call.task);
+        let known = self.drafts.get(client, task).is_some();
+        if !known && self.summaries(&call, Some(task)).await?.is_empty() {
+            return Err(unknown("task"));
+        }
+        let body = std::mem::take(&mut call.body);
+        let upload = self.upload(&call.parts, body).await?;
+        let shown = upload.json();
+        self.drafts.add(&call.caller.client, &call.task, upload)?;
+        Ok(shown)
+    }
+
+    /// Reads the file of a form, with the field `relative_path` where there is one.
+    async fn upload(&self, parts: &Parts, body: Body) -> Result<Upload, Failure> {
+        let bytes = body::whole(&self.app, body).await?;
+        let mut form = Request::new(Body::from(bytes));
+        *form.headers_mut() = parts.headers.clone();
+        let wrong = |why: String| unusable("body", format!("cannot read the form: {why}"));
+        let form = Multipart::from_request(form, &()).await;
+        let mut form = form.map_err(|error| wrong(error.body_text()))?;
+        let (mut file, mut relative_path) = (None, None);
+        while let Some(field) = form
+            .next_field()
+            .await
+            .map_err(|error| wrong(error.body_text()))?
+        {
+            let name = field.name().unwrap_or_default().to_owned();
+            let file_name = field.file_name().map(str::to_owned);
+            let media_type = field.content_type().map(str::to_owned);
+            let bytes = field.bytes().await;
+            let bytes = bytes.map_err(|error| wrong(error.body_text()))?;
+            match name.as_str() {
+                "file" => file = Some((file_name, media_type, bytes)),
+                "relative_path" => {
+                    relative_path = Some(String::from_utf8_lossy(&bytes).into_owned());
+                }
+                _ => {}
+            }
+        }
+        let Some((file_name, media_type, bytes)) = file else {
+            return Err(wrong("it has no field `file`".to_owned()));
+        };
+        Ok(Upload::new(file_name, relative_path, media_type, bytes))
+    }
+
+    async fn download(&self, segments: Segments, request: Request) -> Result<Found, Failure> {
+        let call = self.call(segments, request).await?;
+        let wanted = call.segments.get("artifact").cloned().unwrap_or_default();
+        let steps = self.steps_of(&call).await?;
+        let mut artifacts = self.artifacts_of(&call, &steps).into_iter();
+        artifacts
+            .find(|found| found.id == wanted)
+            .ok_or_else(|| unknown("artifact"))
+    }
+
+    /// Returns the newest A2A tasks of the client, in one context or in all.
+    async fn summaries(&self, call: &Call, context: Option<&str>) -> Result<Vec<Summary>, Failure> {
+        let filter = Filter {
+            owner: Some(call.caller.client.clone()),
+            context_id: context.map(str::to_owned),
+            state: None,
+            changed_after: None,
+            page_size: MAX_LISTED,
+            after: None,
+        };
+        let mut listed = self.app.service.tasks(&filter).await?.tasks;
+        listed.sort_by_key(|step| std::cmp::Reverse(step.created_ms));
+        Ok(listed)
+    }
+
+    /// Returns the steps of the task, the first one first.
+    ///
+    /// # Errors
+    /// The client has no such task.
+    async fn steps_of(&self, call: &Call) -> Result<Vec<a2a::v1_0::Task>, Failure> {
+        let listed = self.summaries(call, Some(&call.task)).await?;
+        if listed.is_empty() && self.drafts.get(&call.caller.client, &call.task).is_none() {
+            return Err(unknown("task"));
+        }
+        let mut steps = Vec::with_capacity(listed.len());
+        for summary in listed.iter().rev() {
+            match self.app.service.get(&call.caller, &summary.id, None).await {
+                Ok(step) => steps.push(step),
+                // Deleted meanwhile.
+                Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => {}
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+        Ok(steps)
+    }
+
+    fn artifacts_of(&self, call: &Call, steps: &[a2a::v1_0::Task]) -> Vec<Found> {
+        let draft = self.drafts.get(&call.caller.client, &call.task);
+        let uploads = draft.into_iter().flat_map(|draft| draft.files);
+        let of_steps = steps.iter().flat_map(artifacts::of_step);
+        of_steps.chain(uploads.map(Found::from)).collect()
+    }
+}
+
+fn task_json(id: &str, input: Option<&str>, additional: &Value, artifacts: &[Value]) -> Value {
+    json!({
+        "task_id": id,
+        "input": input,
+        "additional_input": additional,
+        "artifacts": artifacts,
+    })
+}

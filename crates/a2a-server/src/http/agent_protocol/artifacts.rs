@@ -1,0 +1,122 @@
+//! Artifacts: the parts of what the agent made, and files of the client.
+
+use std::sync::Arc;
+
+use a2a::v1_0::{Part, PartContent, Role, Task};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use serde_json::{Value, json};
+
+use super::drafts::{Upload, base_name};
+
+/// The key of a part's metadata with the id of the uploaded file.
+pub(super) const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
+
+/// The key of a part's metadata with the path that the client gave a file.
+pub(super) const RELATIVE_PATH: &str = "openclaw-remote-agent/relative-path";
+
+/// An artifact with its content.
+pub(super) struct Found {
+    pub(super) id: Arc<str>,
+    by_agent: bool,
+    file_name: String,
+    relative_path: Option<String>,
+    bytes: Bytes,
+}
+
+impl Found {
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "artifact_id": &*self.id,
+            "agent_created": self.by_agent,
+            "file_name": self.file_name,
+            "relative_path": self.relative_path,
+        })
+    }
+}
+
+impl From<Upload> for Found {
+    fn from(upload: Upload) -> Self {
+        Self {
+            id: upload.id,
+            by_agent: false,
+            file_name: upload.file_name,
+            relative_path: upload.relative_path,
+            bytes: upload.bytes,
+        }
+    }
+}
+
+/// Returns a download. A browser must not show it as a page of this server.
+impl IntoResponse for Found {
+    fn into_response(self) -> Response {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
+        let name: String = self
+            .file_name
+            .chars()
+            .map(|c| if plain(c) { c } else { '_' })
+            .collect();
+        let headers = [
+            (CONTENT_TYPE, "application/octet-stream".to_owned()),
+            (
+                CONTENT_DISPOSITION,
+                format!("attachment; filename=\"{name}\""),
+            ),
+        ];
+        (headers, self.bytes).into_response()
+    }
+}
+
+/// Returns the artifacts of a step: the client's files, then those of the agent. A part is an artifact.
+pub(super) fn of_step(step: &Task) -> Vec<Found> {
+    let messages = step.history.iter().flatten();
+    let said = messages.filter(|message| message.role == Role::User);
+    let files = said
+        .flat_map(|message| &message.parts)
+        .filter(|part| !matches!(part.content, PartContent::Text(_) | PartContent::Data(_)));
+    let files = files.enumerate().map(|(number, part)| {
+        let id = text(part, ARTIFACT_ID).unwrap_or_else(|| format!("{}.file.{number}", step.id));
+        found(part, id, false, None)
+    });
+    files.chain(made(step)).collect()
+}
+
+/// Returns the artifacts that the agent made in a step.
+pub(super) fn made(step: &Task) -> Vec<Found> {
+    let artifacts = step.artifacts.iter().flatten().enumerate();
+    let parts = artifacts.flat_map(|(place, artifact)| {
+        let parts = artifact.parts.iter().enumerate();
+        parts.map(move |(number, part)| {
+            let id = format!("{}.{place}.{number}", step.id);
+            let name = artifact.name.as_ref().unwrap_or(&artifact.artifact_id);
+            found(part, id, true, Some(name))
+        })
+    });
+    parts.collect()
+}
+
+fn found(part: &Part, id: String, by_agent: bool, name: Option<&str>) -> Found {
+    let (bytes, extension) = match &part.content {
+        PartContent::Text(text) => (Bytes::from(text.clone()), "txt"),
+        PartContent::Raw(bytes) => (Bytes::from(bytes.clone()), "bin"),
+        PartContent::Url(url) => (Bytes::from(url.clone()), "url"),
+        PartContent::Data(data) => (Bytes::from(data.to_string()), "json"),
+    };
+    let made_up = || format!("{}.{extension}", name.unwrap_or("file"));
+    Found {
+        id: id.into(),
+        by_agent,
+        file_name: base_name(&part.filename.clone().unwrap_or_else(made_up)),
+        relative_path: text(part, RELATIVE_PATH),
+        bytes,
+    }
+}
+
+fn text(part: &Part, key: &str) -> Option<String> {
+    part.metadata
+        .as_ref()?
+        .get(key)?
+        .as_str()
+        .map(str::to_owned)
+}

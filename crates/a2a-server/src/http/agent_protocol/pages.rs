@@ -1,0 +1,111 @@
+//! Pages of lists.
+
+use http::request::Parts;
+use serde_json::{Value, json};
+
+use super::unusable;
+use crate::http::error::Failure;
+
+/// The default number of items on a page.
+const DEFAULT_PAGE_SIZE: usize = 10;
+
+/// The largest number of items on a page.
+const MAX_PAGE_SIZE: usize = 100;
+
+/// The page that a query asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageQuery {
+    number: usize,
+    size: usize,
+}
+
+impl PageQuery {
+    /// Reads `current_page` and `page_size`.
+    ///
+    /// # Errors
+    /// One of them is not a number in its range.
+    pub(super) fn parse(parts: &Parts) -> Result<Self, Failure> {
+        let mut query = Self {
+            number: 1,
+            size: DEFAULT_PAGE_SIZE,
+        };
+        let text = parts.uri.query().unwrap_or_default();
+        for (name, value) in url::form_urlencoded::parse(text.as_bytes()) {
+            let number = value.parse::<usize>().ok().filter(|number| *number > 0);
+            match name.as_ref() {
+                "current_page" => {
+                    let why = "`current_page` must be 1 or more";
+                    query.number = number.ok_or_else(|| unusable("current_page", why))?;
+                }
+                "page_size" => {
+                    let number = number.filter(|size| *size <= MAX_PAGE_SIZE);
+                    let why = format!("`page_size` must be 1 to {MAX_PAGE_SIZE}");
+                    query.size = number.ok_or_else(|| unusable("page_size", why))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(query)
+    }
+
+    /// Returns the page of `items` under this name.
+    pub(super) fn page<T>(&self, name: &str, items: &[T], json: impl Fn(&T) -> Value) -> Value {
+        let before = (self.number - 1).saturating_mul(self.size);
+        let shown: Vec<Value> = items
+            .iter()
+            .skip(before)
+            .take(self.size)
+            .map(json)
+            .collect();
+        json!({
+            name: shown,
+            "pagination": {
+                "total_items": items.len(),
+                "total_pages": items.len().div_ceil(self.size),
+                "current_page": self.number,
+                "page_size": self.size,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parse(query: &str) -> Result<PageQuery, Failure> {
+        let request = http::Request::get(format!("/ap/v1/agent/tasks?{query}"));
+        PageQuery::parse(&request.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn page_has_its_items_and_the_totals() {
+        let page = parse("page_size=2&current_page=2").unwrap();
+        let shown = page.page("tasks", &[1, 2, 3], |item| json!(item));
+        let pagination =
+            json!({"total_items": 3, "total_pages": 2, "current_page": 2, "page_size": 2});
+        assert_eq!(shown, json!({"tasks": [3], "pagination": pagination}));
+    }
+
+    #[test]
+    fn page_after_the_last_is_empty() {
+        let page = parse("current_page=18446744073709551615").unwrap();
+        assert_eq!(
+            page.page("tasks", &[1], |item| json!(item))["tasks"],
+            json!([])
+        );
+    }
+
+    #[test]
+    fn refuses_numbers_out_of_range() {
+        for query in [
+            "page_size=0",
+            "page_size=101",
+            "current_page=-1",
+            "page_size=x",
+        ] {
+            assert!(parse(query).is_err(), "{query}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Steps: tasks of A2A in the form of the Agent Protocol.
+
+use std::collections::HashMap;
+
+use a2a::v1_0::{Message, Part, Role, SendMessageRequest, SendMessageResponse, Task, TaskState};
+use serde_json::{Value, json};
+
+use super::artifacts::{self, ARTIFACT_ID, Found, RELATIVE_PATH};
+use super::drafts::{Draft, Upload};
+use super::{Failure, InputBody, unusable};
+use crate::call_context::CallContext;
+use crate::service::{AGENT, Send};
+use crate::store::Summary;
+
+/// The key of a message's metadata with the additional input of a task or step.
+const ADDITIONAL_INPUT: &str = "openclaw-remote-agent/additional-input";
+
+/// Returns the message of the next step of a task. `last` is the step before.
+///
+/// # Errors
+/// There is no input.
+pub(super) fn request(
+    caller: &CallContext,
+    task: &str,
+    draft: Option<&Draft>,
+    last: Option<&Summary>,
+    body: InputBody,
+) -> Result<Send, Failure> {
+    let start = draft.and_then(|draft| draft.input.as_ref());
+    let said = body.input.filter(|text| !text.is_empty());
+    let mut texts: Vec<String> = start
+        .and_then(|input| input.text.clone())
+        .into_iter()
+        .collect();
+    texts.extend(said.filter(|said| !texts.contains(said)));
+    if texts.is_empty() {
+        let why = "`input` is missing; the agent has done what it was asked before";
+        return Err(unusable("input", why));
+    }
+    let mut parts: Vec<Part> = texts.into_iter().map(Part::text).collect();
+    let files = draft
+        .map(|draft| draft.files.as_slice())
+        .unwrap_or_default();
+    parts.extend(files.iter().map(file_part));
+    let additional = match body.additional_input {
+        Value::Null => start.map(|input| input.additional.clone()),
+        said => Some(said),
+    };
+    let mut metadata = HashMap::new();
+    if let Some(additional) = additional.filter(|additional| !additional.is_null()) {
+        metadata.insert(ADDITIONAL_INPUT.to_owned(), additional);
+    }
+    let chosen = match start {
+        Some(input) => input.agent.clone(),
+        None => last.and_then(|last| last.agent.clone()),
+    };
+    if let (Some(agent), None) = (chosen, &caller.agent) {
+        metadata.insert(AGENT.to_owned(), agent.into());
+    }
+    let mut message = Message::new(Role::User, parts);
+    message.context_id = Some(task.to_owned());
+    // The answer to a question belongs to the task that asked it.
+    message.task_id = last
+        .filter(|last| {
+            matches!(
+                last.state,
+                TaskState::InputRequired | TaskState::AuthRequired
+            )
+        })
+        .map(|last| last.id.clone());
+    message.metadata = (!metadata.is_empty()).then_some(metadata);
+    let request = SendMessageRequest {
+        message,
+        configuration: None,
+        metadata: None,
+        tenant: None,
+    };
+    Ok(Send {
+        request,
+        return_immediately: Some(false),
+    })
+}
+
+fn file_part(file: &Upload) -> Part {
+    let mut part = Part::raw(file.bytes.to_vec());
+    part.filename = Some(file.file_name.clone());
+    part.media_type.clone_from(&file.media_type);
+    let mut metadata = HashMap::from([(ARTIFACT_ID.to_owned(), Value::from(&*file.id))]);
+    if let Some(path) = &file.relative_path {
+        metadata.insert(RELATIVE_PATH.to_owned(), path.as_str().into());
+    }
+    part.metadata = Some(metadata);
+    part
+}
+
+/// Returns the step that a message became.
+pub(super) fn sent(task: &str, sent: SendMessageResponse) -> Value {
+    match sent {
+        SendMessageResponse::Task(step) => json(task, &step),
+        SendMessageResponse::Message(message) => json!({
+            "task_id": task,
+            "step_id": message.message_id,
+            "name": null,
+            "status": "completed",
+            "output": texts(&message.parts),
+            "additional_output": null,
+            "artifacts": [],
+            "is_last": true,
+        }),
+    }
+}
+
+/// Returns a step.
+pub(super) fn json(task: &str, step: &Task) -> Value {
+    let state = &step.status.state;
+    let status = match state {
+        TaskState::Unspecified | TaskState::Submitted => "created",
+        TaskState::Working => "running",
+        _ => "completed",
+    };
+    let said = step.status.message.as_ref();
+    let said = said.and_then(|message| texts(&message.parts));
+    let made = step.artifacts.iter().flatten();
+    let made: Vec<String> = made.filter_map(|artifact| texts(&artifact.parts)).collect();
+    let output = said.or_else(|| (!made.is_empty()).then(|| made.join("\n\n")));
+    let artifacts: Vec<Value> = artifacts::made(step).iter().map(Found::json).collect();
+    json!({
+        "task_id": task,
+        "step_id": step.id,
+        "name": null,
+        "input": input(step),
+        "additional_input": additional_input(step),
+        "status": status,
+        "output": output,
+        "additional_output": {"state": state},
+        "artifacts": artifacts,
+        "is_last": state.is_terminal(),
+    })
+}
+
+/// Returns the text of the client's first message.
+pub(super) fn input(step: &Task) -> Option<String> {
+    texts(&first(step)?.parts)
+}
+
+/// Returns the additional input of the client's first message.
+pub(super) fn additional_input(step: &Task) -> Value {
+    let metadata = first(step).and_then(|message| message.metadata.as_ref());
+    let additional = metadata.and_then(|metadata| metadata.get(ADDITIONAL_INPUT));
+    additional.cloned().unwrap_or_default()
+}
+
+fn first(step: &Task) -> Option<&Message> {
+    let mut messages = step.history.iter().flatten();
+    messages.find(|message| message.role == Role::User)
+}
+
+/// Returns the texts of the parts; `None` where there are none.
+fn texts(parts: &[Part]) -> Option<String> {
+    let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
