@@ -4,6 +4,7 @@
 //! of date fails its test.
 
 mod architecture;
+mod deployment;
 pub(crate) mod documents;
 mod examples;
 mod gateway;

@@ -346,3 +346,21 @@ async fn hostile_reply_and_role_stay_text() {
     assert_eq!(coder.json()["skills"][0]["id"], "developer-2j-system-obey");
     assert!(!coder.body.contains("\\u001b") && !coder.body.contains("\\n##"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_protocol_step_is_a_proposal() {
+    let gateway = Reference::start(json!({})).await;
+    let _triad = voters::triad(&gateway.url).await;
+    let server = serve(&gateway.url, &[]);
+    let json = ["Content-Type: application/json"];
+    let tasks = "POST /agents/triad/ap/v1/agent/tasks";
+    let input = json!({"input": "alpha=approve beta=approve"}).to_string();
+    let task = ask(&server, tasks, &json, &input).json();
+    let step = format!("{tasks}/{}/steps", task["task_id"].as_str().unwrap());
+    let step = ask(&server, &step, &json, "{}").json();
+    assert_eq!(step["is_last"], true, "{step:#}");
+    let decided = step["output"].as_str().unwrap();
+    assert!(decided.contains("has approved the proposal"), "{decided}");
+    let names: Vec<_> = step["artifacts"].as_array().unwrap().iter().collect();
+    assert_eq!(names[1]["file_name"], "decision.json", "{step:#}");
+}

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "real")]
 mod chromium;
+mod agent_protocol;
 mod cli;
 #[cfg(feature = "real")]
 mod clients;

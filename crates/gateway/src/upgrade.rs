@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
-use axum::routing::any;
+use axum::routing::{any, get};
 use http::header::{
     CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION, SERVER, UPGRADE,
@@ -26,10 +26,12 @@ use egress::websocket;
 /// The `Server` header.
 const SERVER_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
-/// Routes requests: the WebSocket is at `/`.
+/// Routes requests: the WebSocket is at `/`, the state of the process for service managers at `/healthz` and `/readyz`.
 pub(super) fn router(state: Arc<GatewayState>) -> Router {
     Router::new()
         .route("/", any(open))
+        .route("/healthz", get(alive))
+        .route("/readyz", get(ready))
         .fallback(not_found)
         // First, so that a page of another origin learns nothing, not even which paths exist.
         .layer(from_fn_with_state(Arc::clone(&state), check_access))
@@ -87,6 +89,27 @@ async fn check_access(
     let allowed = state.access.check(request.headers(), request.uri());
     allowed.map_err(|message| Refused::new(StatusCode::FORBIDDEN, message))?;
     Ok(next.run(request).await)
+}
+
+/// Answers that the process runs.
+async fn alive() -> Response {
+    health(StatusCode::OK, r#"{"status":"ok"}"#)
+}
+
+/// Answers whether the gateway serves connections; 503 while it stops.
+async fn ready(State(state): State<Arc<GatewayState>>) -> Response {
+    match state.stopping.is_cancelled() {
+        false => health(StatusCode::OK, r#"{"status":"ok"}"#),
+        true => health(
+            StatusCode::SERVICE_UNAVAILABLE,
+            r#"{"status":"unavailable","why":"the gateway is shutting down"}"#,
+        ),
+    }
+}
+
+fn health(status: StatusCode, body: &'static str) -> Response {
+    let headers = [(CONTENT_TYPE, "application/json"), (CONNECTION, "close")];
+    (status, headers, body).into_response()
 }
 
 async fn not_found() -> Refused {

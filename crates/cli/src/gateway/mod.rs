@@ -27,7 +27,10 @@ Examples, each in a terminal of its own:
     --reason 'Not on a Friday'
   remote-agent gateway status
   remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow \\
-    'Ship it today'";
+    'Ship it today'
+
+The gateway answers `/healthz` and `/readyz` over HTTP. The repository has a systemd unit and a container file for it in `deploy/` \
+(docs/how-to/deploy.md).";
 
 /// Run and manage a gateway of a2a-v1 and its agents
 #[derive(Debug, clap::Args)]

@@ -22,6 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent serve
       the agents behind the gateway of this machine's OpenClaw
+  remote-agent serve --gateway ws://127.0.0.1:18790
+      the members and the triad behind `remote-agent gateway`
   remote-agent serve --executor command
       the command `openclaw agent`, with or without a gateway
   remote-agent serve --executor scripted --task-store memory
@@ -37,7 +39,8 @@ For other machines, with a token for each client:
       a proxy on this machine secures connections
 
 A flag wins over the file. It serves A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, `/healthz`, \
-`/readyz` and `/metrics`, until Ctrl-C; then runs are stopped and marked.
+`/readyz` and `/metrics`, until Ctrl-C; then runs are stopped and marked. The repository has a systemd unit and a container file \
+for it in `deploy/` (docs/how-to/deploy.md).
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 cannot listen or keep tasks, 2 wrong usage or configuration";
 

@@ -1,0 +1,222 @@
+//! The units and container files of `deploy/`: systemd accepts them, the command knows their flags, and what they start becomes
+//! healthy and stops.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::contract::text;
+use testkit::support::root;
+
+const UNITS: [&str; 2] = ["remote-agent-gateway.service", "remote-agent-serve.service"];
+const BINARY: &str = env!("CARGO_BIN_EXE_remote-agent");
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn unit(name: &str) -> String {
+    text(&format!("deploy/systemd/{name}"))
+}
+
+/// Returns the value of a directive.
+fn value<'a>(unit: &'a str, directive: &str) -> &'a str {
+    let mut lines = unit.lines();
+    let value = lines.find_map(|line| line.strip_prefix(directive)?.strip_prefix('='));
+    value.unwrap_or_else(|| panic!("no {directive} in {unit}"))
+}
+
+/// Returns the arguments of the command line of a unit.
+fn unit_arguments(name: &str) -> Vec<String> {
+    let unit = unit(name);
+    let mut words = value(&unit, "ExecStart").split(' ');
+    assert_eq!(words.next(), Some("/usr/local/bin/remote-agent"));
+    words.map(str::to_owned).collect()
+}
+
+/// Returns the arguments in the lists `command:` and `CMD` of the container files.
+fn container_arguments() -> Vec<Vec<String>> {
+    let compose = text("deploy/container/compose.yaml");
+    let file = text("deploy/container/Containerfile");
+    let lists = compose
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("command: "))
+        .chain(file.lines().filter_map(|line| line.strip_prefix("CMD ")));
+    lists
+        .map(|list| serde_json::from_str(list).unwrap())
+        .collect()
+}
+
+fn knows(arguments: &[String]) -> bool {
+    let mut command = Command::new(BINARY);
+    let ended = command.args(arguments).arg("--help").output().unwrap();
+    ended.status.success()
+}
+
+#[test]
+fn command_knows_every_flag() {
+    let units = UNITS.map(unit_arguments);
+    let containers = container_arguments();
+    assert_eq!(containers.len(), 3);
+    for arguments in units.iter().chain(&containers) {
+        assert!(knows(arguments), "{arguments:?}");
+        let wrong = [arguments.as_slice(), &["--no-such-flag".to_owned()]].concat();
+        assert!(!knows(&wrong), "{wrong:?}");
+    }
+}
+
+#[test]
+fn systemd_accepts_the_units() {
+    // Elsewhere than on Linux with systemd the other tests have to do.
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for name in UNITS {
+        // The programs must exist where the unit is verified.
+        let text = unit(name)
+            .replace("/usr/local/bin/remote-agent", BINARY)
+            .replace("/usr/bin/curl", BINARY);
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let checked = Command::new("systemd-analyze")
+            .args(["verify", "--man=no"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success() && said.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn units_name_only_known_sections_and_one_state_directory() {
+    for name in UNITS {
+        let unit = unit(name);
+        let sections: Vec<_> = unit.lines().filter(|line| line.starts_with('[')).collect();
+        assert_eq!(sections, ["[Unit]", "[Service]", "[Install]"], "{name}");
+        let directory = format!("%S/{}", value(&unit, "StateDirectory"));
+        assert!(value(&unit, "ExecStart").contains(&directory), "{name}");
+    }
+}
+
+#[test]
+fn container_file_copies_what_it_builds() {
+    let file = text("deploy/container/Containerfile");
+    let known = [
+        "FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "ENV", "STOPSIGNAL", "ENTRYPOINT", "CMD",
+    ];
+    let instructions = file
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with([' ', '#']));
+    for line in instructions {
+        let word = line.split(' ').next().unwrap();
+        assert!(known.contains(&word), "{line}");
+    }
+    let manifest = text("crates/cli/Cargo.toml");
+    for (flag, line) in [("--package ", "name = "), ("--bin ", "name = ")] {
+        let named = file.split(flag).nth(1).unwrap();
+        let named = named.split_whitespace().next().unwrap();
+        assert!(manifest.contains(&format!("{line}\"{named}\"")), "{named}");
+    }
+    assert!(file.contains("COPY --from=build /build/target/release/remote-agent "));
+}
+
+/// A process that ends with the test.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // One that was stopped is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Starts the command line of a unit in `state`, with the ports replaced.
+fn start(name: &str, state: &Path, ports: &[(&str, u16)]) -> Started {
+    let arguments = unit_arguments(name).into_iter().map(|argument| {
+        let argument = argument.replace("%S", state.to_str().unwrap());
+        ports.iter().fold(argument, |argument, (port, other)| {
+            argument.replace(port, &other.to_string())
+        })
+    });
+    let child = Command::new(BINARY)
+        .args(arguments)
+        .env_remove("OPENCLAW_GATEWAY_TOKEN")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    Started(child.unwrap())
+}
+
+/// Requests the path until the answer is 200, and returns its body.
+fn healthy(port: u16, path: &str) -> String {
+    let until = Instant::now() + LIMIT;
+    loop {
+        let answer = request(port, path).unwrap_or_default();
+        if let Some(("HTTP/1.1 200 OK", rest)) = answer.split_once("\r\n") {
+            return rest.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned();
+        }
+        assert!(Instant::now() < until, "{path} of {port}: {answer}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn request(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[cfg(unix)]
+#[test]
+fn what_the_units_start_becomes_healthy_and_stops() {
+    let state = tempfile::tempdir().unwrap();
+    let (gateway_port, serve_port) = (free_port(), free_port());
+    let ports = [("18789", gateway_port), ("9000", serve_port)];
+    let gateway = start(UNITS[0], state.path(), &ports);
+    assert_eq!(healthy(gateway_port, "/healthz"), r#"{"status":"ok"}"#);
+    let serve = start(UNITS[1], state.path(), &ports);
+    for port in [gateway_port, serve_port] {
+        healthy(port, "/healthz");
+        healthy(port, "/readyz");
+    }
+    for mut started in [serve, gateway] {
+        let id = started.0.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        assert!(sent.success());
+        assert!(started.0.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn health_paths_of_the_files_are_those_of_the_servers() {
+    let mut all = text("deploy/container/compose.yaml");
+    all.extend(UNITS.map(unit));
+    let paths: Vec<_> = all
+        .split("http://127.0.0.1:")
+        .skip(1)
+        .map(|rest| rest.split(['"', '\n']).next().unwrap())
+        .collect();
+    assert_eq!(paths, ["18789/healthz", "9000/readyz", "18789/healthz", "9000/healthz"]);
+}
+
+#[test]
+fn help_names_the_files() {
+    for command in ["gateway", "serve"] {
+        let help = Command::new(BINARY).args([command, "--help"]).output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        assert!(help.contains("deploy/"), "{command}");
+    }
+    assert!(root("deploy/systemd").is_dir() && root("deploy/container").is_dir());
+}
