@@ -67,7 +67,11 @@ fn command_knows_every_flag() {
 #[test]
 fn systemd_accepts_the_units() {
     // Elsewhere than on Linux with systemd the other tests have to do.
-    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+    if Command::new("systemd-analyze")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +107,16 @@ fn units_name_only_known_sections_and_one_state_directory() {
 fn container_file_copies_what_it_builds() {
     let file = text("deploy/container/Containerfile");
     let known = [
-        "FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "ENV", "STOPSIGNAL", "ENTRYPOINT", "CMD",
+        "FROM",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "USER",
+        "VOLUME",
+        "ENV",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+        "CMD",
     ];
     let instructions = file
         .lines()
@@ -171,7 +184,8 @@ fn healthy(port: u16, path: &str) -> String {
 fn request(port: u16, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(LIMIT))?;
-    let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
@@ -208,13 +222,24 @@ fn health_paths_of_the_files_are_those_of_the_servers() {
         .skip(1)
         .map(|rest| rest.split(['"', '\n']).next().unwrap())
         .collect();
-    assert_eq!(paths, ["18789/healthz", "9000/readyz", "18789/healthz", "9000/healthz"]);
+    assert_eq!(
+        paths,
+        [
+            "18789/healthz",
+            "9000/readyz",
+            "18789/healthz",
+            "9000/healthz"
+        ]
+    );
 }
 
 #[test]
 fn help_names_the_files() {
     for command in ["gateway", "serve"] {
-        let help = Command::new(BINARY).args([command, "--help"]).output().unwrap();
+        let help = Command::new(BINARY)
+            .args([command, "--help"])
+            .output()
+            .unwrap();
         let help = String::from_utf8(help.stdout).unwrap();
         assert!(help.contains("deploy/"), "{command}");
     }

@@ -16,6 +16,7 @@ mod prose;
 mod reading;
 mod requests;
 mod results;
+mod sections;
 mod serve;
 mod settings;
 mod shown;

@@ -68,14 +68,24 @@ fn requests_of_the_public_checks_succeed() {
     assert_eq!(created.status, 200, "{created:?}");
     assert!(created.head.contains("content-type: application/json"));
     let task = created.json();
-    has(&task, &["task_id", "input", "additional_input", "artifacts"]);
+    has(
+        &task,
+        &["task_id", "input", "additional_input", "artifacts"],
+    );
     let path = format!("/{}", task["task_id"].as_str().unwrap());
     let step = post(&server, &format!("{path}/steps"), &json!({"input": WRITE}));
     assert_eq!(step.status, 200, "{step:?}");
     let step = step.json();
     has(
         &step,
-        &["task_id", "step_id", "status", "output", "artifacts", "is_last"],
+        &[
+            "task_id",
+            "step_id",
+            "status",
+            "output",
+            "artifacts",
+            "is_last",
+        ],
     );
     let step = format!("{path}/steps/{}", step["step_id"].as_str().unwrap());
     assert_eq!(get(&server, &step).status, 200);
@@ -92,7 +102,10 @@ fn requests_of_the_public_checks_succeed() {
     let artifact = uploaded(&server, &path, "Washington");
     let artifact = artifact["artifact_id"].as_str().unwrap().to_owned();
     let download = get(&server, &format!("{path}/artifacts/{artifact}"));
-    assert_eq!((download.status, download.body.as_str()), (200, "Washington"));
+    assert_eq!(
+        (download.status, download.body.as_str()),
+        (200, "Washington")
+    );
 }
 
 #[test]
@@ -100,7 +113,10 @@ fn step_runs_the_task_and_returns_its_output() {
     let server = server();
     let task = created(&server, "task one two three");
     let step = post(&server, &format!("{task}/steps"), &json!({})).json();
-    assert_eq!((&step["status"], &step["is_last"]), (&json!("completed"), &json!(true)));
+    assert_eq!(
+        (&step["status"], &step["is_last"]),
+        (&json!("completed"), &json!(true))
+    );
     assert_eq!(step["output"], "one two three", "{step}");
     assert_eq!(step["artifacts"][0]["agent_created"], true, "{step}");
     let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
@@ -113,7 +129,10 @@ fn question_is_answered_by_the_next_step() {
     let server = server();
     let steps = format!("{}/steps", created(&server, "ask"));
     let asked = post(&server, &steps, &json!({})).json();
-    assert_eq!((&asked["status"], &asked["is_last"]), (&json!("completed"), &json!(false)));
+    assert_eq!(
+        (&asked["status"], &asked["is_last"]),
+        (&json!("completed"), &json!(false))
+    );
     let answered = post(&server, &steps, &json!({"input": "blue"})).json();
     assert_eq!(answered["step_id"], asked["step_id"], "{answered}");
     assert_eq!(answered["is_last"], true, "{answered}");
@@ -168,9 +187,16 @@ fn unknown_ids_are_404_and_wrong_input_422() {
         assert_eq!(get(&server, path).status, 404, "{path}");
     }
     for path in ["steps/none", "artifacts/none"] {
-        assert_eq!(get(&server, &format!("{task}/{path}")).status, 404, "{path}");
+        assert_eq!(
+            get(&server, &format!("{task}/{path}")).status,
+            404,
+            "{path}"
+        );
     }
-    assert_eq!(post(&server, "/none/steps", &json!({"input": "x"})).status, 404);
+    assert_eq!(
+        post(&server, "/none/steps", &json!({"input": "x"})).status,
+        404
+    );
     assert_eq!(post(&server, "", &json!({"input": 7})).status, 422);
     let agent = json!({"input": "x", "additional_input": {"agent": "none"}});
     assert_eq!(post(&server, "", &agent).status, 422);
@@ -180,7 +206,10 @@ fn unknown_ids_are_404_and_wrong_input_422() {
 #[test]
 fn tasks_of_other_clients_and_web_pages_are_refused() {
     let state = tempfile::tempdir().unwrap();
-    let (ada, bob) = (client(state.path(), "ada", &[]), client(state.path(), "bob", &[]));
+    let (ada, bob) = (
+        client(state.path(), "ada", &[]),
+        client(state.path(), "bob", &[]),
+    );
     let server = Server::scripted(&["--state-dir", state.path().to_str().unwrap()]);
     let line = format!("POST {TASKS}");
     let body = json!({"input": "echo mine"}).to_string();
@@ -190,7 +219,11 @@ fn tasks_of_other_clients_and_web_pages_are_refused() {
     let step = format!("POST {path}/steps");
     assert_eq!(ask(&server, &step, &[JSON, &bob], "{}").status, 404);
     assert_eq!(ask(&server, &step, &[JSON, &ada], "{}").status, 200);
-    for path in [path.clone(), format!("{path}/steps"), format!("{path}/artifacts")] {
+    for path in [
+        path.clone(),
+        format!("{path}/steps"),
+        format!("{path}/artifacts"),
+    ] {
         let line = format!("GET {path}");
         assert_eq!(ask(&server, &line, &[&bob], "").status, 404, "{path}");
         assert_eq!(ask(&server, &line, &[&ada], "").status, 200, "{path}");

@@ -1,8 +1,8 @@
 //! The command `remote-agent serve` as a process, with real clients.
 
+mod agent_protocol;
 #[cfg(feature = "real")]
 mod chromium;
-mod agent_protocol;
 mod cli;
 #[cfg(feature = "real")]
 mod clients;
