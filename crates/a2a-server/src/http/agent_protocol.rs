@@ -188,15 +188,18 @@ struct Call {
     task: String,
     segments: Segments,
     parts: Parts,
-    body: Body,
 }
 
 impl AgentProtocol {
-    async fn call(&self, mut segments: Segments, request: Request) -> Result<Call, Failure> {
+    async fn call(
+        &self,
+        mut segments: Segments,
+        request: Request,
+    ) -> Result<(Call, Body), Failure> {
         let (parts, body) = request.into_parts();
         let principal = request::principal(&parts)?;
         let agent = request::agent(&self.app, segments.remove("agent"), None).await?;
-        Ok(Call {
+        let call = Call {
             caller: CallContext {
                 client: principal.name.to_string(),
                 authenticated: principal.authenticated,
@@ -206,13 +209,12 @@ impl AgentProtocol {
             task: segments.remove("task").unwrap_or_default(),
             segments,
             parts,
-            body,
-        })
+        };
+        Ok((call, body))
     }
 
     /// Reads an input, which may be missing.
-    async fn input(&self, call: &mut Call) -> Result<InputBody, Failure> {
-        let body = std::mem::take(&mut call.body);
+    async fn input(&self, call: &Call, body: Body) -> Result<InputBody, Failure> {
         let bytes = body::read_optional(&self.app, &call.parts, body).await?;
         if bytes.is_empty() {
             return Ok(InputBody::default());
@@ -222,8 +224,8 @@ impl AgentProtocol {
     }
 
     async fn create_task(&self, segments: Segments, request: Request) -> Answer {
-        let mut call = self.call(segments, request).await?;
-        let body = self.input(&mut call).await?;
+        let (call, body) = self.call(segments, request).await?;
+        let body = self.input(&call, body).await?;
         let agent = match (&call.caller.agent, body.additional_input["agent"].as_str()) {
             (None, Some(named)) => {
                 let known = self.app.service.agents().await?;
@@ -248,7 +250,7 @@ impl AgentProtocol {
     }
 
     async fn list_tasks(&self, segments: Segments, request: Request) -> Answer {
-        let call = self.call(segments, request).await?;
+        let (call, _) = self.call(segments, request).await?;
         let query = PageQuery::parse(&call.parts)?;
         let mut tasks = self.drafts.unstarted(&call.caller.client);
         let mut known: HashMap<String, usize> = HashMap::new();
@@ -270,7 +272,7 @@ impl AgentProtocol {
     }
 
     async fn get_task(&self, segments: Segments, request: Request) -> Answer {
-        let call = self.call(segments, request).await?;
+        let (call, _) = self.call(segments, request).await?;
         let steps = self.steps_of(&call).await?;
         let artifacts: Vec<Value> = self
             .artifacts_of(&call, &steps)
@@ -297,14 +299,14 @@ impl AgentProtocol {
     }
 
     async fn list_steps(&self, segments: Segments, request: Request) -> Answer {
-        let call = self.call(segments, request).await?;
+        let (call, _) = self.call(segments, request).await?;
         let query = PageQuery::parse(&call.parts)?;
         let steps = self.steps_of(&call).await?;
         Ok(query.page("steps", &steps, |step| steps::json(&call.task, step)))
     }
 
     async fn get_step(&self, segments: Segments, request: Request) -> Answer {
-        let call = self.call(segments, request).await?;
+        let (call, _) = self.call(segments, request).await?;
         let id = call
             .segments
             .get("step")
@@ -320,8 +322,8 @@ impl AgentProtocol {
     }
 
     async fn execute_step(&self, segments: Segments, request: Request) -> Answer {
-        let mut call = self.call(segments, request).await?;
-        let body = self.input(&mut call).await?;
+        let (call, body) = self.call(segments, request).await?;
+        let body = self.input(&call, body).await?;
         let draft = self.drafts.get(&call.caller.client, &call.task);
         let before = self.summaries(&call, Some(&call.task)).await?;
         if draft.is_none() && before.is_empty() {
@@ -340,7 +342,7 @@ impl AgentProtocol {
     }
 
     async fn list_artifacts(&self, segments: Segments, request: Request) -> Answer {
-        let call = self.call(segments, request).await?;
+        let (call, _) = self.call(segments, request).await?;
         let query = PageQuery::parse(&call.parts)?;
         let steps = self.steps_of(&call).await?;
         let artifacts = self.artifacts_of(&call, &steps);
@@ -348,13 +350,12 @@ impl AgentProtocol {
     }
 
     async fn upload_artifact(&self, segments: Segments, request: Request) -> Answer {
-        let mut call = self.call(segments, request).await?;
+        let (call, body) = self.call(segments, request).await?;
         let (client, task) = (&call.caller.client, &call.task);
         let known = self.drafts.get(client, task).is_some();
         if !known && self.summaries(&call, Some(task)).await?.is_empty() {
             return Err(unknown("task"));
         }
-        let body = std::mem::take(&mut call.body);
         let upload = self.upload(&call.parts, body).await?;
         let shown = upload.json();
         self.drafts.add(&call.caller.client, &call.task, upload)?;
@@ -395,7 +396,7 @@ impl AgentProtocol {
     }
 
     async fn download(&self, segments: Segments, request: Request) -> Result<Found, Failure> {
-        let call = self.call(segments, request).await?;
+        let (call, _) = self.call(segments, request).await?;
         let wanted = call.segments.get("artifact").cloned().unwrap_or_default();
         let steps = self.steps_of(&call).await?;
         let mut artifacts = self.artifacts_of(&call, &steps).into_iter();

@@ -7,6 +7,7 @@ pub(super) mod embedded;
 mod gateway_args;
 mod run;
 pub(super) mod scripted;
+mod session_export;
 mod sessions;
 mod status;
 mod tally;

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::gateway_args::{GatewayArgs, failure};
+use super::session_export::{self, ExportFormat};
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note, standard_input},
@@ -26,6 +27,7 @@ Examples:
   remote-agent gateway sessions get alpha sess-1
   remote-agent gateway sessions archive alpha --older-than 7d
   remote-agent gateway sessions export alpha sess-1 > sess-1.jsonl
+  remote-agent gateway sessions export alpha sess-1 --format agent-protocol
   remote-agent gateway sessions import beta sess-1.jsonl
 
 Sessions are files in the state directory of the gateway. `list`, `get` and `export` read them, even while a gateway runs. The other commands change them only if no gateway \
@@ -81,8 +83,14 @@ enum Command {
     },
     /// Delete a session, also from the archive
     Delete(SessionArgs),
-    /// Write a session to standard output as JSON Lines
-    Export(SessionArgs),
+    /// Write a session to standard output as JSON Lines, or as a task of the Agent Protocol
+    Export {
+        #[command(flatten)]
+        one: SessionArgs,
+        /// The form
+        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        format: ExportFormat,
+    },
     /// Make a session of JSON Lines that were exported
     Import {
         /// The agent with the workspace of the new session
@@ -113,6 +121,7 @@ struct SessionArgs {
 /// The message says what failed, why, and what to do.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let of = |one: &SessionArgs| json!({"agent": one.agent, "sessionId": one.session});
+    let mut format = ExportFormat::Jsonl;
     let (gateway_args, operation, with) = match args.command {
         Command::Create {
             agent,
@@ -142,8 +151,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             let with = of(&one);
             (one.gateway_args, Operation::Delete, with)
         }
-        Command::Export(one) => {
+        Command::Export { one, format: form } => {
             let with = of(&one);
+            format = form;
             (one.gateway_args, Operation::Export, with)
         }
         Command::Archive {
@@ -171,7 +181,12 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             (gateway_args, Operation::Import, with)
         }
     };
-    let answer = gateway_args.manage_sessions(operation, with).await?;
+    let mut answer = gateway_args.manage_sessions(operation, with).await?;
+    if format == ExportFormat::AgentProtocol {
+        let jsonl = answer["jsonl"].as_str().unwrap_or_default();
+        let task = session_export::agent_protocol(&field(&answer, "sessionId"), jsonl);
+        answer["jsonl"] = task.to_string().into();
+    }
     if operation == Operation::List && answer["sessions"].as_array().is_some_and(Vec::is_empty) {
         note(
             "no sessions; the first message to an agent begins one, and `--archived` adds those of the archive",
@@ -251,9 +266,11 @@ fn refused(error: &ManageError) -> Failure {
     Failure::new(format!("{error}{next}"))
 }
 
+fn field(value: &Value, name: &str) -> String {
+    value[name].as_str().map(text::line).unwrap_or_default()
+}
+
 fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter) {
-    let field =
-        |value: &Value, name: &str| value[name].as_str().map(text::line).unwrap_or_default();
     if operation == Operation::Export && !as_json {
         let all = answer["jsonl"].as_str().unwrap_or_default();
         return lines.write(all.trim_end_matches('\n').to_owned());

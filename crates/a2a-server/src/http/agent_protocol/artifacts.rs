@@ -90,7 +90,7 @@ pub(super) fn made(step: &Task) -> Vec<Found> {
         parts.map(move |(number, part)| {
             let id = format!("{}.{place}.{number}", step.id);
             let name = artifact.name.as_ref().unwrap_or(&artifact.artifact_id);
-            found(part, id, true, Some(name))
+            found(part, id, true, Some(name.as_str()))
         })
     });
     parts.collect()
