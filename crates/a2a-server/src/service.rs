@@ -43,6 +43,7 @@ mod value_quota;
 mod view;
 
 pub use self::agents::AGENT;
+use self::agents::AgentList;
 pub use self::page::TaskPage;
 pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
@@ -310,7 +311,12 @@ impl Service {
     /// # Errors
     /// The executor cannot list them.
     pub async fn agents(&self) -> Result<Arc<[Agent]>, A2aError> {
-        self.core.agents.get(&*self.core.executor).await
+        Ok(self.core.agents().await?.agents)
+    }
+
+    /// Returns the agents and the time of their last change.
+    pub(crate) async fn agent_list(&self) -> Result<AgentList, A2aError> {
+        self.core.agents().await
     }
 
     /// Returns the metrics.

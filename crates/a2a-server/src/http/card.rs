@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LAST_MODIFIED, VARY};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use url::Url;
 
 use super::error::{self, Failure};
-use super::{App, etag, request};
+use super::{App, etag, request, version};
 use crate::call_context::{CallContext, Version};
 use crate::executor::OUTPUT_MODES;
 use a2a::Dialect;
@@ -76,15 +76,21 @@ pub(crate) async fn serve(app: &App, parts: &Parts, agent: Option<String>) -> Re
 async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Response, Failure> {
     let agent = request::agent(app, agent, None).await?;
     let base = request::base_url(app, parts)?;
+    // A client that names no version, or an unknown one, reads all versions of the server from the card.
+    let format = match version::requested(parts) {
+        Ok(Version::V1_0) => CardFormat::V1,
+        _ => CardFormat::Both,
+    };
+    let list = app.service.agent_list().await?;
     let card = CardContent {
         facts: &app.card,
         base: &base,
-        agents: &app.service.agents().await?,
+        agents: &list.agents,
         bearer: app.requires_token,
         // Without tokens, every client sees all details.
         detailed: !app.requires_token,
     }
-    .write(agent.as_deref(), CardFormat::Both)?;
+    .write(agent.as_deref(), format)?;
     let bytes = serde_json::to_vec(&card).unwrap_or_default();
     let tag = etag::compute(&bytes);
     let known = parts.headers.get_all(IF_NONE_MATCH).iter();
@@ -100,13 +106,18 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
     };
     let headers = response.headers_mut();
     let max_age = format!("public, max-age={}", app.card.max_age.as_secs());
-    for (name, value) in [(ETAG, tag), (CACHE_CONTROL, max_age)] {
+    let changed = httpdate::fmt_http_date(list.changed);
+    for (name, value) in [
+        (ETAG, tag),
+        (CACHE_CONTROL, max_age),
+        (LAST_MODIFIED, changed),
+    ] {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
         }
     }
     // The URLs on the card depend on the request's host.
-    headers.insert(VARY, HeaderValue::from_static("Host"));
+    headers.insert(VARY, HeaderValue::from_static("Host, A2A-Version"));
     Ok(response)
 }
 

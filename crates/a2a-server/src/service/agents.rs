@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -12,6 +12,7 @@ use super::Send;
 use crate::call_context::CallContext;
 use crate::executor::{Agent, Executor};
 use a2a::{A2aError, ErrorReason};
+use common::environment::Environment;
 
 /// The metadata key of a message or request that names the agent.
 pub const AGENT: &str = "openclaw-remote-agent/agent";
@@ -19,30 +20,47 @@ pub const AGENT: &str = "openclaw-remote-agent/agent";
 /// How long the list of agents is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// The last list of agents.
+/// The agents, and the time of the last change of the list.
+#[derive(Clone)]
+pub(crate) struct AgentList {
+    pub(crate) agents: Arc<[Agent]>,
+    pub(crate) changed: SystemTime,
+}
+
+/// The last list of agents, and when it was read.
 #[derive(Default)]
-pub(super) struct AgentCache(Mutex<Option<(Instant, Arc<[Agent]>)>>);
+pub(super) struct AgentCache(Mutex<Option<(Instant, AgentList)>>);
 
 impl AgentCache {
     /// Returns the agents. If the executor fails, returns the expired list.
-    pub(super) async fn get(&self, executor: &dyn Executor) -> Result<Arc<[Agent]>, A2aError> {
+    pub(super) async fn get(
+        &self,
+        executor: &dyn Executor,
+        env: &dyn Environment,
+    ) -> Result<AgentList, A2aError> {
         // Held across the call, so that concurrent requests make one.
         let mut known = self.0.lock().await;
-        if let Some((at, agents)) = &*known
+        if let Some((at, list)) = &*known
             && at.elapsed() < CACHE_LIFETIME
         {
-            return Ok(agents.clone());
+            return Ok(list.clone());
         }
         match executor.agents().await {
             Ok(agents) => {
-                let agents: Arc<[Agent]> = agents.into();
-                *known = Some((Instant::now(), agents.clone()));
-                Ok(agents)
+                let list = match known.take() {
+                    Some((_, list)) if *list.agents == *agents => list,
+                    _ => AgentList {
+                        agents: agents.into(),
+                        changed: env.system_time(),
+                    },
+                };
+                *known = Some((Instant::now(), list.clone()));
+                Ok(list)
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot list the agents");
                 match &*known {
-                    Some((_, agents)) => Ok(agents.clone()),
+                    Some((_, list)) => Ok(list.clone()),
                     None => Err(A2aError::new(
                         ErrorReason::Unavailable,
                         "cannot list the agents now; try again in a moment",

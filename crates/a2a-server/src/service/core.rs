@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::active_task::ActiveTasks;
-use super::agents::AgentCache;
+use super::agents::{AgentCache, AgentList};
 use super::dedup::MessageDedup;
 use super::quota::TaskQuota;
 use super::value_quota::ValueQuota;
@@ -86,6 +86,11 @@ impl Core {
             prune: Notify::new(),
             quota,
         }
+    }
+
+    /// Returns the agents, cached for a while.
+    pub(super) async fn agents(&self) -> Result<AgentList, A2aError> {
+        self.agents.get(&*self.executor, &*self.env).await
     }
 
     /// Returns the time in milliseconds since 1970, at least the time of the task's last change.

@@ -21,7 +21,7 @@ impl Core {
         if OUTPUT_MODES.iter().any(|given| accepts(wanted, given)) {
             return Ok(());
         }
-        let agents = self.agents.get(&*self.executor).await?;
+        let agents = self.agents().await?.agents;
         let agent = agent.or(self.settings.agent_id.as_deref());
         let asked = match agent {
             Some(name) => agents.iter().find(|agent| agent.name == name),

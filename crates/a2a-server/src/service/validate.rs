@@ -66,7 +66,7 @@ impl Core {
         let Some(name) = agents::named(caller, send)? else {
             return Ok(None);
         };
-        let agents = self.agents.get(&*self.executor).await?;
+        let agents = self.agents().await?.agents;
         if agents.iter().any(|agent| agent.name == name) {
             Ok(Some(name))
         } else {

@@ -199,7 +199,38 @@ async fn card_has_cache_control_and_vary() {
     let server = Server::start().await;
     let reply = server.get(CARD, &[]).await;
     assert_eq!(reply.header("cache-control"), "public, max-age=60");
-    assert_eq!(reply.header("vary"), "Host");
+    assert_eq!(reply.header("vary"), "Host, A2A-Version");
+}
+
+#[tokio::test]
+async fn card_of_1_0_has_no_fields_of_0_3() {
+    let server = Server::start().await;
+    let both = card(&server, CARD).await;
+    assert!(both["url"].is_string() && both["protocolVersion"].is_string());
+    let reply = server.get(CARD, &[("a2a-version", "1.0")]).await;
+    let card: Value = serde_json::from_str(&reply.text).unwrap();
+    for field in [
+        "url",
+        "protocolVersion",
+        "preferredTransport",
+        "additionalInterfaces",
+    ] {
+        assert_eq!(card.get(field), None, "{field}");
+    }
+    assert_eq!(card["supportedInterfaces"], both["supportedInterfaces"]);
+}
+
+#[tokio::test]
+async fn last_modified_is_the_change_of_the_agents() {
+    let server = Server::start().await;
+    let first = server
+        .get(CARD, &[])
+        .await
+        .header("last-modified")
+        .to_owned();
+    assert!(first.ends_with(" GMT"), "{first}");
+    let again = server.get(CARD, &[("host", "other.test")]).await;
+    assert_eq!(again.header("last-modified"), first);
 }
 
 #[tokio::test]

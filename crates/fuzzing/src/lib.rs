@@ -1,0 +1,106 @@
+//! Properties that hold for every input from outside, as functions of bytes.
+//!
+//! Each [`Target`] passes bytes to one entrance of the product and panics where a property does not hold: a panic inside,
+//! an envelope that breaks its schema, a secret in a result, a server that no longer answers. `fuzz/` runs the targets
+//! with cargo-fuzz for hours, and `tests/smoke.rs` runs each on its corpus in `fixtures/fuzz/` and on some mutations.
+//!
+//! ```
+//! let card = openclaw_remote_agent_fuzzing::target("card").unwrap();
+//! card(br#"{"name": "Desk", "supportedInterfaces": 7}"#);
+//! ```
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken property is a panic"
+)]
+
+mod frames;
+mod parsers;
+mod servers;
+mod tool;
+
+pub use tool::envelope;
+
+/// One entrance for bytes.
+pub struct Target {
+    /// The name, which is also that of its corpus and of its program in `fuzz/`.
+    pub name: &'static str,
+    /// Passes the bytes to the entrance. Panics where a property does not hold.
+    pub run: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "config",
+        run: tool::config,
+    },
+    Target {
+        name: "request",
+        run: tool::request,
+    },
+    Target {
+        name: "continuation",
+        run: tool::continuation,
+    },
+    Target {
+        name: "card",
+        run: tool::card,
+    },
+    Target {
+        name: "reply_v0_3",
+        run: tool::reply_v0_3,
+    },
+    Target {
+        name: "reply_v1_0",
+        run: tool::reply_v1_0,
+    },
+    Target {
+        name: "reply_http_json",
+        run: tool::reply_http_json,
+    },
+    Target {
+        name: "stream_v0_3",
+        run: tool::stream_v0_3,
+    },
+    Target {
+        name: "stream_v1_0",
+        run: tool::stream_v1_0,
+    },
+    Target {
+        name: "collective_frame",
+        run: parsers::collective_frame,
+    },
+    Target {
+        name: "jws",
+        run: parsers::jws,
+    },
+    Target {
+        name: "api_request",
+        run: parsers::api_request,
+    },
+    Target {
+        name: "openclaw_frames",
+        run: frames::openclaw,
+    },
+    Target {
+        name: "a2a_v1_frames",
+        run: frames::a2a_v1,
+    },
+    Target {
+        name: "serve_request",
+        run: servers::serve_request,
+    },
+    Target {
+        name: "gateway_frames",
+        run: servers::gateway_frames,
+    },
+];
+
+/// Returns the target of this name.
+#[must_use]
+pub fn target(name: &str) -> Option<fn(&[u8])> {
+    let found = TARGETS.iter().find(|target| target.name == name);
+    found.map(|target| target.run)
+}

@@ -1,0 +1,44 @@
+//! Parsers that need no connection.
+
+use std::time::Duration;
+
+use collective::{Envelope, validate};
+use common::jws::{KeySet, Signature};
+use openclaw_remote_agent::http_api::{ApiRequest, Route};
+use serde_json::Value;
+
+/// A frame of a2a-v1: what parses is read again from what is written.
+pub(crate) fn collective_frame(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Ok(envelope) = Envelope::parse(text) else {
+        return;
+    };
+    let _ = validate(&envelope);
+    let written = envelope.to_text();
+    let again = Envelope::parse(&written).expect("what was written parses");
+    assert_eq!(again.to_text(), written);
+}
+
+/// A key set, a line feed, and a signature with its payload: no foreign key verifies one.
+pub(crate) fn jws(data: &[u8]) {
+    let mut parts = data.splitn(3, |byte| *byte == b'\n');
+    let keys = KeySet::parse(parts.next().unwrap_or_default());
+    let signature = serde_json::from_slice::<Value>(parts.next().unwrap_or_default());
+    let (Ok(keys), Ok(signature)) = (keys, signature) else {
+        return;
+    };
+    if let Ok(signature) = Signature::read(&signature) {
+        let _ = signature.key_id();
+        let _ = signature.keys_url();
+        let _ = signature.verify(&keys, parts.next().unwrap_or_default());
+    }
+}
+
+/// A body of the HTTP API, on both routes. An error is one of the eight codes.
+pub(crate) fn api_request(data: &[u8]) {
+    for route in [Route::Read, Route::Write] {
+        let _ = ApiRequest::parse(route, data, Duration::from_secs(1));
+    }
+}

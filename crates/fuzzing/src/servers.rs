@@ -1,0 +1,137 @@
+//! The two servers on real sockets. One server answers all inputs, so it also has to survive each.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use common::environment::SystemEnvironment;
+use common::log::Silent;
+use futures_util::{SinkExt as _, StreamExt as _};
+use gateway_server::config::ServerConfig;
+use openclaw_server::config::ServeConfig;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_util::sync::CancellationToken;
+
+/// The longest time that a server may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
+});
+
+/// The paths of requests; the first byte of the input selects one.
+const PATHS: &[&str] = &[
+    "POST /",
+    "POST /message:send",
+    "POST /message:stream",
+    "POST /v1/message:send",
+    "GET /tasks",
+    "GET /v1/tasks/task-1",
+    "POST /tasks/task-1:cancel",
+    "POST /tasks/task-1/pushNotificationConfigs",
+];
+
+static SERVE: LazyLock<SocketAddr> = LazyLock::new(|| {
+    RUNTIME.block_on(async {
+        let folder = tempfile::tempdir().unwrap().keep();
+        let config = serde_json::json!({
+            "listen": "127.0.0.1:0", "executor": "scripted", "taskStore": "memory", "stateDir": folder,
+        });
+        let config = ServeConfig::parse(&config.to_string()).unwrap();
+        let server = openclaw_server::assembly::Server::bind(config).await.unwrap();
+        let address = server.address();
+        tokio::spawn(server.run(CancellationToken::new()));
+        address
+    })
+});
+
+static GATEWAY: LazyLock<SocketAddr> = LazyLock::new(|| {
+    RUNTIME.block_on(async {
+        let folder = tempfile::tempdir().unwrap().keep();
+        let config =
+            serde_json::json!({"listen": "127.0.0.1:0", "stateDir": folder, "fsync": "never"});
+        let config = ServerConfig::parse(&config.to_string()).unwrap();
+        let env = Arc::new(SystemEnvironment);
+        let server = gateway_server::Server::bind(config, env, Arc::new(Silent))
+            .await
+            .unwrap();
+        let address = server.address();
+        tokio::spawn(server.run(CancellationToken::new()));
+        address
+    })
+});
+
+fn within<T>(work: impl Future<Output = T>) -> T {
+    let work = RUNTIME.block_on(async { timeout(ANSWER_TIMEOUT, work).await });
+    work.expect("the server answers")
+}
+
+/// A request of A2A at `remote-agent serve`. The first byte selects method and path, and A2A 1.0 where it is odd; the
+/// rest is the body. The server answers, and not with a fault of its own.
+pub(crate) fn serve_request(data: &[u8]) {
+    let Some((first, body)) = data.split_first() else {
+        return;
+    };
+    let path = PATHS[usize::from(first / 2) % PATHS.len()];
+    let version = if first % 2 == 1 {
+        "A2A-Version: 1.0\r\n"
+    } else {
+        ""
+    };
+    let head = format!(
+        "{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{version}Content-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let address = *SERVE;
+    let answer = within(async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The server may answer before it has read a body that it refuses.
+        let _ = stream.write_all(body).await;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.expect("a status line");
+        String::from_utf8_lossy(&status).into_owned()
+    });
+    assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+    assert!(!answer.starts_with("HTTP/1.1 500"), "{answer}");
+}
+
+async fn upgraded(address: SocketAddr) -> WebSocketStream<TcpStream> {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.expect("the head of an answer"));
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101"), "{}", head.escape_ascii());
+    WebSocketStream::from_raw_socket(stream, Role::Client, None).await
+}
+
+/// Frames of a2a-v1 at `remote-agent gateway`, one a line. Afterwards the gateway accepts another client.
+pub(crate) fn gateway_frames(data: &[u8]) {
+    let address = *GATEWAY;
+    let text = String::from_utf8_lossy(data);
+    within(async {
+        for lines in [text.lines().collect::<Vec<_>>(), Vec::new()] {
+            let mut socket = upgraded(address).await;
+            for line in lines {
+                if socket.send(Message::text(line)).await.is_err() {
+                    break;
+                }
+            }
+            let _ = socket.close(None).await;
+            while let Some(Ok(_)) = socket.next().await {}
+        }
+    });
+}
