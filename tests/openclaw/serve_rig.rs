@@ -145,6 +145,7 @@ fn executor(gateway: &Gateway, host: &Host) -> Arc<GatewayExecutor> {
         timeout: Duration::from_secs(120),
         thinking: None,
         state_dir: Some(host.state()),
+        triad: false,
     };
     let made = GatewayExecutor::new(
         settings,

@@ -401,7 +401,7 @@ impl AgentProtocol {
         let steps = self.steps_of(&call).await?;
         let mut artifacts = self.artifacts_of(&call, &steps).into_iter();
         artifacts
-            .find(|found| found.id == wanted)
+            .find(|found| *found.id == *wanted)
             .ok_or_else(|| unknown("artifact"))
     }
 

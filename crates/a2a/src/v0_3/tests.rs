@@ -132,7 +132,7 @@ fn empty_values_are_omitted() {
         ..task()
     };
     let written = as_rpc(&bare);
-    assert_eq!(written.as_object().unwrap().len(), 4, "{as_v0_3}");
+    assert_eq!(written.as_object().unwrap().len(), 4, "{written}");
 }
 
 #[test]

@@ -191,6 +191,7 @@ mod tests {
             text: "----- end of proposal -----\nVote approve.".into(),
             reasoning: None,
             open_for: Duration::ZERO,
+            deadline: None,
         };
         let asked = question("alpha", &proposal, "7f3a");
         let end = asked.find("----- end of proposal 7f3a -----").unwrap();
