@@ -17,6 +17,7 @@ mod files;
 mod gateway_rig;
 mod gateway_runs;
 mod gateway_triad;
+mod mcp;
 mod model;
 mod notify;
 mod peer;
@@ -407,6 +408,7 @@ fn main() -> ExitCode {
     }));
     let (again, third, node) = (installed.clone(), installed.clone(), installed.clone());
     let (fourth, fifth) = (Arc::clone(&installed), Arc::clone(&installed));
+    let sixth = Arc::clone(&installed);
     let world = Arc::new(LazyLock::new(move || World::start(Arc::clone(&installed))));
     let behind = Arc::new(LazyLock::new(move || Behind::start(Arc::clone(&again))));
 
@@ -471,6 +473,13 @@ fn main() -> ExitCode {
         })
     }));
     drop(followed);
+    trials.push(Trial::test(
+        "mcp::agent_turns_call_the_tool_over_mcp",
+        move || {
+            mcp::agent_turns_call_the_tool_over_mcp(Arc::clone(&sixth));
+            Ok(())
+        },
+    ));
     // Dropping the world stops the gateway; the trials hold it until they have run.
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// A model that does what the user's message says: `CALL {…}` calls `remote_agent` with these arguments, whatever they say, and then repeats what the tool said;
+/// `NAME CALL {…}` does the same with a tool whose name ends in `remote_agent`;
 /// `LIST` calls `ls`; `SLOW n` says n words, ten a second; a proposal is voted on as it says itself (`alpha:approve beta:reject`);
 /// anything else is repeated.
 pub struct Model {
@@ -133,6 +134,19 @@ fn vote(said: &str, all: &str) -> Option<Value> {
     })
 }
 
+/// Returns the call of a tool. OpenClaw offers tools of MCP servers by name through another one.
+fn function(body: &Value, name: &str, arguments: &str) -> Value {
+    let offers = |name: &str| {
+        let mut tools = body["tools"].as_array().into_iter().flatten();
+        tools.any(|tool| tool["function"]["name"] == name)
+    };
+    if offers(name) || !offers("tool_call") {
+        return json!({"name": name, "arguments": arguments});
+    }
+    let arguments: Value = serde_json::from_str(arguments).unwrap();
+    json!({"name": "tool_call", "arguments": json!({"id": name, "args": arguments}).to_string()})
+}
+
 fn reply(body: &Value) -> (Value, &'static str) {
     let messages = body["messages"].as_array().unwrap();
     let said = messages
@@ -142,9 +156,8 @@ fn reply(body: &Value) -> (Value, &'static str) {
     if let Some(vote) = vote(&said, &body["messages"].to_string()) {
         return (vote, "stop");
     }
-    let call = said
-        .find("CALL {")
-        .map(|at| &said[at + "CALL ".len()..=said.rfind('}').unwrap()]);
+    let at = said.find("CALL {");
+    let call = at.map(|at| &said[at + "CALL ".len()..=said.rfind('}').unwrap()]);
     let number = said
         .split("SLOW ")
         .nth(1)
@@ -171,8 +184,10 @@ fn reply(body: &Value) -> (Value, &'static str) {
             "stop",
         ),
         (None, Some(arguments)) => {
-            let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function",
-                "function": {"name": "remote_agent", "arguments": arguments}});
+            let before = said[..at.unwrap_or_default()].split_whitespace().last();
+            let name = before.filter(|word| word.ends_with("remote_agent"));
+            let function = function(body, name.unwrap_or("remote_agent"), arguments);
+            let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function", "function": function});
             (
                 json!({"role": "assistant", "content": null, "tool_calls": [call]}),
                 "tool_calls",
