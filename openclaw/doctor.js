@@ -8,6 +8,8 @@ import { loadLibrary } from "./native.js";
 import { hintFor, line } from "./report.js";
 import { resolveSecrets, secretPlaces } from "./secrets.js";
 
+const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
+
 /** Findings that a repair of the configuration removes, by their check. */
 const REPAIRS = {
   tool: (draft) => (allowTool(draft), "Added remote_agent to the tools that agents may use."),
@@ -76,10 +78,14 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
   return found;
 }
 
-function checkCard(add, { target_alias: alias, target_url: url, last_refresh_error: error }) {
+function checkCard(add, { target_alias: alias, target_url: url, last_refresh_error: error, clock_skew_seconds: skew }) {
   const who = `\`${line(alias)}\` at ${line(url)}`;
   if (error) add("card", "error", `${who}: ${line(error.message)}`, hintFor(error.reason, error.details) ?? "Check the address.");
   else add("card", "info", `${who} answers`);
+  if (skew) {
+    const side = skew > 0 ? "ahead of" : "behind";
+    add("clock", "warning", `${who}: its clock is ${Math.abs(skew)} s ${side} the clock of this machine`, CLOCK_REPAIR);
+  }
 }
 
 /** When a JSON Web Token expires, in milliseconds; undefined for everything else. */

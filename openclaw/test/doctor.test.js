@@ -44,6 +44,14 @@ test("unreachable card is reported", async () => {
   assert.deepEqual(await checks({ enabled: true, targets: [target] }, { open: listing(away) }), ["card"]);
 });
 
+test("clock of an agent that differs is reported", async () => {
+  const slow = { target_alias: "one", target_url: "https://one.example", clock_skew_seconds: -90 };
+  const found = await diagnose({ host: host({ enabled: true, targets: [target] }), env: {}, load() {}, open: listing(slow) });
+  const [finding] = found.filter(({ severity }) => severity !== "info");
+  assert.deepEqual([finding.check, finding.severity], ["clock", "warning"]);
+  assert.match(finding.message, /90 s behind/);
+});
+
 test("security audit knows a loopback address from a name", () => {
   const ids = (baseUrl) => auditFindings({ sourceConfig: host({ targets: [{ ...target, baseUrl, auth: { type: "bearer", token: { source: "env", id: "A" } } }] }) }).map(({ checkId }) => checkId);
   assert.deepEqual(ids("http://127.0.0.2:8080"), []);

@@ -124,6 +124,7 @@ struct Listed {
     streaming: Option<bool>,
     refreshed: String,
     error: Option<Value>,
+    clock_skew: Option<i64>,
 }
 
 impl Listed {
@@ -137,17 +138,20 @@ impl Listed {
                     streaming: None,
                     refreshed: now(),
                     error: Some(envelope::shown(error)),
+                    clock_skew: None,
                 }
             }
             Ok(known) => {
                 let stale = known.stale.map(|error| envelope::shown(error.into()));
                 let refreshed = timestamp(known.refreshed);
+                let clock_skew = known.clock_skew;
                 match &known.card.view {
                     Ok(view) => Self {
                         view: view.clone(),
                         streaming: known.card.streaming,
                         refreshed,
                         error: stale,
+                        clock_skew,
                     },
                     Err(why) => {
                         let error = ToolError::new(Reason::InvalidResponse, why.clone());
@@ -156,6 +160,7 @@ impl Listed {
                             streaming: None,
                             refreshed,
                             error: Some(envelope::shown(error)),
+                            clock_skew,
                         }
                     }
                 }
@@ -183,6 +188,7 @@ impl Listed {
             ("peer_card", card_json(&self.view, &SNAKE)),
             ("last_refreshed_at", json!(self.refreshed)),
             ("last_refresh_error", json!(self.error)),
+            ("clock_skew_seconds", json!(self.clock_skew)),
         ])
     }
 

@@ -19,6 +19,9 @@ const CACHE_CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 /// proceed.
 const EXTENDED_WAIT: Duration = Duration::from_secs(5);
 
+/// The difference of two clocks up to which tokens and signatures with times are accepted in practice.
+const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);
+
 /// The longest lifetime of a card, whatever the peer's headers allow.
 const MAX_CACHE_AGE: Duration = Duration::from_hours(24);
 
@@ -33,6 +36,8 @@ pub struct KnownCard {
     pub refreshed: SystemTime,
     /// The error of the last refresh, where the stale card is used.
     pub stale: Option<PeerError>,
+    /// The seconds by which the peer's clock is ahead of this machine's, or behind where negative. `None` within a minute.
+    pub clock_skew: Option<i64>,
 }
 
 /// The cache. It fetches each card at most once at a time, and does not remember failures.
@@ -120,36 +125,40 @@ impl CardCache {
         }
         let old = lock(&slot.kept).clone();
         let validator = old.as_ref().and_then(|kept| kept.validator.as_ref());
-        let (card, validator, max_age) = match self.look(target, validator, old.is_some()).await {
-            Ok(Discovered::Card {
-                card,
-                validator,
-                max_age,
-            }) => {
-                let card = self.extended(target, *card, deadline).await;
-                (Arc::new(card), validator, max_age)
-            }
-            Ok(Discovered::Unchanged { max_age }) => match old {
-                Some(kept) => (kept.known.card, kept.validator, max_age),
-                None => {
-                    let message =
-                        "the peer answered 304 Not Modified though no card of it is known";
-                    return Err(
-                        PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
-                    );
+        let (card, validator, max_age, date) =
+            match self.look(target, validator, old.is_some()).await {
+                Ok(Discovered::Card {
+                    card,
+                    validator,
+                    max_age,
+                    date,
+                }) => {
+                    let card = self.extended(target, *card, deadline).await;
+                    (Arc::new(card), validator, max_age, date)
                 }
-            },
-            Err(error) => {
-                return match old {
-                    Some(kept) => Ok(kept.stale(error)),
-                    None => Err(error),
-                };
-            }
-        };
+                Ok(Discovered::Unchanged { max_age, date }) => match old {
+                    Some(kept) => (kept.known.card, kept.validator, max_age, date),
+                    None => {
+                        let message =
+                            "the peer answered 304 Not Modified though no card of it is known";
+                        return Err(
+                            PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
+                        );
+                    }
+                },
+                Err(error) => {
+                    return match old {
+                        Some(kept) => Ok(kept.stale(error)),
+                        None => Err(error),
+                    };
+                }
+            };
+        let refreshed = self.env.system_time();
         let known = KnownCard {
             card,
-            refreshed: self.env.system_time(),
+            refreshed,
             stale: None,
+            clock_skew: date.and_then(|date| clock_skew(date, refreshed)),
         };
         let fresh_until = self.env.now() + max_age.unwrap_or(self.ttl).min(MAX_CACHE_AGE);
         *lock(&slot.kept) = Some(CachedCard {
@@ -206,6 +215,16 @@ impl CardCache {
         let mut slots = lock(&self.slots);
         Arc::clone(slots.get_or_insert(Arc::clone(&target.key), Arc::default))
     }
+}
+
+/// Returns by how many seconds `date` is after `now`, where the two are more than [`MAX_CLOCK_SKEW`] apart.
+fn clock_skew(date: SystemTime, now: SystemTime) -> Option<i64> {
+    let (sign, apart) = match date.duration_since(now) {
+        Ok(ahead) => (1, ahead),
+        Err(behind) => (-1, behind.duration()),
+    };
+    let seconds = i64::try_from(apart.as_secs()).ok()?;
+    (apart > MAX_CLOCK_SKEW).then_some(sign * seconds)
 }
 
 fn late() -> PeerError {

@@ -1,8 +1,8 @@
 //! Fetches the agent card of a peer (A2A 0.3 §5.3).
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use http::header::{ACCEPT, AGE, CACHE_CONTROL, DATE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
@@ -120,8 +120,9 @@ async fn fetch(
         .map_err(|e| FetchError::Final(error::from_net(e).undelivered()))?;
     let mut response = fetched.response;
     let max_age = max_age(&response.headers);
+    let date = date(&response.headers);
     if response.status == StatusCode::NOT_MODIFIED && known.is_some() {
-        return Ok(Discovered::Unchanged { max_age });
+        return Ok(Discovered::Unchanged { max_age, date });
     }
     if !response.status.is_success() {
         let text = body::read_error(response.body).await;
@@ -166,6 +167,7 @@ async fn fetch(
             etag,
         }),
         max_age,
+        date,
     })
 }
 
@@ -235,6 +237,14 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
     age
 }
 
+/// Returns the time on the server's clock: the date of the response and how long caches kept it (RFC 9111 §4.2.3).
+fn date(headers: &HeaderMap) -> Option<SystemTime> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    let date = httpdate::parse_http_date(text(DATE)?).ok()?;
+    let age = text(AGE).and_then(|age| age.parse().ok());
+    date.checked_add(Duration::from_secs(age.unwrap_or_default()))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -279,6 +289,20 @@ mod tests {
         );
         assert_eq!(paths("http://a.example/", "//b.example/card.json").len(), 1);
         assert!(paths("http://a.example/", "http:////b.example/card.json").is_empty());
+    }
+
+    #[test]
+    fn date_of_a_cached_response_includes_its_age() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(date(&headers), None);
+        headers.insert(
+            DATE,
+            HeaderValue::from_static("Thu, 01 Jan 1970 00:01:00 GMT"),
+        );
+        let after = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(date(&headers), after(60));
+        headers.insert(AGE, HeaderValue::from_static("40"));
+        assert_eq!(date(&headers), after(100));
     }
 
     #[test]

@@ -37,6 +37,9 @@ const SECRETS: [&str; 6] = [
     "/token",
 ];
 
+/// The repair of two clocks that differ.
+const CLOCK_REPAIR: &str = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
+
 /// Check the library, the configuration and the agents, with a repair for each fault
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -229,6 +232,14 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
         let name = part(&target["target_name"]);
         let message = format!("{alias}: {name} answers at {url} {version}");
         findings.push("agent", Severity::Ok, message.trim_end().to_owned(), "");
+        if let Some(seconds) = target["clock_skew_seconds"].as_i64() {
+            let side = if seconds > 0 { "ahead of" } else { "behind" };
+            let message = format!(
+                "{alias}: its clock is {} s {side} the clock of this machine",
+                seconds.unsigned_abs()
+            );
+            findings.push("clock", Severity::Warning, message, CLOCK_REPAIR);
+        }
         return;
     };
     let is_local = target["status"].is_string();

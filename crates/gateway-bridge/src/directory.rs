@@ -180,6 +180,7 @@ impl Directory for Gateway {
             Ok(Discovered::Card {
                 card: Box::new(card),
                 validator: None,
+                date: None,
                 max_age: Some(CARD_MAX_AGE),
             })
         })

@@ -136,6 +136,8 @@ pub enum Discovered {
     Unchanged {
         /// The lifetime that the peer set.
         max_age: Option<std::time::Duration>,
+        /// The time on the peer's clock.
+        date: Option<std::time::SystemTime>,
     },
     /// A card.
     Card {
@@ -145,5 +147,7 @@ pub enum Discovered {
         validator: Option<Validator>,
         /// The lifetime that the peer set.
         max_age: Option<std::time::Duration>,
+        /// The time on the peer's clock.
+        date: Option<std::time::SystemTime>,
     },
 }

@@ -200,6 +200,7 @@ impl Directory for FakeDirectory {
             card: Box::new(card(&name)),
             validator: None,
             max_age: None,
+            date: None,
         });
         Box::pin(std::future::ready(found))
     }

@@ -101,6 +101,7 @@ fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent
                     card: Arc::new(member.card),
                     refreshed: tool.env.system_time(),
                     stale: None,
+                    clock_skew: None,
                 }),
                 standing: AgentPresence {
                     role: member.role,

@@ -37,6 +37,7 @@ impl Directory for Once {
             card: Box::new(card),
             validator: None,
             max_age: Some(Duration::ZERO),
+            date: None,
         })))
     }
 
@@ -66,4 +67,14 @@ async fn concurrent_callers_of_silent_peer_get_stale_card() {
     let all = join_all((0..10).map(|_| cache.get(target, left)));
     let all = tokio::time::timeout(REFRESH_WAIT * 3, all).await.unwrap();
     assert!(all.into_iter().all(|known| known.unwrap().stale.is_some()));
+}
+
+#[test]
+fn clocks_a_minute_apart_agree() {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_hours(1);
+    let minute = Duration::from_mins(1);
+    assert_eq!(clock_skew(now + minute, now), None);
+    assert_eq!(clock_skew(now - minute, now), None);
+    assert_eq!(clock_skew(now + minute * 2, now), Some(120));
+    assert_eq!(clock_skew(now - minute * 3, now), Some(-180));
 }

@@ -171,6 +171,7 @@ pub(super) fn card(streaming: Option<bool>) -> Discovered {
         }),
         validator: None,
         max_age: None,
+        date: None,
     }
 }
 
