@@ -1,10 +1,12 @@
 // What the running gateway answers about targets and tasks, for the commands and Control UI.
 
-/** Registers `remoteAgent.targets` and `remoteAgent.tasks`. */
+/** Registers `remoteAgent.targets` and `remoteAgent.tasks`, and returns functions of what they answer. */
 export function registerGatewayMethods(api, config, { tasks, followers }) {
   const scope = { scope: "operator.read" };
-  api.registerGatewayMethod?.("remoteAgent.targets", ({ respond }) => respond(true, { targets: targetsOf(config) }), scope);
-  api.registerGatewayMethod?.("remoteAgent.tasks", ({ respond }) => respond(true, { tasks: withFollowed(tasks.list(), followers.list()) }), scope);
+  const rows = { targets: () => targetsOf(config), tasks: () => withFollowed(tasks.list(), followers.list()) };
+  api.registerGatewayMethod?.("remoteAgent.targets", ({ respond }) => respond(true, { targets: rows.targets() }), scope);
+  api.registerGatewayMethod?.("remoteAgent.tasks", ({ respond }) => respond(true, { tasks: rows.tasks() }), scope);
+  return rows;
 }
 
 function targetsOf({ targets = [] }) {

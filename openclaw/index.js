@@ -1,4 +1,5 @@
 // What OpenClaw loads. All behaviour lives in the native library; these files only carry values across.
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { Grants, approvalHook } from "./approval.js";
@@ -6,6 +7,7 @@ import { settings } from "./config.js";
 import { describeFailure } from "./failure.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
 import { registerHttpApi } from "./http-api.js";
+import { registerPage } from "./page.js";
 import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
 import { createTool } from "./tool.js";
@@ -39,7 +41,7 @@ function mediaRoots({ fsPolicy, sandboxed }, stateDir) {
   return fsPolicy?.workspaceOnly || sandboxed || !stateDir ? [] : [join(stateDir, "media")];
 }
 
-export default {
+const plugin = {
   id: "remote-agent",
   name: "Remote Agent",
   description: "Lets agents hand work to agents elsewhere over A2A.",
@@ -63,7 +65,7 @@ export default {
       return;
     }
     api.lifecycle.onDispose(() => lease.release());
-    registerGatewayMethods(api, config, lease);
+    registerPage(api, registerGatewayMethods(api, config, lease));
     // Where OpenClaw keeps its state, and with it what each of its sessions works on.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
     const { name, parameters } = lease.definition;
@@ -82,3 +84,18 @@ export default {
     api.registerTool(tool, { name, optional: true });
   },
 };
+
+/**
+ * What `openclaw plugins validate` and `openclaw plugins build` read of an entry. `defineToolPlugin` would add it, but
+ * wants the tool's parameters, which come from the native library, before anything is registered.
+ */
+function authoringMetadata() {
+  const manifest = JSON.parse(readFileSync(new URL("openclaw.plugin.json", import.meta.url), "utf8"));
+  const { id, name, description, activation, configSchema, contracts, toolMetadata } = manifest;
+  const tools = contracts.tools.map((tool) => ({ name: tool, optional: toolMetadata[tool]?.optional === true }));
+  return { id, name, description, activation, configSchema, tools };
+}
+
+Object.defineProperty(plugin, Symbol.for("openclaw.plugin-sdk.tool-plugin.metadata"), { get: authoringMetadata });
+
+export default plugin;

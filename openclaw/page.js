@@ -1,0 +1,91 @@
+// A tab of Control UI with the targets and the delegated tasks. The page needs no script: it loads itself again.
+
+const PATH = "/remote_agent/page";
+const RELOAD_SECONDS = 5;
+const MAX_CELL_CHARS = 200;
+
+const STYLE = `
+:root { color-scheme: light dark; --line: light-dark(#d8dbe0, #383d46); --dim: light-dark(#5b626d, #9aa3b0); --bad: light-dark(#b3261e, #ff8a80); }
+body { margin: 0; padding: 1.5rem; font: 15px/1.45 system-ui, sans-serif; background: light-dark(#fff, #14171c); color: light-dark(#16191d, #e6e9ee); }
+h1 { font-size: 1.15rem; margin: 0 0 .75rem; } h1:not(:first-child) { margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; } th { text-align: left; font-weight: 600; color: var(--dim); }
+th, td { padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
+.failed, .rejected, .auth-required { color: var(--bad); } p, .dim { color: var(--dim); } td.age { white-space: nowrap; }`;
+
+const HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "cache-control": "no-store",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  // The page is framed by Control UI, has one style of its own and loads nothing.
+  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; form-action 'none'; base-uri 'none'",
+};
+
+/** Registers the tab and its page. `targets` and `tasks` return the rows of the gateway methods. */
+export function registerPage(api, { targets, tasks }) {
+  const handler = (request, response) => {
+    if (request.method !== "GET" && request.method !== "HEAD") response.writeHead(405, { allow: "GET, HEAD" }).end();
+    else response.writeHead(200, HEADERS).end(request.method === "HEAD" ? undefined : page(targets(), tasks()));
+    return true;
+  };
+  api.registerHttpRoute?.({ path: PATH, auth: "gateway", match: "exact", handler });
+  api.session?.controls?.registerControlUiDescriptor?.({
+    surface: "tab",
+    id: "remote-agents",
+    label: "Remote agents",
+    description: "The agents elsewhere, and the tasks that were delegated to them.",
+    icon: "link",
+    group: "control",
+    slug: "remote-agents",
+    path: PATH,
+    requiredScopes: ["operator.read"],
+  });
+}
+
+/** The page, with every text escaped. */
+export function page(targets, tasks) {
+  const targetRows = targets.map(({ alias, url, description, default: isDefault }) => [cell(isDefault ? `${alias} (default)` : alias), cell(url), cell(description)]);
+  const taskRows = tasks.map(({ target, taskId, state, ageMs, lastWord, notify }) => [
+    cell(target),
+    cell(taskId),
+    `<td class="${/^[a-z-]+$/.test(state ?? "") ? state : ""}">${escaped(state)}${notify ? ' <span class="dim">wakes the session</span>' : ""}</td>`,
+    `<td class="age">${escaped(age(ageMs))}</td>`,
+    cell(lastWord),
+  ]);
+  return `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta http-equiv="refresh" content="${RELOAD_SECONDS}"><title>Remote agents</title><style>${STYLE}</style></head>
+<body>
+<h1>Tasks</h1>
+${table(["Target", "Task", "State", "Age", "Last word"], taskRows, "This gateway has not delegated a task since it started.")}
+<h1>Targets</h1>
+${table(["Alias", "URL", "Description"], targetRows, "No target is configured. Add one with: openclaw remote-agent add URL")}
+</body>
+</html>
+`;
+}
+
+function table(heads, rows, empty) {
+  if (rows.length === 0) return `<p>${escaped(empty)}</p>`;
+  const head = heads.map((name) => `<th scope="col">${name}</th>`).join("");
+  return `<table><thead><tr>${head}</tr></thead><tbody>${rows.map((cells) => `<tr>${cells.join("")}</tr>`).join("\n")}</tbody></table>`;
+}
+
+function cell(text) {
+  return `<td>${escaped(text)}</td>`;
+}
+
+const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+
+/** Bounds and escapes a text. Characters that steer a terminal or the direction of text become a space. */
+function escaped(text) {
+  const shown = [...String(text ?? "")].slice(0, MAX_CELL_CHARS).join("");
+  return shown.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, " ").replace(/[&<>"']/g, (character) => ENTITIES[character]);
+}
+
+function age(ageMs) {
+  const seconds = Math.max(0, Math.round((ageMs || 0) / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+}

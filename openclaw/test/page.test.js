@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { page, registerPage } from "../page.js";
+
+const TASK = { target: "desk", taskId: "t-1", state: "working", ageMs: 61_000, lastWord: "reading" };
+
+function registered(rows = { targets: () => [], tasks: () => [] }) {
+  const seen = {};
+  const api = {
+    registerHttpRoute: (route) => void (seen.route = route),
+    session: { controls: { registerControlUiDescriptor: (tab) => void (seen.tab = tab) } },
+  };
+  registerPage(api, rows);
+  return seen;
+}
+
+function answer(route, method) {
+  const response = {
+    writeHead(status, headers) {
+      Object.assign(this, { status, headers });
+      return this;
+    },
+    end(body) {
+      this.body = body;
+    },
+  };
+  assert.equal(route.handler({ method }, response), true);
+  return response;
+}
+
+test("tab and route share a path behind the gateway's authentication", () => {
+  const { route, tab } = registered();
+  assert.equal(tab.path, route.path);
+  assert.equal(route.auth, "gateway");
+  assert.deepEqual(tab.requiredScopes, ["operator.read"]);
+});
+
+test("page shows targets and tasks with their age", () => {
+  const html = page([{ alias: "desk", url: "https://desk.example/", description: "Answers.", default: true }], [TASK]);
+  for (const text of ["desk (default)", "https://desk.example/", "t-1", "working", "1 min", "reading"]) assert.ok(html.includes(text), text);
+});
+
+test("empty page names the next step", () => {
+  const html = page([], []);
+  assert.match(html, /has not delegated a task/);
+  assert.match(html, /openclaw remote-agent add URL/);
+});
+
+test("text of an agent stays text", () => {
+  const hostile = `<img src=x onerror="alert(1)">' & \u202e\u001b[2J`;
+  const html = page([{ alias: hostile, url: hostile, description: hostile }], [{ ...TASK, target: hostile, taskId: hostile, state: hostile, lastWord: hostile }]);
+  assert.ok(!html.includes("<img"));
+  assert.ok(!/[\u202e\u001b]/.test(html));
+  assert.ok(!/class="[^"]*onerror/.test(html));
+});
+
+test("long text is bounded", () => {
+  assert.ok(page([], [{ ...TASK, lastWord: "x".repeat(1_000_000) }]).length < 5000);
+});
+
+test("page has a policy without scripts and is never stored", () => {
+  const { headers, status, body } = answer(registered().route, "GET");
+  assert.equal(status, 200);
+  assert.match(headers["content-security-policy"], /^default-src 'none';/);
+  assert.ok(!headers["content-security-policy"].includes("script"));
+  assert.equal(headers["cache-control"], "no-store");
+  assert.match(body, /^<!doctype html>/);
+});
+
+test("page refuses other methods", () => {
+  const { status, headers } = answer(registered().route, "POST");
+  assert.equal(status, 405);
+  assert.equal(headers.allow, "GET, HEAD");
+});
