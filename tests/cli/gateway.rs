@@ -1,5 +1,6 @@
 //! The gateway, agents behind it, and what people do with both.
 
+mod operating;
 mod place;
 
 use std::{

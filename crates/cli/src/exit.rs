@@ -21,6 +21,10 @@ pub enum Exit {
     Auth = 4,
     /// Time ran out.
     Timeout = 5,
+    /// Two members of the triad rejected the proposal.
+    Rejected = 10,
+    /// The triad rejected the proposal without consensus.
+    NoConsensus = 11,
     /// Ctrl-C, as shells tell it.
     Interrupted = 130,
 }
@@ -87,7 +91,7 @@ impl Exit {
             Self::Auth => 2,
             Self::Usage => 3,
             Self::Unreachable => 4,
-            Self::Failed | Self::Interrupted => 5,
+            Self::Failed | Self::Rejected | Self::NoConsensus | Self::Interrupted => 5,
         };
         let codes: Vec<Self> = targets.iter().map(code).collect();
         if codes.contains(&Self::Ok) {

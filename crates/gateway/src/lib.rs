@@ -10,7 +10,7 @@
 //! | [`clients`] | clients of a gateway for the command |
 //! | `server`, `upgrade`, `connection` | the listener, the upgrade request, one WebSocket |
 //! | `keepalive`, `outbox`, `client` | timeouts, send queue and pending requests of one client |
-//! | `state` | what all connections share: `registry`, `subscriptions`, `triad`, `services` |
+//! | `state` | what all connections share: `registry`, `subscriptions`, `events`, `triad`, `services` |
 //! | `handlers` | one handler per group of message types |
 //!
 //! # Examples
@@ -51,6 +51,7 @@ pub mod clients;
 pub mod config;
 mod connection;
 mod error;
+mod events;
 mod frames;
 mod handlers;
 mod keepalive;

@@ -19,6 +19,7 @@ use super::audit::{Audit, AuditRecord, Outcome};
 use super::client::{Client, PendingRequest};
 use super::config::ServerConfig;
 use super::error::RequestError;
+use super::events::{EventFeed, GatewayEvent};
 use super::outbox::ByteBudget;
 use super::registry::Registry;
 use super::reply_context::ReplyContext;
@@ -38,6 +39,7 @@ pub(super) struct GatewayState {
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
     pub(super) triad: Triad,
+    pub(super) events: EventFeed,
     pub(super) services: ServiceCatalog,
     /// Permits for operations on sessions.
     pub(super) management: Semaphore,
@@ -70,6 +72,7 @@ impl GatewayState {
             registry: RwLock::new(Registry::new(&config.agents)),
             access: AccessControl::new(&config),
             triad: Triad::new(&config.triad),
+            events: EventFeed::new(parts.env.uuid().simple().to_string()),
             services: ServiceCatalog::new(&config.services),
             management: Semaphore::new(MAX_CONCURRENT_MANAGEMENT),
             queue_budget: ByteBudget::new(config.limits.total_queue_bytes),
@@ -214,7 +217,12 @@ impl GatewayState {
         }
     }
 
-    /// Writes the outcome of a message to the audit log.
+    /// Publishes an event to the subscribers of `gateway:events`.
+    pub(super) fn publish(&self, event: GatewayEvent<'_>) {
+        self.events.publish(event, self.now_millis());
+    }
+
+    /// Writes the outcome of a message to the audit log, and publishes a refusal.
     pub(super) fn record(
         &self,
         client: &Client,
@@ -222,10 +230,23 @@ impl GatewayState {
         from: Option<&str>,
         outcome: Outcome,
     ) {
+        let name = client.name(from);
+        if let Outcome::Refused(code) = outcome {
+            let event = GatewayEvent::new("refused")
+                .with("id", context.and_then(|context| context.id.as_deref()))
+                .with("type", context.map(|context| context.kind.as_str()))
+                .with("from", &*name)
+                .with(
+                    "to",
+                    context.and_then(|context| context.destination.as_deref()),
+                )
+                .with("error", code.name())
+                .with("code", code.number());
+            self.publish(event.live_only());
+        }
         if !self.config.audit.enabled {
             return;
         }
-        let name = client.name(from);
         self.audit.write(&AuditRecord {
             time: self.env.system_time(),
             id: context.and_then(|context| context.id.as_deref()),

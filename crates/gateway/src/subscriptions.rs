@@ -14,10 +14,12 @@ pub(super) enum Channel {
     Status,
     /// Decisions of the triad.
     Decisions,
+    /// Events of the gateway, for its operator. `events.rs` has its subscribers.
+    Events,
 }
 
 impl Channel {
-    pub(super) const ALL: [Self; 2] = [Self::Status, Self::Decisions];
+    pub(super) const ALL: [Self; 3] = [Self::Status, Self::Decisions, Self::Events];
 
     pub(super) fn from_word(word: &str) -> Option<Self> {
         Self::ALL
@@ -29,6 +31,7 @@ impl Channel {
         match self {
             Self::Status => "agent:status",
             Self::Decisions => "triad:decision",
+            Self::Events => "gateway:events",
         }
     }
 }
@@ -60,6 +63,7 @@ impl Subscriptions {
         match channel {
             Channel::Status => drop(self.status.insert(id, StatusSubscriber { client, agents })),
             Channel::Decisions => drop(self.decisions.insert(id, client)),
+            Channel::Events => {}
         }
     }
 
@@ -67,6 +71,7 @@ impl Subscriptions {
         match channel {
             Channel::Status => drop(self.status.remove(client.id())),
             Channel::Decisions => drop(self.decisions.remove(client.id())),
+            Channel::Events => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod admission;
 mod codes;
+mod events;
 mod flow;
 mod greeting;
 mod lists;

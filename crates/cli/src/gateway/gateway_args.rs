@@ -180,6 +180,22 @@ pub(super) fn failure(trouble: &ClientError) -> Failure {
     }
 }
 
+/// Does the same as [`failure`] for a message to an agent: its exit code shows whether the agent is offline or busy.
+pub(super) fn delivery_failure(trouble: &ClientError) -> Failure {
+    let failure = failure(trouble);
+    match trouble.kind {
+        ClientErrorKind::Refused(ErrorCode::AgentOffline) => Failure {
+            exit: Exit::Unreachable,
+            ..failure
+        },
+        ClientErrorKind::Refused(ErrorCode::AgentBusy) => Failure {
+            exit: Exit::Timeout,
+            ..failure
+        },
+        _ => failure,
+    }
+}
+
 /// The files of a gateway.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Files")]

@@ -5,6 +5,7 @@ mod agents;
 mod create;
 pub(super) mod embedded;
 mod gateway_args;
+mod messages;
 mod run;
 pub(super) mod scripted;
 mod session_export;
@@ -12,6 +13,9 @@ mod sessions;
 mod status;
 mod tally;
 mod validate;
+mod vote;
+mod watch;
+mod workspaces;
 
 use clap::Subcommand;
 
@@ -50,6 +54,12 @@ enum Command {
     Agents(agents::Args),
     Sessions(sessions::Args),
     Status(status::Args),
+    Watch(watch::Args),
+    Send(messages::SendArgs),
+    Request(messages::RequestArgs),
+    Broadcast(messages::BroadcastArgs),
+    Vote(vote::Args),
+    Workspaces(workspaces::Args),
     Validate(validate::Args),
     Tally(tally::Args),
 }
@@ -65,6 +75,12 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(Command::Agents(args)) => agents::run(args).await,
         Some(Command::Sessions(args)) => sessions::run(args).await,
         Some(Command::Status(args)) => status::run(args).await,
+        Some(Command::Watch(args)) => watch::run(args).await,
+        Some(Command::Send(args)) => messages::send(args).await,
+        Some(Command::Request(args)) => messages::request(args).await,
+        Some(Command::Broadcast(args)) => messages::broadcast(args).await,
+        Some(Command::Vote(args)) => vote::run(args).await,
+        Some(Command::Workspaces(args)) => workspaces::run(args).await,
         Some(Command::Validate(args)) => validate::run(&args).await,
         Some(Command::Tally(args)) => Ok(tally::run(&args)),
     }

@@ -17,8 +17,8 @@ use common::environment::Environment;
 use egress::Net;
 
 /// The delay before the agent connects again: the first and the maximum.
-const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
-const MAX_BACKOFF: Duration = Duration::from_secs(15);
+pub(super) const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
 /// The channel of the triad's decisions.
 const DECISIONS: &str = "triad:decision";
@@ -276,7 +276,7 @@ fn decision_event(envelope: &Envelope) -> AgentEvent {
 }
 
 /// Returns the text of a message, or of its parts.
-fn message_text(content: &Value) -> String {
+pub(super) fn message_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         content => {

@@ -8,7 +8,10 @@ use http::{HeaderMap, Method};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{AgentEvent, ClientError, ClientErrorKind, Endpoint, Requester, Script, agent};
+use super::{
+    AgentEvent, ClientError, ClientErrorKind, Endpoint, Observation, Requester, Script, agent,
+    watch,
+};
 use common::environment::{Environment, SystemEnvironment};
 use egress::{HttpClient, Net, Request, access};
 
@@ -76,6 +79,22 @@ impl Connector {
     ) -> Result<(), ClientError> {
         let (net, env) = (Arc::clone(&self.net), Arc::clone(&self.env));
         agent::serve(net, endpoint, script, env, on_event, shutdown).await
+    }
+
+    /// Watches a gateway until `shutdown`; with `content`, also the texts of messages. Connects again when the connection is
+    /// lost, and reports that to `observe`.
+    ///
+    /// # Errors
+    /// No gateway of `a2a-v1` at the first connection, a refused credential, or no permission to watch.
+    pub async fn watch(
+        &self,
+        endpoint: Endpoint,
+        content: bool,
+        observe: impl Fn(&Observation) + Send + Sync,
+        shutdown: CancellationToken,
+    ) -> Result<(), ClientError> {
+        let (net, env) = (Arc::clone(&self.net), Arc::clone(&self.env));
+        watch::watch(net, endpoint, content, env, observe, shutdown).await
     }
 
     /// Requests the health endpoint of a service. The address must be public, or written as one of this machine.

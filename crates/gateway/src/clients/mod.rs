@@ -1,4 +1,4 @@
-//! Clients of an `a2a-v1` gateway for the command: a scripted agent and a requester.
+//! Clients of an `a2a-v1` gateway for the command: a scripted agent, a requester, and a client that watches.
 //!
 //! They support no other dialect, and name a gateway of another one in their error.
 
@@ -6,9 +6,11 @@ mod agent;
 mod connection;
 mod connector;
 mod error;
+mod operations;
 mod requester;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +25,9 @@ pub use agent::{AgentEvent, Ballot, Script};
 pub use connection::Welcome;
 pub use connector::{Connector, Health};
 pub use error::{ClientError, ClientErrorKind};
+pub use operations::{Message, Reply};
 pub use requester::Requester;
+pub use watch::Observation;
 
 /// The address of a gateway and the credential for it.
 #[derive(Clone)]

@@ -16,9 +16,9 @@ use egress::Net;
 
 /// A client that sends one request after another.
 pub struct Requester {
-    connection: ClientConnection,
-    endpoint: Endpoint,
-    env: Arc<dyn Environment>,
+    pub(super) connection: ClientConnection,
+    pub(super) endpoint: Endpoint,
+    pub(super) env: Arc<dyn Environment>,
     /// The acknowledgement of the gateway.
     pub welcome: Welcome,
 }
@@ -53,11 +53,17 @@ impl Requester {
             .with_metadata("correlationId", id.as_str())
             .with_metadata("requiresResponse", true);
         let deadline = Instant::now() + self.endpoint.timeout;
-        let answer = timeout_at(deadline, self.exchange(request, &id)).await;
+        let answer = timeout_at(deadline, self.exchange(request, &id, |_| {})).await;
         answer.unwrap_or_else(|_| Err(ClientError::timeout(&self.endpoint, "respond")))
     }
 
-    async fn exchange(&mut self, request: Envelope, id: &str) -> Result<Envelope, ClientError> {
+    /// Sends a request and waits for the response. Calls `on_progress` with each `status` and `vote` that belongs to it.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Envelope,
+        id: &str,
+        mut on_progress: impl FnMut(&Envelope),
+    ) -> Result<Envelope, ClientError> {
         let kind = request.kind();
         self.connection.sender().send(request).await?;
         loop {
@@ -70,6 +76,7 @@ impl Requester {
                     let answer = match kind {
                         Kind::Ping => Kind::Pong,
                         Kind::Request => Kind::Response,
+                        Kind::Proposal => Kind::Decision,
                         kind => kind,
                     };
                     envelope.kind() == answer || envelope.kind() == Kind::Error
@@ -78,6 +85,7 @@ impl Requester {
             match envelope.kind() {
                 _ if !matches => {}
                 Kind::Error => return Err(ClientError::from_error(&envelope)),
+                Kind::Status | Kind::Vote => on_progress(&envelope),
                 _ => return Ok(envelope),
             }
         }

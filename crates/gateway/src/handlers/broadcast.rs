@@ -11,6 +11,7 @@ use crate::access::Operation;
 use crate::audit::Outcome;
 use crate::client::Client;
 use crate::error::RequestError;
+use crate::events::delivery;
 use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
 
@@ -33,6 +34,7 @@ impl GatewayState {
             envelope = envelope.with("timestamp", self.now_millis());
         }
         let text: Utf8Bytes = envelope.to_text().into();
+        self.publish(delivery("broadcast", &envelope, "*"));
         let (mut delivered, mut failed): (Vec<Value>, Vec<Value>) = Default::default();
         {
             let registry = self.registry();

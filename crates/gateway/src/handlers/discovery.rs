@@ -135,7 +135,7 @@ impl GatewayState {
         let channel = Channel::from_word(word).ok_or_else(|| {
             let known = Channel::ALL
                 .map(|channel| format!("`{}`", channel.as_str()))
-                .join(" and ");
+                .join(", ");
             RequestError::new(
                 ErrorCode::InvalidContent,
                 format!("unknown `content.channel`; the channels are {known}"),
@@ -144,6 +144,13 @@ impl GatewayState {
         let subscribes = context.kind == Kind::Subscribe;
         if subscribes {
             self.authorize(client, envelope.from(), Operation::Subscribe)?;
+        }
+        let wants_content = envelope.content()["content"] == true;
+        if subscribes && channel == Channel::Events {
+            self.authorize(client, envelope.from(), Operation::Request(GATEWAY))?;
+            if wants_content {
+                self.authorize(client, envelope.from(), Operation::Workspace("*"))?;
+            }
         }
         let agents = envelope.content().get("agents").and_then(Value::as_array);
         if agents.is_some_and(|names| names.len() > MAX_SUBSCRIBED_AGENTS) {
@@ -161,9 +168,23 @@ impl GatewayState {
         } else {
             "unsubscribed"
         };
-        let content = json!({"channel": channel.as_str(), "status": status});
+        let mut content = json!({"channel": channel.as_str(), "status": status});
+        let after = match envelope.content_str("after") {
+            Some(cursor) => cursor.to_owned(),
+            None => self.events.last_cursor(),
+        };
+        if subscribes && channel == Channel::Events {
+            content["cursor"] = after.as_str().into();
+        }
         let answer = context.reply(context.kind, content).with("from", GATEWAY);
         self.send(client, answer).await;
+        match (channel, subscribes) {
+            (Channel::Events, true) => {
+                self.events.subscribe(client, &after, wants_content);
+            }
+            (Channel::Events, false) => self.events.unsubscribe(client),
+            _ => {}
+        }
         let mut registry = self.registry_mut();
         if !subscribes {
             registry.subscriptions.remove(channel, client);

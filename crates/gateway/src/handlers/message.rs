@@ -12,6 +12,7 @@ use crate::access::Operation;
 use crate::audit::Outcome;
 use crate::client::{Client, InsertError, PendingRequest};
 use crate::error::RequestError;
+use crate::events::delivery;
 use crate::names::CLIENT_ID_PREFIX;
 use crate::outbox::{EnqueueError, Item};
 use crate::reply_context::ReplyContext;
@@ -154,6 +155,7 @@ impl GatewayState {
         if let Some(key) = &key {
             envelope = envelope.with_metadata("correlationId", &**key);
         }
+        self.publish(delivery(envelope.kind().as_str(), &envelope, &agent));
         match server.outbox.push(self.outbox_item(
             client,
             &server,

@@ -8,6 +8,7 @@ use crate::audit::Outcome;
 use crate::client::Client;
 use crate::client::PendingRequest;
 use crate::error::RequestError;
+use crate::events::delivery;
 use crate::outbox::EnqueueError;
 use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
@@ -79,6 +80,11 @@ impl GatewayState {
             remove();
             return Err(disconnected());
         };
+        self.publish(match is_error {
+            true => delivery("reply", &reply, &pending.requester_name)
+                .with("error", reply.content_str("error")),
+            false => delivery("reply", &reply, &pending.requester_name),
+        });
         match requester.outbox.try_send(reply.to_text()) {
             Ok(_) => {
                 if let Some(pending) = remove() {

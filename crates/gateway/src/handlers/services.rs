@@ -16,6 +16,7 @@ use crate::access::Operation;
 use crate::audit::Outcome;
 use crate::client::Client;
 use crate::error::RequestError;
+use crate::events::delivery;
 use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
 
@@ -51,6 +52,8 @@ impl GatewayState {
                 format!("the service `{name}` has an invalid endpoint; ask the gateway's operator to correct it");
             RequestError::new(ErrorCode::AgentError, message)
         })?;
+        let from = client.name(envelope.from());
+        self.publish(delivery("request", &envelope, name).with("from", &*from));
         let permit = Arc::clone(&self.services.permits)
             .try_acquire_owned()
             .map_err(|_| {

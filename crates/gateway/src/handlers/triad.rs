@@ -12,6 +12,7 @@ use crate::access::Operation;
 use crate::audit::Outcome;
 use crate::client::Client;
 use crate::error::RequestError;
+use crate::events::GatewayEvent;
 use crate::frames;
 use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
@@ -113,6 +114,13 @@ impl GatewayState {
         if let (ProposalOutcome::New, Ok(deadline), Some(proposal)) =
             (&outcome, deadline, proposals.get_mut(id))
         {
+            self.publish(
+                GatewayEvent::new("proposal")
+                    .with("proposalId", &**id)
+                    .with("from", &*proposal.proposer)
+                    .with("deadline", deadline)
+                    .with_text(&proposal.envelope.content()["proposal"]),
+            );
             for (member, server) in &servers {
                 proposal.send_to(member, server);
             }
@@ -225,6 +233,14 @@ impl GatewayState {
                 return Err(not_a_member(member));
             }
         };
+        self.publish(
+            GatewayEvent::new("vote")
+                .with("proposalId", &**id)
+                .with("from", member)
+                .with("vote", vote.as_str())
+                .with("confidence", ballot.content()["confidence"].as_f64())
+                .with_text(&ballot.content()["reasoning"]),
+        );
         if self.config.vote_visibility {
             send_all(&listeners, &ballot.to_text().into());
         }
@@ -242,6 +258,14 @@ impl GatewayState {
         decided: &DecidedProposal,
     ) {
         let content = decided.decision.json(id);
+        self.publish(
+            GatewayEvent::new("decision")
+                .with("proposalId", &**id)
+                .with("result", decided.decision.result())
+                .with("consensus", decided.decision.consensus)
+                .with("votes", content["votes"].clone())
+                .with("missing", content["missing"].clone()),
+        );
         let message: Arc<str> = Envelope::new(Kind::Decision, content.clone())
             .with("id", format!("msg-{}", self.env.uuid()))
             .with("from", GATEWAY)

@@ -1,0 +1,270 @@
+//! A client that shows what happens at a gateway.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ClientError, Endpoint,
+    agent::{INITIAL_BACKOFF, MAX_BACKOFF, jittered},
+    connection::{ClientConnection, new_id},
+};
+use collective::{Envelope, Kind};
+use common::environment::Environment;
+use egress::Net;
+
+/// The channels that the client subscribes to. The gateway handles the subscriptions in this order.
+const CHANNELS: [&str; 2] = ["agent:status", EVENTS];
+
+/// The channel of the gateway's events.
+const EVENTS: &str = "gateway:events";
+
+/// An observation of the client.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Observation {
+    /// The client connected, with this id.
+    Connected(String),
+    /// The connection failed; the client connects again after the delay.
+    Lost(ClientError, Duration),
+    /// The status of an agent: its current one, or a change.
+    Status(Value),
+    /// An event at the gateway.
+    Event(Value),
+}
+
+/// Watches the gateway until `shutdown`. Connects again when an established connection is lost, and then catches up with the
+/// events that the gateway still has.
+///
+/// # Errors
+/// No gateway of `a2a-v1` at the first connection, a refused credential, or no permission to watch.
+pub(super) async fn watch(
+    net: Arc<dyn Net>,
+    endpoint: Endpoint,
+    content: bool,
+    env: Arc<dyn Environment>,
+    observe: impl Fn(&Observation) + Send + Sync,
+    shutdown: CancellationToken,
+) -> Result<(), ClientError> {
+    let mut pause = INITIAL_BACKOFF;
+    let mut watcher = Watcher {
+        content,
+        cursor: None,
+    };
+    loop {
+        let opened = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            opened = ClientConnection::open(&*net, &endpoint, &[], &env) => opened,
+        };
+        let error = match opened {
+            Ok((connection, welcome)) => {
+                pause = INITIAL_BACKOFF;
+                observe(&Observation::Connected(welcome.client_id));
+                let sender = connection.sender().clone();
+                tokio::select! {
+                    () = shutdown.cancelled() => {
+                        sender.disconnect().await;
+                        return Ok(());
+                    }
+                    error = watcher.run(connection, &*env, &observe) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        // Without a cursor the client has never watched: the command line may be wrong.
+        if watcher.cursor.is_none() || !error.is_retryable() {
+            return Err(error);
+        }
+        let wait = jittered(pause, &*env);
+        observe(&Observation::Lost(error, wait));
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = tokio::time::sleep(wait) => {}
+        }
+        pause = (pause * 2).min(MAX_BACKOFF);
+    }
+}
+
+struct Watcher {
+    content: bool,
+    /// The last event that the client received.
+    cursor: Option<String>,
+}
+
+impl Watcher {
+    /// Subscribes, and reports what it receives until the connection is lost.
+    async fn run(
+        &mut self,
+        connection: ClientConnection,
+        env: &dyn Environment,
+        observe: &impl Fn(&Observation),
+    ) -> ClientError {
+        match self.observe_all(connection, env, observe).await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    async fn observe_all(
+        &mut self,
+        mut connection: ClientConnection,
+        env: &dyn Environment,
+        observe: &impl Fn(&Observation),
+    ) -> Result<Infallible, ClientError> {
+        let mut requests = Vec::new();
+        for channel in CHANNELS {
+            let mut content = json!({"channel": channel});
+            if channel == EVENTS {
+                content["content"] = self.content.into();
+                if let Some(cursor) = &self.cursor {
+                    content["after"] = cursor.as_str().into();
+                }
+            }
+            let id = new_id(env);
+            let request = Envelope::new(Kind::Subscribe, content).with("id", id.as_str());
+            connection.sender().send(request).await?;
+            requests.push(id);
+        }
+        loop {
+            let envelope = connection.recv().await?;
+            let content = envelope.content();
+            let channel = envelope.content_str("channel");
+            match envelope.kind() {
+                Kind::Status => observe(&Observation::Status(content.clone())),
+                Kind::Event | Kind::Subscribe if channel == Some(EVENTS) => {
+                    if let Some(cursor) = envelope.content_str("cursor") {
+                        self.cursor = Some(cursor.to_owned());
+                    }
+                    if envelope.kind() == Kind::Event {
+                        observe(&Observation::Event(content.clone()));
+                    }
+                }
+                Kind::Error if envelope.parent_id().is_some_and(|id| is_one(&requests, id)) => {
+                    return Err(ClientError::from_error(&envelope));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_one(requests: &[String], id: &str) -> bool {
+    requests.iter().any(|request| request == id)
+}
+
+impl Observation {
+    /// Returns the observation as JSON, for programs.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Connected(client) => json!({"happened": "connected", "clientId": client}),
+            Self::Lost(error, wait) => {
+                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                json!({"happened": "lost", "message": error.message, "againInMs": wait})
+            }
+            Self::Status(content) => {
+                let mut status = content.clone();
+                status["happened"] = "status".into();
+                status
+            }
+            Self::Event(content) => {
+                let mut event = content.clone();
+                if let Some(fields) = event.as_object_mut() {
+                    fields.remove("event");
+                    fields.remove("channel");
+                }
+                event
+            }
+        }
+    }
+}
+
+impl fmt::Display for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected(client) => write!(f, "{:<10} as {client}", "connected"),
+            Self::Lost(error, wait) => {
+                write!(
+                    f,
+                    "{:<10} {error}; again in {:.1} s",
+                    "lost",
+                    wait.as_secs_f64()
+                )
+            }
+            Self::Status(content) => {
+                let (agent, status) = (&content["agent"], &content["status"]);
+                let change = Field(status);
+                write!(f, "{:<10} {} {change}", "status", Field(agent))?;
+                match content["previous"].as_str() {
+                    Some(previous) => write!(f, " (was {previous})"),
+                    None => Ok(()),
+                }
+            }
+            Self::Event(event) => write_event(f, event),
+        }
+    }
+}
+
+fn write_event(f: &mut fmt::Formatter<'_>, event: &Value) -> fmt::Result {
+    let field = |name: &str| Field(&event[name]);
+    let happened = event["happened"].as_str().unwrap_or("event");
+    if let Some(missed) = event["missed"].as_u64() {
+        writeln!(
+            f,
+            "{:<10} {missed} events: this client read too slowly",
+            "missed"
+        )?;
+    }
+    write!(f, "{happened:<10} ")?;
+    match happened {
+        "proposal" => write!(f, "{} by {}", field("proposalId"), field("from"))?,
+        "vote" => {
+            let (id, member, vote) = (field("proposalId"), field("from"), field("vote"));
+            write!(f, "{id} {member} {vote}")?;
+            if let Some(confidence) = event["confidence"].as_f64() {
+                write!(f, " (confidence {confidence})")?;
+            }
+        }
+        "decision" => {
+            write!(f, "{} {}", field("proposalId"), field("result"))?;
+            if event["consensus"] == false {
+                f.write_str(", without consensus")?;
+            }
+            let missing = event["missing"].as_array().into_iter().flatten();
+            let missing: Vec<&str> = missing.filter_map(Value::as_str).collect();
+            if !missing.is_empty() {
+                write!(f, ", missing {}", missing.join(", "))?;
+            }
+        }
+        _ => {
+            write!(f, "{} -> {}", field("from"), field("to"))?;
+            if happened == "refused" {
+                write!(f, " {} {} {}", field("type"), field("code"), field("error"))?;
+            } else if event["error"].is_string() {
+                write!(f, " {}", field("error"))?;
+            }
+            if event["sessionId"].is_string() {
+                write!(f, " in {}", field("sessionId"))?;
+            }
+        }
+    }
+    match event["text"].as_str() {
+        Some(text) => write!(f, ": {text}"),
+        None => Ok(()),
+    }
+}
+
+/// A field of an event; a missing one is `-`.
+struct Field<'a>(&'a Value);
+
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::String(text) => f.write_str(text),
+            Value::Null => f.write_str("-"),
+            other => write!(f, "{other}"),
+        }
+    }
+}

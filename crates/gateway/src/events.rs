@@ -1,0 +1,251 @@
+//! The channel `gateway:events`: what happens at the gateway, for its operator.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use serde_json::{Map, Value};
+
+use collective::Envelope;
+
+use super::client::Client;
+use super::frames;
+use super::subscriptions::Channel;
+
+/// The number of events that the gateway keeps for clients that subscribe again.
+const RECENT_EVENTS: usize = 512;
+
+/// The maximum length of a text in an event, in characters.
+const MAX_TEXT_CHARS: usize = 2000;
+
+/// The maximum length of an id in an event, in characters.
+const MAX_ID_CHARS: usize = 128;
+
+/// The events of a gateway and their subscribers.
+pub(super) struct EventFeed {
+    /// Distinguishes the events of this process from those of an earlier one.
+    instance: String,
+    feed: Mutex<Feed>,
+}
+
+struct Feed {
+    /// The number of the last event.
+    last: u64,
+    /// Recent events without their texts.
+    recent: VecDeque<(u64, Map<String, Value>)>,
+    subscribers: Vec<Subscriber>,
+}
+
+struct Subscriber {
+    client: Weak<Client>,
+    /// Whether it receives the texts of messages.
+    content: bool,
+    /// The events that it missed, because its outbox was full.
+    missed: u64,
+}
+
+/// An event at the gateway.
+pub(super) struct GatewayEvent<'a> {
+    fields: Map<String, Value>,
+    text: Option<&'a Value>,
+    keep: bool,
+}
+
+impl<'a> GatewayEvent<'a> {
+    /// Creates an event. `happened` is `message`, `reply`, `request`, `broadcast`, `proposal`, `vote`, `decision` or `refused`.
+    pub(super) fn new(happened: &str) -> Self {
+        let mut fields = Map::new();
+        fields.insert("happened".to_owned(), happened.into());
+        Self {
+            fields,
+            text: None,
+            keep: true,
+        }
+    }
+
+    /// Adds a field. Cuts long strings, and ignores `null`.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        let value = match value.into() {
+            Value::Null => return self,
+            Value::String(text) => Value::String(excerpt(&text, MAX_ID_CHARS)),
+            other => other,
+        };
+        self.fields.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Adds the text that only subscribers to contents receive.
+    pub(super) fn with_text(mut self, text: &'a Value) -> Self {
+        self.text = Some(text).filter(|text| !text.is_null());
+        self
+    }
+
+    /// Excludes the event from the recent ones.
+    pub(super) fn live_only(mut self) -> Self {
+        self.keep = false;
+        self
+    }
+}
+
+impl EventFeed {
+    pub(super) fn new(instance: String) -> Self {
+        Self {
+            instance,
+            feed: Mutex::new(Feed {
+                last: 0,
+                recent: VecDeque::new(),
+                subscribers: Vec::new(),
+            }),
+        }
+    }
+
+    fn feed(&self) -> MutexGuard<'_, Feed> {
+        self.feed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends an event to the subscribers. A subscriber whose outbox is full misses it, and learns the number of missed events
+    /// with the next one.
+    pub(super) fn publish(&self, event: GatewayEvent<'_>, now: u64) {
+        let mut feed = self.feed();
+        feed.last += 1;
+        let number = feed.last;
+        let mut fields = event.fields;
+        fields.insert("time".to_owned(), now.into());
+        fields.insert("cursor".to_owned(), self.cursor(number).into());
+        feed.subscribers
+            .retain(|subscriber| subscriber.client.upgrade().is_some_and(is_open));
+        for subscriber in &mut feed.subscribers {
+            let Some(client) = subscriber.client.upgrade() else {
+                continue;
+            };
+            let mut fields = fields.clone();
+            if let Some(text) = event.text.filter(|_| subscriber.content) {
+                fields.insert("text".to_owned(), text_of(text).into());
+            }
+            if subscriber.missed > 0 {
+                fields.insert("missed".to_owned(), subscriber.missed.into());
+            }
+            match client.outbox.try_send(frame(fields)) {
+                Ok(_) => subscriber.missed = 0,
+                Err(_) => subscriber.missed += 1,
+            }
+        }
+        if event.keep {
+            if feed.recent.len() == RECENT_EVENTS {
+                feed.recent.pop_front();
+            }
+            feed.recent.push_back((number, fields));
+        }
+    }
+
+    /// Returns the cursor of the last event.
+    pub(super) fn last_cursor(&self) -> String {
+        self.cursor(self.feed().last)
+    }
+
+    /// Subscribes a client, and sends it the recent events after `cursor`: all of them if the cursor is unknown. Replaces its
+    /// earlier subscription.
+    pub(super) fn subscribe(&self, client: &Arc<Client>, cursor: &str, content: bool) {
+        let mut feed = self.feed();
+        let after = self.number(cursor).unwrap_or(0);
+        let recent = feed.recent.iter().filter(|(number, _)| *number > after);
+        for (_, fields) in recent {
+            let _ = client.outbox.try_send(frame(fields.clone()));
+        }
+        remove(&mut feed.subscribers, client);
+        feed.subscribers.push(Subscriber {
+            client: Arc::downgrade(client),
+            content,
+            missed: 0,
+        });
+    }
+
+    pub(super) fn unsubscribe(&self, client: &Client) {
+        remove(&mut self.feed().subscribers, client);
+    }
+
+    fn cursor(&self, number: u64) -> String {
+        format!("{}:{number}", self.instance)
+    }
+
+    fn number(&self, cursor: &str) -> Option<u64> {
+        let (instance, number) = cursor.rsplit_once(':')?;
+        (instance == self.instance).then(|| number.parse().ok())?
+    }
+}
+
+fn is_open(client: Arc<Client>) -> bool {
+    !client.outbox.is_closed()
+}
+
+fn remove(subscribers: &mut Vec<Subscriber>, client: &Client) {
+    subscribers.retain(|one| {
+        let known = one.client.upgrade();
+        known.is_some_and(|known| known.id() != client.id())
+    });
+}
+
+fn frame(fields: Map<String, Value>) -> String {
+    frames::event(Channel::Events.as_str(), fields.into())
+}
+
+/// Returns the text of a message, or of its parts, cut to [`MAX_TEXT_CHARS`].
+fn text_of(content: &Value) -> String {
+    if let Value::String(text) = content {
+        return excerpt(text, MAX_TEXT_CHARS);
+    }
+    let parts = content["parts"].as_array().into_iter().flatten();
+    let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
+    match texts.is_empty() {
+        true => excerpt(&content.to_string(), MAX_TEXT_CHARS),
+        false => excerpt(&texts.join("\n"), MAX_TEXT_CHARS),
+    }
+}
+
+fn excerpt(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+/// Creates the event of a message that is about to be delivered.
+pub(super) fn delivery<'a>(happened: &str, envelope: &'a Envelope, to: &str) -> GatewayEvent<'a> {
+    let content = envelope.content();
+    let text = content.get("content").or_else(|| content.get("message"));
+    GatewayEvent::new(happened)
+        .with("id", envelope.id())
+        .with("from", envelope.from())
+        .with("to", to)
+        .with("sessionId", envelope.session_id())
+        .with_text(text.unwrap_or(content))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_at_a_character() {
+        assert_eq!(excerpt("äöü", 3), "äöü");
+        assert_eq!(excerpt("äöü", 2), "äö…");
+        let long = json!("x".repeat(1 << 20));
+        assert_eq!(text_of(&long).chars().count(), MAX_TEXT_CHARS + 1);
+    }
+
+    #[test]
+    fn text_of_parts_is_joined() {
+        let parts = json!({"parts": [{"text": "one"}, {"data": {}}, {"text": "two"}]});
+        assert_eq!(text_of(&parts), "one\ntwo");
+        assert_eq!(text_of(&json!({"a": 1})), r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn cursor_of_another_process_is_unknown() {
+        let feed = EventFeed::new("a".to_owned());
+        assert_eq!(feed.number(&feed.cursor(7)), Some(7));
+        assert_eq!(feed.number("b:7"), None);
+        assert_eq!(feed.number("nonsense"), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! Commands that send, watch and vote at a running gateway.
+
+use super::*;
+use crate::cli::process::Ended;
+
+async fn at(url: &str, args: &[&str]) -> Ended {
+    run(&[&["gateway"], args, &["--url", url]].concat()).await
+}
+
+#[tokio::test]
+async fn watch_prints_messages_without_their_texts() {
+    let folder = scratch("gateway-watch");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    let mut full = Running::start(&["gateway", "watch", "--json", "--content", "--url", &url]);
+    for watch in [&mut watch, &mut full] {
+        watch.until("status");
+    }
+    // The list of agents follows the subscription to events, which is the second one.
+    let _coder = Running::agent(&url, "coder", &["--reply", "I read: {text}"]);
+    loop {
+        let status = watch.until("status");
+        if status["agent"] == "coder" && status["status"] == "online" {
+            break;
+        }
+    }
+    let asked = at(&url, &["request", "--to", "coder", "hush"]).await;
+    exits(&asked, 0);
+    assert_eq!(asked.stdout, "I read: hush\n");
+    let message = watch.until("message");
+    assert_eq!(message["to"], "coder");
+    assert_eq!(message.get("text"), None);
+    assert_eq!(watch.until("reply")["from"], "coder");
+    assert_eq!(full.until("message")["text"], "hush");
+    assert_eq!(full.until("reply")["text"], "I read: hush");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn interrupt_ends_watch_with_0() {
+    let folder = scratch("gateway-watch-end");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.until("status");
+    interrupt(&watch.child);
+    assert_eq!(watch.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn watch_reconnects_to_a_restarted_gateway() {
+    let folder = scratch("gateway-watch-again");
+    let (gateway, url) = Running::gateway(&folder, &[]);
+    let port = url.rsplit(':').next().unwrap().to_owned();
+    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.until("status");
+    drop(gateway);
+    watch.until("lost");
+    let state = folder.to_str().unwrap();
+    let mut again = Running::start(&["gateway", "--port", &port, "--json", "--state-dir", state]);
+    again.next();
+    watch.until("connected");
+    watch.until("status");
+}
+
+#[tokio::test]
+async fn send_reports_refused_recipient() {
+    let folder = scratch("gateway-send");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut coder = Running::agent(&url, "coder", &[]);
+    let sent = at(&url, &["send", "--to", "coder", "one", "two"]).await;
+    exits(&sent, 0);
+    has(&sent.stdout, &["sent msg-", "to coder"]);
+    assert_eq!(coder.until("received")["text"], "one two");
+    let unknown = at(&url, &["send", "--to", "ghost", "hello"]).await;
+    exits(&unknown, 1);
+    has(&unknown.stderr, &["3001"]);
+    let offline = at(&url, &["send", "--to", "alpha", "hello"]).await;
+    exits(&offline, 3);
+    has(&offline.stderr, &["3002"]);
+}
+
+#[tokio::test]
+async fn request_without_a_reply_exits_with_5() {
+    let folder = scratch("gateway-request");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let _slow = Running::agent(&url, "slow", &["--delay-ms", "60000"]);
+    let ended = at(
+        &url,
+        &["request", "--to", "slow", "--wait-ms", "300", "hello"],
+    )
+    .await;
+    exits(&ended, 5);
+    has(&ended.stderr, &["`slow` did not reply within 300 ms"]);
+}
+
+#[tokio::test]
+async fn broadcast_names_its_recipients() {
+    let folder = scratch("gateway-broadcast");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    exits(&at(&url, &["broadcast", "anybody?"]).await, 1);
+    let _coder = Running::agent(&url, "coder", &[]);
+    let ended = at(&url, &["broadcast", "hello", "--json"]).await;
+    exits(&ended, 0);
+    assert_eq!(lines(&ended)[0]["delivered"], serde_json::json!(["coder"]));
+}
+
+#[tokio::test]
+async fn workspaces_lists_sessions_of_an_agent() {
+    let folder = scratch("gateway-workspaces");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let _coder = Running::agent(&url, "coder", &[]);
+    let asked = ["request", "--to", "coder", "--session", "sess-7", "hello"];
+    exits(&at(&url, &asked).await, 0);
+    let all = at(&url, &["workspaces"]).await;
+    exits(&all, 0);
+    has(&all.stdout, &["AGENT", "coder", "agents/coder"]);
+    let one = at(&url, &["workspaces", "coder", "--json"]).await;
+    exits(&one, 0);
+    let workspace = &lines(&one)[0]["workspaces"][0];
+    assert_eq!(workspace["sessionList"][0]["sessionId"], "sess-7");
+    exits(&at(&url, &["workspaces", "ghost"]).await, 1);
+}
+
+#[tokio::test]
+async fn exit_code_of_vote_is_the_decision() {
+    let folder = scratch("gateway-vote");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let cases: [(&[&str; 3], i32, &str); 3] = [
+        (
+            &["approve", "approve", "reject"],
+            0,
+            "approved, by consensus",
+        ),
+        (
+            &["reject", "approve", "reject"],
+            10,
+            "rejected, by consensus",
+        ),
+        (
+            &["approve", "reject", "abstain"],
+            11,
+            "rejected, without consensus",
+        ),
+    ];
+    exits(&at(&url, &["vote", "too early"]).await, 3);
+    for (votes, code, decision) in cases {
+        let members: Vec<Running> = ["alpha", "beta", "charlie"]
+            .iter()
+            .zip(votes)
+            .map(|(name, vote)| {
+                Running::agent(&url, name, &["--vote", vote, "--reason", "Because."])
+            })
+            .collect();
+        let ended = at(&url, &["vote", "Ship", "it"]).await;
+        exits(&ended, code);
+        has(&ended.stdout, &["votes ", ": Because.", decision]);
+        drop(members);
+    }
+}
+
+#[tokio::test]
+async fn repeated_vote_prints_the_same_decision() {
+    let folder = scratch("gateway-vote-again");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let _members = ["alpha", "beta"].map(|name| Running::agent(&url, name, &["--vote", "approve"]));
+    let vote = ["vote", "Ship it", "--id", "release-7", "--json"];
+    let first = at(&url, &vote).await;
+    exits(&first, 0);
+    let again = at(&url, &vote).await;
+    exits(&again, 0);
+    assert_eq!(lines(&again).last(), lines(&first).last());
+    assert_eq!(lines(&again).len(), 1);
+    let other = at(&url, &["vote", "Another", "--id", "release-7"]).await;
+    exits(&other, 1);
+}

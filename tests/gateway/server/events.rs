@@ -1,0 +1,138 @@
+//! The channel `gateway:events`, for the operator.
+
+use super::*;
+
+fn subscribe(content: bool) -> Value {
+    json!({"type": "subscribe", "content": {"channel": "gateway:events", "content": content}})
+}
+
+/// Reads events until one with this `happened`.
+async fn event(client: &mut Client, happened: &str) -> Value {
+    loop {
+        let received = client.hear().await;
+        if received["content"]["happened"] == happened {
+            return received["content"].clone();
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_have_no_text_unless_asked() {
+    let gateway = Gateway::start(json!({})).await;
+    let _alpha = gateway.serving(&["alpha"]).await;
+    let (mut plain, mut full) = (gateway.client().await, gateway.client().await);
+    plain.ask(subscribe(false)).await;
+    full.ask(subscribe(true)).await;
+    let mut client = gateway.client().await;
+    client.say(message("alpha", "c-1")).await;
+    let seen = event(&mut plain, "message").await;
+    assert_eq!((&seen["to"], seen.get("text")), (&json!("alpha"), None));
+    let seen = event(&mut full, "message").await;
+    assert_eq!(seen["text"], message("alpha", "c-1")["content"]["content"]);
+}
+
+#[tokio::test]
+async fn proposal_votes_and_decision_arrive_in_order() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut beta = gateway.serving(&["beta"]).await;
+    let mut watcher = gateway.client().await;
+    watcher.ask(subscribe(false)).await;
+    let mut client = gateway.client().await;
+    let proposal = json!({"type": "proposal", "id": "p-1", "content": {"proposal": "secret plan"}});
+    client.say(proposal).await;
+    let vote = json!({"type": "vote", "content": {"proposalId": "p-1", "vote": "approve", "reasoning": "secret"}});
+    for member in [&mut alpha, &mut beta] {
+        member.hear().await;
+        member.say(vote.clone()).await;
+    }
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let received = watcher.hear().await["content"].clone();
+        assert!(!received.to_string().contains("secret"), "{received}");
+        seen.push(received["happened"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(seen, ["proposal", "vote", "vote", "decision"]);
+}
+
+#[tokio::test]
+async fn subscriber_catches_up_after_its_cursor() {
+    let gateway = Gateway::start(json!({})).await;
+    let _alpha = gateway.serving(&["alpha"]).await;
+    let mut watcher = gateway.client().await;
+    watcher.ask(subscribe(true)).await;
+    let mut client = gateway.client().await;
+    client.say(message("alpha", "c-1")).await;
+    let cursor = event(&mut watcher, "message").await["cursor"].clone();
+    drop(watcher);
+    client.say(message("alpha", "c-2")).await;
+    client.ask(json!({"type": "ping", "content": {}})).await;
+    let mut again = gateway.client().await;
+    let content = json!({"channel": "gateway:events", "content": true, "after": cursor});
+    let answer = again
+        .ask(json!({"type": "subscribe", "content": content}))
+        .await;
+    assert_eq!(answer["content"]["cursor"], cursor);
+    let missed = event(&mut again, "message").await;
+    assert_ne!(missed["cursor"], cursor);
+    assert_eq!(missed.get("text"), None, "the gateway keeps no texts");
+}
+
+#[tokio::test]
+async fn refused_message_is_an_event() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut watcher = gateway.client().await;
+    watcher.ask(subscribe(false)).await;
+    let mut client = gateway.client().await;
+    client.say(message("ghost", "c-1")).await;
+    let seen = event(&mut watcher, "refused").await;
+    assert_eq!(
+        (&seen["code"], &seen["to"]),
+        (&json!(3001), &json!("ghost"))
+    );
+}
+
+#[tokio::test]
+async fn only_managers_of_the_gateway_receive_events() {
+    let key = |name: &str| json!({"name": name, "sha256": digest(name), "roles": [name]});
+    let gateway = Gateway::start(json!({
+        "auth": {"keys": [key("caller"), key("operator"), key("reader")]},
+        "roles": {
+            "caller": {"send": ["*"], "request": ["*"], "subscribe": true, "workspaces": ["*"]},
+            "operator": {"subscribe": true, "request": ["gateway"]},
+            "reader": {"subscribe": true, "request": ["gateway"], "workspaces": ["*"]},
+        },
+    }))
+    .await;
+    for (name, content, allowed) in [
+        ("caller", false, false),
+        ("operator", false, true),
+        ("operator", true, false),
+        ("reader", true, true),
+    ] {
+        let mut client = Client::connect(gateway.address).await;
+        let auth = json!({"type": "auth", "content": {"token": name}});
+        assert_eq!(client.ask(auth).await["content"]["status"], "ok");
+        let answer = client.ask(subscribe(content)).await;
+        let answered = match allowed {
+            true => answer["content"]["status"] == "subscribed",
+            false => answer["content"]["code"] == 5004,
+        };
+        assert!(answered, "{name} {content}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn long_text_of_a_message_is_cut() {
+    let gateway = Gateway::start(json!({})).await;
+    let _alpha = gateway.serving(&["alpha"]).await;
+    let mut watcher = gateway.client().await;
+    watcher.ask(subscribe(true)).await;
+    let mut client = gateway.client().await;
+    let mut long = message("alpha", "c-1");
+    long["content"]["content"] = "ä".repeat(500_000).into();
+    long["sessionId"] = "s".repeat(100).into();
+    client.say(long).await;
+    let seen = event(&mut watcher, "message").await;
+    assert_eq!(seen["text"].as_str().unwrap().chars().count(), 2001);
+}
