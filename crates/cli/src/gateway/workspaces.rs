@@ -6,7 +6,7 @@ use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
     output::LineWriter,
-    table::table,
+    table::Table,
     text,
 };
 use collective::Kind;
@@ -56,20 +56,20 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
     let workspaces = answer.content()["workspaces"].as_array();
     let workspaces = workspaces.map_or(&[][..], Vec::as_slice);
-    let mut shown = table(["AGENT", "SESSIONS", "PATH"]);
+    let mut shown = Table::new(["AGENT", "SESSIONS", "PATH"]);
     for workspace in workspaces {
         shown.add_row(["agent", "sessions", "path"].map(|name| cell(&workspace[name])));
     }
-    lines.write(shown.trim_fmt());
+    lines.write(shown.render());
     if args.agent.is_some() {
         let sessions = workspaces
             .iter()
             .filter_map(|one| one["sessionList"].as_array());
-        let mut shown = table(["SESSION", "STATE", "ENTRIES"]);
+        let mut shown = Table::new(["SESSION", "STATE", "ENTRIES"]);
         for session in sessions.flatten() {
             shown.add_row(["sessionId", "state", "entries"].map(|name| cell(&session[name])));
         }
-        lines.write(shown.trim_fmt());
+        lines.write(shown.render());
     }
     Ok(Exit::Ok)
 }
