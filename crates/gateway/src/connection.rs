@@ -17,6 +17,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use collective::CloseCode;
 use http_server::serve::Connection;
 
+use super::access::Identity;
 use super::client::Client;
 use super::handlers::FrameHandler;
 use super::keepalive;
@@ -34,12 +35,7 @@ const MAX_BATCH_BYTES: usize = 64 * 1024;
 /// Registers the client of a connection. The connection counts as unauthenticated until the client is authenticated. Returns
 /// `None` if the gateway has its maximum number of clients.
 pub(super) fn register(state: &GatewayState, connection: Connection) -> Option<Arc<Client>> {
-    let id = format!("{CLIENT_ID_PREFIX}{}", state.env.uuid());
-    let outbox = Outbox::new(
-        state.config.limits.queue_bytes,
-        Arc::clone(&state.queue_budget),
-    );
-    let client = Client::new(id, outbox, state.env.now());
+    let client = new_client(state);
     let certificate = connection.client_certificate();
     let identity = certificate.and_then(|certificate| state.keyring.certificate(certificate));
     if let Some(identity) = identity.or_else(|| state.keyring.anonymous().ok()) {
@@ -51,6 +47,27 @@ pub(super) fn register(state: &GatewayState, connection: Connection) -> Option<A
         .registry_mut()
         .add_client(&client, limit, state.env.now());
     registered.then_some(client)
+}
+
+/// Registers the client of a connection inside the gateway's process, which `identity` authenticates. Returns `None` if the
+/// gateway has its maximum number of clients.
+pub(super) fn register_local(state: &GatewayState, identity: Identity) -> Option<Arc<Client>> {
+    let client = new_client(state);
+    client.authenticate(identity.into());
+    let limit = state.config.limits.connections;
+    let registered = state
+        .registry_mut()
+        .add_client(&client, limit, state.env.now());
+    registered.then_some(client)
+}
+
+fn new_client(state: &GatewayState) -> Arc<Client> {
+    let id = format!("{CLIENT_ID_PREFIX}{}", state.env.uuid());
+    let outbox = Outbox::new(
+        state.config.limits.queue_bytes,
+        Arc::clone(&state.queue_budget),
+    );
+    Client::new(id, outbox, state.env.now())
 }
 
 /// Serves a client over an upgraded connection until it ends.

@@ -55,6 +55,7 @@ mod events;
 mod frames;
 mod handlers;
 mod keepalive;
+mod local;
 pub mod manage;
 mod names;
 mod outbox;

@@ -44,6 +44,7 @@ pub(super) struct Registry {
 struct Agent {
     role: Arc<str>,
     description: Option<Arc<str>>,
+    backend: Option<&'static str>,
     status: Status,
     server: Option<Arc<Client>>,
     configured: bool,
@@ -57,6 +58,8 @@ pub(super) struct AgentListing {
     pub(super) name: Arc<str>,
     pub(super) role: Arc<str>,
     pub(super) description: Option<Arc<str>>,
+    /// The kind of the backend with which the gateway runs the agent.
+    pub(super) backend: Option<&'static str>,
     pub(super) status: Status,
 }
 
@@ -104,6 +107,10 @@ impl Registry {
         let known = Agent {
             role: agent.role.as_str().into(),
             description: agent.description.as_deref().map(Into::into),
+            backend: agent
+                .backend
+                .as_ref()
+                .and_then(|backend| backend.kinds().next()),
             status: before
                 .as_ref()
                 .map_or(Status::Offline, |before| before.status),
@@ -212,6 +219,7 @@ impl Registry {
             let agent = Agent {
                 role: DEFAULT_ROLE.into(),
                 description: None,
+                backend: None,
                 status: Status::Offline,
                 server: None,
                 configured: false,
@@ -330,6 +338,7 @@ impl Registry {
             name: Arc::clone(name),
             role: Arc::clone(&agent.role),
             description: agent.description.as_ref().map(Arc::clone),
+            backend: agent.backend,
             status: agent.status,
         };
         all.into_iter().map(listed).collect()

@@ -16,9 +16,11 @@ use http_server::serve::{ConnectionConfig, serve};
 
 use super::access::Keyring;
 use super::audit::Audit;
+use super::clients::Connector;
 use super::config::ServerConfig;
 use super::error::RequestError;
 use super::frames;
+use super::local::LocalNet;
 use super::outbox::Close;
 use super::probe::{self, Occupant};
 use super::sessions::{SessionError, Sessions};
@@ -134,6 +136,12 @@ impl Server {
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "wss" } else { "ws" };
         format!("{scheme}://{}/", self.address)
+    }
+
+    /// Returns a connector for an agent of this process. Its connections need no socket and no credential.
+    pub fn local_connector(&self, agent: &str) -> Connector {
+        let net = LocalNet::new(Arc::clone(&self.state), agent.to_owned());
+        Connector::with_parts(Arc::new(net), Arc::clone(&self.state.env))
     }
 
     /// Serves connections until `shutdown` is cancelled. Then sends every client `disconnect` and returns within seconds.

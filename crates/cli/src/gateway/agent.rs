@@ -1,30 +1,45 @@
-//! `remote-agent gateway agent`: an agent that answers and votes as its options say.
+//! `remote-agent gateway agent`: an agent that answers and votes by a backend, or as its options say.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio_util::sync::CancellationToken;
 
+use super::backend::{self, BackendArgs};
 use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
     output::LineWriter,
+    stopped::stopped,
     text,
 };
 use collective::Vote;
+use common::environment::SystemEnvironment;
+use gateway_agent::Agent;
 use gateway_server::clients::{AgentEvent, Ballot, Script};
 
 const EXAMPLES: &str = "\
 Examples:
+  remote-agent gateway agent --name alpha --run 'python3 alpha.py'
+  remote-agent gateway agent --name beta --model http://127.0.0.1:4000 \\
+    --model-name small --model-key-env LITELLM_KEY
+  remote-agent gateway agent --name charlie --target desk \\
+    --target-config targets.json
+  remote-agent gateway agent --name main --openclaw main \\
+    --url ws://127.0.0.1:18790
   remote-agent gateway agent --name alpha --vote approve
   remote-agent gateway agent --name beta --vote abstain --delay-ms 2000 \\
     --confidence 0.4
   remote-agent gateway agent --name coder --reply 'I will look at: {text}'
 
 It serves the name until Ctrl-C and reconnects when the connection is lost. It answers messages that ask for an answer \
-(metadata.requiresResponse), and votes on each proposal the same way.";
+(metadata.requiresResponse), and votes on each proposal. With --run a process answers each message and each proposal: it \
+reads one JSON object from standard input ({\"type\", \"agent\", \"from\", \"thread\", \"text\", \"history\"}) and prints text, \
+or JSON Lines of {\"type\": \"message\", \"text\"}. A backend answers a proposal with one JSON object, {\"vote\", \"reasoning\", \
+\"confidence\"}; after two other answers the agent abstains. Without a backend, the agent answers and votes by --reply and --vote.";
 
-/// Connect a scripted agent to a gateway
+/// Connect an agent with a backend, or a scripted one, to a gateway
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -32,24 +47,32 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     name: String,
 
+    #[command(flatten)]
+    backend: BackendArgs,
+
     /// The vote on every proposal
-    #[arg(long, value_enum, default_value_t = VoteOption::Silent)]
+    #[arg(long, help_heading = "Scripted agent", value_enum, default_value_t = VoteOption::Silent)]
     vote: VoteOption,
 
     /// The reason it gives for its vote
-    #[arg(long, value_name = "TEXT", default_value = Script::REASON)]
+    #[arg(long, help_heading = "Scripted agent", value_name = "TEXT", default_value = Script::REASON)]
     reason: String,
 
     /// The confidence of the vote, from 0 to 1
-    #[arg(long, value_name = "NUMBER", value_parser = confidence)]
+    #[arg(long, help_heading = "Scripted agent", value_name = "NUMBER", value_parser = confidence)]
     confidence: Option<f64>,
 
     /// The delay before a vote or a reply, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 0)]
+    #[arg(
+        long,
+        help_heading = "Scripted agent",
+        value_name = "MS",
+        default_value_t = 0
+    )]
     delay_ms: u64,
 
     /// The reply; {text} is the text of the message
-    #[arg(long, value_name = "TEXT", default_value = Script::REPLY)]
+    #[arg(long, help_heading = "Scripted agent", value_name = "TEXT", default_value = Script::REPLY)]
     reply: String,
 
     /// Print events as lines of JSON
@@ -80,19 +103,69 @@ fn confidence(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the subcommand until Ctrl-C.
+/// Runs the subcommand until Ctrl-C or SIGTERM.
 ///
 /// # Errors
 /// The server is not a gateway of `a2a-v1`, or it refuses the agent.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        stopped().await;
+        stop.cancel();
+    });
+    let connector = GatewayArgs::connector()?;
+    let endpoint = args.gateway_args.endpoint()?;
+    let report = reporter(&args, shutdown.clone());
+    let served = match args.backend.config()? {
+        Some(config) => {
+            let hidden: Vec<String> = backend::secret_variables(&config)
+                .chain(args.gateway_args.token_variable().map(str::to_owned))
+                .collect();
+            let opened = backend::open(&config, &hidden)?;
+            let settings = backend::settings(&args.name, &config);
+            let env = Arc::new(SystemEnvironment);
+            let agent = Agent::new(settings, Arc::clone(&opened.backend), env, report);
+            agent.serve(&connector, &endpoint, &shutdown).await
+        }
+        None => {
+            let script = script(args);
+            connector
+                .serve(endpoint, script, report, shutdown.clone())
+                .await
+        }
+    };
+    served.map_err(|trouble| failure(&trouble))?;
+    Ok(Exit::Ok)
+}
+
+/// Returns a function that prints events, and cancels `shutdown` when standard output is closed.
+fn reporter(
+    args: &Args,
+    shutdown: CancellationToken,
+) -> impl Fn(&AgentEvent) + Send + Sync + 'static {
+    let lines = LineWriter::default();
+    let (as_json, name) = (args.json, args.name.clone());
+    move |event| {
+        lines.write(match as_json {
+            true => event.json().to_string(),
+            false => text::line(&format!("{name}: {event}")),
+        });
+        if lines.gone().is_cancelled() {
+            shutdown.cancel();
+        }
+    }
+}
+
+fn script(args: Args) -> Script {
     let vote = match args.vote {
         VoteOption::Approve => Some(Vote::Approve),
         VoteOption::Reject => Some(Vote::Reject),
         VoteOption::Abstain => Some(Vote::Abstain),
         VoteOption::Silent => None,
     };
-    let script = Script {
-        name: args.name.clone(),
+    Script {
+        name: args.name,
         ballot: vote.map(|vote| Ballot {
             vote,
             reasoning: args.reason,
@@ -100,32 +173,5 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         }),
         delay: Duration::from_millis(args.delay_ms),
         reply: args.reply,
-    };
-    let lines = LineWriter::default();
-    let shutdown = CancellationToken::new();
-    let stop = shutdown.clone();
-    tokio::spawn(async move {
-        // Whatever it answers: without a way to be stopped it stops.
-        let _ = tokio::signal::ctrl_c().await;
-        stop.cancel();
-    });
-    let (as_json, name) = (args.json, args.name);
-    let tell = |happening: &AgentEvent| {
-        lines.write(match as_json {
-            true => happening.json().to_string(),
-            false => text::line(&format!("{name}: {happening}")),
-        });
-        if lines.gone().is_cancelled() {
-            shutdown.cancel();
-        }
-    };
-    let connector = GatewayArgs::connector()?;
-    let served = connector.serve(
-        args.gateway_args.endpoint()?,
-        script,
-        tell,
-        shutdown.clone(),
-    );
-    served.await.map_err(|trouble| failure(&trouble))?;
-    Ok(Exit::Ok)
+    }
 }

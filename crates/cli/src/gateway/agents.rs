@@ -27,7 +27,7 @@ Examples:
 `list` and `status` ask the gateway that runs at --url; without one, they show the agents of the configuration as offline. `status` ends \
 with 1 if the agent is offline. `config` reads the gateway's configuration, and `create` writes it and informs the gateway that runs at --url, if it \
 has the same state directory. `restart` has the gateway close the connection that serves the name, with the reason `shutdown`, after which clients of \
-a2a-v1 reconnect; no process is started or ended.";
+a2a-v1 reconnect. An agent that the gateway runs itself ends its current messages and starts again.";
 
 /// List the agents behind a gateway, show the status or configuration of one, add and reconnect agents
 #[derive(Debug, clap::Args)]
@@ -150,7 +150,11 @@ async fn agents(gateway_args: &GatewayArgs) -> Result<Vec<Value>, Failure> {
 }
 
 fn offline(agent: &AgentConfig) -> Value {
-    json!({"name": agent.name, "role": agent.role, "status": "offline"})
+    let mut listed = json!({"name": agent.name, "role": agent.role, "status": "offline"});
+    if let Some(backend) = &agent.backend {
+        listed["backend"] = backend.kinds().next().into();
+    }
+    listed
 }
 
 fn config(
@@ -184,6 +188,7 @@ fn described(agent: &AgentConfig, config: &ServerConfig) -> Value {
         "role": agent.role,
         "description": agent.description,
         "permissions": permissions,
+        "backend": agent.backend,
         "triadMember": config.triad.members.contains(&agent.name),
         "workspace": workspace.display().to_string(),
     })

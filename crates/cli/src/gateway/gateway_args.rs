@@ -55,6 +55,11 @@ impl GatewayArgs {
         self.url.is_some()
     }
 
+    /// Returns the environment variable with the credential.
+    pub(super) fn token_variable(&self) -> Option<&str> {
+        self.token_env.as_deref()
+    }
+
     /// Returns the address of the gateway.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod agent;
 mod agents;
+mod backend;
 mod create;
 pub(super) mod embedded;
 mod gateway_args;

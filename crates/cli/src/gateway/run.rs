@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::backend::{self, OpenedBackend};
 use super::gateway_args::FileArgs;
 use crate::{
     exit::{Exit, Failure},
@@ -18,9 +19,10 @@ use crate::{
 };
 use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
+use gateway_agent::Supervisor;
 use gateway_server::{
     Server, StartError,
-    config::{Fsync, PORT},
+    config::{AgentConfig, Fsync, PORT},
     sessions::SessionError,
 };
 use testkit::conformance::gateways::{Gateways, PROFILES, profile};
@@ -104,8 +106,9 @@ async fn real(
         if config.strict { ", strict" } else { "" },
         config.state_dir.join("agents").display()
     );
-    let log = Arc::new(StandardError { verbose });
-    let server = Server::bind(config, Arc::new(SystemEnvironment), log).await;
+    let log: Arc<dyn Log> = Arc::new(StandardError { verbose });
+    let configured = config.agents.clone();
+    let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
     let server = server.map_err(|error| Failure {
         exit: match error {
             StartError::Config(_) => Exit::Usage,
@@ -113,6 +116,7 @@ async fn real(
         },
         message: format!("the gateway does not start: {error}{}", next(&error)),
     })?;
+    let agents = supervisor(&server, &configured, log)?;
     listening(server.url().trim_end_matches('/'), &what, args.json, lines);
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
@@ -120,11 +124,42 @@ async fn real(
         stopped().await;
         stop.cancel();
     });
-    server.run(shutdown).await;
+    let (supervisor, _opened) = agents;
+    tokio::join!(server.run(shutdown.clone()), supervisor.run(shutdown));
     if !args.json {
         note("gateway stopped; sessions flushed");
     }
     Ok(Exit::Ok)
+}
+
+/// Opens the backends of the agents that the gateway runs itself.
+///
+/// # Errors
+/// A backend is unusable; the message names the agent.
+fn supervisor(
+    server: &Server,
+    agents: &[AgentConfig],
+    log: Arc<dyn Log>,
+) -> Result<(Supervisor, Vec<OpenedBackend>), Failure> {
+    let with_backend = || {
+        let named = |agent: &AgentConfig| Some((agent.name.clone(), agent.backend.clone()?));
+        agents.iter().filter_map(named)
+    };
+    let hidden: Vec<String> = with_backend()
+        .flat_map(|(_, config)| backend::secret_variables(&config))
+        .collect();
+    let mut supervisor = Supervisor::new(log);
+    let mut all = Vec::new();
+    for (name, config) in with_backend() {
+        let opened = backend::open(&config, &hidden).map_err(|failure| Failure {
+            message: format!("cannot start the agent `{name}`: {}", failure.message),
+            exit: failure.exit,
+        })?;
+        let settings = backend::settings(&name, &config);
+        supervisor.add(server, settings, Arc::clone(&opened.backend));
+        all.push(opened);
+    }
+    Ok((supervisor, all))
 }
 
 /// Returns what to change on the command line, if the error does not say it.

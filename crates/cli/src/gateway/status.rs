@@ -149,13 +149,13 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
 pub(super) fn agents_table(agents: &[Value]) -> String {
     let field =
         |agent: &Value, name: &str| agent[name].as_str().map(text::line).unwrap_or_default();
-    let mut shown = Table::new(["AGENT", "ROLE", "STATUS"]);
+    let has_backend = agents.iter().any(|agent| agent["backend"].is_string());
+    let fields = ["name", "role", "status", "backend"];
+    let fields = &fields[..if has_backend { 4 } else { 3 }];
+    let headings = ["AGENT", "ROLE", "STATUS", "BACKEND"];
+    let mut shown = Table::new(headings.into_iter().take(fields.len()));
     for agent in agents {
-        shown.add_row([
-            field(agent, "name"),
-            field(agent, "role"),
-            field(agent, "status"),
-        ]);
+        shown.add_row(fields.iter().map(|name| field(agent, name)));
     }
     shown.render()
 }

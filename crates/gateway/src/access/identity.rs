@@ -11,6 +11,8 @@ pub struct Identity {
     pub roles: Vec<String>,
     /// The agent that its credential names.
     pub agent: Option<String>,
+    /// Whether the client is an agent that the gateway itself runs. It needs no role; the permissions of the agent bound it.
+    pub is_local: bool,
 }
 
 /// The identity of a valid credential, with its expiry.

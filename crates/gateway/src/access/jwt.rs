@@ -181,6 +181,7 @@ impl TokenVerifier {
                 _ => Vec::new(),
             },
             agent: text("agent").map(str::to_owned),
+            is_local: false,
         })
     }
 }

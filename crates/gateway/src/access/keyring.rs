@@ -38,7 +38,12 @@ impl Keyring {
         let key = |name: String, sha256: &str, roles, agent, expires: Option<String>| Key {
             digest: hex(sha256),
             expires: expires.and_then(|time| humantime::parse_rfc3339(&time).ok()),
-            identity: Identity { name, roles, agent },
+            identity: Identity {
+                name,
+                roles,
+                agent,
+                is_local: false,
+            },
         };
         let keys = auth.keys.into_iter();
         let certificates = auth.certificates.into_iter();
@@ -73,6 +78,7 @@ impl Keyring {
             name: "anonymous".into(),
             roles: Vec::new(),
             agent: None,
+            is_local: false,
         })
     }
 

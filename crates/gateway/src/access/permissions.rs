@@ -77,6 +77,9 @@ impl Rules {
         speaks_as: Option<&str>,
         operation: Operation<'_>,
     ) -> bool {
+        if identity.is_local {
+            return !matches!(operation, Operation::Serve(name) if identity.agent.as_deref() != Some(name));
+        }
         // Without roles, authentication suffices, but a credential for one agent serves only that agent.
         if self.roles.is_empty() {
             return match (operation, &identity.agent) {

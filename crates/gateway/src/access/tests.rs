@@ -103,6 +103,7 @@ fn alice() -> Identity {
         name: "alice".into(),
         roles: vec!["reader".into(), "writer".into()],
         agent: Some("alpha".into()),
+        is_local: false,
     }
 }
 
@@ -142,6 +143,7 @@ fn an_api_key_is_known_by_its_digest() {
         name: "steward".into(),
         roles: vec!["r".into()],
         agent: Some("steward".into()),
+        is_local: false,
     };
     assert_eq!(known, steward);
     for wrong in ["key-2", "", "key-1 ", &sha256(b"key-1"), "a.b.c"] {
@@ -212,7 +214,8 @@ fn token_names_its_bearer() {
         Identity {
             name: "bob".into(),
             roles: Vec::new(),
-            agent: None
+            agent: None,
+            is_local: false,
         }
     );
     keyring.authenticate(&hs256(&bare), now()).unwrap();

@@ -1,6 +1,5 @@
 //! A scripted agent, which replies and votes, for demonstrations and tests.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +10,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ClientError, Endpoint,
     connection::{ClientConnection, MessageSender, new_id},
+    event::AgentEvent,
+    reconnect::{Served, keep_connected},
 };
 use collective::{Envelope, ErrorCode, Kind, Vote};
 use common::environment::Environment;
 use egress::Net;
-
-/// The delay before the agent connects again: the first and the maximum.
-pub(super) const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
-pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
 /// The channel of the triad's decisions.
 const DECISIONS: &str = "triad:decision";
@@ -58,29 +55,6 @@ pub struct Ballot {
     pub confidence: Option<f64>,
 }
 
-/// An event of the agent.
-#[derive(Debug, Clone, PartialEq)]
-pub enum AgentEvent {
-    /// It connected, with this id.
-    Connected(String),
-    /// The connection failed; it connects again after the delay.
-    Lost(ClientError, Duration),
-    /// It received a message: sender and text.
-    Received(String, String),
-    /// It sent this reply.
-    Answered(String),
-    /// It received a proposal: id and text.
-    Asked(String, String),
-    /// It voted on a proposal.
-    Voted(String, Vote),
-    /// The triad decided a proposal: id and result.
-    Decided(String, String),
-    /// The gateway sent an error.
-    Error(ClientError),
-    /// The gateway ended the connection for good, with this message.
-    Disconnected(String),
-}
-
 /// Serves the agent until `shutdown`, or until the gateway ends the connection for good. Connects again when the connection is
 /// lost.
 ///
@@ -94,50 +68,14 @@ pub(super) async fn serve(
     on_event: impl Fn(&AgentEvent) + Send + Sync,
     shutdown: CancellationToken,
 ) -> Result<(), ClientError> {
-    let names = [script.name.as_str()];
-    let mut pause = INITIAL_BACKOFF;
-    loop {
-        let opened = tokio::select! {
-            () = shutdown.cancelled() => return Ok(()),
-            opened = ClientConnection::open(&*net, &endpoint, &names, &env) => opened,
-        };
-        let error = match opened {
-            Ok((connection, welcome)) => {
-                pause = INITIAL_BACKOFF;
-                on_event(&AgentEvent::Connected(welcome.client_id));
-                let sender = connection.sender().clone();
-                let ended = tokio::select! {
-                    () = shutdown.cancelled() => {
-                        sender.disconnect().await;
-                        return Ok(());
-                    }
-                    ended = run(connection, &script, &*env, &on_event) => ended,
-                };
-                match ended {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                }
-            }
-            Err(error) => error,
-        };
-        if !error.is_retryable() {
-            return Err(error);
-        }
-        let wait = jittered(pause, &*env);
-        on_event(&AgentEvent::Lost(error, wait));
-        tokio::select! {
-            () = shutdown.cancelled() => return Ok(()),
-            () = tokio::time::sleep(wait) => {}
-        }
-        pause = (pause * 2).min(MAX_BACKOFF);
-    }
-}
-
-/// Returns between half of the delay and all of it, so that agents of one gateway do not reconnect at the same time.
-pub(super) fn jittered(pause: Duration, env: &dyn Environment) -> Duration {
-    let random = env.uuid().as_u128() % 1000;
-    let random = u32::try_from(random).unwrap_or_default();
-    pause / 2 + pause / 2 * random / 1000
+    let run = |connection| run(connection, &script, &*env, &on_event);
+    let served = Served {
+        net: &*net,
+        endpoint: &endpoint,
+        name: &script.name,
+        env: &env,
+    };
+    keep_connected(served, &on_event, &shutdown, run).await
 }
 
 /// Handles messages until the gateway ends the connection for good, which is `Ok`, or the connection is lost.
@@ -167,11 +105,11 @@ async fn run(
             Kind::Message => reply_to_message(&envelope, script, on_event),
             Kind::Proposal => vote_on_proposal(&envelope, script, on_event),
             Kind::Decision => {
-                on_event(&decision_event(&envelope));
+                on_event(&AgentEvent::decided(&envelope));
                 None
             }
             Kind::Event if envelope.content_str("channel") == Some(DECISIONS) => {
-                on_event(&decision_event(&envelope));
+                on_event(&AgentEvent::decided(&envelope));
                 None
             }
             // An agent may vote without permission to subscribe.
@@ -234,7 +172,7 @@ fn reply_to_message(
     on_event: &impl Fn(&AgentEvent),
 ) -> Option<(Envelope, AgentEvent)> {
     let from = envelope.from().unwrap_or("unknown");
-    let text = message_text(&envelope.content()["content"]);
+    let text = message_text(envelope);
     on_event(&AgentEvent::Received(from.to_owned(), text.clone()));
     if envelope.metadata("requiresResponse") != Some(&Value::Bool(true)) {
         return None;
@@ -270,13 +208,13 @@ fn vote_on_proposal(
     Some((answer, AgentEvent::Voted(id.to_owned(), ballot.vote)))
 }
 
-fn decision_event(envelope: &Envelope) -> AgentEvent {
-    let text = |field| envelope.content_str(field).unwrap_or_default().to_owned();
-    AgentEvent::Decided(text("proposalId"), text("result"))
-}
-
-/// Returns the text of a message, or of its parts.
-pub(super) fn message_text(content: &Value) -> String {
+/// Returns the text of a message: of its content, or of the parts of its content.
+pub fn message_text(message: &Envelope) -> String {
+    let content = message.content();
+    let content = match content.get("content") {
+        Some(inner) => inner,
+        None => content,
+    };
     match content {
         Value::String(text) => text.clone(),
         content => {
@@ -286,52 +224,6 @@ pub(super) fn message_text(content: &Value) -> String {
                 true => content.to_string(),
                 false => texts.join("\n"),
             }
-        }
-    }
-}
-
-impl AgentEvent {
-    /// Returns the event as JSON, for programs.
-    pub fn json(&self) -> Value {
-        match self {
-            Self::Connected(client) => json!({"happened": "connected", "clientId": client}),
-            Self::Lost(error, wait) => {
-                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                json!({"happened": "lost", "message": error.message, "againInMs": wait})
-            }
-            Self::Received(from, text) => {
-                json!({"happened": "received", "from": from, "text": text})
-            }
-            Self::Answered(text) => json!({"happened": "answered", "text": text}),
-            Self::Asked(id, proposal) => {
-                json!({"happened": "asked", "proposalId": id, "proposal": proposal})
-            }
-            Self::Voted(id, vote) => {
-                json!({"happened": "voted", "proposalId": id, "vote": vote.as_str()})
-            }
-            Self::Decided(id, result) => {
-                json!({"happened": "decided", "proposalId": id, "result": result})
-            }
-            Self::Error(error) => json!({"happened": "error", "message": error.message}),
-            Self::Disconnected(message) => json!({"happened": "disconnected", "message": message}),
-        }
-    }
-}
-
-impl fmt::Display for AgentEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connected(client) => write!(f, "connected as {client}"),
-            Self::Lost(error, wait) => {
-                write!(f, "{error}; again in {:.1} s", wait.as_secs_f64())
-            }
-            Self::Received(from, text) => write!(f, "<- {from}: {text}"),
-            Self::Answered(text) => write!(f, "-> {text}"),
-            Self::Asked(id, proposal) => write!(f, "<- proposal {id}: {proposal}"),
-            Self::Voted(id, vote) => write!(f, "-> vote {} on {id}", vote.as_str()),
-            Self::Decided(id, result) => write!(f, "<- decision {id}: {result}"),
-            Self::Error(error) => write!(f, "<- {error}"),
-            Self::Disconnected(message) => write!(f, "the gateway ended the connection: {message}"),
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct Welcome {
 }
 
 /// An open connection.
-pub(super) struct ClientConnection {
+pub struct ClientConnection {
     sender: MessageSender,
     receiver: Receiver,
     endpoint: Endpoint,
@@ -42,14 +42,17 @@ pub(super) struct ClientConnection {
 
 /// The sending half of a connection. Clones share the connection.
 #[derive(Clone)]
-pub(super) struct MessageSender {
+pub struct MessageSender {
     socket: Sender,
     env: Arc<dyn Environment>,
 }
 
 impl MessageSender {
     /// Sends an envelope with the current time, and with a new id if it has none.
-    pub(super) async fn send(&self, envelope: Envelope) -> Result<(), ClientError> {
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub async fn send(&self, envelope: Envelope) -> Result<(), ClientError> {
         let since_1970 = self.env.system_time().duration_since(UNIX_EPOCH);
         let now = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or_default();
         let envelope = match envelope.id() {
@@ -166,7 +169,7 @@ impl ClientConnection {
     }
 
     /// Returns the sending half.
-    pub(super) fn sender(&self) -> &MessageSender {
+    pub fn sender(&self) -> &MessageSender {
         &self.sender
     }
 
@@ -203,7 +206,10 @@ impl ClientConnection {
     /// Receives the next envelope. Replies to pings, and skips frames that are not envelopes.
     ///
     /// This method is cancel safe.
-    pub(super) async fn recv(&mut self) -> Result<Envelope, ClientError> {
+    ///
+    /// # Errors
+    /// The connection is lost, or the server is no gateway of `a2a-v1`.
+    pub async fn recv(&mut self) -> Result<Envelope, ClientError> {
         loop {
             let text = match self.receiver.next().await {
                 Frame::Text(text) => text,

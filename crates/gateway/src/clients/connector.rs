@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{
-    AgentEvent, ClientError, ClientErrorKind, Endpoint, Observation, Requester, Script, agent,
+    AgentEvent, ClientConnection, ClientError, ClientErrorKind, Endpoint, Observation, Requester,
+    Script, Welcome, agent,
+    reconnect::{Served, keep_connected},
     watch,
 };
 use common::environment::{Environment, SystemEnvironment};
@@ -53,8 +55,21 @@ impl Connector {
         ))
     }
 
-    pub(super) fn with_parts(net: Arc<dyn Net>, env: Arc<dyn Environment>) -> Self {
+    /// Creates a connector with these sockets and this clock.
+    pub fn with_parts(net: Arc<dyn Net>, env: Arc<dyn Environment>) -> Self {
         Self { net, env }
+    }
+
+    /// Connects and advertises the agents `names`.
+    ///
+    /// # Errors
+    /// The gateway is unreachable, or refuses the connection or an agent.
+    pub async fn open(
+        &self,
+        endpoint: &Endpoint,
+        names: &[&str],
+    ) -> Result<(ClientConnection, Welcome), ClientError> {
+        ClientConnection::open(&*self.net, endpoint, names, &self.env).await
     }
 
     /// Connects a requester.
@@ -95,6 +110,31 @@ impl Connector {
     ) -> Result<(), ClientError> {
         let (net, env) = (Arc::clone(&self.net), Arc::clone(&self.env));
         watch::watch(net, endpoint, content, env, observe, shutdown).await
+    }
+
+    /// Connects as the agent `name` and passes the connection to `serve`, until that returns `Ok` or `shutdown` is cancelled.
+    /// Connects again when the connection is lost, and sends `disconnect` at the end.
+    ///
+    /// # Errors
+    /// No gateway of `a2a-v1`, or a refused agent or credential.
+    pub async fn keep_connected<F>(
+        &self,
+        endpoint: &Endpoint,
+        name: &str,
+        on_event: &(impl Fn(&AgentEvent) + Send + Sync),
+        shutdown: &CancellationToken,
+        serve: impl Fn(ClientConnection) -> F,
+    ) -> Result<(), ClientError>
+    where
+        F: Future<Output = Result<(), ClientError>>,
+    {
+        let served = Served {
+            net: &*self.net,
+            endpoint,
+            name,
+            env: &self.env,
+        };
+        keep_connected(served, on_event, shutdown, serve).await
     }
 
     /// Requests the health endpoint of a service. The address must be public, or written as one of this machine.

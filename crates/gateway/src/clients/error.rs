@@ -56,7 +56,7 @@ impl ClientError {
     }
 
     /// Creates the error of an error message.
-    pub(super) fn from_error(error: &Envelope) -> Self {
+    pub fn from_error(error: &Envelope) -> Self {
         let content = error.content();
         let name = error
             .content_str("error")

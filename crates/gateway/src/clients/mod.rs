@@ -1,4 +1,4 @@
-//! Clients of an `a2a-v1` gateway for the command: a scripted agent, a requester, and a client that watches.
+//! Clients of an `a2a-v1` gateway: a scripted agent, a requester, a client that watches, and the connection of agents with a backend.
 //!
 //! They support no other dialect, and name a gateway of another one in their error.
 
@@ -6,7 +6,9 @@ mod agent;
 mod connection;
 mod connector;
 mod error;
+mod event;
 mod operations;
+mod reconnect;
 mod requester;
 #[cfg(test)]
 mod tests;
@@ -21,11 +23,13 @@ use url::Url;
 
 use egress::credential::Trust;
 
-pub use agent::{AgentEvent, Ballot, Script};
-pub use connection::Welcome;
+pub use agent::{Ballot, Script, message_text};
+pub use connection::{ClientConnection, MessageSender, Welcome};
 pub use connector::{Connector, Health};
 pub use error::{ClientError, ClientErrorKind};
+pub use event::AgentEvent;
 pub use operations::{Message, Reply};
+pub use reconnect::jittered;
 pub use requester::Requester;
 pub use watch::Observation;
 

@@ -90,7 +90,7 @@ impl Requester {
         })??;
         let content = reply.content();
         Ok(Reply {
-            text: message_text(content.get("content").unwrap_or(content)),
+            text: message_text(&reply),
             session_id: reply.session_id().map(str::to_owned),
             content: content.clone(),
         })

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{agent::jittered, *};
+use super::*;
 use collective::{ErrorCode, Kind, Vote};
 use common::environment::{Clock, IdGenerator};
 use testkit::conformance::gateways::Gateways;

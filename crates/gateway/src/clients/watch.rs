@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ClientError, Endpoint,
-    agent::{INITIAL_BACKOFF, MAX_BACKOFF, jittered},
+    reconnect::{INITIAL_BACKOFF, MAX_BACKOFF, jittered},
     connection::{ClientConnection, new_id},
 };
 use collective::{Envelope, Kind};

@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::Permissions;
+use super::{BackendConfig, Permissions};
 use collective::{DELIBERATION_MS, Quorum};
 use common::validation;
 
 /// An agent that is listed before it connects.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfig {
     /// Its name, which is also the name of its workspace.
@@ -20,6 +20,8 @@ pub struct AgentConfig {
     pub description: Option<String>,
     /// The upper bound of the permissions of clients that act as this agent; `None` adds no bound to their roles.
     pub permissions: Option<Permissions>,
+    /// The backend with which the gateway itself runs the agent; `None` waits for a client that serves it.
+    pub backend: Option<BackendConfig>,
 }
 
 /// A service that is not an agent (Heretek A2A §6.4).
@@ -105,6 +107,7 @@ pub(super) fn collective() -> Vec<AgentConfig> {
         role: role.into(),
         description: None,
         permissions: None,
+        backend: None,
     };
     agents.map(agent).to_vec()
 }

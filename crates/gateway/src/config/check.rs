@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use serde_json::Value;
 use url::Url;
 
-use super::{AuthConfig, JwtAlgorithm, Permissions, ServerConfig};
+use super::{AuthConfig, BackendConfig, JwtAlgorithm, Permissions, ServerConfig};
 use collective::GATEWAY;
-use common::config::{ConfigError, normal_url};
+use common::config::{ConfigError, gateway_url, normal_url};
 use common::validation::escape;
 
 /// Checks values whose parse errors would have no JSON Pointer.
@@ -45,6 +45,11 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
     let agents = config.agents.iter().map(|agent| agent.name.as_str());
     // A workspace is a directory, and some file systems ignore case.
     unique(agents, "/agents", "name", str::to_ascii_lowercase)?;
+    for (i, agent) in config.agents.iter().enumerate() {
+        if let Some(backend) = &agent.backend {
+            check_backend(backend, &format!("/agents/{i}/backend"))?;
+        }
+    }
     let services = config.services.iter().map(|one| one.service_id.as_str());
     unique(services, "/services", "serviceId", str::to_owned)?;
     for (i, service) in config.services.iter().enumerate() {
@@ -91,6 +96,24 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
         return Err(ConfigError::at("/limits/idleMs", message));
     }
     Ok(config)
+}
+
+fn check_backend(backend: &BackendConfig, place: &str) -> Result<(), ConfigError> {
+    if backend.kinds().count() != 1 {
+        let message = "name exactly one of `run`, `model`, `target` and `openclaw`";
+        return Err(ConfigError::at(place, message));
+    }
+    if let Some(model) = &backend.model {
+        normal_url(&model.url).map_err(|wrong| {
+            ConfigError::at(format!("{place}/model/url"), format!("the URL {wrong}"))
+        })?;
+    }
+    if let Some(openclaw) = &backend.openclaw {
+        gateway_url(&openclaw.url).map_err(|wrong| {
+            ConfigError::at(format!("{place}/openclaw/url"), format!("the URL {wrong}"))
+        })?;
+    }
+    Ok(())
 }
 
 fn serves_others(permissions: &Permissions) -> bool {

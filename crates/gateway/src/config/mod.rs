@@ -4,6 +4,7 @@
 
 mod access;
 mod agents;
+mod backend;
 mod check;
 mod limits;
 mod paths;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub use access::{AuthConfig, CertificateConfig, JwtAlgorithm, JwtConfig, KeyConfig, Permissions};
 pub use agents::{AgentConfig, ServiceConfig, TriadConfig};
+pub use backend::{BackendConfig, ModelConfig, OpenClawConfig, TargetConfig};
 pub use limits::Limits;
 pub use paths::default_state_dir;
 

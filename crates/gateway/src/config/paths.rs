@@ -24,6 +24,11 @@ pub(super) fn resolve(config: &mut ServerConfig, folder: &Path) {
         all.extend(&mut jwt.jwks_file);
     }
     all.extend(&mut config.audit.path);
+    let backends = config
+        .agents
+        .iter_mut()
+        .filter_map(|agent| agent.backend.as_mut());
+    all.extend(backends.flat_map(|backend| backend.files()));
     for path in all {
         *path = config::resolved(path, folder);
     }

@@ -46,6 +46,9 @@ impl GatewayState {
                 if let Some(description) = &agent.description {
                     entry["description"] = (**description).into();
                 }
+                if let Some(backend) = agent.backend {
+                    entry["backend"] = backend.into();
+                }
                 entry
             })
             .collect();

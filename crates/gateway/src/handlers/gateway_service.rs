@@ -121,6 +121,7 @@ impl GatewayState {
             role: role.to_owned(),
             description: envelope.content_str("description").map(str::to_owned),
             permissions: None,
+            backend: None,
         };
         self.registry_mut().add_agent(&agent)?;
         Ok(json!({"agent": name, "role": role}))

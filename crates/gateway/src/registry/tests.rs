@@ -17,6 +17,7 @@ fn registry() -> Registry {
         role: "Triad member".to_owned(),
         description: None,
         permissions: None,
+        backend: None,
     };
     Registry::new(&[agent("beta"), agent("alpha")])
 }

@@ -10,7 +10,6 @@
 //! A turn takes half a minute with `--local` and some seconds through a gateway, and tells nothing before it is over.
 
 mod answer;
-mod child;
 mod error;
 mod listing;
 
@@ -39,8 +38,8 @@ use super::parts;
 use super::sanitize::sanitize;
 use super::settings::{Local, Thinking, state_dir};
 use answer::Reading;
-use child::Ended;
 use error::CommandError;
+use process::Ended;
 
 /// The timeout of listing the agents.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
@@ -181,7 +180,7 @@ impl TurnLimiter {
         loop {
             let thinking = self.thinking();
             let command = self.command(agent.as_deref(), &job.session, &text, local, thinking);
-            let ended = child::run(command, Some(&text), until, cancel).await;
+            let ended = process::run(command, Some(&text), until, cancel, |_| {}).await;
             let ended = ended.map_err(|error| {
                 self.command_error(CommandError::of_start(&error, &self.settings))
             })?;
@@ -252,7 +251,7 @@ impl TurnLimiter {
         let mut command = self.openclaw();
         command.args(["agents", "list", "--json"]);
         let until = Instant::now() + LISTING_TIMEOUT;
-        let ended = child::run(command, None, until, &CancellationToken::new()).await;
+        let ended = process::run(command, None, until, &CancellationToken::new(), |_| {}).await;
         match ended.map_err(|error| CommandError::of_start(&error, &self.settings))? {
             Ended::Itself(finished) => listing::read(&finished),
             Ended::Late => Err(CommandError::late(LISTING_TIMEOUT)),

@@ -23,6 +23,7 @@ fn allowed(roles: Value, speaks_as: Option<&str>, agents: Value) -> Vec<usize> {
         name: "x".into(),
         roles: names,
         agent: None,
+        is_local: false,
     };
     let all = operations().into_iter().enumerate();
     all.filter(
@@ -102,6 +103,7 @@ fn credential_of_agent_allows_only_that_agent() {
         name: "x".into(),
         roles: Vec::new(),
         agent: Some("alpha".into()),
+        is_local: false,
     };
     for keyring in [load(&json!({})), load(&json!({"roles": {"r": {}}}))] {
         keyring
@@ -120,6 +122,7 @@ fn unknown_role_has_no_permissions() {
         name: "x".into(),
         roles: vec!["admin".into()],
         agent: None,
+        is_local: false,
     };
     let denied = keyring
         .authorize(&who, None, Operation::Propose)

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use a2a::TaskState;
 use gateway_bridge::openclaw;
+use process::Finished;
 
-use super::child::Finished;
 use super::error::CommandError;
 use super::parts;
 

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::child::Finished;
 use super::{CommandSettings, Local};
+use process::Finished;
 
 /// The longest text that is passed on of what OpenClaw says, in characters.
 const MAX_TEXT_CHARS: usize = 1000;

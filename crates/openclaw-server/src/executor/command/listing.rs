@@ -3,8 +3,9 @@
 use a2a_server::executor::Agent;
 use serde_json::Value;
 
+use process::Finished;
+
 use super::answer::{error, found};
-use super::child::Finished;
 use super::error::CommandError;
 
 /// Returns the agents, the default one first.

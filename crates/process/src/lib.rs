@@ -1,4 +1,26 @@
-//! A process with everything it starts: a group of its own, which ends as a whole.
+//! A child process with everything it starts: a process group of its own, which ends as a whole.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use openclaw_remote_agent_process::{Ended, run};
+//! use tokio::{process::Command, time::Instant};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let deadline = Instant::now() + Duration::from_secs(10);
+//! let cancel = CancellationToken::new();
+//! let ended = run(Command::new("cat"), Some("hello"), deadline, &cancel, |_| {}).await?;
+//! let Ended::Itself(finished) = ended else { unreachable!() };
+//! assert_eq!(finished.out, b"hello");
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -22,12 +44,15 @@ const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 /// The most that is read of what a process prints, in bytes.
 const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 
+/// The size of the buffer for standard output.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// So much of the end of what it says beside that is kept, in bytes.
 const MAX_STDERR_BYTES: usize = 8 * 1024;
 
 /// How a process ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub enum Ended {
     /// By itself.
     Itself(Finished),
     /// It was stopped, because it took too long.
@@ -38,7 +63,7 @@ pub(super) enum Ended {
 
 /// The result of a process.
 #[derive(Debug)]
-pub(super) struct Finished {
+pub struct Finished {
     /// The exit status.
     pub status: ExitStatus,
     /// The standard output.
@@ -49,16 +74,18 @@ pub(super) struct Finished {
     pub err: Vec<u8>,
 }
 
-/// Runs a process with `input` on its standard input. At the deadline `until`, or when `cancel` fires, its group gets SIGTERM,
-/// and is ended two seconds later; when this is dropped, at once.
+/// Runs a process with `input` on its standard input, and passes each piece of its standard output to `on_output`. At the
+/// deadline `until`, or when `cancel` fires, its group gets SIGTERM, and is ended two seconds later; when this is dropped, at
+/// once.
 ///
 /// # Errors
 /// It does not start.
-pub(super) async fn run(
+pub async fn run(
     mut command: Command,
     input: Option<&str>,
     until: Instant,
     cancel: &CancellationToken,
+    mut on_output: impl FnMut(&[u8]),
 ) -> io::Result<Ended> {
     command
         .stdin(if input.is_some() {
@@ -76,7 +103,12 @@ pub(super) async fn run(
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (mut more, mut status) = (false, None);
     let stopped = {
-        let work = to_the_end(&mut child, input, (&mut out, &mut more), &mut err);
+        let stdout = Stdout {
+            kept: &mut out,
+            more: &mut more,
+            on_output: &mut on_output,
+        };
+        let work = to_the_end(&mut child, input, stdout, &mut err);
         tokio::pin!(work);
         let stopped = tokio::select! {
             ended = &mut work => {
@@ -115,15 +147,11 @@ pub(super) async fn run(
 async fn to_the_end(
     child: &mut Child,
     input: Option<&str>,
-    (out, more): (&mut Vec<u8>, &mut bool),
+    out: Stdout<'_, impl FnMut(&[u8])>,
     err: &mut Vec<u8>,
 ) -> io::Result<ExitStatus> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let talk = join3(
-        feed(stdin, input),
-        front(stdout, out, more),
-        tail(stderr, err),
-    );
+    let talk = join3(feed(stdin, input), front(stdout, out), tail(stderr, err));
     tokio::pin!(talk);
     let mut over = false;
     let ended = child.wait();
@@ -149,15 +177,25 @@ async fn feed(stdin: Option<ChildStdin>, input: Option<&str>) {
     }
 }
 
+/// Where the standard output goes.
+struct Stdout<'a, F> {
+    kept: &'a mut Vec<u8>,
+    more: &'a mut bool,
+    on_output: &'a mut F,
+}
+
 /// Reads to the end and keeps the beginning.
-async fn front(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>, more: &mut bool) {
+async fn front(pipe: Option<impl AsyncRead + Unpin>, stdout: Stdout<'_, impl FnMut(&[u8])>) {
     let Some(mut pipe) = pipe else { return };
-    let _ = (&mut pipe)
-        .take(MAX_STDOUT_BYTES as u64)
-        .read_to_end(kept)
-        .await;
-    let rest = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
-    *more = rest.is_ok_and(|bytes| bytes > 0);
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    while let Ok(1..) = pipe.read_buf(&mut piece).await {
+        (stdout.on_output)(&piece);
+        let room = MAX_STDOUT_BYTES - stdout.kept.len();
+        let taken = &piece[..piece.len().min(room)];
+        stdout.kept.extend_from_slice(taken);
+        *stdout.more |= piece.len() > room;
+        piece.clear();
+    }
 }
 
 /// Reads to the end and keeps that.

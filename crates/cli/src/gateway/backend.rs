@@ -1,0 +1,268 @@
+//! Backends of agents, from options or from the configuration of a gateway.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs};
+
+use gateway_agent::{
+    AgentBackend, AgentSettings, CommandBackend, ModelBackend, ModelSettings, ToolBackend,
+};
+use gateway_server::config::{BackendConfig, ModelConfig, OpenClawConfig, TargetConfig};
+use secrecy::SecretString;
+use serde_json::json;
+use url::Url;
+
+use crate::config::{ConfigArgs, VARIABLE};
+use crate::exit::Failure;
+use crate::instance::{Instance, Library};
+use common::config::{Secret, gateway_url};
+use egress::address::is_this_machine;
+
+/// The maximum size of the instructions for a model, in bytes.
+const MAX_SYSTEM_BYTES: u64 = 1 << 20;
+
+/// The prefix of the aliases of the agents of a local gateway.
+const GATEWAY_ALIAS: &str = "gateway:";
+
+/// The backend of an agent.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Backend")]
+#[group(skip)]
+pub(super) struct BackendArgs {
+    /// Run this shell command for each message and each proposal
+    #[arg(long, value_name = "COMMAND", group = "backend", conflicts_with_all = ["vote", "reason", "confidence", "delay_ms", "reply"])]
+    run: Option<String>,
+
+    /// Ask the model at this endpoint of OpenAI's Chat Completions API, such as http://127.0.0.1:4000
+    #[arg(long, value_name = "URL", group = "backend", requires = "model_name", conflicts_with_all = ["vote", "reason", "confidence", "delay_ms", "reply"])]
+    model: Option<String>,
+
+    /// The name of the model at its endpoint
+    #[arg(long, value_name = "NAME", requires = "model")]
+    model_name: Option<String>,
+
+    /// Read the instructions for the model from this file
+    #[arg(long, value_name = "FILE", requires = "model")]
+    system: Option<PathBuf>,
+
+    /// Send the API key in this environment variable to the endpoint of the model
+    #[arg(long, value_name = "VAR", requires = "model")]
+    model_key_env: Option<String>,
+
+    /// Allow a host name of the model that resolves to an address that is not public
+    #[arg(long, requires = "model")]
+    model_allow_private: bool,
+
+    /// Send messages to the A2A agent with this alias
+    #[arg(long, value_name = "ALIAS", group = "backend", conflicts_with_all = ["vote", "reason", "confidence", "delay_ms", "reply"])]
+    target: Option<String>,
+
+    /// The plugin's configuration with the agent of --target [default: the file that REMOTE_AGENT_CONFIG names]
+    #[arg(long, value_name = "FILE", requires = "target")]
+    target_config: Option<PathBuf>,
+
+    /// Send messages to this agent of a local OpenClaw
+    #[arg(long, value_name = "AGENT", group = "backend", conflicts_with_all = ["vote", "reason", "confidence", "delay_ms", "reply"])]
+    openclaw: Option<String>,
+
+    /// The URL of OpenClaw's gateway
+    #[arg(long, value_name = "URL", requires = "openclaw", default_value = BackendConfig::OPENCLAW_URL)]
+    openclaw_url: String,
+
+    /// Send the token in this environment variable to OpenClaw's gateway
+    #[arg(long, value_name = "VAR", requires = "openclaw")]
+    openclaw_token_env: Option<String>,
+
+    /// The time limit of an answer or a vote, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = BackendConfig::TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(1..))]
+    answer_timeout_ms: u64,
+
+    /// The number of messages and proposals that are answered at the same time; with that many the agent is busy
+    #[arg(long, value_name = "NUMBER", default_value_t = BackendConfig::CONCURRENCY)]
+    concurrency: NonZeroUsize,
+}
+
+impl BackendArgs {
+    /// Returns the backend that the options name; `None` for a scripted agent.
+    ///
+    /// # Errors
+    /// There is no configuration for `--target`.
+    pub(super) fn config(&self) -> Result<Option<BackendConfig>, Failure> {
+        let secret = |variable: &Option<String>| {
+            variable.clone().map(|id| Secret::Unresolved {
+                source: "env".to_owned(),
+                id,
+            })
+        };
+        let target = match &self.target {
+            None => None,
+            Some(alias) => {
+                let file = self.target_config.clone();
+                let file = file.or_else(|| env::var_os(VARIABLE).map(PathBuf::from));
+                let file = file.ok_or_else(|| {
+                    Failure::usage("`--target` needs the configuration with the agent; name it with `--target-config FILE`")
+                })?;
+                Some(TargetConfig {
+                    alias: alias.clone(),
+                    config_file: file,
+                })
+            }
+        };
+        let config = BackendConfig {
+            run: self.run.clone(),
+            model: self.model.clone().map(|url| ModelConfig {
+                url,
+                name: self.model_name.clone().unwrap_or_default(),
+                system_file: self.system.clone(),
+                api_key: secret(&self.model_key_env),
+                allow_private_network: self.model_allow_private,
+            }),
+            target,
+            openclaw: self.openclaw.clone().map(|agent| OpenClawConfig {
+                agent,
+                url: self.openclaw_url.clone(),
+                token: secret(&self.openclaw_token_env),
+            }),
+            timeout_ms: self.answer_timeout_ms,
+            concurrency: self.concurrency,
+        };
+        Ok(config.kinds().next().is_some().then_some(config))
+    }
+}
+
+/// A backend that is ready, with the instance of the library that it uses.
+pub(super) struct OpenedBackend {
+    pub(super) backend: Arc<dyn AgentBackend>,
+    _instance: Option<Instance>,
+}
+
+impl From<Arc<dyn AgentBackend>> for OpenedBackend {
+    fn from(backend: Arc<dyn AgentBackend>) -> Self {
+        Self {
+            backend,
+            _instance: None,
+        }
+    }
+}
+
+/// Returns the settings of the agent `name` with this backend.
+pub(super) fn settings(name: &str, config: &BackendConfig) -> AgentSettings {
+    AgentSettings {
+        concurrency: config.concurrency,
+        timeout: Duration::from_millis(config.timeout_ms),
+        ..AgentSettings::new(name)
+    }
+}
+
+/// Returns the environment variables with secrets of a backend, which no command of an agent gets.
+pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = String> {
+    let key = config
+        .model
+        .as_ref()
+        .and_then(|model| model.api_key.clone());
+    let token = config
+        .openclaw
+        .as_ref()
+        .and_then(|openclaw| openclaw.token.clone());
+    key.into_iter()
+        .chain(token)
+        .filter_map(|secret| match secret {
+            Secret::Unresolved { id, .. } => Some(id),
+            Secret::Known(_) => None,
+        })
+}
+
+/// Opens a backend. Commands do not get the variables `hidden`.
+///
+/// # Errors
+/// A file cannot be read, a variable is not set, or a URL is unusable.
+pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBackend, Failure> {
+    if let Some(command) = &config.run {
+        let backend = CommandBackend::new(command).without_variables(hidden.iter().cloned());
+        let backend: Arc<dyn AgentBackend> = Arc::new(backend);
+        return Ok(backend.into());
+    }
+    if let Some(model) = &config.model {
+        let backend: Arc<dyn AgentBackend> = Arc::new(self::model(model)?);
+        return Ok(backend.into());
+    }
+    let (plugin, alias) = if let Some(target) = &config.target {
+        let args = ConfigArgs {
+            config: Some(target.config_file.clone()),
+        };
+        (args.read()?, target.alias.clone())
+    } else if let Some(openclaw) = &config.openclaw {
+        let alias = format!("{GATEWAY_ALIAS}{}", openclaw.agent);
+        (self::openclaw(openclaw)?, alias)
+    } else {
+        return Err(Failure::usage("the agent has no backend"));
+    };
+    let instance = Library::open(false)?.instance_for_people(&plugin)?;
+    let backend: Arc<dyn AgentBackend> = Arc::new(ToolBackend::new(instance.tool(), alias));
+    Ok(OpenedBackend {
+        backend,
+        _instance: Some(instance),
+    })
+}
+
+fn model(config: &ModelConfig) -> Result<ModelBackend, Failure> {
+    let url: Url = config.url.parse().map_err(|error| {
+        Failure::usage(format!(
+            "the URL of the model is not usable: {error}; write it as `http://127.0.0.1:4000`"
+        ))
+    })?;
+    let settings = ModelSettings {
+        url,
+        model: config.name.clone(),
+        system: config.system_file.as_ref().map(system).transpose()?,
+        key: config.api_key.as_ref().map(secret).transpose()?,
+        allow_private: config.allow_private_network,
+    };
+    ModelBackend::new(settings).map_err(Failure::usage)
+}
+
+fn system(file: &PathBuf) -> Result<String, Failure> {
+    let name = file.display();
+    let failed = |error: std::io::Error| {
+        Failure::usage(format!(
+            "cannot read the instructions for the model in `{name}`: {error}"
+        ))
+    };
+    if fs::metadata(file).map_err(failed)?.len() > MAX_SYSTEM_BYTES {
+        return Err(Failure::usage(format!(
+            "the instructions for the model in `{name}` have more than {MAX_SYSTEM_BYTES} bytes; shorten them"
+        )));
+    }
+    fs::read_to_string(file).map_err(failed)
+}
+
+/// Returns a configuration of the plugin with OpenClaw's gateway.
+fn openclaw(config: &OpenClawConfig) -> Result<String, Failure> {
+    let url = gateway_url(&config.url)
+        .map_err(|wrong| Failure::usage(format!("the URL of OpenClaw's gateway {wrong}")))?;
+    let mut gateway = json!({
+        "enabled": true, "url": url.as_str(), "dialect": "openclaw", "allowRemote": !is_this_machine(&url),
+    });
+    if let Some(token) = &config.token {
+        use secrecy::ExposeSecret as _;
+        gateway["token"] = secret(token)?.expose_secret().into();
+    }
+    Ok(json!({ "gateway": gateway }).to_string())
+}
+
+/// Returns the value of a secret.
+fn secret(secret: &Secret) -> Result<SecretString, Failure> {
+    match secret {
+        Secret::Known(known) => Ok(known.clone()),
+        Secret::Unresolved { id, .. } => {
+            match env::var(id).ok().filter(|value| !value.is_empty()) {
+                Some(value) => Ok(value.into()),
+                None => Err(Failure::usage(format!(
+                    "the environment variable `{id}` is not set; put the secret there"
+                ))),
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The connection of an agent with a backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use collective::{Envelope, Kind};
+use common::environment::Environment;
+use gateway_server::clients::{
+    AgentEvent, ClientConnection, ClientError, Connector, Endpoint, MessageSender,
+};
+
+use super::backend::AgentBackend;
+use super::settings::{AgentSettings, EventSink};
+use super::turns::{Connection, Turns};
+
+/// The channel of the triad's decisions.
+const DECISIONS: &str = "triad:decision";
+
+/// How long turns may take to end after the agent stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An agent with a backend.
+pub struct Agent {
+    turns: Arc<Turns>,
+    on_event: EventSink,
+    running: TaskTracker,
+}
+
+impl Agent {
+    /// Creates an agent, which reports to `on_event`.
+    pub fn new(
+        settings: AgentSettings,
+        backend: Arc<dyn AgentBackend>,
+        env: Arc<dyn Environment>,
+        on_event: impl Fn(&AgentEvent) + Send + Sync + 'static,
+    ) -> Self {
+        let on_event: EventSink = Arc::new(on_event);
+        Self {
+            turns: Arc::new(Turns::new(settings, backend, env, Arc::clone(&on_event))),
+            on_event,
+            running: TaskTracker::new(),
+        }
+    }
+
+    /// Serves the agent until `shutdown`, or until the gateway ends the connection for good. Connects again when the
+    /// connection is lost. A lost connection ends the turns that run: the gateway has answered for them.
+    ///
+    /// # Errors
+    /// No gateway of `a2a-v1`, or a refused agent or credential.
+    pub async fn serve(
+        &self,
+        connector: &Connector,
+        endpoint: &Endpoint,
+        shutdown: &CancellationToken,
+    ) -> Result<(), ClientError> {
+        let on_event = |event: &AgentEvent| (self.on_event)(event);
+        let name = self.turns.name();
+        let serve = |connection| self.run(connection);
+        let served = connector.keep_connected(endpoint, name, &on_event, shutdown, serve);
+        let served = served.await;
+        self.running.close();
+        let _ = tokio::time::timeout(STOP_TIMEOUT, self.running.wait()).await;
+        served
+    }
+
+    /// Handles messages until the gateway ends the connection for good, which is `Ok`, or the connection is lost.
+    async fn run(&self, mut connection: ClientConnection) -> Result<(), ClientError> {
+        let sender = connection.sender().clone();
+        let cancel = CancellationToken::new();
+        let _ends_turns = cancel.clone().drop_guard();
+        let link = Connection {
+            sender: sender.clone(),
+            cancel: cancel.clone(),
+            running: self.running.clone(),
+        };
+        self.running
+            .spawn(report_status(Arc::clone(&self.turns), sender, cancel));
+        loop {
+            let envelope = connection.recv().await?;
+            match envelope.kind() {
+                Kind::Message => self.turns.on_message(envelope, &link),
+                Kind::Proposal => self.turns.on_proposal(envelope, &link),
+                Kind::Decision => (self.on_event)(&AgentEvent::decided(&envelope)),
+                Kind::Event if envelope.content_str("channel") == Some(DECISIONS) => {
+                    (self.on_event)(&AgentEvent::decided(&envelope));
+                }
+                Kind::Error => {
+                    (self.on_event)(&AgentEvent::Error(ClientError::from_error(&envelope)));
+                }
+                Kind::Disconnect if envelope.content_str("reason") == Some("manual") => {
+                    let message = envelope.content_str("message").unwrap_or_default();
+                    (self.on_event)(&AgentEvent::Disconnected(message.to_owned()));
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Reports `busy` while every slot is taken, and `idle` after that.
+async fn report_status(turns: Arc<Turns>, sender: MessageSender, cancel: CancellationToken) {
+    let mut active = turns.active();
+    let mut reported = "online";
+    loop {
+        let changed = cancel.run_until_cancelled(active.changed()).await;
+        if !matches!(changed, Some(Ok(()))) {
+            return;
+        }
+        let is_busy = turns.is_busy(*active.borrow_and_update());
+        let status = match (is_busy, reported) {
+            (true, _) => "busy",
+            (false, "busy") => "idle",
+            (false, other) => other,
+        };
+        if status != reported {
+            reported = status;
+            let content = json!({"agent": turns.name(), "status": status});
+            let envelope = Envelope::new(Kind::Status, content).with("from", turns.name());
+            if sender.send(envelope).await.is_err() {
+                return;
+            }
+        }
+    }
+}

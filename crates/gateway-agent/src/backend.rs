@@ -1,0 +1,100 @@
+//! What answers for an agent.
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use gateway_bridge::delegation::Delegation;
+
+/// The backend of an agent: it writes the replies and votes.
+pub trait AgentBackend: Send + Sync {
+    /// Answers one turn with a text. The agent bounds the time, and cancels `cancel` when the time is up, when the
+    /// connection is lost, and when the agent stops; the backend then ends what it started, and returns.
+    ///
+    /// # Errors
+    /// The backend has no answer.
+    fn answer<'a>(
+        &'a self,
+        turn: &'a Turn,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, BackendError>>;
+}
+
+/// A message or a proposal that the backend answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// The agent that answers.
+    pub agent: String,
+    /// The sender.
+    pub from: String,
+    /// The conversation: the session of a message, or an id of the proposal.
+    pub thread: String,
+    /// What to answer. For a proposal it contains the form of the answer too.
+    pub text: String,
+    /// The conversation before, the oldest first.
+    pub history: Vec<Utterance>,
+    /// The proposal, if the turn asks for a vote.
+    pub proposal: Option<Proposal>,
+    /// The position in a chain of delegations, if known.
+    pub delegation: Option<Delegation>,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Utterance {
+    /// Its sender.
+    pub from: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// A proposal to the triad.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// Its id.
+    pub id: String,
+    /// Its text.
+    pub text: String,
+    /// The reason that the proposer gives.
+    pub reasoning: Option<String>,
+}
+
+/// Why a backend has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BackendError {
+    /// Whether another attempt later may succeed, because the backend is busy.
+    pub is_busy: bool,
+    /// What failed, for the sender of the message. It contains nothing of this machine.
+    pub message: String,
+    /// What the operator needs beside that, such as the last words of a command.
+    pub detail: Option<String>,
+}
+
+impl BackendError {
+    /// Creates an error.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            is_busy: false,
+            message: message.into(),
+            detail: None,
+        }
+    }
+
+    /// Creates the error of a backend that has too much to do.
+    pub fn busy(message: impl Into<String>) -> Self {
+        Self {
+            is_busy: true,
+            ..Self::new(message)
+        }
+    }
+
+    /// Adds what only the operator reads.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self {
+            detail: (!detail.is_empty()).then_some(detail),
+            ..self
+        }
+    }
+}

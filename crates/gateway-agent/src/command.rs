@@ -1,0 +1,190 @@
+//! A command, one process for each turn.
+//!
+//! The process reads one JSON object from its standard input, and prints its answer: text, or JSON Lines of `{"type":
+//! "message" | "error", "text"}`. Text of others is never an argument.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use process::{Ended, Finished};
+
+use super::backend::{AgentBackend, BackendError, Turn};
+
+/// The maximum size of an answer, in bytes.
+const MAX_ANSWER_BYTES: usize = 256 * 1024;
+
+/// The time limit of a process; the agent's own limit ends it before.
+const PROCESS_TIMEOUT: Duration = Duration::from_hours(24);
+
+/// The maximum length of a command's last words in the operator's log, in characters.
+const MAX_DETAIL_CHARS: usize = 1000;
+
+/// The variable with the position of the turn in a chain of delegations, as JSON.
+const DELEGATION_VARIABLE: &str = "REMOTE_AGENT_DELEGATION";
+
+/// Runs a command for each turn.
+#[derive(Debug, Clone)]
+pub struct CommandBackend {
+    command: String,
+    removed_variables: Vec<String>,
+}
+
+impl CommandBackend {
+    /// Creates the backend of a command of the system's shell.
+    pub fn new(command: impl Into<String>) -> Self {
+        Self {
+            command: command.into(),
+            removed_variables: Vec::new(),
+        }
+    }
+
+    /// Removes environment variables from the processes, such as those with secrets.
+    #[must_use]
+    pub fn without_variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.removed_variables.extend(names);
+        self
+    }
+
+    fn process(&self, turn: &Turn) -> Command {
+        let (shell, option) = match cfg!(windows) {
+            true => ("cmd", "/C"),
+            false => ("sh", "-c"),
+        };
+        let mut command = Command::new(shell);
+        command.args([option, &self.command]);
+        for name in &self.removed_variables {
+            command.env_remove(name);
+        }
+        match &turn.delegation {
+            Some(delegation) => command.env(DELEGATION_VARIABLE, delegation.json().to_string()),
+            None => command.env_remove(DELEGATION_VARIABLE),
+        };
+        command
+    }
+
+    async fn run(&self, turn: &Turn, cancel: &CancellationToken) -> Result<String, BackendError> {
+        let input = format!("{}\n", input(turn));
+        let stop = cancel.child_token();
+        let mut bytes = 0_usize;
+        let on_output = |piece: &[u8]| {
+            bytes += piece.len();
+            if bytes > MAX_ANSWER_BYTES {
+                stop.cancel();
+            }
+        };
+        let until = Instant::now() + PROCESS_TIMEOUT;
+        let ended = process::run(self.process(turn), Some(&input), until, &stop, on_output).await;
+        let ended = ended.map_err(|error| {
+            BackendError::new("the command of the agent does not start")
+                .with_detail(error.to_string())
+        })?;
+        match ended {
+            Ended::Itself(_) | Ended::Canceled if bytes > MAX_ANSWER_BYTES => {
+                Err(BackendError::new(format!(
+                    "the command of the agent printed more than {MAX_ANSWER_BYTES} bytes and was stopped"
+                )))
+            }
+            Ended::Itself(finished) => answer(&finished, turn),
+            Ended::Late | Ended::Canceled => {
+                Err(BackendError::new("the command of the agent was stopped"))
+            }
+        }
+    }
+}
+
+impl AgentBackend for CommandBackend {
+    fn answer<'a>(
+        &'a self,
+        turn: &'a Turn,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, BackendError>> {
+        Box::pin(self.run(turn, cancel))
+    }
+}
+
+/// Returns the standard input of a process.
+fn input(turn: &Turn) -> Value {
+    let history: Vec<Value> = turn
+        .history
+        .iter()
+        .map(|one| json!({"from": one.from, "text": one.text}))
+        .collect();
+    let mut input = json!({
+        "type": "message", "agent": turn.agent, "from": turn.from, "thread": turn.thread, "text": turn.text,
+        "history": history,
+    });
+    if let Some(proposal) = &turn.proposal {
+        input["type"] = "proposal".into();
+        input["proposalId"] = proposal.id.as_str().into();
+        input["proposal"] = proposal.text.as_str().into();
+        input["reasoning"] = proposal.reasoning.as_deref().into();
+    }
+    if let Some(delegation) = &turn.delegation {
+        input["delegation"] = delegation.json();
+    }
+    input
+}
+
+/// Reads the output of a process that ended by itself.
+fn answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError> {
+    let last_words = || {
+        let text = String::from_utf8_lossy(&finished.err);
+        let text = text.trim();
+        let from = text.char_indices().rev().nth(MAX_DETAIL_CHARS - 1);
+        from.map_or(text, |(at, _)| &text[at..]).to_owned()
+    };
+    if !finished.status.success() {
+        let message = format!("the command of the agent failed: {}", finished.status);
+        return Err(BackendError::new(message).with_detail(last_words()));
+    }
+    let Ok(text) = std::str::from_utf8(&finished.out) else {
+        let message = "the command of the agent printed bytes that are not UTF-8";
+        return Err(BackendError::new(message));
+    };
+    let text = match json_lines(text) {
+        // A vote is one object, and its parser refuses several.
+        Some(lines) if turn.proposal.is_none() => message(&lines)?,
+        _ => Cow::Borrowed(text),
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        let message = "the command of the agent printed no answer";
+        return Err(BackendError::new(message).with_detail(last_words()));
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses JSON Lines; `None` for output of another form.
+fn json_lines(text: &str) -> Option<Vec<Value>> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let parsed: Option<Vec<Value>> = lines
+        .map(|line| {
+            let value: Value = serde_json::from_str(line).ok()?;
+            value["type"].is_string().then_some(value)
+        })
+        .collect();
+    parsed.filter(|lines| !lines.is_empty())
+}
+
+/// Joins the messages of JSON Lines.
+fn message(lines: &[Value]) -> Result<Cow<'static, str>, BackendError> {
+    let mut texts = Vec::new();
+    for line in lines {
+        let text = line["text"].as_str().unwrap_or_default();
+        match line["type"].as_str() {
+            Some("message") => texts.push(text),
+            Some("error") => return Err(BackendError::new(text)),
+            _ => {}
+        }
+    }
+    Ok(texts.join("\n").into())
+}
+
+#[cfg(all(test, unix))]
+mod tests;

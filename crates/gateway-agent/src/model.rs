@@ -1,0 +1,292 @@
+//! The endpoint of a model that speaks OpenAI's Chat Completions API, such as LiteLLM.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use common::redact::Secrets;
+use egress::{
+    Access, HttpClient, Net, NetFault, Request, Response, access,
+    body::{read_error, read_response},
+};
+
+use super::backend::{AgentBackend, BackendError, Turn};
+
+/// The path of the endpoint below its base URL.
+const PATH: &str = "chat/completions";
+
+/// The maximum size of a response, in bytes.
+const MAX_RESPONSE_BYTES: usize = 4 << 20;
+
+/// The number of attempts at an endpoint that has too much to do.
+const ATTEMPTS: u32 = 3;
+
+/// The delay before the second attempt, where the endpoint names none. It doubles with each further attempt.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// The longest delay that the endpoint may ask for.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(20);
+
+/// The maximum length of what an endpoint says about an error, in characters.
+const MAX_DETAIL_CHARS: usize = 500;
+
+/// The settings of a model. `Debug` omits the key.
+#[derive(Debug, Clone)]
+pub struct ModelSettings {
+    /// The URL of the endpoint: `…/chat/completions`, or the URL before `/v1/chat/completions`.
+    pub url: Url,
+    /// The model, as the endpoint names it.
+    pub model: String,
+    /// The instructions; `None` means a sentence with the name of the agent.
+    pub system: Option<String>,
+    /// The API key, sent as a bearer token.
+    pub key: Option<SecretString>,
+    /// Whether a host name may resolve to an address that is not public.
+    pub allow_private: bool,
+}
+
+/// Asks a model.
+pub struct ModelBackend {
+    net: Arc<dyn Net>,
+    settings: ModelSettings,
+    url: Url,
+    access: Access,
+    authorization: Option<HeaderValue>,
+    secrets: Secrets,
+}
+
+impl ModelBackend {
+    /// Creates the backend.
+    ///
+    /// # Errors
+    /// The URL or the key is unusable; the error says why.
+    pub fn new(settings: ModelSettings) -> Result<Self, String> {
+        let net = HttpClient::new().map_err(|error| error.to_string())?;
+        let url = endpoint(&settings.url)?;
+        let access = access::allowed(&url, settings.allow_private, true);
+        let access = access.map_err(|error| error.to_string())?;
+        let authorization = settings.key.as_ref().map(|key| {
+            let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))
+                .map_err(|_| "the API key of the model has characters that a header cannot have")?;
+            value.set_sensitive(true);
+            Ok::<_, String>(value)
+        });
+        Ok(Self {
+            net: Arc::new(net),
+            secrets: Secrets::new(settings.key.clone()),
+            authorization: authorization.transpose()?,
+            settings,
+            url,
+            access,
+        })
+    }
+
+    fn request(&self, turn: &Turn) -> Request {
+        let mut headers = HeaderMap::new();
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(CONTENT_TYPE, json.clone());
+        headers.insert(ACCEPT, json);
+        if let Some(authorization) = &self.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        let system = match &self.settings.system {
+            Some(system) => system.clone(),
+            None => format!(
+                "You are `{}`, an agent of a collective. Answer briefly.",
+                turn.agent
+            ),
+        };
+        let mut messages = vec![json!({"role": "system", "content": system})];
+        for one in &turn.history {
+            let role = if one.from == turn.agent {
+                "assistant"
+            } else {
+                "user"
+            };
+            messages.push(json!({"role": role, "content": one.text}));
+        }
+        messages.push(json!({"role": "user", "content": turn.text}));
+        let body = json!({"model": self.settings.model, "messages": messages, "stream": false});
+        Request {
+            method: Method::POST,
+            url: self.url.clone(),
+            headers,
+            body: Some(Bytes::from(body.to_string())),
+            access: self.access,
+            trust: None,
+            repeatable: false,
+            authorization: None,
+        }
+    }
+
+    async fn ask(&self, turn: &Turn) -> Result<String, BackendError> {
+        let mut delay = RETRY_DELAY;
+        let mut attempt = 1;
+        loop {
+            let response = self.net.exchange(self.request(turn)).await;
+            let response = response.map_err(|error| {
+                BackendError::new("the model of the agent cannot be reached")
+                    .with_detail(error.to_string())
+            })?;
+            let is_busy = matches!(
+                response.status,
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+            );
+            if !is_busy || attempt == ATTEMPTS {
+                return self.read(response).await;
+            }
+            let wait = retry_after(&response.headers).unwrap_or(delay);
+            if wait > MAX_RETRY_DELAY {
+                return self.read(response).await;
+            }
+            drop(response);
+            tokio::time::sleep(wait).await;
+            delay *= 2;
+            attempt += 1;
+        }
+    }
+
+    async fn read(&self, mut response: Response) -> Result<String, BackendError> {
+        let status = response.status;
+        if !status.is_success() {
+            let body = read_error(response.body).await;
+            let error = match status {
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                    BackendError::busy("the model of the agent has too much to do; try again later")
+                }
+                _ => BackendError::new(format!(
+                    "the model of the agent answered with HTTP {}",
+                    status.as_u16()
+                )),
+            };
+            return Err(error.with_detail(self.excerpt(&body)));
+        }
+        let body = read_response(&mut response, MAX_RESPONSE_BYTES).await;
+        let body = body.map_err(|error| match error.fault() {
+            NetFault::TooLarge => BackendError::new(format!(
+                "the model of the agent answered with more than {MAX_RESPONSE_BYTES} bytes"
+            )),
+            _ => BackendError::new("the answer of the model of the agent broke off")
+                .with_detail(error.to_string()),
+        })?;
+        let answer: Value = serde_json::from_slice(&body).map_err(|error| {
+            let detail = format!(
+                "not JSON ({error}); is `{}` the endpoint of a model? It answered: {}",
+                self.url.origin().ascii_serialization(),
+                self.excerpt(&body)
+            );
+            BackendError::new("the answer of the model of the agent is not JSON")
+                .with_detail(detail)
+        })?;
+        self.text(&answer)
+    }
+
+    /// Returns the text of a completion.
+    fn text(&self, answer: &Value) -> Result<String, BackendError> {
+        let choice = &answer["choices"][0];
+        let message = &choice["message"];
+        if let Some(refusal) = message["refusal"].as_str().filter(|text| !text.is_empty()) {
+            let refusal = self.redacted(refusal);
+            return Err(BackendError::new(format!("the model refused: {refusal}")));
+        }
+        if choice["finish_reason"] == "content_filter" {
+            let message = "the filter of the model's provider stopped the answer";
+            return Err(BackendError::new(message));
+        }
+        let text = match &message["content"] {
+            Value::Array(parts) => {
+                let parts = parts.iter().filter_map(|part| part["text"].as_str());
+                parts.collect::<Vec<_>>().join("")
+            }
+            content => content.as_str().unwrap_or_default().to_owned(),
+        };
+        if text.trim().is_empty() {
+            let error = BackendError::new("the model of the agent gave no answer");
+            return Err(error.with_detail(self.excerpt(answer.to_string().as_bytes())));
+        }
+        Ok(self.secrets.redact(&text).into_owned())
+    }
+
+    /// Returns the beginning of a response for the operator.
+    fn excerpt(&self, body: &[u8]) -> String {
+        let answer: Option<Value> = serde_json::from_slice(body).ok();
+        let message = answer
+            .as_ref()
+            .and_then(|answer| answer["error"]["message"].as_str());
+        match message {
+            Some(message) => self.redacted(message),
+            None => self.redacted(&String::from_utf8_lossy(body)),
+        }
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        let text = self.secrets.redact(text.trim());
+        text.chars().take(MAX_DETAIL_CHARS).collect()
+    }
+}
+
+impl AgentBackend for ModelBackend {
+    fn answer<'a>(
+        &'a self,
+        turn: &'a Turn,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, BackendError>> {
+        Box::pin(async {
+            // Dropping the exchange closes its connection.
+            let asked = cancel.run_until_cancelled(self.ask(turn)).await;
+            asked
+                .unwrap_or_else(|| Err(BackendError::new("the request to the model was cancelled")))
+        })
+    }
+}
+
+impl fmt::Debug for ModelBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelBackend")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Completes the URL of the endpoint.
+fn endpoint(url: &Url) -> Result<Url, String> {
+    if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
+        return Err("the URL of the model is not an `http` or `https` URL".into());
+    }
+    let mut url = url.clone();
+    url.set_fragment(None);
+    let path = url.path().trim_end_matches('/').to_owned();
+    let path = if path.ends_with(PATH) {
+        path
+    } else if path.ends_with("/v1") {
+        format!("{path}/{PATH}")
+    } else {
+        format!("{path}/v1/{PATH}")
+    };
+    url.set_path(&path);
+    Ok(url)
+}
+
+/// Returns the delay that the endpoint asks for, if it is a number of seconds.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests;

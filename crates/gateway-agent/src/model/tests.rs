@@ -1,0 +1,235 @@
+#![allow(clippy::unwrap_used)]
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::backend::Utterance;
+
+const KEY: &str = "sk-0123456789abcdef";
+
+/// An endpoint that answers one request after another with literal responses, and the bodies of its requests.
+async fn endpoint_of(responses: Vec<Vec<u8>>) -> (ModelBackend, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let (received, requests) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for response in responses {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !is_complete(&request) {
+                assert!(stream.read_buf(&mut request).await.unwrap() > 0);
+            }
+            let _ = received.send(String::from_utf8(request).unwrap());
+            // The client may have read enough.
+            let _ = stream.write_all(&response).await;
+        }
+    });
+    let settings = ModelSettings {
+        url: url.parse().unwrap(),
+        model: "small".into(),
+        system: Some("Be brief.".into()),
+        key: Some(KEY.into()),
+        allow_private: false,
+    };
+    (ModelBackend::new(settings).unwrap(), requests)
+}
+
+fn is_complete(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse::<usize>().ok())?
+    });
+    body.len() >= length.unwrap_or_default()
+}
+
+fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    )
+    .into_bytes()
+}
+
+fn completion(message: &Value) -> Vec<u8> {
+    let body = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
+    response(
+        "200 OK",
+        "content-type: application/json\r\n",
+        &body.to_string(),
+    )
+}
+
+fn turn() -> Turn {
+    Turn {
+        agent: "alpha".into(),
+        from: "steward".into(),
+        thread: "t".into(),
+        text: "And now?".into(),
+        history: vec![
+            Utterance {
+                from: "steward".into(),
+                text: "Hello".into(),
+            },
+            Utterance {
+                from: "alpha".into(),
+                text: "Hi".into(),
+            },
+        ],
+        proposal: None,
+        delegation: None,
+    }
+}
+
+async fn answer(responses: Vec<Vec<u8>>) -> Result<String, BackendError> {
+    let (backend, _requests) = endpoint_of(responses).await;
+    let answered = backend.answer(&turn(), &CancellationToken::new()).await;
+    if let Err(error) = &answered {
+        assert!(!format!("{error:?}").contains(KEY), "{error:?}");
+    }
+    answered
+}
+
+#[tokio::test]
+async fn model_reads_instructions_and_conversation() {
+    let (backend, mut requests) = endpoint_of(vec![completion(
+        &json!({"role": "assistant", "content": "Now."}),
+    )])
+    .await;
+    let text = backend.answer(&turn(), &CancellationToken::new()).await;
+    assert_eq!(text.unwrap(), "Now.");
+    let request = requests.recv().await.unwrap();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("POST /v1/chat/completions HTTP/1.1"),
+        "{head}"
+    );
+    assert!(head.contains(&format!("Bearer {KEY}")));
+    let body: Value = serde_json::from_str(body).unwrap();
+    let expected = json!([
+        {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hi"}, {"role": "user", "content": "And now?"},
+    ]);
+    assert_eq!(
+        (&body["model"], &body["messages"]),
+        (&json!("small"), &expected)
+    );
+}
+
+#[tokio::test]
+async fn key_is_not_in_debug_output() {
+    let (backend, _requests) = endpoint_of(Vec::new()).await;
+    assert!(!format!("{backend:?}").contains(KEY));
+}
+
+#[tokio::test]
+async fn endpoint_with_too_much_to_do_is_asked_again() {
+    let busy = || response("429 Too Many Requests", "retry-after: 0\r\n", "slow down");
+    let good = completion(&json!({"content": "Now."}));
+    assert_eq!(answer(vec![busy(), busy(), good]).await.unwrap(), "Now.");
+    let error = answer(vec![busy(), busy(), busy()]).await.unwrap_err();
+    assert!(error.is_busy, "{error:?}");
+    let long = response("429 Too Many Requests", "retry-after: 3600\r\n", "");
+    assert!(answer(vec![long]).await.unwrap_err().is_busy);
+}
+
+#[tokio::test]
+async fn error_of_the_endpoint_is_for_the_operator() {
+    let body = format!(r#"{{"error": {{"message": "Incorrect API key provided: {KEY}"}}}}"#);
+    let error = answer(vec![response("401 Unauthorized", "", &body)])
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.message,
+        "the model of the agent answered with HTTP 401"
+    );
+    assert!(error.detail.unwrap().starts_with("Incorrect API key"));
+}
+
+#[tokio::test]
+async fn page_and_half_a_json_are_no_answers() {
+    let page = response(
+        "200 OK",
+        "content-type: text/html\r\n",
+        "<html>Sign in</html>",
+    );
+    let half = response("200 OK", "", r#"{"choices": [{"message": {"content": "No"#);
+    for body in [page, half] {
+        let error = answer(vec![body]).await.unwrap_err();
+        assert!(error.message.contains("not JSON"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn cut_response_is_no_answer() {
+    let mut cut = completion(&json!({"content": "Now."}));
+    cut.truncate(cut.len() - 10);
+    let error = answer(vec![cut]).await.unwrap_err();
+    assert!(error.message.contains("broke off"), "{error}");
+}
+
+#[tokio::test]
+async fn refusal_is_an_error() {
+    let refusal = completion(&json!({"content": null, "refusal": "I cannot help."}));
+    let error = answer(vec![refusal]).await.unwrap_err();
+    assert_eq!(error.message, "the model refused: I cannot help.");
+}
+
+#[tokio::test]
+async fn response_of_ten_megabytes_is_refused() {
+    let huge = "x".repeat(10 << 20);
+    let error = answer(vec![completion(&json!({"content": huge}))])
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("more than 4194304 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn answer_without_text_is_an_error() {
+    for message in [json!({"content": ""}), json!({}), json!({"content": 7})] {
+        assert!(
+            answer(vec![completion(&message)]).await.is_err(),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn answer_never_repeats_the_key() {
+    let text = answer(vec![completion(
+        &json!({"content": format!("It is {KEY}.")}),
+    )])
+    .await;
+    assert!(!text.unwrap().contains(KEY));
+}
+
+#[test]
+fn url_of_the_endpoint_is_completed() {
+    for (url, expected) in [
+        (
+            "http://127.0.0.1:4000",
+            "http://127.0.0.1:4000/v1/chat/completions",
+        ),
+        (
+            "http://127.0.0.1:4000/v1/",
+            "http://127.0.0.1:4000/v1/chat/completions",
+        ),
+        (
+            "https://a.example/agent/beta",
+            "https://a.example/agent/beta/v1/chat/completions",
+        ),
+        (
+            "https://a.example/x/chat/completions?v=1",
+            "https://a.example/x/chat/completions?v=1",
+        ),
+    ] {
+        assert_eq!(endpoint(&url.parse().unwrap()).unwrap().as_str(), expected);
+    }
+    assert!(endpoint(&"ftp://a.example".parse().unwrap()).is_err());
+}

@@ -1,0 +1,139 @@
+//! Agents that a gateway runs in its own process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use common::environment::SystemEnvironment;
+use common::log::{Level, Log};
+use common::panics;
+use gateway_server::Server;
+use gateway_server::clients::{AgentEvent, Connector, Endpoint, jittered};
+
+use super::agent::Agent;
+use super::backend::AgentBackend;
+use super::settings::AgentSettings;
+
+/// The delay before an agent starts again: the first and the maximum.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
+
+/// An agent that ran as long as this starts again after the first delay.
+const STABLE: Duration = Duration::from_mins(1);
+
+/// The agents of one gateway. Each runs in a task of its own, and starts again after a failure.
+pub struct Supervisor {
+    agents: Vec<Supervised>,
+    log: Arc<dyn Log>,
+}
+
+struct Supervised {
+    settings: AgentSettings,
+    backend: Arc<dyn AgentBackend>,
+    connector: Connector,
+}
+
+impl Supervisor {
+    /// Creates a supervisor without agents, which reports failures to `log`.
+    pub fn new(log: Arc<dyn Log>) -> Self {
+        Self {
+            agents: Vec::new(),
+            log,
+        }
+    }
+
+    /// Adds an agent of `server`.
+    pub fn add(
+        &mut self,
+        server: &Server,
+        settings: AgentSettings,
+        backend: Arc<dyn AgentBackend>,
+    ) {
+        let connector = server.local_connector(&settings.name);
+        self.agents.push(Supervised {
+            settings,
+            backend,
+            connector,
+        });
+    }
+
+    /// Runs the agents until `shutdown`, and waits until they have ended.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let Ok(url) = Url::parse("ws://127.0.0.1/") else {
+            return;
+        };
+        let endpoint = Endpoint::new(url);
+        let mut running = JoinSet::new();
+        for agent in self.agents {
+            let (log, endpoint) = (Arc::clone(&self.log), endpoint.clone());
+            running.spawn(agent.run(endpoint, log, shutdown.clone()));
+        }
+        while running.join_next().await.is_some() {}
+    }
+}
+
+impl Supervised {
+    async fn run(self, endpoint: Endpoint, log: Arc<dyn Log>, shutdown: CancellationToken) {
+        let env = Arc::new(SystemEnvironment);
+        let name = self.settings.name.clone();
+        let mut delay = INITIAL_BACKOFF;
+        loop {
+            let report = reporter(name.clone(), Arc::clone(&log));
+            let agent = Agent::new(
+                self.settings.clone(),
+                Arc::clone(&self.backend),
+                env.clone(),
+                report,
+            );
+            let started = Instant::now();
+            let served = agent.serve(&self.connector, &endpoint, &shutdown);
+            let served = panics::catch_async(served).await;
+            if shutdown.is_cancelled() {
+                return;
+            }
+            let reason = match served {
+                Ok(Ok(())) => "the gateway ended its connection".to_owned(),
+                Ok(Err(error)) => error.to_string(),
+                Err(panicked) => format!("it panicked {panicked}"),
+            };
+            if started.elapsed() >= STABLE {
+                delay = INITIAL_BACKOFF;
+            }
+            let wait = jittered(delay, &*env);
+            let line = format!(
+                "the agent `{name}` has ended: {reason}; it starts again in {:.1} s",
+                wait.as_secs_f64()
+            );
+            log.log(Level::Warn, &line);
+            if shutdown
+                .run_until_cancelled(tokio::time::sleep(wait))
+                .await
+                .is_none()
+            {
+                return;
+            }
+            delay = (delay * 2).min(MAX_BACKOFF);
+        }
+    }
+}
+
+/// Returns a function that writes events to the log: failures as warnings, and no text of messages.
+fn reporter(name: String, log: Arc<dyn Log>) -> impl Fn(&AgentEvent) + Send + Sync + 'static {
+    move |event| {
+        let (level, line) = match event {
+            AgentEvent::Failed(reason) => (Level::Warn, format!("failed: {reason}")),
+            AgentEvent::Error(error) => (Level::Warn, error.to_string()),
+            AgentEvent::Lost(error, _) => (Level::Debug, format!("lost its connection: {error}")),
+            AgentEvent::Connected(_) => (Level::Debug, "connected".to_owned()),
+            AgentEvent::Voted(id, vote) => {
+                (Level::Debug, format!("voted {} on `{id}`", vote.as_str()))
+            }
+            _ => return,
+        };
+        log.log(level, &format!("agent `{name}`: {line}"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Backends and peers with faults.
+
+use super::*;
+
+#[tokio::test]
+async fn failure_of_the_backend_is_an_error_of_the_agent() {
+    let gateway = Gateway::start().await;
+    let error = BackendError::new("the command failed").with_detail("password=hunter2");
+    let mut coder = Running::start(&gateway, "coder", [Act::Fail(error)]).await;
+    let mut client = gateway.client("steward").await;
+    let reply = client.ask("s-1", "work").await;
+    assert_eq!(reply.content()["code"], 3004);
+    assert_eq!(reply.content_str("message"), Some("the command failed"));
+    assert!(!reply.to_text().contains("hunter2"));
+    coder.event().await;
+    let AgentEvent::Failed(reason) = coder.event().await else {
+        panic!("no failure")
+    };
+    assert!(reason.contains("hunter2"), "the operator reads the detail");
+}
+
+#[tokio::test]
+async fn busy_backend_is_a_busy_agent() {
+    let gateway = Gateway::start().await;
+    let error = BackendError::busy("the model has too much to do");
+    let _coder = Running::start(&gateway, "coder", [Act::Fail(error)]).await;
+    let mut client = gateway.client("steward").await;
+    assert_eq!(client.ask("s-1", "work").await.content()["code"], 3003);
+}
+
+#[tokio::test]
+async fn panic_of_a_backend_ends_one_turn_only() {
+    let gateway = Gateway::start().await;
+    let _coder = Running::start(&gateway, "coder", [Act::Panic]).await;
+    let mut client = gateway.client("steward").await;
+    let error = client.ask("s-1", "work").await;
+    assert_eq!(error.content()["code"], 3004);
+    assert!(!error.to_text().contains("a fault of the backend"));
+    assert_eq!(text(&client.ask("s-1", "again").await), "I read: again");
+}
+
+#[tokio::test]
+async fn turn_above_the_time_limit_is_cancelled() {
+    let gateway = Gateway::start().await;
+    let settings = AgentSettings {
+        timeout: Duration::from_millis(100),
+        ..AgentSettings::new("coder")
+    };
+    let _coder = Running::with(&gateway, settings, [Act::Hang]).await;
+    let mut client = gateway.client("steward").await;
+    let error = client.ask("s-1", "work").await;
+    let message = error.content_str("message").unwrap();
+    assert!(message.contains("did not answer in time"), "{message}");
+    assert_eq!(text(&client.ask("s-1", "again").await), "I read: again");
+}
+
+#[tokio::test]
+async fn reply_larger_than_a_message_is_refused() {
+    let gateway = Gateway::start().await;
+    let huge: &'static str = Box::leak("x".repeat(2 << 20).into_boxed_str());
+    let _coder = Running::start(&gateway, "coder", [Act::Say(huge)]).await;
+    let mut client = gateway.client("steward").await;
+    let error = client.ask("s-1", "work").await;
+    assert_eq!(error.content()["code"], 3004);
+    assert_eq!(text(&client.ask("s-1", "again").await), "I read: again");
+}
+
+#[tokio::test]
+async fn chain_of_delegations_ends_at_its_maximum_depth() {
+    let gateway = Gateway::start().await;
+    let mut coder = Running::start(&gateway, "coder", []).await;
+    let mut client = gateway.client("steward").await;
+    let deep = |hop: u64| message("s-1", "work").with_metadata(METADATA_KEY, json!({"hop": hop}));
+    client.send(deep(AgentSettings::MAX_DEPTH)).await;
+    assert_eq!(text(&client.next().await), "I read: work");
+    assert_eq!(coder.turn().await.delegation.unwrap().hop, 4);
+    client.send(deep(AgentSettings::MAX_DEPTH + 1)).await;
+    let error = client.next().await;
+    assert_eq!(error.content()["code"], 3004);
+    let message = error.content_str("message").unwrap();
+    assert!(message.contains("delegation 5 in a row"), "{message}");
+    assert!(coder.turns.try_recv().is_err(), "the backend is not asked");
+}
+
+#[tokio::test]
+async fn lost_gateway_ends_turns_and_the_agent_returns() {
+    let mut gateway = Gateway::start().await;
+    let mut coder = Running::start(&gateway, "coder", [Act::Hang]).await;
+    let client = gateway.client("steward").await;
+    client.send(message("s-1", "work")).await;
+    coder.turn().await;
+    gateway.restart().await;
+    coder.connected().await;
+    let mut client = gateway.client("steward").await;
+    assert_eq!(text(&client.ask("s-1", "again").await), "I read: again");
+}

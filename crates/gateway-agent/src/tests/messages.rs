@@ -1,0 +1,111 @@
+//! Messages and replies.
+
+use super::*;
+
+#[tokio::test]
+async fn conversation_of_a_session_reaches_the_backend() {
+    let gateway = Gateway::start().await;
+    let mut coder = Running::start(&gateway, "coder", [Act::Say("one"), Act::Say("two")]).await;
+    let mut client = gateway.client("steward").await;
+    let reply = client.ask("s-1", "first").await;
+    assert_eq!(
+        (text(&reply), reply.from(), reply.session_id()),
+        ("one", Some("coder"), Some("s-1"))
+    );
+    assert_eq!(text(&client.ask("s-1", "second").await), "two");
+    client.ask("s-2", "third").await;
+    let first = coder.turn().await;
+    assert_eq!(
+        (&*first.agent, &*first.from, &*first.thread, &*first.text),
+        ("coder", "steward", "s-1", "first")
+    );
+    let said: Vec<_> = coder.turn().await.history;
+    let said: Vec<_> = said.iter().map(|one| (&*one.from, &*one.text)).collect();
+    assert_eq!(said, [("steward", "first"), ("coder", "one")]);
+    assert_eq!(coder.turn().await.history, [], "another session");
+}
+
+#[tokio::test]
+async fn message_without_required_response_is_only_kept() {
+    let gateway = Gateway::start().await;
+    let mut coder = Running::start(&gateway, "coder", []).await;
+    let mut client = gateway.client("steward").await;
+    let note = message("s-1", "note").with_metadata("requiresResponse", false);
+    client.send(note).await;
+    client.ask("s-1", "question").await;
+    let turn = coder.turn().await;
+    assert_eq!(turn.text, "question", "the backend was not asked before");
+    assert_eq!(turn.history[0].text, "note");
+}
+
+#[tokio::test]
+async fn text_and_parts_are_read_too() {
+    let gateway = Gateway::start().await;
+    let _coder = Running::start(&gateway, "coder", []).await;
+    let mut client = gateway.client("steward").await;
+    for content in [
+        json!({"text": "hello"}),
+        json!({"content": {"parts": [{"text": "hello"}]}}),
+    ] {
+        let message = Envelope::new(Kind::Message, content)
+            .with("agent", "coder")
+            .with_metadata("requiresResponse", true);
+        client.send(message).await;
+        let reply = client.next().await;
+        assert!(text(&reply).contains("hello"), "{}", reply.to_text());
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_answered_side_by_side_and_each_in_order() {
+    let gateway = Gateway::start().await;
+    let permits = Arc::new(Semaphore::new(0));
+    let acts = [Act::Wait(Arc::clone(&permits))];
+    let _coder = Running::start(&gateway, "coder", acts).await;
+    let mut client = gateway.client("steward").await;
+    client.send(message("s-1", "slow")).await;
+    client.send(message("s-1", "after")).await;
+    assert_eq!(text(&client.ask("s-2", "other").await), "I read: other");
+    permits.add_permits(1);
+    assert_eq!(text(&client.next().await), "I read: slow");
+    assert_eq!(text(&client.next().await), "I read: after");
+}
+
+#[tokio::test]
+async fn agent_with_every_slot_taken_is_busy() {
+    let gateway = Gateway::start().await;
+    let permits = Arc::new(Semaphore::new(0));
+    let settings = AgentSettings {
+        concurrency: NonZeroUsize::MIN,
+        ..AgentSettings::new("coder")
+    };
+    let acts = [Act::Wait(Arc::clone(&permits))];
+    let _coder = Running::with(&gateway, settings, acts).await;
+    let mut client = gateway.client("steward").await;
+    let channel = json!({"channel": "agent:status", "agents": ["coder"]});
+    client.send(Envelope::new(Kind::Subscribe, channel)).await;
+    client.next_of(Kind::Status).await;
+    client.send(message("s-1", "work")).await;
+    let status = client.next_of(Kind::Status).await;
+    assert_eq!(status.content_str("status"), Some("busy"));
+    let refused = client.ask("s-2", "more").await;
+    assert_eq!(refused.content()["code"], 3003);
+    permits.add_permits(1);
+    let status = client.next_of(Kind::Status).await;
+    assert_eq!(status.content_str("status"), Some("idle"));
+    assert_eq!(text(&client.ask("s-2", "more").await), "I read: more");
+}
+
+#[tokio::test]
+async fn stopped_agent_disconnects_and_ends_its_turns() {
+    let gateway = Gateway::start().await;
+    let mut coder = Running::start(&gateway, "coder", [Act::Hang]).await;
+    let mut client = gateway.client("steward").await;
+    client.send(message("s-1", "work")).await;
+    coder.turn().await;
+    coder.shutdown.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(4), &mut coder.served);
+    ended.await.expect("an end").unwrap();
+    let error = client.next().await;
+    assert_eq!(error.content()["code"], 3002, "{}", error.to_text());
+}

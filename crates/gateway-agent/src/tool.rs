@@ -1,0 +1,189 @@
+//! An agent that the tool `remote_agent` calls: an A2A agent, or an agent of a local OpenClaw.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use lru::LruCache;
+use openclaw_remote_agent_interface::{Call, RSome, ToolBox, updates_to};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::backend::{AgentBackend, BackendError, Turn};
+
+/// The maximum number of conversations with the agent.
+const MAX_CONVERSATIONS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// How long the cancellation of a task may take.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Calls one target of the tool. Each thread is a conversation with it.
+pub struct ToolBackend {
+    tool: Arc<ToolBox>,
+    alias: String,
+    /// The continuations by thread.
+    conversations: Mutex<LruCache<String, Value>>,
+}
+
+impl ToolBackend {
+    /// Creates the backend of the target with this alias.
+    pub fn new(tool: Arc<ToolBox>, alias: impl Into<String>) -> Self {
+        Self {
+            tool,
+            alias: alias.into(),
+            conversations: Mutex::new(LruCache::new(MAX_CONVERSATIONS)),
+        }
+    }
+
+    fn conversation(&self, thread: &str) -> Option<Value> {
+        let mut all = self
+            .conversations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.get(thread).cloned()
+    }
+
+    fn keep(&self, thread: &str, continuation: &Value) {
+        if continuation.is_object() {
+            let mut all = self
+                .conversations
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            all.put(thread.to_owned(), continuation.clone());
+        }
+    }
+
+    /// Sends the message, and follows its task until it ends or asks something.
+    async fn call(&self, turn: &Turn, cancel: &CancellationToken) -> Result<String, BackendError> {
+        let mut caller = json!({"agent_id": turn.agent});
+        if let Some(delegation) = &turn.delegation {
+            caller["chain"] = delegation.json();
+        }
+        let mut request = json!({
+            "action": "send", "parts": [{"kind": "text", "text": turn.text}], "follow_updates": true,
+        });
+        match self.conversation(&turn.thread) {
+            Some(continuation) => request["continuation"] = continuation,
+            None => request["target_alias"] = self.alias.as_str().into(),
+        }
+        loop {
+            let envelope = self.execute(&request, &caller, cancel).await?;
+            let summary = &envelope["summary"];
+            if envelope["ok"] != true {
+                return Err(failure(&envelope));
+            }
+            let continuation = &summary["continuation"];
+            self.keep(&turn.thread, continuation);
+            let state = continuation["task"]["status"].as_str();
+            if matches!(state, Some("submitted" | "working")) {
+                request = json!({"action": "watch", "continuation": continuation});
+                continue;
+            }
+            let text = summary["message_text"].as_str().unwrap_or_default().trim();
+            return match state {
+                Some("failed" | "rejected" | "canceled" | "auth-required") => {
+                    let state = state.unwrap_or_default();
+                    Err(BackendError::new(format!(
+                        "the task of `{}` is {state}: {text}",
+                        self.alias
+                    )))
+                }
+                _ if text.is_empty() => Err(BackendError::new(format!(
+                    "`{}` answered without text",
+                    self.alias
+                ))),
+                _ => Ok(text.to_owned()),
+            };
+        }
+    }
+
+    /// Runs one call of the tool. When it is cancelled, cancels the task of the agent too.
+    async fn execute(
+        &self,
+        request: &Value,
+        caller: &Value,
+        cancel: &CancellationToken,
+    ) -> Result<Value, BackendError> {
+        let latest = Arc::new(Mutex::new(Value::Null));
+        let on_update = Arc::clone(&latest);
+        let updates = move |update: &str| {
+            let update: Value = serde_json::from_str(update).unwrap_or_default();
+            let continuation = &update["summary"]["continuation"];
+            if continuation.is_object() {
+                *on_update.lock().unwrap_or_else(PoisonError::into_inner) = continuation.clone();
+            }
+        };
+        let call = self.start(request, caller, updates);
+        let Call {
+            mut future,
+            cancel: stop,
+        } = call;
+        let envelope = tokio::select! {
+            envelope = &mut future => envelope,
+            () = cancel.cancelled() => {
+                stop.cancel();
+                let envelope = timeout(CANCEL_TIMEOUT, future).await;
+                let envelope: Value = envelope
+                    .ok()
+                    .and_then(|envelope| serde_json::from_str(&envelope).ok())
+                    .unwrap_or_default();
+                let mut continuation = envelope["summary"]["continuation"].clone();
+                if !continuation.is_object() {
+                    continuation = latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                }
+                if !continuation.is_object() {
+                    continuation = request["continuation"].clone();
+                }
+                if continuation["task"]["can_cancel"] == true {
+                    let request = json!({"action": "cancel", "continuation": continuation});
+                    let call = self.start(&request, caller, |_| {});
+                    let _ = timeout(CANCEL_TIMEOUT, call.future).await;
+                }
+                return Err(BackendError::new(format!("the call of `{}` was cancelled", self.alias)));
+            }
+        };
+        serde_json::from_str(&envelope).map_err(|error| {
+            BackendError::new("the tool gave no result").with_detail(error.to_string())
+        })
+    }
+
+    fn start(
+        &self,
+        request: &Value,
+        caller: &Value,
+        updates: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Call {
+        self.tool.execute(
+            request.to_string().into(),
+            RSome(caller.to_string().into()),
+            RSome(updates_to(updates)),
+        )
+    }
+}
+
+impl AgentBackend for ToolBackend {
+    fn answer<'a>(
+        &'a self,
+        turn: &'a Turn,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, BackendError>> {
+        Box::pin(self.call(turn, cancel))
+    }
+}
+
+/// Returns the error of a failed call. The text of the tool is for the operator: it can contain addresses.
+fn failure(envelope: &Value) -> BackendError {
+    let error = &envelope["error"];
+    let reason = error["reason"].as_str().unwrap_or("unknown");
+    let message = match reason {
+        "delegation_too_deep" => error["message"].as_str().unwrap_or(reason).to_owned(),
+        _ => format!("the call of the agent failed: {reason}"),
+    };
+    let made = match reason {
+        "agent_busy" | "rate_limited" => BackendError::busy(message),
+        _ => BackendError::new(message),
+    };
+    made.with_detail(error["message"].as_str().unwrap_or_default())
+}

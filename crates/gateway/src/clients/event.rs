@@ -1,0 +1,88 @@
+//! Events of an agent.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::ClientError;
+use collective::{Envelope, Vote};
+
+/// An event of the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentEvent {
+    /// It connected, with this id.
+    Connected(String),
+    /// The connection failed; it connects again after the delay.
+    Lost(ClientError, Duration),
+    /// It received a message: sender and text.
+    Received(String, String),
+    /// It sent this reply.
+    Answered(String),
+    /// It received a proposal: id and text.
+    Asked(String, String),
+    /// It voted on a proposal.
+    Voted(String, Vote),
+    /// The triad decided a proposal: id and result.
+    Decided(String, String),
+    /// Its backend failed, for this reason.
+    Failed(String),
+    /// The gateway sent an error.
+    Error(ClientError),
+    /// The gateway ended the connection for good, with this message.
+    Disconnected(String),
+}
+
+impl AgentEvent {
+    /// Creates the event of a decision.
+    pub fn decided(decision: &Envelope) -> Self {
+        let text = |field| decision.content_str(field).unwrap_or_default().to_owned();
+        Self::Decided(text("proposalId"), text("result"))
+    }
+
+    /// Returns the event as JSON, for programs.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Connected(client) => json!({"happened": "connected", "clientId": client}),
+            Self::Lost(error, wait) => {
+                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                json!({"happened": "lost", "message": error.message, "againInMs": wait})
+            }
+            Self::Received(from, text) => {
+                json!({"happened": "received", "from": from, "text": text})
+            }
+            Self::Answered(text) => json!({"happened": "answered", "text": text}),
+            Self::Asked(id, proposal) => {
+                json!({"happened": "asked", "proposalId": id, "proposal": proposal})
+            }
+            Self::Voted(id, vote) => {
+                json!({"happened": "voted", "proposalId": id, "vote": vote.as_str()})
+            }
+            Self::Decided(id, result) => {
+                json!({"happened": "decided", "proposalId": id, "result": result})
+            }
+            Self::Failed(reason) => json!({"happened": "failed", "message": reason}),
+            Self::Error(error) => json!({"happened": "error", "message": error.message}),
+            Self::Disconnected(message) => json!({"happened": "disconnected", "message": message}),
+        }
+    }
+}
+
+impl fmt::Display for AgentEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected(client) => write!(f, "connected as {client}"),
+            Self::Lost(error, wait) => {
+                write!(f, "{error}; again in {:.1} s", wait.as_secs_f64())
+            }
+            Self::Received(from, text) => write!(f, "<- {from}: {text}"),
+            Self::Answered(text) => write!(f, "-> {text}"),
+            Self::Asked(id, proposal) => write!(f, "<- proposal {id}: {proposal}"),
+            Self::Voted(id, vote) => write!(f, "-> vote {} on {id}", vote.as_str()),
+            Self::Decided(id, result) => write!(f, "<- decision {id}: {result}"),
+            Self::Failed(reason) => write!(f, "failed: {reason}"),
+            Self::Error(error) => write!(f, "<- {error}"),
+            Self::Disconnected(message) => write!(f, "the gateway ended the connection: {message}"),
+        }
+    }
+}

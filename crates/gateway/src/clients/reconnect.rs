@@ -1,0 +1,83 @@
+//! An agent that connects again when its connection is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{ClientError, Endpoint, connection::ClientConnection, event::AgentEvent};
+use common::environment::Environment;
+use egress::Net;
+
+/// The delay before the agent connects again: the first and the maximum.
+pub(super) const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(15);
+
+/// The agent that a connection serves, and the way to its gateway.
+#[derive(Clone, Copy)]
+pub(super) struct Served<'a> {
+    pub(super) net: &'a dyn Net,
+    pub(super) endpoint: &'a Endpoint,
+    pub(super) name: &'a str,
+    pub(super) env: &'a Arc<dyn Environment>,
+}
+
+/// Connects and passes the connection to `serve`, until that returns `Ok` or `shutdown` is cancelled. Connects again when the
+/// connection is lost, and sends `disconnect` at the end.
+///
+/// # Errors
+/// No gateway of `a2a-v1`, or a refused agent or credential.
+pub(super) async fn keep_connected<F>(
+    served: Served<'_>,
+    on_event: &(impl Fn(&AgentEvent) + Send + Sync),
+    shutdown: &CancellationToken,
+    serve: impl Fn(ClientConnection) -> F,
+) -> Result<(), ClientError>
+where
+    F: Future<Output = Result<(), ClientError>>,
+{
+    let names = [served.name];
+    let mut pause = INITIAL_BACKOFF;
+    loop {
+        let opened = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            opened = ClientConnection::open(served.net, served.endpoint, &names, served.env) => opened,
+        };
+        let error = match opened {
+            Ok((connection, welcome)) => {
+                pause = INITIAL_BACKOFF;
+                on_event(&AgentEvent::Connected(welcome.client_id));
+                let sender = connection.sender().clone();
+                let ended = tokio::select! {
+                    () = shutdown.cancelled() => {
+                        sender.disconnect().await;
+                        return Ok(());
+                    }
+                    ended = serve(connection) => ended,
+                };
+                match ended {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        if !error.is_retryable() {
+            return Err(error);
+        }
+        let wait = jittered(pause, &**served.env);
+        on_event(&AgentEvent::Lost(error, wait));
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = tokio::time::sleep(wait) => {}
+        }
+        pause = (pause * 2).min(MAX_BACKOFF);
+    }
+}
+
+/// Returns between half of the delay and all of it, so that agents of one gateway do not reconnect at the same time.
+pub fn jittered(pause: Duration, env: &dyn Environment) -> Duration {
+    let random = env.uuid().as_u128() % 1000;
+    let random = u32::try_from(random).unwrap_or_default();
+    pause / 2 + pause / 2 * random / 1000
+}

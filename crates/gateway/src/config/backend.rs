@@ -1,0 +1,121 @@
+//! Backends of agents.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use common::config::Secret;
+use common::validation;
+
+/// The backend of an agent that the gateway runs: one of `run`, `model`, `target` and `openclaw`. Neither `Debug` nor the
+/// serialized form shows a secret.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendConfig {
+    /// A shell command that runs for each message and each proposal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The endpoint of a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelConfig>,
+    /// A target of a configuration of the plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetConfig>,
+    /// An agent of a local OpenClaw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openclaw: Option<OpenClawConfig>,
+    /// The time limit of an answer or a vote, in milliseconds.
+    #[serde(default = "timeout_ms", deserialize_with = "validation::whole")]
+    pub timeout_ms: u64,
+    /// The number of messages and proposals that are answered at the same time.
+    #[serde(default = "concurrency")]
+    pub concurrency: NonZeroUsize,
+}
+
+/// The endpoint of a model that speaks OpenAI's Chat Completions API.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelConfig {
+    /// The URL of the endpoint.
+    pub url: String,
+    /// The model, as the endpoint names it.
+    pub name: String,
+    /// The file with the instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_file: Option<PathBuf>,
+    /// The API key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<Secret>,
+    /// Whether the host name may resolve to an address that is not public.
+    #[serde(default)]
+    pub allow_private_network: bool,
+}
+
+/// A target of the plugin.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetConfig {
+    /// Its alias.
+    pub alias: String,
+    /// The configuration of the plugin with the target.
+    pub config_file: PathBuf,
+}
+
+/// An agent of a local OpenClaw.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenClawConfig {
+    /// Its name.
+    pub agent: String,
+    /// The URL of OpenClaw's gateway.
+    #[serde(default = "openclaw_url")]
+    pub url: String,
+    /// The token of OpenClaw's gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Secret>,
+}
+
+impl BackendConfig {
+    /// The default of [`timeout_ms`](Self::timeout_ms).
+    pub const TIMEOUT_MS: u64 = 120_000;
+    /// The default of [`concurrency`](Self::concurrency).
+    pub const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+    /// The default URL of OpenClaw's gateway.
+    pub const OPENCLAW_URL: &str = "ws://127.0.0.1:18789";
+
+    /// Returns the kinds of backends that it names.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        let named = [
+            ("run", self.run.is_some()),
+            ("model", self.model.is_some()),
+            ("target", self.target.is_some()),
+            ("openclaw", self.openclaw.is_some()),
+        ];
+        named
+            .into_iter()
+            .filter_map(|(kind, is_named)| is_named.then_some(kind))
+    }
+
+    /// Returns the files that it names.
+    pub(super) fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let system = self
+            .model
+            .as_mut()
+            .and_then(|model| model.system_file.as_mut());
+        let target = self.target.as_mut().map(|target| &mut target.config_file);
+        system.into_iter().chain(target)
+    }
+}
+
+fn timeout_ms() -> u64 {
+    BackendConfig::TIMEOUT_MS
+}
+
+fn concurrency() -> NonZeroUsize {
+    BackendConfig::CONCURRENCY
+}
+
+fn openclaw_url() -> String {
+    BackendConfig::OPENCLAW_URL.to_owned()
+}

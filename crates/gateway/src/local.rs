@@ -1,0 +1,83 @@
+//! Connections of agents in the gateway's own process, without a socket.
+
+use std::sync::Arc;
+
+use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade, websocket};
+use futures_util::stream;
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::access::Identity;
+use super::connection;
+use super::state::GatewayState;
+use collective::SUBPROTOCOL;
+
+/// The size of the buffer of each direction.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// The network of one agent of the gateway's own process. Its connections reach only the gateway, authenticated as the agent.
+pub(super) struct LocalNet {
+    state: Arc<GatewayState>,
+    agent: String,
+}
+
+impl LocalNet {
+    pub(super) fn new(state: Arc<GatewayState>, agent: String) -> Self {
+        Self { state, agent }
+    }
+
+    fn open(&self, request: &Request) -> Result<Upgrade, NetError> {
+        let failed = |text: &str| NetError::new(NetFault::Unreachable, Sent::No, text.to_owned());
+        let key = request.headers.get(SEC_WEBSOCKET_KEY);
+        let key = key.and_then(|key| key.to_str().ok()).unwrap_or_default();
+        let identity = Identity {
+            name: self.agent.clone(),
+            roles: Vec::new(),
+            agent: Some(self.agent.clone()),
+            is_local: true,
+        };
+        let client = connection::register_local(&self.state, identity)
+            .ok_or_else(|| failed("the gateway has as many connections as it may"))?;
+        let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
+        let state = Arc::clone(&self.state);
+        self.state
+            .tasks
+            .spawn(connection::serve(state, client, ours));
+        let accept = HeaderValue::try_from(websocket::accept(key));
+        let accept = accept.map_err(|_| failed("the key of the WebSocket is no header"))?;
+        let headers: HeaderMap = [
+            (CONNECTION, HeaderValue::from_static("Upgrade")),
+            (UPGRADE, HeaderValue::from_static("websocket")),
+            (SEC_WEBSOCKET_ACCEPT, accept),
+            (
+                SEC_WEBSOCKET_PROTOCOL,
+                HeaderValue::from_static(SUBPROTOCOL),
+            ),
+        ]
+        .into_iter()
+        .collect();
+        Ok(Upgrade {
+            status: StatusCode::SWITCHING_PROTOCOLS,
+            headers,
+            stream: Some(Box::new(theirs)),
+            body: Box::pin(stream::empty()),
+        })
+    }
+}
+
+impl Net for LocalNet {
+    fn exchange(&self, _request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
+        let error = NetError::new(
+            NetFault::Protocol,
+            Sent::No,
+            "a connection inside the gateway is always a WebSocket".to_owned(),
+        );
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn upgrade(&self, request: Request) -> BoxFuture<'_, Result<Upgrade, NetError>> {
+        Box::pin(async move { self.open(&request) })
+    }
+}
