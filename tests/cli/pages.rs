@@ -256,7 +256,8 @@ async fn run_page(page: &str, needs: Needs) {
                 let output: String = printed
                     .iter()
                     .filter(|(of, _)| run.contains(of))
-                    .map(|(_, text)| text.as_str())
+                    // `curl` prints bodies without a line break.
+                    .map(|(_, text)| format!("{text}\n"))
                     .collect();
                 let mut lines = output.lines();
                 for shown in block.lines() {

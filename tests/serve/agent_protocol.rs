@@ -117,7 +117,8 @@ fn step_runs_the_task_and_returns_its_output() {
         (&step["status"], &step["is_last"]),
         (&json!("completed"), &json!(true))
     );
-    assert_eq!(step["output"], "one two three", "{step}");
+    assert_eq!(step["output"], "alpha beta one two three", "{step}");
+    assert_eq!(step["artifacts"].as_array().unwrap().len(), 1, "{step}");
     assert_eq!(step["artifacts"][0]["agent_created"], true, "{step}");
     let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
     let context = seen["result"]["contextId"].as_str().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Each [`Target`] passes bytes to one entrance of the product and panics where a property does not hold: a panic inside,
 //! an envelope that breaks its schema, a secret in a result, a server that no longer answers. `fuzz/` runs the targets
-//! with cargo-fuzz for hours, and `tests/smoke.rs` runs each on its corpus in `fixtures/fuzz/` and on some mutations.
+//! with cargo-fuzz for hours, and `tests/smoke.rs` runs each on its corpus in `fuzz/seeds/` and on some mutations.
 //!
 //! ```
 //! let card = openclaw_remote_agent_fuzzing::target("card").unwrap();

@@ -20,7 +20,7 @@ fn root(path: &str) -> PathBuf {
 }
 
 fn corpus(target: &Target) -> Vec<(String, Vec<u8>)> {
-    let folder = root("fixtures/fuzz").join(target.name);
+    let folder = root("fuzz/seeds").join(target.name);
     let files = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut files: Vec<_> = files
         .map(|file| {

@@ -72,7 +72,7 @@ impl ModelBackend {
     pub fn new(settings: ModelSettings) -> Result<Self, String> {
         let net = HttpClient::new().map_err(|error| error.to_string())?;
         let url = endpoint(&settings.url)?;
-        let access = access::allowed(&url, settings.allow_private, true);
+        let access = access::check(&url, settings.allow_private, true);
         let access = access.map_err(|error| error.to_string())?;
         let authorization = settings.key.as_ref().map(|key| {
             let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))

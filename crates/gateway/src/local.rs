@@ -29,7 +29,7 @@ impl LocalNet {
     }
 
     fn open(&self, request: &Request) -> Result<Upgrade, NetError> {
-        let failed = |text: &str| NetError::new(NetFault::Unreachable, Sent::No, text.to_owned());
+        let failed = |text: &str| NetError::new(NetFault::Unreachable, Sent::No, text);
         let key = request.headers.get(SEC_WEBSOCKET_KEY);
         let key = key.and_then(|key| key.to_str().ok()).unwrap_or_default();
         let identity = Identity {
@@ -72,7 +72,7 @@ impl Net for LocalNet {
         let error = NetError::new(
             NetFault::Protocol,
             Sent::No,
-            "a connection inside the gateway is always a WebSocket".to_owned(),
+            "a connection inside the gateway is always a WebSocket",
         );
         Box::pin(std::future::ready(Err(error)))
     }

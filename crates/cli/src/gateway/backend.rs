@@ -128,7 +128,8 @@ impl BackendArgs {
             timeout_ms: self.answer_timeout_ms,
             concurrency: self.concurrency,
         };
-        Ok(config.kinds().next().is_some().then_some(config))
+        let is_set = config.kinds().next().is_some();
+        Ok(is_set.then_some(config))
     }
 }
 
@@ -157,7 +158,7 @@ pub(super) fn settings(name: &str, config: &BackendConfig) -> AgentSettings {
 }
 
 /// Returns the environment variables with secrets of a backend, which no command of an agent gets.
-pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = String> {
+pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = String> + use<> {
     let key = config
         .model
         .as_ref()

@@ -51,7 +51,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Agent(agent::Args),
+    Agent(Box<agent::Args>),
     Agents(agents::Args),
     Sessions(sessions::Args),
     Status(status::Args),
@@ -72,7 +72,7 @@ enum Command {
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
         None => run::run(args.run, verbose).await,
-        Some(Command::Agent(args)) => agent::run(args).await,
+        Some(Command::Agent(args)) => agent::run(*args).await,
         Some(Command::Agents(args)) => agents::run(args).await,
         Some(Command::Sessions(args)) => sessions::run(args).await,
         Some(Command::Status(args)) => status::run(args).await,

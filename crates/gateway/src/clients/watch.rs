@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ClientError, Endpoint,
-    reconnect::{INITIAL_BACKOFF, MAX_BACKOFF, jittered},
     connection::{ClientConnection, new_id},
+    reconnect::{INITIAL_BACKOFF, MAX_BACKOFF, jittered},
 };
 use collective::{Envelope, Kind};
 use common::environment::Environment;

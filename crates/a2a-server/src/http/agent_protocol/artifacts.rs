@@ -82,18 +82,30 @@ pub(super) fn of_step(step: &Task) -> Vec<Found> {
     files.chain(made(step)).collect()
 }
 
-/// Returns the artifacts that the agent made in a step.
+/// Returns the artifacts that the agent made in a step. Consecutive texts are one: a streamed text arrives in parts.
 pub(super) fn made(step: &Task) -> Vec<Found> {
     let artifacts = step.artifacts.iter().flatten().enumerate();
-    let parts = artifacts.flat_map(|(place, artifact)| {
-        let parts = artifact.parts.iter().enumerate();
-        parts.map(move |(number, part)| {
+    let artifacts = artifacts.flat_map(|(place, artifact)| {
+        let is_text = |part: &Part| part.as_text().is_some() && part.filename.is_none();
+        let runs = artifact
+            .parts
+            .chunk_by(move |a, b| is_text(a) && is_text(b));
+        runs.enumerate().filter_map(move |(number, run)| {
+            let (first, rest) = run.split_first()?;
             let id = format!("{}.{place}.{number}", step.id);
             let name = artifact.name.as_ref().unwrap_or(&artifact.artifact_id);
-            found(part, id, true, Some(name.as_str()))
+            let mut made = found(first, id, true, Some(name.as_str()));
+            if !rest.is_empty() {
+                made.bytes = run
+                    .iter()
+                    .filter_map(Part::as_text)
+                    .collect::<String>()
+                    .into();
+            }
+            Some(made)
         })
     });
-    parts.collect()
+    artifacts.collect()
 }
 
 fn found(part: &Part, id: String, by_agent: bool, name: Option<&str>) -> Found {

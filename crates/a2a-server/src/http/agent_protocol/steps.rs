@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use a2a::v1_0::{Message, Part, Role, SendMessageRequest, SendMessageResponse, Task, TaskState};
+use a2a::v1_0::{
+    Artifact, Message, Part, Role, SendMessageRequest, SendMessageResponse, Task, TaskState,
+};
 use serde_json::{Value, json};
 
 use super::artifacts::{self, ARTIFACT_ID, Found, RELATIVE_PATH};
@@ -121,7 +123,12 @@ pub(super) fn json(task: &str, step: &Task) -> Value {
     let said = step.status.message.as_ref();
     let said = said.and_then(|message| texts(&message.parts));
     let made = step.artifacts.iter().flatten();
-    let made: Vec<String> = made.filter_map(|artifact| texts(&artifact.parts)).collect();
+    // A streamed text arrives in parts, anywhere between two characters.
+    let text = |artifact: &Artifact| artifact.parts.iter().filter_map(Part::as_text).collect();
+    let made: Vec<String> = made
+        .map(text)
+        .filter(|text: &String| !text.is_empty())
+        .collect();
     let output = said.or_else(|| (!made.is_empty()).then(|| made.join("\n\n")));
     let artifacts: Vec<Value> = artifacts::made(step).iter().map(Found::json).collect();
     json!({
