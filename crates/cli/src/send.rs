@@ -20,10 +20,14 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent send --url https://desk.example --bearer-env DESK_TOKEN \\
     Is the shop down?
-  remote-agent send --config agents.json --target desk --follow --save task.json 'Write the report' --attach log.txt
-  remote-agent send --config agents.json --continuation task.json 'Yes, publish it'
-  remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow 'Deploy version 2?'
-  remote-agent send --gateway embedded --gateway-agent alpha=approve --gateway-agent beta=reject --gateway-agent charlie=approve \\
+  remote-agent send --config agents.json --target desk --follow \\
+    --save task.json 'Write the report' --attach log.txt
+  remote-agent send --config agents.json --continuation task.json \\
+    'Yes, publish it'
+  remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow \\
+    'Deploy version 2?'
+  remote-agent send --gateway embedded --gateway-agent alpha=approve \\
+    --gateway-agent beta=reject --gateway-agent charlie=approve \\
     --target triad --follow 'Deploy version 2?'";
 
 /// Send a message to an agent and print its answer

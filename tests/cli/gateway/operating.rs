@@ -97,7 +97,7 @@ async fn request_without_a_reply_exits_with_5() {
 async fn broadcast_names_its_recipients() {
     let folder = scratch("gateway-broadcast");
     let (_gateway, url) = Running::gateway(&folder, &[]);
-    exits(&at(&url, &["broadcast", "anybody?"]).await, 1);
+    exits(&at(&url, &["broadcast", "hello?"]).await, 1);
     let _coder = Running::agent(&url, "coder", &[]);
     let ended = at(&url, &["broadcast", "hello", "--json"]).await;
     exits(&ended, 0);
