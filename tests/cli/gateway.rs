@@ -1,6 +1,8 @@
 //! The gateway, agents behind it, and what people do with both.
 
 mod operating;
+#[cfg(feature = "real")]
+mod page;
 mod place;
 
 use std::{
@@ -30,6 +32,11 @@ impl Running {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    /// Waits for output. Returns whether there is any before the end.
+    fn has_next(&mut self) -> bool {
+        !self.out.fill_buf().unwrap().is_empty()
     }
 
     /// Reads on until something happened.

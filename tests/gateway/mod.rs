@@ -17,7 +17,7 @@ pub(crate) use crate::support::node as npm;
 mod resolutions;
 pub(crate) use crate::faults::rig;
 mod served;
-mod server;
+pub(crate) mod server;
 mod spoken;
 pub(crate) mod support;
 mod tallies;

@@ -2,7 +2,7 @@
 
 mod agent_protocol;
 #[cfg(feature = "real")]
-mod chromium;
+pub(crate) mod chromium;
 mod cli;
 #[cfg(feature = "real")]
 mod clients;

@@ -22,7 +22,6 @@ mod etag;
 mod handle;
 mod json_limits;
 mod list;
-mod operator_page;
 mod request;
 mod rest;
 mod route;

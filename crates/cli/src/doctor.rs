@@ -4,16 +4,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use common::{redact::is_credential_header, validation::escape};
-use console::style;
 use serde_json::{Value, json};
 
 use super::{
     config,
     exit::{Exit, Failure},
+    findings::{Findings, Severity},
     hints,
     instance::Library,
     library,
-    output::LineWriter,
     target::{NAME_ONE, PeerArgs},
     text,
 };
@@ -50,77 +49,6 @@ pub(super) struct Args {
     /// Print the findings as a line of JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Severity {
-    Ok,
-    Warning,
-    Error,
-}
-
-impl Severity {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
-/// The result of a check.
-#[derive(Debug)]
-struct Finding {
-    check: &'static str,
-    severity: Severity,
-    message: String,
-    repair: Option<String>,
-}
-
-/// The findings so far.
-#[derive(Debug, Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn push(&mut self, check: &'static str, severity: Severity, message: String, repair: &str) {
-        self.0.push(Finding {
-            check,
-            severity,
-            message,
-            repair: (!repair.is_empty()).then(|| repair.to_owned()),
-        });
-    }
-
-    fn print(&self, as_json: bool) {
-        let lines = LineWriter::default();
-        if as_json {
-            let all: Vec<Value> = self.0.iter().map(Finding::to_json).collect();
-            lines.write(json!({ "findings": all }).to_string());
-            return;
-        }
-        for finding in &self.0 {
-            let severity = format!("{:<8}", finding.severity.as_str());
-            let severity = match finding.severity {
-                Severity::Ok => style(severity).green(),
-                Severity::Warning => style(severity).yellow(),
-                Severity::Error => style(severity).red(),
-            };
-            lines.write(format!(
-                "{severity} {:<14} {}",
-                finding.check, finding.message
-            ));
-            if let Some(repair) = &finding.repair {
-                lines.write(format!("{:24}repair: {repair}", ""));
-            }
-        }
-    }
-}
-
-impl Finding {
-    fn to_json(&self) -> Value {
-        json!({"check": self.check, "severity": self.severity.as_str(), "message": self.message, "repair": self.repair})
-    }
 }
 
 /// Runs the subcommand.
@@ -211,7 +139,7 @@ async fn check(
         findings.push("agents", Severity::Error, message, repair);
         return Ok(Exit::Usage);
     }
-    let failed = findings.0.iter().any(|f| f.severity == Severity::Error);
+    let failed = findings.has_error();
     Ok(match Exit::of_targets(targets) {
         Exit::Ok if failed => Exit::Failed,
         exit => exit,

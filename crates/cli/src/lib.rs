@@ -17,6 +17,7 @@ mod demo;
 mod answer_writer;
 mod doctor;
 pub mod exit;
+mod findings;
 mod follow_up;
 pub mod gateway;
 mod hints;

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use http::header::{
-    CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
-    SEC_WEBSOCKET_VERSION, SERVER, UPGRADE,
+    ACCEPT, CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, SERVER, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use http_server::page::Page;
 use http_server::serve::Connection;
 use hyper_util::rt::TokioIo;
 
@@ -26,10 +27,23 @@ use egress::websocket;
 /// The `Server` header.
 const SERVER_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
-/// Routes requests: the WebSocket is at `/`, the state of the process for service managers at `/healthz` and `/readyz`.
+/// Routes requests: the WebSocket and the operator's page are at `/`, the state of the process for service managers at `/healthz` and `/readyz`.
 pub(super) fn router(state: Arc<GatewayState>) -> Router {
+    let page = Page::new(
+        include_str!("operator_page/page.html"),
+        include_str!("operator_page/page.js"),
+    );
     Router::new()
         .route("/", any(open))
+        .layer(from_fn(move |request: Request, next: Next| {
+            let page = wants_page(&request).then(|| page.response());
+            async move {
+                match page {
+                    Some(response) => response,
+                    None => next.run(request).await,
+                }
+            }
+        }))
         .route("/healthz", get(alive))
         .route("/readyz", get(ready))
         .fallback(not_found)
@@ -79,6 +93,16 @@ async fn add_server_name(mut response: Response) -> Response {
     let name = HeaderValue::from_static(SERVER_NAME);
     response.headers_mut().insert(SERVER, name);
     response
+}
+
+/// Returns whether a browser asks for the operator's page. The page is a client like others: it has no data of its own.
+fn wants_page(request: &Request) -> bool {
+    let headers = request.headers();
+    let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("text/html"));
+    request.method() == Method::GET
+        && request.uri().query().is_none()
+        && !headers.contains_key(UPGRADE)
+        && headers.get_all(ACCEPT).iter().any(accepts)
 }
 
 async fn check_access(

@@ -6,6 +6,7 @@
 //! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
 //! - [`request_limit`] bounds requests: [`rate_limit`] their rate, [`open_requests`] how many are open at once, [`byte_budget`] the bytes of their bodies and of unread
 //!   responses.
+//! - [`page`] is a page for the operator of a server.
 //!
 //! tower-http's layers for body size and timeouts do not fit. They answer in plain text, while clients of A2A need an error of
 //! their protocol. They also bound each request alone, while a server has to bound all requests of a client together.
@@ -43,6 +44,7 @@ pub mod forwarded;
 mod guarded_body;
 pub mod host;
 pub mod open_requests;
+pub mod page;
 pub mod rate_limit;
 pub mod request_limit;
 pub mod serve;

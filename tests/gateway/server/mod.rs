@@ -114,7 +114,7 @@ impl Gateway {
 }
 
 /// Returns the SHA-256 of a key, as the configuration has it.
-fn digest(key: &str) -> String {
+pub(crate) fn digest(key: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
     digest
         .as_ref()

@@ -11,13 +11,16 @@ use axum::routing::{delete, get, post};
 use super::access_control::{AccessControl, RequestContext, control};
 use super::api::{self, Operator};
 use super::error::plain;
-use super::operator_page::OperatorPage;
 use a2a::{A2aError, ErrorReason};
+use http_server::page::Page;
 
 /// Merges the operator's routes with the protocol's, and applies the access control to both.
 pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> Router {
-    let page = OperatorPage::new();
-    let shown = get(move || async move { page.answer() }).layer(from_fn(require_direct));
+    let page = Page::new(
+        include_str!("operator_page/page.html"),
+        include_str!("operator_page/page.js"),
+    );
+    let shown = get(move || async move { page.response() }).layer(from_fn(require_direct));
     let api = Router::new()
         .route("/api/tasks", get(api::tasks))
         .route("/api/tasks/{id}", delete(api::delete))

@@ -20,7 +20,7 @@ Examples:
 
 The agent need not reply. `remote-agent gateway request` waits for a reply.
 
-Exit codes: 0 the gateway accepted the message, 1 it refused the message, 3 no gateway answers or the agent is offline, 4 credential or permission,
+Exit codes: 0 the gateway accepted the message, 1 it refused the message, 3 no gateway answers or the agent is offline, 4 credential or permission, \
 5 no answer in time or the agent is busy.";
 
 const REQUEST_EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ Examples:
 
 It prints the reply; status reports of the agent go to standard error. With --json it prints the content of the reply and the session.
 
-Exit codes: 0 replied, 1 the agent or the gateway responded with an error, 3 no gateway answers or the agent is offline, 4 credential or permission,
+Exit codes: 0 replied, 1 the agent or the gateway responded with an error, 3 no gateway answers or the agent is offline, 4 credential or permission, \
 5 no reply in time or the agent is busy.";
 
 const BROADCAST_EXAMPLES: &str = "\

@@ -4,6 +4,7 @@ mod agent;
 mod agents;
 mod backend;
 mod create;
+mod doctor;
 pub(super) mod embedded;
 mod gateway_args;
 mod messages;
@@ -61,6 +62,7 @@ enum Command {
     Broadcast(messages::BroadcastArgs),
     Vote(vote::Args),
     Workspaces(workspaces::Args),
+    Doctor(doctor::Args),
     Validate(validate::Args),
     Tally(tally::Args),
 }
@@ -82,6 +84,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(Command::Broadcast(args)) => messages::broadcast(args).await,
         Some(Command::Vote(args)) => vote::run(args).await,
         Some(Command::Workspaces(args)) => workspaces::run(args).await,
+        Some(Command::Doctor(args)) => doctor::run(args).await,
         Some(Command::Validate(args)) => validate::run(&args).await,
         Some(Command::Tally(args)) => Ok(tally::run(&args)),
     }

@@ -62,7 +62,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     };
     let asked = async {
         let round_trip = match args.deep {
-            true => Some(asker.ping().await?),
+            true => Some(asker.ping().await?.0),
             false => None,
         };
         Ok((round_trip, asker.discover().await?))

@@ -20,10 +20,10 @@ Examples:
   remote-agent gateway vote 'Ship it today' --reasoning 'All tests pass' --deadline-ms 60000
   remote-agent gateway vote 'Ship it today' --id release-7 && ./release.sh
 
-It prints each vote as it arrives, then the decision. A gateway knows the proposals of its process by their ids: the same command with the same
+It prints each vote as it arrives, then the decision. A gateway knows the proposals of its process by their ids: the same command with the same \
 --id waits for the decision again, or prints it again, without a second vote.
 
-Exit codes: 0 approved, 1 failed, 2 wrong usage, 3 no gateway answers or fewer than two members are connected, 4 credential or permission,
+Exit codes: 0 approved, 1 failed, 2 wrong usage, 3 no gateway answers or fewer than two members are connected, 4 credential or permission, \
 5 no decision in time, 10 rejected by two votes, 11 rejected without consensus.";
 
 /// Put a proposal to the triad, show the votes, and end by the decision

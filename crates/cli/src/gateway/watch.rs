@@ -19,9 +19,9 @@ Examples:
   remote-agent gateway watch --content
   remote-agent gateway watch --json | jq -c 'select(.happened == \"decision\")'
 
-It prints the status of every agent, then each change, message, reply, request, broadcast, proposal, vote, decision and refusal until Ctrl-C.
-Texts are missing without --content, and cut after 2000 characters with it. After a lost connection it connects again, and prints the events that
-it missed, if the gateway still has them. A gateway with roles requires the permissions `subscribe` and the service `gateway` in `request`, and
+It prints the status of every agent, then each change, message, reply, request, broadcast, proposal, vote, decision and refusal until Ctrl-C. \
+Texts are missing without --content, and cut after 2000 characters with it. After a lost connection it connects again, and prints the events that \
+it missed, if the gateway still has them. A gateway with roles requires the permissions `subscribe` and the service `gateway` in `request`, and \
 for --content also all `workspaces`.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM, 3 no gateway answers, 4 the gateway requires a credential or a permission.";

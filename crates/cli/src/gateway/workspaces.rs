@@ -16,7 +16,7 @@ Examples:
   remote-agent gateway workspaces
   remote-agent gateway workspaces alpha
 
-Each agent has a workspace. With the name of an agent it lists the sessions there; `remote-agent gateway sessions get` shows one.
+Each agent has a workspace. With the name of an agent it lists the sessions there; `remote-agent gateway sessions get` shows one. \
 A gateway lists the workspaces that the client may read.
 
 Exit codes: 0 listed, 1 there is no such agent, 3 no gateway answers, 4 credential or permission, 5 no answer in time.";

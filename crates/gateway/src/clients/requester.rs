@@ -91,14 +91,16 @@ impl Requester {
         }
     }
 
-    /// Sends a ping (Heretek A2A A.2), and returns the round-trip time.
+    /// Sends a ping (Heretek A2A A.2), and returns the round-trip time and the time on the gateway's clock, in milliseconds since
+    /// 1970.
     ///
     /// # Errors
     /// The same as [`request`](Self::request).
-    pub async fn ping(&mut self) -> Result<Duration, ClientError> {
+    pub async fn ping(&mut self) -> Result<(Duration, Option<u64>), ClientError> {
         let started = self.env.now();
-        self.request(Kind::Ping, json!({})).await?;
-        Ok(self.env.now().saturating_duration_since(started))
+        let pong = self.request(Kind::Ping, json!({})).await?;
+        let round_trip = self.env.now().saturating_duration_since(started);
+        Ok((round_trip, pong.field("timestamp").and_then(Value::as_u64)))
     }
 
     /// Returns the content of a discovery (Heretek A2A §6.1).

@@ -1,4 +1,4 @@
-//! The operator's page: one document without external resources.
+//! Pages for operators: one document without external resources, and its content security policy.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -7,27 +7,33 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ring::digest::{SHA256, digest};
 
-const HTML: &str = include_str!("operator_page/page.html");
-const STYLE: &str = include_str!("operator_page/page.css");
-const SCRIPT: &str = include_str!("operator_page/page.js");
+const STYLE: &str = include_str!("page.css");
 
-/// The page and its content security policy. The page loads tasks by its script.
+/// A page and its content security policy. The page loads its data by its script.
+///
+/// ```
+/// use http_server::page::Page;
+///
+/// let page = Page::new("<style>{{style}}</style><script>{{script}}</script>", "document.title = 'ready'");
+/// assert_eq!(page.response().headers()["x-frame-options"], "DENY");
+/// ```
 #[derive(Debug, Clone)]
-pub(super) struct OperatorPage {
+pub struct Page {
     html: Bytes,
     policy: HeaderValue,
 }
 
-impl OperatorPage {
-    /// Builds the page. The policy admits the page's own script and style by their hashes, and nothing else.
-    pub(super) fn new() -> Self {
-        let html = HTML
+impl Page {
+    /// Builds a page from a document with the places `{{style}}` and `{{script}}`. The style is the same for every page. The
+    /// policy admits the page's own script and style by their hashes, connections to its own origin, and nothing else.
+    pub fn new(html: &str, script: &str) -> Self {
+        let html = html
             .replace("{{style}}", STYLE)
-            .replace("{{script}}", SCRIPT);
+            .replace("{{script}}", script);
         let policy = format!(
             "default-src 'none'; script-src '{}'; style-src '{}'; connect-src 'self'; img-src data:; base-uri 'none'; \
              form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
-            hash(SCRIPT),
+            hash(script),
             hash(STYLE)
         );
         Self {
@@ -39,7 +45,7 @@ impl OperatorPage {
     }
 
     /// Returns the response.
-    pub(super) fn answer(&self) -> Response {
+    pub fn response(&self) -> Response {
         let mut response = self.html.clone().into_response();
         let headers = response.headers_mut();
         for (name, value) in [

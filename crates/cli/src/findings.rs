@@ -1,0 +1,93 @@
+//! The findings of a doctor: one line for each check, and a repair for each fault.
+
+use console::style;
+use serde_json::{Value, json};
+
+use crate::output::LineWriter;
+
+/// The severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Severity {
+    Ok,
+    Warning,
+    Error,
+}
+
+impl Severity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The result of a check.
+#[derive(Debug)]
+struct Finding {
+    check: &'static str,
+    severity: Severity,
+    message: String,
+    repair: Option<String>,
+}
+
+/// The findings so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<Finding>);
+
+impl Findings {
+    /// Adds a finding. An empty `repair` is none.
+    pub(crate) fn push(
+        &mut self,
+        check: &'static str,
+        severity: Severity,
+        message: String,
+        repair: &str,
+    ) {
+        self.0.push(Finding {
+            check,
+            severity,
+            message,
+            repair: (!repair.is_empty()).then(|| repair.to_owned()),
+        });
+    }
+
+    /// Returns whether a check found an error.
+    pub(crate) fn has_error(&self) -> bool {
+        self.0
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// Prints the findings: a line each, or all as a line of JSON.
+    pub(crate) fn print(&self, as_json: bool) {
+        let lines = LineWriter::default();
+        if as_json {
+            let all: Vec<Value> = self.0.iter().map(Finding::to_json).collect();
+            lines.write(json!({ "findings": all }).to_string());
+            return;
+        }
+        for finding in &self.0 {
+            let severity = format!("{:<8}", finding.severity.as_str());
+            let severity = match finding.severity {
+                Severity::Ok => style(severity).green(),
+                Severity::Warning => style(severity).yellow(),
+                Severity::Error => style(severity).red(),
+            };
+            lines.write(format!(
+                "{severity} {:<14} {}",
+                finding.check, finding.message
+            ));
+            if let Some(repair) = &finding.repair {
+                lines.write(format!("{:24}repair: {repair}", ""));
+            }
+        }
+    }
+}
+
+impl Finding {
+    fn to_json(&self) -> Value {
+        json!({"check": self.check, "severity": self.severity.as_str(), "message": self.message, "repair": self.repair})
+    }
+}

@@ -1,0 +1,225 @@
+//! `remote-agent gateway doctor`: checks of a gateway, with a repair for each fault.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use listeners::Protocol;
+use serde_json::Value;
+use url::Url;
+
+use super::gateway_args::{GatewayArgs, failure};
+use crate::{
+    exit::{Exit, Failure},
+    findings::{Findings, Severity},
+    text,
+};
+use collective::ErrorCode;
+use gateway_server::clients::{ClientError, ClientErrorKind, Health};
+use gateway_server::config::ServerConfig;
+
+/// The difference of two clocks up to which tokens with times are accepted in practice, in milliseconds.
+const MAX_CLOCK_SKEW_MS: u64 = 60_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway doctor
+  remote-agent gateway doctor --url wss://gate.example --allow-remote \\
+    --token-env GATE_TOKEN
+
+It checks the configuration, the program at the port, the credential, the clocks, each agent, the triad and each service.
+
+Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 it does not answer in time.";
+
+/// Check a gateway, its port, credential, clock, agents and services
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Print the findings as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    gateway_args: GatewayArgs,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The command line is wrong.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let mut findings = Findings::default();
+    let exit = check(&args.gateway_args, &mut findings).await?;
+    findings.print(args.json);
+    Ok(exit)
+}
+
+async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Failure> {
+    let config = match args.files.read() {
+        Ok(config) => config,
+        Err(failure) => {
+            let repair = "Correct the setting; docs/reference/gateway.md lists all of them.";
+            findings.push("configuration", Severity::Error, failure.message, repair);
+            return Ok(Exit::Usage);
+        }
+    };
+    let file = args.files.config_file();
+    let message = match file.exists() {
+        true => format!("{} is valid", file.display()),
+        false => "no file; every setting has its default".to_owned(),
+    };
+    findings.push("configuration", Severity::Ok, message, "");
+    let url = args.url()?;
+    let mut requester = match GatewayArgs::connector()?.connect(args.endpoint()?).await {
+        Ok(requester) => requester,
+        Err(error) => {
+            report_unreachable(&url, &error, findings);
+            return Ok(failure(&error).exit);
+        }
+    };
+    findings.push("gateway", Severity::Ok, format!("{url} answers"), "");
+    if requester.welcome.authenticated {
+        let message = "the gateway accepts it".to_owned();
+        findings.push("credential", Severity::Ok, message, "");
+    }
+    let asked = async { Ok((requester.ping().await?.1, requester.discover().await?)) };
+    let (time, found) = match asked.await {
+        Ok(answers) => answers,
+        Err(error) => {
+            report_unreachable(&url, &error, findings);
+            return Ok(failure(&error).exit);
+        }
+    };
+    requester.disconnect().await;
+    check_clock(time, findings);
+    let agents = found["agents"].as_array().map_or(&[][..], Vec::as_slice);
+    // The configuration on this machine is that of the gateway unless the command line names another address.
+    let own = (!args.has_url()).then_some(&config);
+    check_agents(agents, own, findings);
+    let services = found["services"].as_array();
+    for service in services.into_iter().flatten() {
+        let health = GatewayArgs::connector()?;
+        let health = health.health(service["healthEndpoint"].as_str()).await;
+        let message = format!("{}: {health}", field(service, "serviceId"));
+        match health {
+            Health::Healthy | Health::Unknown => {
+                findings.push("service", Severity::Ok, message, "");
+            }
+            _ => {
+                let repair = "Start the service, or remove it from `services` of the gateway's configuration.";
+                findings.push("service", Severity::Error, message, repair);
+            }
+        }
+    }
+    Ok(match findings.has_error() {
+        true => Exit::Failed,
+        false => Exit::Ok,
+    })
+}
+
+/// Reports why no gateway of `a2a-v1` answers, and which process has the port.
+fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
+    let (check, repair) = match error.kind {
+        ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
+            "credential",
+            "Name the environment variable with the key or token with `--token-env VAR`.",
+        ),
+        ClientErrorKind::Refused(code) if (5000..6000).contains(&code.number()) => (
+            "credential",
+            "Check the key or token in the environment variable of `--token-env`, and its roles in the gateway's configuration.",
+        ),
+        ClientErrorKind::Timeout => (
+            "gateway",
+            "Look at the log of the gateway, or wait longer with `--timeout-ms`.",
+        ),
+        _ => (
+            "gateway",
+            "Start one with `remote-agent gateway`, or name the address of another with `--url`.",
+        ),
+    };
+    let message = text::line(&error.message);
+    findings.push(check, Severity::Error, message, repair);
+    if let Some(holder) = holder(url) {
+        let message = format!("{holder} has the port");
+        findings.push("port", Severity::Warning, message, "");
+    }
+}
+
+/// Returns the process that listens at a port of this machine.
+fn holder(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let is_local = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
+    let port = url.port_or_known_default().filter(|_| is_local)?;
+    let process = listeners::get_process_by_port(port, Protocol::TCP).ok()?;
+    let name = text::line(&process.name);
+    Some(format!("the process {} ({name})", process.pid))
+}
+
+fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_millis());
+    let (Some(gateway), Ok(now)) = (gateway, u64::try_from(now)) else {
+        return;
+    };
+    let apart = gateway.abs_diff(now);
+    if apart <= MAX_CLOCK_SKEW_MS {
+        let message = "the gateway's clock agrees with that of this machine".to_owned();
+        findings.push("clock", Severity::Ok, message, "");
+        return;
+    }
+    let side = if gateway > now { "ahead of" } else { "behind" };
+    let message = format!(
+        "the gateway's clock is {} s {side} the clock of this machine",
+        apart / 1000
+    );
+    let repair = "Synchronize both clocks. Deadlines of proposals and tokens with an expiry fail until then.";
+    findings.push("clock", Severity::Warning, message, repair);
+}
+
+fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Findings) {
+    let is_away =
+        |agent: &&Value| matches!(agent["status"].as_str(), Some("offline" | "error") | None);
+    for agent in agents.iter().filter(is_away) {
+        let name = field(agent, "name");
+        let (message, repair) = match agent["backend"].is_string() {
+            true => (
+                format!(
+                    "{name} is {}: its backend does not run",
+                    field(agent, "status")
+                ),
+                format!(
+                    "The gateway's log has the reason; `remote-agent gateway agents restart {}` starts it again.",
+                    text::shell(&name)
+                ),
+            ),
+            false => (
+                format!("{name} is offline: no client serves it"),
+                format!(
+                    "Start a client, for example `remote-agent gateway agent --name {} --run COMMAND`.",
+                    text::shell(&name)
+                ),
+            ),
+        };
+        findings.push("agent", Severity::Warning, message, &repair);
+    }
+    let there = agents.len() - agents.iter().filter(is_away).count();
+    let message = format!("{there} of {} are connected", agents.len());
+    findings.push("agents", Severity::Ok, message, "");
+    let Some(config) = own else { return };
+    let members = &config.triad.members;
+    let connected = members.iter().filter(|member| {
+        let mut there = agents.iter().filter(|agent| !is_away(agent));
+        there.any(|agent| agent["name"] == member.as_str())
+    });
+    let connected = connected.count();
+    if connected < 2 {
+        let message = format!(
+            "{connected} of {} members are connected, and a decision needs 2: the gateway refuses proposals",
+            members.len()
+        );
+        let repair = "Start the members that are offline.";
+        findings.push("triad", Severity::Error, message, repair);
+    }
+}
+
+fn field(value: &Value, name: &str) -> String {
+    value[name].as_str().map(text::line).unwrap_or_default()
+}

@@ -1,0 +1,246 @@
+"use strict";
+
+// Names and texts of agents are data: the page only ever sets them as text.
+const byId = (id) => document.getElementById(id);
+const MAX_EVENTS = 200;
+const MAX_PROPOSALS = 50;
+const FIRST_WAIT = 1000;
+const LAST_WAIT = 15000;
+// Sessions have no channel of their own.
+const SESSIONS_EVERY = 5000;
+
+const agents = new Map();
+const proposals = new Map();
+let socket = null;
+let cursor = null;
+let wait = FIRST_WAIT;
+let number = 0;
+let key = sessionStorage.getItem("gateway-key");
+
+function element(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function row(className, cells) {
+  const made = element("tr", className);
+  for (const [name, content] of cells) {
+    const cell = element("td", name);
+    cell.append(content);
+    made.append(cell);
+  }
+  return made;
+}
+
+function health(word, text) {
+  byId("health").dataset.health = word;
+  byId("health-text").textContent = text;
+}
+
+function trouble(text) {
+  byId("trouble").hidden = !text;
+  byId("trouble").textContent = text || "";
+}
+
+function clock(ms) {
+  return new Date(ms).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
+function send(type, content) {
+  number += 1;
+  const id = "page-" + number;
+  socket.send(JSON.stringify({ type, id, content, timestamp: Date.now() }));
+  return id;
+}
+
+function drawAgents() {
+  const names = [...agents.keys()].sort();
+  const rows = names.map((name) => {
+    const agent = agents.get(name);
+    const status = agent.status || "offline";
+    return row(status, [
+      ["where", element("span", "state", status)],
+      ["name", name],
+      ["role", agent.role || ""],
+      ["agent", agent.backend || "a client"],
+      ["number", agent.sessions === undefined ? "" : String(agent.sessions)],
+    ]);
+  });
+  byId("agent-rows").replaceChildren(...rows);
+  const present = names.filter((name) => agents.get(name).status !== "offline").length;
+  byId("shown").textContent = present + " of " + names.length + " connected";
+}
+
+function drawProposals() {
+  const rows = [...proposals.values()].reverse().map((proposal) => {
+    const votes = element("span", "votes");
+    for (const [member, vote] of proposal.votes) {
+      const line = element("div", vote);
+      line.append(element("span", "state", member + " " + vote));
+      votes.append(line);
+    }
+    const named = element("div");
+    if (proposal.text) named.append(element("div", "text", proposal.text));
+    named.append(element("code", "id", proposal.id));
+    return row(proposal.state, [
+      ["where", element("span", "state", proposal.state)],
+      ["asked", named],
+      ["client", proposal.by],
+      ["votes", votes],
+      ["since", clock(proposal.time)],
+    ]);
+  });
+  byId("proposal-rows").replaceChildren(...rows);
+}
+
+function onProposal(event) {
+  const id = event.proposalId;
+  if (!id) return;
+  if (!proposals.has(id)) {
+    proposals.set(id, { id, by: "", time: event.time, votes: new Map(), state: "open" });
+    if (proposals.size > MAX_PROPOSALS) proposals.delete(proposals.keys().next().value);
+  }
+  const proposal = proposals.get(id);
+  if (event.happened === "proposal") {
+    proposal.by = event.from || "";
+    proposal.text = event.text;
+  }
+  if (event.happened === "vote") proposal.votes.set(event.from, event.vote);
+  if (event.happened === "decision") proposal.state = event.result;
+  drawProposals();
+}
+
+function onEvent(event) {
+  cursor = event.cursor || cursor;
+  if (["proposal", "vote", "decision"].includes(event.happened)) onProposal(event);
+  const missed = event.missed ? event.missed + " events are missing before this one. " : "";
+  const rows = byId("event-rows");
+  rows.prepend(row(event.happened, [
+    ["since", clock(event.time)],
+    ["name", event.happened],
+    ["client", event.from || ""],
+    ["agent", event.to || event.proposalId || ""],
+    ["agent", event.sessionId || ""],
+    ["asked", missed + (event.text || event.error || event.vote || event.result || "")],
+  ]));
+  while (rows.children.length > MAX_EVENTS) rows.lastChild.remove();
+}
+
+function subscribe() {
+  const content = { channel: "gateway:events", content: byId("texts").checked };
+  if (cursor) content.after = cursor;
+  send("subscribe", content);
+}
+
+function onMessage(message) {
+  const content = message.content || {};
+  switch (message.type) {
+    case "ping":
+      socket.send(JSON.stringify({ type: "pong", id: "page-pong", parentId: message.id, content: {}, timestamp: Date.now() }));
+      break;
+    case "auth-response":
+      if (content.status === "ok") greet();
+      else refuse(content.error || content.message || "the gateway refused the key");
+      break;
+    case "handshake":
+      if (content.action !== "acknowledge") break;
+      wait = FIRST_WAIT;
+      health("good", "connected");
+      trouble("");
+      byId("sign-in").hidden = true;
+      byId("boards").hidden = false;
+      byId("server").textContent = location.host + " · a2a-v1 " + (content.protocolVersion || "");
+      send("discovery", { action: "list" });
+      send("workspace", { action: "list" });
+      send("subscribe", { channel: "agent:status" });
+      subscribe();
+      break;
+    case "discovery":
+      for (const agent of content.agents || []) agents.set(agent.name, { ...agents.get(agent.name), ...agent });
+      drawAgents();
+      break;
+    case "workspace":
+      for (const { agent, sessions } of content.workspaces || []) agents.set(agent, { ...agents.get(agent), sessions });
+      drawAgents();
+      break;
+    case "status":
+      if (!content.agent) break;
+      agents.set(content.agent, { ...agents.get(content.agent), status: content.status });
+      drawAgents();
+      break;
+    case "event":
+      if (content.channel === "gateway:events") onEvent(content);
+      break;
+    case "subscribe":
+      cursor = content.cursor || cursor;
+      break;
+    case "error":
+      if (content.code === 5001 || content.code === 5002 || content.code === 5003) refuse(content.error || content.message);
+      else trouble("The gateway refused a request: " + (content.error || content.message || content.code));
+      break;
+  }
+}
+
+// Shows the form for a key. The connection is not opened again until the operator enters one.
+function refuse(why) {
+  const known = key !== null;
+  key = null;
+  sessionStorage.removeItem("gateway-key");
+  byId("sign-in").hidden = false;
+  byId("boards").hidden = true;
+  trouble(known ? why : "");
+  health("wait", "locked");
+  const refused = socket;
+  socket = null;
+  refused.close();
+}
+
+function greet() {
+  const capabilities = { supportedMessageTypes: ["status", "event", "error"], supportedAgents: [], version: "1.0.0" };
+  send("handshake", { action: "advertise", capabilities });
+}
+
+function connect() {
+  const opened = new WebSocket(location.origin.replace(/^http/, "ws") + "/", "a2a-v1");
+  socket = opened;
+  opened.addEventListener("open", () => {
+    if (key) send("auth", { token: key });
+    else greet();
+  });
+  opened.addEventListener("message", ({ data }) => {
+    if (socket !== opened) return;
+    let message;
+    try {
+      message = JSON.parse(data);
+    } catch {
+      return;
+    }
+    onMessage(message);
+  });
+  opened.addEventListener("close", () => {
+    if (socket !== opened) return;
+    socket = null;
+    health("bad", "no connection");
+    trouble("The connection to the gateway is lost. What is below may be old; connecting again.");
+    setTimeout(connect, wait);
+    wait = Math.min(LAST_WAIT, wait * 2);
+  });
+}
+
+byId("texts").addEventListener("change", () => {
+  if (socket && socket.readyState === WebSocket.OPEN) subscribe();
+});
+byId("sign-in").addEventListener("submit", (event) => {
+  event.preventDefault();
+  key = byId("token").value.trim();
+  byId("token").value = "";
+  sessionStorage.setItem("gateway-key", key);
+  trouble("");
+  connect();
+});
+setInterval(() => {
+  if (socket && socket.readyState === WebSocket.OPEN && !document.hidden && !byId("boards").hidden) send("workspace", { action: "list" });
+}, SESSIONS_EVERY);
+connect();

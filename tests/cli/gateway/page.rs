@@ -1,0 +1,117 @@
+//! The operator's page of a gateway in a real browser.
+
+use serde_json::json;
+
+use super::*;
+use crate::gateway::server::digest;
+use crate::serve::chromium::Browser;
+
+const HOSTILE: &str = "<img src=x onerror=\"document.title='taken'\">";
+
+fn page(url: &str) -> String {
+    url.replace("ws://", "http://")
+}
+
+/// Returns the text of a row whose text contains `word`.
+fn row_of(table: &str, word: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('#{table} tr')].find((row) => row.textContent.includes({word:?}))?.textContent"
+    )
+}
+
+async fn at(url: &str, args: &[&str]) -> bool {
+    let ended = run(&[&["gateway"], args, &["--url", url]].concat()).await;
+    ended.status.success()
+}
+
+#[tokio::test]
+async fn page_shows_agents_votes_and_messages_without_texts() {
+    let folder = scratch("gateway-page");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut browser = Browser::start("gateway");
+    browser.open(&page(&url));
+    browser.until(&format!(
+        "{}?.includes('offline')",
+        row_of("agent-rows", "alpha")
+    ));
+    let _members = ["alpha", "beta", "charlie"]
+        .map(|name| Running::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
+    let _coder = Running::agent(&url, "coder", &["--reply", HOSTILE]);
+    browser.until(&format!(
+        "{}?.includes('online')",
+        row_of("agent-rows", "alpha")
+    ));
+    assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
+    assert!(at(&url, &["vote", "Ship", "it", "--id", "release-7"]).await);
+    browser.until(&format!(
+        "{}?.includes('approved')",
+        row_of("proposal-rows", "release-7")
+    ));
+    browser.until(&format!(
+        "{}?.includes('approve')",
+        row_of("event-rows", "vote")
+    ));
+    let shown = browser.run("document.querySelector('main').textContent");
+    assert!(!shown.as_str().unwrap().contains("onerror"), "{shown}");
+    browser.click("#texts");
+    // A page that asked for texts gets those of later messages only.
+    assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
+    browser.until(&format!(
+        "{} !== undefined",
+        row_of("event-rows", "onerror")
+    ));
+    assert_eq!(
+        browser.run("document.querySelectorAll('main img').length"),
+        0
+    );
+    assert_ne!(browser.run("document.title"), "taken");
+    let files = [
+        ("light", "gateway-page.png"),
+        ("dark", "gateway-page-dark.png"),
+    ];
+    let pictures = files.map(|(scheme, file)| {
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        browser.ask("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+        browser.picture(file)
+    });
+    assert_ne!(pictures[0], pictures[1]);
+    for picture in pictures {
+        let colours = browser.colours(&picture);
+        assert!(colours > 50, "a picture has {colours} colours");
+    }
+    assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
+}
+
+#[tokio::test]
+async fn page_asks_for_a_key_and_keeps_it_in_its_tab() {
+    let folder = scratch("gateway-page-key");
+    let key = "correct horse battery staple";
+    let digest = digest(key);
+    let config = json!({
+        "auth": {"keys": [{"name": "me", "sha256": digest, "roles": ["operator"]}]},
+        "roles": {"operator": {"subscribe": true, "request": ["gateway"], "workspaces": ["*"]}},
+    });
+    let file = folder.join("gateway.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let (_gateway, url) = Running::gateway(&folder, &["--config", file.to_str().unwrap()]);
+    let mut browser = Browser::start("gateway-key");
+    browser.open(&page(&url));
+    browser.until("!document.querySelector('#sign-in').hidden");
+    assert_eq!(
+        browser.run("document.querySelectorAll('#agent-rows tr').length"),
+        0
+    );
+    let enter = |key: &str| {
+        format!(
+            "document.querySelector('#token').value = {key:?}; document.querySelector('#sign-in').requestSubmit()"
+        )
+    };
+    browser.run(&enter("wrong"));
+    browser.until("!document.querySelector('#trouble').hidden");
+    browser.until("!document.querySelector('#sign-in').hidden");
+    browser.run(&enter(key));
+    browser.until("document.querySelectorAll('#agent-rows tr').length > 0");
+    assert_eq!(browser.run("document.querySelector('#token').value"), "");
+    let everything = browser.run("document.documentElement.outerHTML + location.href");
+    assert!(!everything.as_str().unwrap().contains(key));
+}
