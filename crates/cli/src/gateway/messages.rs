@@ -16,7 +16,7 @@ use gateway_server::clients::Message;
 const SEND_EXAMPLES: &str = "\
 Examples:
   remote-agent gateway send --to coder 'The build is red'
-  git log -1 | remote-agent gateway send --to historian -
+  remote-agent gateway send --to historian - <commit.txt
 
 The agent need not reply. `remote-agent gateway request` waits for a reply.
 
