@@ -26,7 +26,8 @@ Exit codes: 0 the gateway accepted the message, 1 it refused the message, 3 no g
 const REQUEST_EXAMPLES: &str = "\
 Examples:
   remote-agent gateway request --to coder 'Which tests fail?'
-  remote-agent gateway request --to coder --session sess-1 --wait-ms 600000 'And why?'
+  remote-agent gateway request --to coder --session sess-1 \\
+    --wait-ms 600000 'And why?'
 
 It prints the reply; status reports of the agent go to standard error. With --json it prints the content of the reply and the session.
 

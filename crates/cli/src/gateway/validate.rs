@@ -15,7 +15,8 @@ use gateway_server::{self, config::ServerConfig};
 const EXAMPLES: &str = "\
 Examples:
   remote-agent gateway validate gateway.json
-  remote-agent gateway validate --config gateway.json --url ws://127.0.0.1:18789
+  remote-agent gateway validate --config gateway.json \\
+    --url ws://127.0.0.1:18789
   remote-agent gateway validate --envelopes messages.jsonl
 
 With --url, the command also checks that the running gateway has the agents of the configuration.

@@ -17,7 +17,8 @@ const DECISION_GRACE: Duration = Duration::from_secs(5);
 const EXAMPLES: &str = "\
 Examples:
   remote-agent gateway vote 'Ship it today'
-  remote-agent gateway vote 'Ship it today' --reasoning 'All tests pass' --deadline-ms 60000
+  remote-agent gateway vote 'Ship it today' \\
+    --reasoning 'All tests pass' --deadline-ms 60000
   remote-agent gateway vote 'Ship it today' --id release-7 && ./release.sh
 
 It prints each vote as it arrives, then the decision. A gateway knows the proposals of its process by their ids: the same command with the same \

@@ -17,7 +17,8 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent gateway watch
   remote-agent gateway watch --content
-  remote-agent gateway watch --json | jq -c 'select(.happened == \"decision\")'
+  remote-agent gateway watch --json \\
+    | jq -c 'select(.happened == \"decision\")'
 
 It prints the status of every agent, then each change, message, reply, request, broadcast, proposal, vote, decision and refusal until Ctrl-C. \
 Texts are missing without --content, and cut after 2000 characters with it. After a lost connection it connects again, and prints the events that \
