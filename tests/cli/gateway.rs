@@ -1,5 +1,6 @@
 //! The gateway, agents behind it, and what people do with both.
 
+mod backends;
 mod operating;
 #[cfg(feature = "real")]
 mod page;

@@ -1,0 +1,198 @@
+//! Agents with backends: commands, models and A2A agents that answer and vote.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use super::*;
+
+const APPROVE: &str = r#"echo '{"vote":"approve","reasoning":"Tests pass","confidence":0.9}'"#;
+
+/// A model that answers every request with the same text, over HTTP/1.1.
+fn model(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = Vec::new();
+            let mut buffer = [0; 4096];
+            loop {
+                let read = stream.read(&mut buffer).unwrap();
+                request.extend_from_slice(&buffer[..read]);
+                let text = String::from_utf8_lossy(&request);
+                let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                    continue;
+                };
+                let head = head.to_ascii_lowercase();
+                let (_, length) = head.split_once("content-length: ").unwrap();
+                let length: usize = length.lines().next().unwrap().parse().unwrap();
+                if body.len() >= length {
+                    break;
+                }
+            }
+            let message = json!({"role": "assistant", "content": answer});
+            let body =
+                json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+            let body = body.to_string();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+/// Writes the configuration of a target.
+fn target(folder: &Path, url: &str) -> String {
+    let file = folder.join("targets.json");
+    let config = json!({"targets": [{"alias": "judge", "baseUrl": url}]});
+    std::fs::write(&file, config.to_string()).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+async fn vote(url: &str) -> Ended {
+    run(&["gateway", "vote", "Ship it", "--json", "--url", url]).await
+}
+
+#[tokio::test]
+async fn command_model_and_a2a_agent_decide_a_proposal() {
+    let folder = scratch("gateway-backends");
+    // The A2A agent is an agent of another gateway, behind a real A2A server.
+    let (_behind, behind) = Running::gateway(&folder.join("behind"), &[]);
+    let reject = r#"echo '{"vote":"reject","reasoning":"Not on a Friday"}'"#;
+    let _judge = Running::agent(&behind, "coder", &["--run", reject]);
+    let state = folder.join("serve");
+    let mut serve = Running::start(&[
+        "serve",
+        "--gateway",
+        &behind,
+        "--port",
+        "0",
+        "--json",
+        "--task-store",
+        "memory",
+        "--state-dir",
+        state.to_str().unwrap(),
+    ]);
+    let served = serve.next()["url"].as_str().unwrap().to_owned();
+    let judge = format!("{}/agents/coder", served.trim_end_matches('/'));
+    let targets = target(&folder, &judge);
+
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let approve = model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
+    let _beta = Running::agent(
+        &url,
+        "beta",
+        &["--model", &approve, "--model-name", "small"],
+    );
+    let slow = format!("sleep 1; {APPROVE}");
+    let _alpha = Running::agent(&url, "alpha", &["--run", &slow]);
+    let charlie = ["--target", "judge", "--target-config", &targets];
+    let _charlie = Running::agent(&url, "charlie", &charlie);
+    let ended = vote(&url).await;
+    exits(&ended, 0);
+    let events = lines(&ended);
+    let of = |name: &str| events.iter().find(|event| event["from"] == name).cloned();
+    assert_eq!(
+        of("charlie").expect("a vote")["reasoning"],
+        "Not on a Friday"
+    );
+    let beta = of("beta").expect("a vote");
+    assert_eq!(
+        (&beta["vote"], &beta["confidence"]),
+        (&json!("approve"), &json!(0.7))
+    );
+    assert_eq!(of("alpha").expect("a vote")["reasoning"], "Tests pass");
+}
+
+#[tokio::test]
+async fn gateway_runs_agents_of_its_configuration() {
+    let folder = scratch("gateway-own-agents");
+    let agent = |name: &str, run: &str| json!({"name": name, "role": "Triad member", "backend": {"run": run}});
+    let config = json!({"agents": [
+        agent("alpha", APPROVE), agent("beta", APPROVE),
+        // It ends itself in the middle of each answer.
+        agent("charlie", "kill -9 $$"),
+    ]});
+    let file = folder.join("gateway.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    for _ in 0..3 {
+        while watch.until("status")["status"] != "online" {}
+    }
+    let ended = vote(&url).await;
+    exits(&ended, 0);
+    let listed = run(&["gateway", "agents", "list", "--json", "--url", &url]).await;
+    let agents = lines(&listed).remove(0)["agents"].take();
+    for agent in agents.as_array().unwrap() {
+        assert_eq!(agent["backend"], "run", "{agent}");
+        assert_ne!(agent["status"], "offline", "{agent}");
+    }
+    let ended = run(&["gateway", "agents", "restart", "alpha", "--url", &url]).await;
+    exits(&ended, 0);
+    loop {
+        let status = watch.until("status");
+        if status["agent"] == "alpha" && status["status"] == "online" {
+            break;
+        }
+    }
+    let ended = run(&[
+        "gateway", "request", "--to", "charlie", "--url", &url, "hello",
+    ])
+    .await;
+    exits(&ended, 1);
+    let ended = run(&["gateway", "request", "--to", "beta", "--url", &url, "hello"]).await;
+    exits(&ended, 0);
+}
+
+#[tokio::test]
+async fn killed_gateway_keeps_messages_and_its_agents_come_back() {
+    let folder = scratch("gateway-own-agents-killed");
+    let answer = r#"read -r line; case "$line" in *again*) echo back;; *) sleep 60;; esac"#;
+    let config = json!({"fsync": "always", "agents": [
+        {"name": "coder", "role": "Developer", "backend": {"run": answer}},
+    ]});
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let (gateway, url) = Running::gateway(&folder, &[]);
+    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    while watch.until("status")["status"] != "online" {}
+    let sent = [
+        "gateway",
+        "send",
+        "--to",
+        "coder",
+        "--session",
+        "s-1",
+        "--url",
+        &url,
+        "think",
+    ];
+    exits(&run(&sent).await, 0);
+    // `Drop` kills the process.
+    drop(gateway);
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    while watch.until("status")["status"] != "online" {}
+    let state = folder.to_str().unwrap();
+    let kept = [
+        "gateway",
+        "sessions",
+        "get",
+        "coder",
+        "s-1",
+        "--state-dir",
+        state,
+    ];
+    let kept = run(&kept).await;
+    has(&kept.stdout, &["think"]);
+    let asked = [
+        "gateway", "request", "--to", "coder", "--url", &url, "again",
+    ];
+    let asked = run(&asked).await;
+    assert_eq!(asked.stdout, "back\n", "{}", asked.stderr);
+}
