@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use serde_json::json;
 
 use super::*;
+use crate::cli::process::Ended;
 
 const APPROVE: &str = r#"echo '{"vote":"approve","reasoning":"Tests pass","confidence":0.9}'"#;
 
