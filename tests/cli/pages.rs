@@ -171,6 +171,12 @@ fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
                 script += &listening(serve);
             } else if line == "remote-agent gateway &" {
                 script += &listening(gateway);
+            } else if let Some(agent) = line.strip_prefix("remote-agent gateway agent --name ") {
+                let name = agent.split(' ').next().unwrap_or_default();
+                let _ = writeln!(
+                    script,
+                    "until remote-agent gateway agents status {name} >/dev/null 2>&1; do sleep 0.1; done"
+                );
             }
         }
     }

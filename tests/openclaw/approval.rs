@@ -31,3 +31,47 @@ pub fn message_without_approver_is_not_sent(followed: &Followed) {
     let result = refusal(followed, "asked", "ask about prices");
     assert!(result.contains("approval unavailable"), "{result}");
 }
+
+/// Runs a turn of Control UI that sends `text`, and answers OpenClaw's question with `decision`. Returns the result that the
+/// model reads.
+fn answered(followed: &Followed, text: &str, decision: &str) -> String {
+    let parts = json!([{"kind": "text", "text": text}]);
+    let request = json!({"action": "send", "target_alias": "asked", "parts": parts});
+    followed.with_socket(|socket| {
+        let turn = json!({
+            "sessionKey": "agent:main:main", "message": format!("CALL {request}"), "idempotencyKey": text,
+        });
+        socket.request("chat.send", turn);
+        let asked = socket.frames.wait("OpenClaw's question", |frame| {
+            frame["event"] == "plugin.approval.requested" && frame.to_string().contains(text)
+        });
+        println!("the question: {}", asked["payload"]);
+        let answer = json!({"id": asked["payload"]["id"], "decision": decision});
+        socket.request("plugin.approval.resolve", answer);
+    });
+    let result = model::tool_result(&followed.model.request_with_result(text)).unwrap();
+    println!("the result after {decision}: {result}");
+    result
+}
+
+/// Returns how often the peer was called with `text`.
+fn calls(followed: &Followed, text: &str) -> usize {
+    let calls = followed
+        .peer
+        .seen
+        .all(|seen| matches!(seen, Seen::Call { body, .. } if body.to_string().contains(text)));
+    calls.len()
+}
+
+pub fn approved_message_is_sent(followed: &Followed) {
+    let text = "approved greetings";
+    answered(followed, text, "allow-once");
+    assert_eq!(calls(followed, text), 1);
+}
+
+pub fn denied_message_is_not_sent(followed: &Followed) {
+    let text = "greetings without approval";
+    let result = answered(followed, text, "deny");
+    assert!(result.contains("enied"), "{result}");
+    assert_eq!(calls(followed, text), 0);
+}

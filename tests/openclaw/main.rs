@@ -12,6 +12,8 @@
 )]
 
 mod approval;
+#[path = "../serve/chromium.rs"]
+mod chromium;
 mod commands;
 mod files;
 mod gateway_rig;
@@ -24,6 +26,7 @@ mod peer;
 mod process;
 mod serve_rig;
 mod serve_runs;
+mod surfaces;
 mod world;
 
 use std::{

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    path::Path,
+    net::SocketAddr,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
@@ -16,7 +17,7 @@ use crate::{
     node::Installed,
     peer::{Peer, answer_to},
     socket::Socket,
-    world,
+    surfaces, world,
 };
 
 /// What a session is woken with.
@@ -24,7 +25,9 @@ const NEWS: &str = "the task that you handed to peer has news";
 
 /// An OpenClaw that can be killed.
 pub struct Followed {
-    host: Host,
+    pub host: Host,
+    /// The directory of the plugin's package.
+    pub package: PathBuf,
     pub model: Model,
     pub peer: Peer,
     gateway: Mutex<Option<Running>>,
@@ -57,6 +60,26 @@ pub const TESTS: &[Test] = &[
         "denied_target_receives_no_message",
         approval::denied_target_receives_no_message,
     ),
+    (
+        "approved_message_is_sent",
+        approval::approved_message_is_sent,
+    ),
+    (
+        "denied_message_is_not_sent",
+        approval::denied_message_is_not_sent,
+    ),
+    (
+        "package_passes_validate_and_build",
+        surfaces::package_passes_validate_and_build,
+    ),
+    (
+        "skills_list_shows_both_skills",
+        surfaces::skills_list_shows_both_skills,
+    ),
+    (
+        "page_shows_a_task_from_start_to_end",
+        surfaces::page_shows_a_task_from_start_to_end,
+    ),
     ("wakes_the_session_when_the_task_ends", wakes_the_session),
     (
         "wakes_each_session_once_after_a_kill_with_five_tasks",
@@ -83,6 +106,7 @@ impl Followed {
         let gateway = Running::boot(&host);
         Self {
             host,
+            package: packaged.directory,
             model,
             peer,
             gateway: Mutex::new(Some(gateway)),
@@ -90,7 +114,7 @@ impl Followed {
     }
 
     /// A turn of the session that hands over work which goes on.
-    fn hand_over(&self, session: &str, text: &str) {
+    pub fn hand_over(&self, session: &str, text: &str) {
         let parts = json!([{"kind": "text", "text": text}]);
         let request = json!({"action": "send", "target_alias": "peer", "parts": parts});
         self.turn(session, &format!("CALL {request}"));
@@ -102,6 +126,12 @@ impl Followed {
 
     pub fn turn(&self, session: &str, text: &str) {
         self.with_socket(|socket| socket.run(session, text));
+    }
+
+    /// Returns the address of the gateway.
+    pub fn address(&self) -> SocketAddr {
+        let gateway = self.gateway.lock().unwrap();
+        gateway.as_ref().unwrap().gateway.address()
     }
 
     /// Uses the client of the gateway.

@@ -1,0 +1,55 @@
+//! The plugin as OpenClaw's own commands and Control UI show it.
+
+use serde_json::{Value, json};
+
+use crate::{chromium::Browser, host::TOKEN, notify::Followed};
+
+/// OpenClaw's check for authors of plugins accepts the package, and finds its manifest up to date.
+pub fn package_passes_validate_and_build(followed: &Followed) {
+    let package = followed.package.to_str().unwrap();
+    let validated = followed
+        .host
+        .cli(&["plugins", "validate", "--root", package, "--json"]);
+    println!("openclaw plugins validate: {validated}");
+    let start = validated.find('{').unwrap();
+    let validated: Value = serde_json::from_str(&validated[start..]).unwrap();
+    assert_eq!(validated["valid"], true, "{validated}");
+    let built = followed
+        .host
+        .cli(&["plugins", "build", "--root", package, "--check"]);
+    println!("openclaw plugins build --check: {built}");
+    assert!(built.contains("up to date"), "{built}");
+}
+
+pub fn skills_list_shows_both_skills(followed: &Followed) {
+    let listed = followed.host.cli(&["skills", "list", "--json"]);
+    for skill in ["remote-agent", "remote-agent-setup"] {
+        assert!(listed.contains(&format!("\"{skill}\"")), "{listed}");
+    }
+}
+
+/// The page behind the tab of Control UI, with the gateway's token as Control UI sends it.
+pub fn page_shows_a_task_from_start_to_end(followed: &Followed) {
+    let text = "summarize the log for the page";
+    followed.hand_over("agent:main:page", text);
+    let url = format!("http://{}/remote_agent/page", followed.address());
+    let mut browser = Browser::start("openclaw-page");
+    browser.ask("Network.enable", json!({}));
+    browser.open(&url);
+    let refused = browser.run("document.body.innerText");
+    assert!(!refused.as_str().unwrap().contains("peer"), "{refused}");
+    let headers = json!({"Authorization": format!("Bearer {TOKEN}")});
+    browser.ask("Network.setExtraHTTPHeaders", json!({"headers": headers}));
+    browser.open(&url);
+    browser.until("document.body.innerText.includes('working')");
+    let scheme = |browser: &mut Browser, scheme: &str| {
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        browser.ask("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+        browser.picture(&format!("openclaw-page-{scheme}.png"))
+    };
+    let (light, dark) = (scheme(&mut browser, "light"), scheme(&mut browser, "dark"));
+    assert_ne!(light, dark);
+    followed.peer.finish(text);
+    // The page loads itself again.
+    browser.until("document.body.innerText.includes('completed')");
+}
