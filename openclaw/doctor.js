@@ -6,7 +6,7 @@ import { allowTool, misnamedTargets, toolIsAllowed } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { loadLibrary } from "./native.js";
 import { hintFor, line } from "./report.js";
-import { resolveSecrets, secretPlaces } from "./secrets.js";
+import { plaintextSecrets, resolveSecrets, secretPlaces } from "./secrets.js";
 
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
@@ -38,8 +38,7 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
   if (!toolIsAllowed(host)) {
     add("tool", "warning", "agents do not have the tool: `tools.alsoAllow` does not name `remote_agent`", "Run `openclaw remote-agent doctor --fix`.", "tools.alsoAllow");
   }
-  for (const { path, value } of secretPlaces(config)) {
-    if (typeof value !== "string") continue;
+  for (const { path } of plaintextSecrets(config)) {
     const at = `${place}.${path}`;
     add("plaintext", "warning", `\`${at}\` is a secret in plain text`, `Run \`openclaw config set '${at}' --ref-provider default --ref-source env --ref-id NAME\`.`, at);
   }

@@ -1,9 +1,21 @@
 // Credentials in the settings: where they may stand, and what their references lead to.
 import manifest from "./openclaw.plugin.json" with { type: "json" };
 
+// The rule of the library for headers whose values are credentials.
+const CREDENTIAL_WORDS = ["auth", "cookie", "key", "token", "secret", "password", "session"];
+const MIN_CREDENTIAL_CHARS = 20;
+
 /** Every place of `config` that the manifest declares as a secret input and that has a value: `{ holder, key, path, value }`. */
 export function secretPlaces(config) {
   return manifest.configContracts.secretInputs.paths.flatMap(({ path }) => places(config, path.split("."), ""));
+}
+
+/** The places of credentials in plain text. A header is one by its name or by its length, as in the library. */
+export function plaintextSecrets(config) {
+  const isHeader = (path) => /(^|\.)(headers|serviceParameters)[.[]/.test(path);
+  return secretPlaces(config).filter(
+    ({ key, path, value }) => typeof value === "string" && (!isHeader(path) || value.length >= MIN_CREDENTIAL_CHARS || CREDENTIAL_WORDS.some((word) => key.toLowerCase().includes(word))),
+  );
 }
 
 function places(holder, [key, ...rest], before) {

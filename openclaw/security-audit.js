@@ -2,7 +2,7 @@
 import { isIPv4 } from "node:net";
 
 import { settings } from "./config.js";
-import { secretPlaces } from "./secrets.js";
+import { plaintextSecrets } from "./secrets.js";
 
 /** The findings for a host configuration before its secrets are resolved. */
 export function auditFindings({ sourceConfig, config: host }) {
@@ -10,8 +10,8 @@ export function auditFindings({ sourceConfig, config: host }) {
   const { config, place } = settings({ pluginConfig: source?.plugins?.entries?.["remote-agent"]?.config, config: source });
   const found = [];
   const add = (checkId, severity, title, detail, remediation) => found.push({ checkId: `remote-agent.${checkId}`, severity, title, detail, remediation });
-  for (const { path, value } of secretPlaces(config)) {
-    if (typeof value === "string") add("plaintext_secret", "warn", "A credential of a remote agent is in plain text", `${place}.${path} is a literal.`, "Replace it with a SecretRef.");
+  for (const { path } of plaintextSecrets(config)) {
+    add("plaintext_secret", "warn", "A credential of a remote agent is in plain text", `${place}.${path} is a literal.`, "Replace it with a SecretRef.");
   }
   for (const target of config.targets ?? []) {
     const at = `${place}.targets (${target.alias})`;

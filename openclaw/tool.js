@@ -3,6 +3,19 @@ import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
 import { throttled } from "./throttle.js";
 
+/** Every envelope, also that of an error. `schema/result.schema.json` describes it whole; OpenClaw fails calls whose result differs. */
+const OUTPUT_SCHEMA = {
+  type: "object",
+  required: ["ok", "operation"],
+  properties: {
+    ok: { type: "boolean" },
+    operation: { const: "remote_agent" },
+    action: { type: ["string", "null"] },
+    summary: { type: "object" },
+    error: { type: "object", required: ["code", "message"], properties: { code: { type: "string" }, message: { type: "string" } } },
+  },
+};
+
 /**
  * The tool for one context; `agentId`, `sessionKey` and `stateDir` of the context go with every call as its caller. With a
  * `workspaceDir`, parts may name files in it or in the directories `mediaRoots`, and files of results are saved in it.
@@ -14,6 +27,7 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
   return {
     ...definition,
     parameters,
+    outputSchema: OUTPUT_SCHEMA,
     // Without this OpenClaw hides plugin tools behind its tool search, and the model has to find the tool first.
     catalogMode: "direct-only",
     prepareArguments: argumentCleaner(parameters),

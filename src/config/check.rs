@@ -13,7 +13,11 @@ use super::{Config, ConfigError, TargetConfig, card_url, normal_url};
 /// Checks and tidies a configuration that fits the schema.
 pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     for (name, value) in config.defaults.service_parameters.iter() {
-        headers::header(name, value, "/defaults/serviceParameters")?;
+        headers::header(
+            name,
+            credentials::resolved(value),
+            "/defaults/serviceParameters",
+        )?;
     }
     transports(
         &config,
@@ -95,7 +99,11 @@ fn tidy(target: &mut TargetConfig, normalize: bool, place: &str) -> Result<(), C
     }
     signed(target, place)?;
     for (name, value) in target.headers.iter() {
-        headers::header(name, value, &format!("{place}/headers"))?;
+        headers::header(
+            name,
+            credentials::resolved(value),
+            &format!("{place}/headers"),
+        )?;
     }
     credentials::check(target, place)
 }

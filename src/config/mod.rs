@@ -82,7 +82,7 @@ pub struct Defaults {
     /// Transports in order of preference.
     pub preferred_transports: Vec<String>,
     /// Headers for every request to a target's own origins.
-    pub service_parameters: SecretMap,
+    pub service_parameters: SecretMap<Secret>,
 }
 
 impl Default for Defaults {

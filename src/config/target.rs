@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use common::validation;
 
-use super::{Auth, SecretMap};
+use super::{Auth, Secret, SecretMap};
 
 /// One agent that can be called.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -55,7 +55,7 @@ pub struct TargetConfig {
     pub tenant: Option<String>,
     /// Headers for every request to the target's own origins. They are handled as credentials.
     #[serde(default)]
-    pub headers: SecretMap,
+    pub headers: SecretMap<Secret>,
     /// The credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,

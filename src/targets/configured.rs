@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
+use secrecy::ExposeSecret as _;
 
 use crate::config::{
-    Config, MAX_CALL_TIMEOUT, ProtocolVersion, SecretMap, TargetConfig, card_url, normal_url,
+    Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetConfig, card_url,
+    normal_url,
 };
 use a2a::{Transport, Version};
 use peer::{CardKeys, CardLocation, PeerConfig};
@@ -35,15 +37,15 @@ pub(super) fn configured(
         None => (CardLocation::Path(card_path.clone()), card_path),
     };
     let credential = target.auth.as_ref().map(credentials::credential);
-    let (credential, unresolved) = match credential.transpose() {
+    let (credential, mut unresolved) = match credential.transpose() {
         Ok(credential) => (credential.flatten().map(Arc::new), None),
         Err(CredentialError::Secret(reference)) => (None, Some(reference)),
         Err(CredentialError::Use(wrong)) => return Err(wrong),
     };
-    let own = headers(&target.headers)?;
+    let own = headers(&target.headers, &mut unresolved)?;
     let mut closed_headers: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
     closed_headers.extend(credential.as_ref().and_then(|c| c.header()));
-    let mut headers = headers(&config.defaults.service_parameters)?;
+    let mut headers = headers(&config.defaults.service_parameters, &mut unresolved)?;
     headers.retain(|(name, _)| own.iter().all(|(closer, _)| closer != name));
     headers.extend(own);
     let reach = PeerConfig {
@@ -92,16 +94,27 @@ pub(super) fn configured(
     })
 }
 
-fn headers(values: &SecretMap) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-    values
-        .iter()
-        .map(|(name, value)| {
-            let name = HeaderName::try_from(name).map_err(|e| e.to_string())?;
-            let mut value = HeaderValue::try_from(value).map_err(|e| e.to_string())?;
-            value.set_sensitive(true);
-            Ok((name, value))
-        })
-        .collect()
+/// Returns headers. Sets `unresolved` to the first reference that the host has not resolved, unless it is set.
+fn headers(
+    values: &SecretMap<Secret>,
+    unresolved: &mut Option<String>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let mut headers = Vec::new();
+    for (name, value) in values.iter() {
+        let name = HeaderName::try_from(name).map_err(|e| e.to_string())?;
+        match value {
+            Secret::Known(value) => {
+                let mut value =
+                    HeaderValue::try_from(value.expose_secret()).map_err(|e| e.to_string())?;
+                value.set_sensitive(true);
+                headers.push((name, value));
+            }
+            Secret::Unresolved { source, id } => {
+                unresolved.get_or_insert_with(|| format!("{source}:{id}"));
+            }
+        }
+    }
+    Ok(headers)
 }
 
 /// Parses transport names and skips unknown ones.

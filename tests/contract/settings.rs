@@ -24,6 +24,12 @@ impl Setting {
         self.schema.get("anyOf").is_some()
     }
 
+    /// Returns whether its values are strings or SecretRefs.
+    fn holds_secrets(&self) -> bool {
+        let values = self.schema.get("additionalProperties");
+        values.is_some_and(|values| values.get("anyOf").is_some())
+    }
+
     fn default(&self) -> Option<Value> {
         self.schema.get("default").map(Ordered::to_value)
     }
@@ -73,7 +79,10 @@ impl Setting {
                 let items = self.schema.get("items").and_then(words);
                 format!("list of {}", items.unwrap_or_else(|| "strings".to_owned()))
             }
-            Some("object") => "map of strings".to_owned(),
+            Some("object") => match self.holds_secrets() {
+                true => "map of strings or SecretRefs".to_owned(),
+                false => "map of strings".to_owned(),
+            },
             Some(kind) => words(&self.schema).unwrap_or_else(|| kind.to_owned()),
         }
     }
@@ -263,9 +272,13 @@ fn secret_inputs_are_the_settings_that_take_a_secret_ref() {
         .map(|input| input["path"].as_str().unwrap().to_owned())
         .collect();
     let settings = settings();
-    let secrets = settings.iter().filter(|setting| setting.is_secret());
-    assert_eq!(named, secrets.map(|secret| secret.path.clone()).collect());
+    let single = settings.iter().filter(|setting| setting.is_secret());
+    let single = single.map(|secret| secret.path.clone());
+    let maps = settings.iter().filter(|setting| setting.holds_secrets());
+    let maps = maps.map(|secrets| format!("{}.*", secrets.path));
+    assert_eq!(named, single.chain(maps).collect());
     for path in &named {
+        let path = path.trim_end_matches(".*");
         assert_eq!(manifest["uiHints"][path]["sensitive"], true, "{path}");
     }
 }

@@ -100,7 +100,8 @@ fn key_header(name: &str) -> Result<HeaderName, String> {
     Ok(name)
 }
 
-fn resolved(secret: &Secret) -> Option<&str> {
+/// Returns a secret; `None` where the host has not resolved it.
+pub(super) fn resolved(secret: &Secret) -> Option<&str> {
     match secret {
         Secret::Known(text) => Some(text.expose_secret()),
         Secret::Unresolved { .. } => None,

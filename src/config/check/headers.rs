@@ -7,16 +7,18 @@ use super::ConfigError;
 /// Headers that frame a request or that the transport sets.
 const FRAMING: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
 
-/// Checks one header of the object at `place`.
-pub(super) fn header(name: &str, value: &str, place: &str) -> Result<(), ConfigError> {
+/// Checks one header of the object at `place`. A value that the host has not resolved is `None`.
+pub(super) fn header(name: &str, value: Option<&str>, place: &str) -> Result<(), ConfigError> {
     let place = || format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
     self::name(name).map_err(|wrong| ConfigError::at(place(), wrong))?;
-    HeaderValue::try_from(value).map(drop).map_err(|_| {
-        ConfigError::at(
-            place(),
-            "the value has characters that cannot stand in an HTTP header",
-        )
-    })
+    HeaderValue::try_from(value.unwrap_or_default())
+        .map(drop)
+        .map_err(|_| {
+            ConfigError::at(
+                place(),
+                "the value has characters that cannot stand in an HTTP header",
+            )
+        })
 }
 
 /// Returns the name of a header that may be set.

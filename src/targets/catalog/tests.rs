@@ -110,6 +110,22 @@ fn credentials_separate_cached_cards() {
 }
 
 #[test]
+fn unresolved_header_keeps_its_reference() {
+    let reference = json!({"source": "env", "provider": "default", "id": "TEAM_KEY"});
+    let own =
+        json!({"alias": "a", "baseUrl": "https://a.example", "headers": {"X-Key": reference}});
+    let with_own = catalog(json!({"targets": [own]}));
+    let other = json!({"alias": "a", "baseUrl": "https://a.example"});
+    let defaults = json!({"serviceParameters": {"X-Key": reference}});
+    let with_default = catalog(json!({"targets": [other], "defaults": defaults}));
+    for catalog in [with_own, with_default] {
+        let target = &catalog.targets()[0];
+        assert_eq!(target.unresolved.as_deref(), Some("env:TEAM_KEY"));
+        assert!(target.reach.headers.is_empty());
+    }
+}
+
+#[test]
 fn unresolved_secret_keeps_its_reference() {
     let catalog = catalog(json!({"targets": [
         {"alias": "a", "baseUrl": "https://x.example", "auth": {"type": "bearer", "token": {"source": "env", "provider": "default", "id": "TOKEN"}}},

@@ -53,20 +53,26 @@ impl Serialize for Secret {
     }
 }
 
-/// Header values by name. Prints and writes its names, never its values.
-#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+/// Secrets by name, such as the values of headers. Prints and writes its names, never its values.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct SecretMap(BTreeMap<String, String>);
+pub struct SecretMap<V = String>(BTreeMap<String, V>);
 
-impl std::ops::Deref for SecretMap {
-    type Target = BTreeMap<String, String>;
+impl<V> Default for SecretMap<V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<V> std::ops::Deref for SecretMap<V> {
+    type Target = BTreeMap<String, V>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl fmt::Debug for SecretMap {
+impl<V> fmt::Debug for SecretMap<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
             .entries(self.0.keys().map(|name| (name, REDACTED)))
@@ -74,7 +80,7 @@ impl fmt::Debug for SecretMap {
     }
 }
 
-impl Serialize for SecretMap {
+impl<V> Serialize for SecretMap<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for name in self.0.keys() {
