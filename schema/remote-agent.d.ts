@@ -2,7 +2,7 @@
 
 export interface Request {
   /**
-   * What to do. list_targets: show the agents that can be reached. send: hand a message to one of them. watch: follow a task until it is done or waits. status: ask once how a task stands. cancel: ask for a task to be stopped.
+   * The operation. list_targets: list the agents. send: send a message to an agent. watch: follow a task until it ends or needs input. status: get the state of a task once. cancel: request the cancellation of a task.
    */
   action: "list_targets" | "send" | "watch" | "status" | "cancel";
   /**
@@ -10,11 +10,11 @@ export interface Request {
    */
   target_alias?: string;
   /**
-   * Base URL of the agent, where it is configured or policy allows it. Use target_alias instead whenever there is one; where both are given, target_alias decides.
+   * Base URL of the agent, if it is configured or the policy allows it. Prefer target_alias; if both are given, target_alias decides.
    */
   target_url?: string;
   /**
-   * send only, required: what to hand over. Each part is text, a file or data.
+   * send only, required: the message. Each part is text, a file or data.
    *
    * @minItems 1
    */
@@ -109,11 +109,11 @@ export interface Request {
     )[]
   ];
   /**
-   * A task of an earlier result (summary.continuation.task.task_handle). For send, watch, status and cancel.
+   * Handle of a task, from an earlier result (summary.continuation.task.task_handle). For send, watch, status and cancel.
    */
   task_handle?: string;
   /**
-   * summary.continuation of an earlier result, unchanged. The best way to go on with a task or a conversation; works after a restart too. Takes the place of task_handle, task_id, context_id, target_alias and target_url: leave those out.
+   * summary.continuation of an earlier result, unchanged. The best way to continue a task or a conversation; also works after a restart. Replaces task_handle, task_id, context_id, target_alias and target_url: omit those.
    */
   continuation?: {
     /**
@@ -129,7 +129,7 @@ export interface Request {
        */
       card_path: string;
       /**
-       * The transports it is reached by.
+       * Its transports, in order of preference.
        *
        * @minItems 1
        */
@@ -140,7 +140,7 @@ export interface Request {
       target_alias?: string;
     };
     /**
-     * The task to go on with.
+     * The task to continue.
      */
     task?: {
       /**
@@ -152,32 +152,32 @@ export interface Request {
        */
       task_id: string;
       /**
-       * Where the task stood.
+       * State of the task.
        */
       status?: string;
       /**
-       * It could be answered with send.
+       * Whether send can answer it.
        */
       can_resume_send?: boolean;
       /**
-       * Old name of can_resume_send.
+       * Former name of can_resume_send.
        */
       can_send?: boolean;
       /**
-       * Its status could be asked for.
+       * Whether status can report it.
        */
       can_status?: boolean;
       /**
-       * It could be cancelled.
+       * Whether it can be cancelled.
        */
       can_cancel?: boolean;
       /**
-       * It could be watched.
+       * Whether it can be watched.
        */
       can_watch?: boolean;
     };
     /**
-     * The conversation to go on with; for send only.
+     * The conversation to continue; for send only.
      */
     conversation?: {
       /**
@@ -185,7 +185,7 @@ export interface Request {
        */
       context_id: string;
       /**
-       * It can be gone on with.
+       * Whether send can continue it.
        */
       can_send?: true;
     };
@@ -195,11 +195,11 @@ export interface Request {
    */
   message_id?: string;
   /**
-   * The remote task's id, for when there is no live task_handle: together with target_alias.
+   * Id of the task at the agent, if there is no valid task_handle; requires target_alias.
    */
   task_id?: string;
   /**
-   * send only: the conversation to go on with in a new task. Not for watch, status or cancel.
+   * send only: id of the conversation to continue with a new task. Not for watch, status or cancel.
    */
   context_id?: string;
   /**
@@ -209,39 +209,39 @@ export interface Request {
    */
   reference_task_ids?: [string, ...string[]];
   /**
-   * send only. required: fail unless the agent takes the message up as a task that can be followed. Default: optional.
+   * send only. required: fail unless the agent creates a task that can be followed. Default: optional.
    */
   task_requirement?: "optional" | "required";
   /**
-   * send only: listen while the agent works, until it is done or waits or the time is up. Does not by itself make the agent create a task.
+   * send only: receive updates until the task ends or needs input, or the wait expires. Does not make the agent create a task.
    */
   follow_updates?: boolean;
   /**
-   * send only: where the task goes on after this call, wake this session once when it ends or asks something. Implies follow_updates unless blocking is given. Only where the host can wake a session. Default: the target's setting.
+   * send only: if the task continues after this call, wake this session once when it ends or needs input. Implies follow_updates unless blocking is given. Requires a host that can wake sessions. Default: the target's setting.
    */
   notify?: boolean;
   /**
-   * send only: media types you can take, in order of preference.
+   * send only: media types that you accept, in order of preference.
    */
   accepted_output_modes?: string[];
   /**
-   * send only, not with follow_updates. false: the agent answers at once and works on; true: it answers when done or waiting. Always false with task_requirement=required.
+   * send only, not with follow_updates. false: the agent answers at once and continues to work; true: it answers when the task ends or needs input. Always false with task_requirement=required.
    */
   blocking?: boolean;
   /**
-   * send and status: at most so many of the newest messages come back.
+   * send and status: maximum number of messages to return, the newest first.
    */
   history_length?: number;
   /**
-   * status only: read on in this artifact. Its id as the result quotes it; the answer is a page of its text.
+   * status only: id of an artifact, as the result quotes it. The answer is a page of its text.
    */
   artifact_id?: string;
   /**
-   * status with artifact_id only: the character of the artifact's text to begin at. Default: 0, the beginning.
+   * status with artifact_id only: start of the page, in characters. Default: 0.
    */
   offset?: number;
   /**
-   * How long this call may take, in milliseconds. A call that follows a task gives back what came by then, and the task goes on.
+   * Timeout of this call, in milliseconds. A call that follows a task then returns the result so far, and the task continues.
    */
   timeout_ms?: number;
   /**
@@ -257,33 +257,33 @@ export interface Request {
     [k: string]: unknown;
   };
   /**
-   * send only: where the agent should report progress by itself.
+   * send only: webhook that receives the agent's push notifications.
    */
   push_notification_config?: {
     /**
-     * The address to report to.
+     * URL of the webhook.
      */
     url: string;
     /**
-     * An id for this registration.
+     * Id of this registration.
      */
     id?: string;
     /**
-     * Sent along with each report.
+     * Token that the agent sends with each notification.
      */
     token?: string;
     /**
-     * How to authenticate there.
+     * Authentication at the webhook.
      */
     authentication?: {
       /**
-       * Schemes to choose from, such as Bearer.
+       * Accepted schemes, such as Bearer.
        *
        * @minItems 1
        */
       schemes: [string, ...string[]];
       /**
-       * What to authenticate with.
+       * Credentials for the webhook.
        */
       credentials?: string;
     };
@@ -616,6 +616,10 @@ export interface ListedTarget {
   };
   last_refreshed_at: Time;
   last_refresh_error?: Error;
+  /**
+   * The agent's clock is ahead of this machine's by these seconds, or behind where negative. Absent within a minute.
+   */
+  clock_skew_seconds?: number;
 }
 /**
  * Further facts about the error.

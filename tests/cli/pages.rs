@@ -166,7 +166,15 @@ fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
                 // The page may start another server after this one.
                 script += "{ kill %?serve && wait %?serve; } 2>/dev/null || true\n";
             }
-            let _ = writeln!(script, "{line}");
+            match line.strip_suffix(" &") {
+                // Its lines would run into those of the next commands.
+                Some(agent) if line.starts_with("remote-agent gateway agent ") => {
+                    let _ = writeln!(script, "{agent} >/dev/null &");
+                }
+                _ => {
+                    let _ = writeln!(script, "{line}");
+                }
+            }
             if starts && line.starts_with("remote-agent serve ") {
                 script += &listening(serve);
             } else if line == "remote-agent gateway &" {

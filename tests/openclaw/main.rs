@@ -12,6 +12,7 @@
 )]
 
 mod approval;
+#[allow(dead_code, reason = "other tests press keys and click")]
 #[path = "../serve/chromium.rs"]
 mod chromium;
 mod commands;

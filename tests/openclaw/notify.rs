@@ -149,7 +149,7 @@ impl Followed {
     }
 
     /// What the model is given when it is woken about the task of this text.
-    fn woken(&self, text: &str) -> String {
+    pub fn woken(&self, text: &str) -> String {
         let answer = answer_to(text);
         let request = self.model.requests.wait("the session to be woken", |body| {
             let messages = body["messages"].to_string();

@@ -30,7 +30,7 @@ pub fn skills_list_shows_both_skills(followed: &Followed) {
 
 /// The page behind the tab of Control UI, with the gateway's token as Control UI sends it.
 pub fn page_shows_a_task_from_start_to_end(followed: &Followed) {
-    let text = "summarize the log for the page";
+    let text = "later the summary of the log";
     followed.hand_over("agent:main:page", text);
     let url = format!("http://{}/remote_agent/page", followed.address());
     let mut browser = Browser::start("openclaw-page");
@@ -41,7 +41,7 @@ pub fn page_shows_a_task_from_start_to_end(followed: &Followed) {
     let headers = json!({"Authorization": format!("Bearer {TOKEN}")});
     browser.ask("Network.setExtraHTTPHeaders", json!({"headers": headers}));
     browser.open(&url);
-    browser.until("document.body.innerText.includes('working')");
+    browser.until("document.body?.innerText.includes('working') === true");
     let scheme = |browser: &mut Browser, scheme: &str| {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
         browser.ask("Emulation.setEmulatedMedia", json!({"features": [feature]}));
@@ -50,6 +50,7 @@ pub fn page_shows_a_task_from_start_to_end(followed: &Followed) {
     let (light, dark) = (scheme(&mut browser, "light"), scheme(&mut browser, "dark"));
     assert_ne!(light, dark);
     followed.peer.finish(text);
+    followed.woken(text);
     // The page loads itself again.
-    browser.until("document.body.innerText.includes('completed')");
+    browser.until("document.body?.innerText.includes('completed') === true");
 }

@@ -13,7 +13,7 @@ const { ClientFactory, DefaultAgentCardResolver } = await load("@a2a-js/sdk/clie
 const { Role, taskStateToJSON } = await load("@a2a-js/sdk");
 
 const data = (parts) => parts.find((part) => part.content?.$case === "data")?.content.value;
-const card = await new DefaultAgentCardResolver().resolve(ORIGIN);
+const card = await new DefaultAgentCardResolver().resolve(`${ORIGIN.replace(/\/$/, "")}/`);
 const client = await new ClientFactory().createFromAgentCard(card);
 const parts = [{ content: { $case: "text", value: PROPOSAL }, filename: "", mediaType: "" }];
 const message = { messageId: randomUUID(), role: Role.ROLE_USER, parts };

@@ -56,7 +56,8 @@ function send(type, content) {
 }
 
 function drawAgents() {
-  const names = [...agents.keys()].sort();
+  const isAway = (name) => (agents.get(name).status || "offline") === "offline";
+  const names = [...agents.keys()].sort((a, b) => isAway(a) - isAway(b) || (a < b ? -1 : 1));
   const rows = names.map((name) => {
     const agent = agents.get(name);
     const status = agent.status || "offline";
@@ -69,7 +70,7 @@ function drawAgents() {
     ]);
   });
   byId("agent-rows").replaceChildren(...rows);
-  const present = names.filter((name) => agents.get(name).status !== "offline").length;
+  const present = names.filter((name) => !isAway(name)).length;
   byId("shown").textContent = present + " of " + names.length + " connected";
 }
 

@@ -68,7 +68,7 @@ impl Socket {
             json!({
                 "minProtocol": 4, "maxProtocol": 4, "role": "operator", "scopes": ["operator.read", "operator.write", "operator.admin", "operator.approvals"],
                 "client": {"id": "gateway-client", "version": "0.1.0", "platform": "linux", "mode": "backend"},
-                "caps": ["tool-events"], "auth": {"token": token}
+                "caps": ["tool-events", "plugin-approvals"], "auth": {"token": token}
             }),
         );
         socket
