@@ -38,8 +38,13 @@ function start(library, config) {
   // Lines go to the newest evaluation that still lives; an instance outlives the one that started it.
   const log = (level, line) => loggers.at(-1)?.write(level, line);
   const agent = new library.RemoteAgent(config, log);
+  const tasks = new DelegatedTasks();
   const host = {
-    ask: (request, caller) => agent.execute(JSON.stringify(request), JSON.stringify(caller), new library.CancelToken(), null),
+    async ask(request, caller) {
+      const envelope = await agent.execute(JSON.stringify(request), JSON.stringify(caller), new library.CancelToken(), null);
+      tasks.saw(JSON.parse(envelope));
+      return envelope;
+    },
     render: (envelope, maxChars) => agent.render(envelope, maxChars),
     wake: (record, text) => wakers.at(-1)(record, text),
     warn: (line) => log("warn", line),
@@ -53,7 +58,7 @@ function start(library, config) {
   try {
     const { notify, targets } = JSON.parse(library.parseConfig(config));
     const settings = { ...notify, byDefault: targets?.some((target) => target.notify === true) };
-    return { agent, definition: JSON.parse(agent.definition()), loggers, wakers, tasks: new DelegatedTasks(), followers: new Followers(host, settings) };
+    return { agent, definition: JSON.parse(agent.definition()), loggers, wakers, tasks, followers: new Followers(host, settings) };
   } catch (error) {
     agent.close();
     throw error;
