@@ -49,6 +49,15 @@ use world::{SECRET, World, plugin_settings};
 
 const OPENCLAW: &str = "openclaw@2026.9.6";
 
+/// Returns the package of OpenClaw: the pinned one, or the version that `.ci/newest-openclaw` names.
+fn openclaw() -> String {
+    let version = std::env::var("OPENCLAW_VERSION");
+    version.map_or_else(
+        |_| OPENCLAW.to_owned(),
+        |version| format!("openclaw@{version}"),
+    )
+}
+
 type Test = (&'static str, fn(&World));
 
 macro_rules! tests {
@@ -408,7 +417,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     // Installed and started by the first test that needs it; when that fails, the others fail at once.
     let installed = Arc::new(LazyLock::new(|| {
-        Arc::new(node::install("openclaw", &[OPENCLAW]))
+        Arc::new(node::install("openclaw", &[&openclaw()]))
     }));
     let (again, third, node) = (installed.clone(), installed.clone(), installed.clone());
     let (fourth, fifth) = (Arc::clone(&installed), Arc::clone(&installed));
