@@ -6,8 +6,7 @@ use std::{
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
-    time::Duration,
+    sync::Arc,
 };
 
 use common::{environment::SystemEnvironment, log::Silent};
@@ -17,6 +16,7 @@ use egress::{
 };
 use gateway_server::{config::ServerConfig, sessions::Sessions};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::gateway::{folder::Folder, rig::soon};
 
@@ -68,7 +68,18 @@ impl Drop for Gateway {
 }
 
 /// The ids that each agent's workspace must have.
-type Acknowledged = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
+type Ids = BTreeMap<&'static str, BTreeSet<String>>;
+type Acknowledged = Arc<watch::Sender<Ids>>;
+
+fn insert(acknowledged: &Acknowledged, agent: &'static str, id: String) {
+    acknowledged.send_modify(|ids| {
+        ids.entry(agent).or_default().insert(id);
+    });
+}
+
+fn count(ids: &Ids) -> usize {
+    ids.values().map(BTreeSet::len).sum()
+}
 
 async fn connect(url: &str) -> Opened {
     let dial = Dial {
@@ -107,12 +118,7 @@ async fn agent(mut opened: Opened, name: &'static str, acknowledged: Acknowledge
             "content": {"role": "agent", "content": format!("received {id}")},
             "metadata": {"correlationId": asked["metadata"]["correlationId"], "parentId": id},
         });
-        acknowledged
-            .lock()
-            .unwrap()
-            .entry(name.into())
-            .or_default()
-            .insert(id);
+        insert(&acknowledged, name, id);
         if opened.sender.text(answer.to_string()).await.is_err() {
             return;
         }
@@ -148,12 +154,7 @@ async fn ask(mut opened: Opened, round: usize, asker: usize, acknowledged: Ackno
         assert_eq!(answer["type"], "message", "{answer}");
         let answer = answer["id"].as_str().unwrap().to_owned();
         assert_eq!(answer, format!("re-{id}"));
-        acknowledged
-            .lock()
-            .unwrap()
-            .entry(to.into())
-            .or_default()
-            .insert(answer);
+        insert(&acknowledged, to, answer);
     }
 }
 
@@ -174,18 +175,14 @@ fn kept(state: &Path, agent: &str) -> Vec<String> {
 }
 
 #[expect(clippy::print_stdout, reason = "how much was tried is worth knowing")]
-async fn killed(fsync: &str, moments: &[u64]) {
+async fn killed(fsync: &str, rounds: &[usize]) {
     let state = Folder::new();
     let limits = json!({"limits": {"messagesPerSecond": 1_000_000, "burst": 1_000_000}});
     fs::write(state.path().join("gateway.json"), limits.to_string()).unwrap();
     let acknowledged = Acknowledged::default();
-    for (round, moment) in moments.iter().enumerate() {
-        let before: usize = acknowledged
-            .lock()
-            .unwrap()
-            .values()
-            .map(BTreeSet::len)
-            .sum();
+    let mut ids = acknowledged.subscribe();
+    for (round, entries) in rounds.iter().enumerate() {
+        let kill_at = count(&ids.borrow()) + entries;
         let gateway = Gateway::start(state.path(), fsync);
         for name in AGENTS {
             serve(&gateway.url, name, &acknowledged).await;
@@ -200,52 +197,38 @@ async fn killed(fsync: &str, moments: &[u64]) {
                 tokio::spawn(ask(opened, round, asker, Arc::clone(&acknowledged)))
             })
             .collect();
-        // Not to wait for something: the moment is what is tried.
-        tokio::time::sleep(Duration::from_millis(*moment)).await;
+        soon(ids.wait_for(|ids| count(ids) >= kill_at))
+            .await
+            .unwrap();
         gateway.kill();
         for one in asking {
             soon(one).await.unwrap();
         }
-        let after: usize = acknowledged
-            .lock()
-            .unwrap()
-            .values()
-            .map(BTreeSet::len)
-            .sum();
-        assert!(
-            after > before,
-            "nothing was acknowledged within {moment} ms"
-        );
-        for (agent, acknowledged) in &*acknowledged.lock().unwrap() {
+        for (agent, acknowledged) in &*ids.borrow() {
             let kept = kept(state.path(), agent);
             let all: BTreeSet<_> = kept.iter().cloned().collect();
             assert_eq!(all.len(), kept.len(), "entries of {agent} are doubled");
             let lost: Vec<_> = acknowledged.difference(&all).collect();
             assert!(
                 lost.is_empty(),
-                "killed after {moment} ms, {agent} lost {lost:?}"
+                "killed at entry {kill_at}, {agent} lost {lost:?}"
             );
         }
     }
-    let count: usize = acknowledged
-        .lock()
-        .unwrap()
-        .values()
-        .map(BTreeSet::len)
-        .sum();
+    let count = count(&ids.borrow());
     println!(
         "fsync {fsync}: {} kills, {count} acknowledged entries, none lost",
-        moments.len()
+        rounds.len()
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigkill_under_load_keeps_acknowledged_entries() {
-    killed("always", &[61, 233, 397, 149, 541, 307]).await;
+    killed("always", &[1, 61, 397, 149, 541, 307]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigkill_without_fsync_keeps_acknowledged_entries() {
-    killed("never", &[83, 311]).await;
-    killed("interval", &[97, 283]).await;
+    killed("never", &[83, 611]).await;
+    killed("interval", &[97, 583]).await;
 }
