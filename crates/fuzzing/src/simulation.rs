@@ -10,6 +10,7 @@
 mod network;
 mod random;
 mod servers;
+mod torture;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -25,16 +26,21 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use torture::{EXCHANGES, expiries, torture};
+
 use crate::tool::check_schema;
-use network::{Attempt, CALL, CallState, ECHOED, SimulatedNet, World};
+use network::{Attempt, CALL, CallState, ECHOED, HOOKS_HOST, SimulatedNet, World};
 use random::{Random, SimulatedEnvironment};
-use servers::{CLIENT_SECRET, LOGIN_HOST, SERVERS, host_of, token_of};
+use servers::{CLIENT_SECRET, HOOK_TOKEN, LOGIN_HOST, SERVERS, host_of, token_of};
 
 /// Plugin instances.
 const INSTANCES: usize = 3;
 
 /// Callers of each instance, each of which makes one call at a time.
 const CALLERS: usize = 3;
+
+/// How long a server lets a task run, and a little more.
+const MAX_RUN: Duration = Duration::from_secs(299);
 
 /// The part of every credential that nothing may show.
 const SECRET: &str = "s3cret";
@@ -49,6 +55,8 @@ pub struct Settings {
     pub calls: u64,
     /// How many of a hundred exchanges have a fault.
     pub faults: u64,
+    /// The longest pause of a caller before its next call.
+    pub pause: Duration,
 }
 
 /// What a simulation did.
@@ -71,12 +79,13 @@ pub struct Report {
 /// Runs the simulation of a seed.
 #[must_use]
 pub fn run(seed: u64, settings: Settings) -> Report {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(simulate(seed, settings))
+    runtime().block_on(simulate(seed, settings))
+}
+
+/// Returns a runtime of one thread, whose clock advances when everything waits.
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
 }
 
 /// What a message makes the scripted executor do.
@@ -166,6 +175,7 @@ struct Known {
     canceled: bool,
     /// How often its server had started when the message was sent.
     starts: u64,
+    sent: Instant,
 }
 
 /// An instance until it crashes.
@@ -190,7 +200,9 @@ impl Log for CheckedLog {
 struct Simulation {
     world: Arc<World>,
     settings: Settings,
+    began: Instant,
     instances: Vec<Mutex<Arc<Instance>>>,
+    /// The calls that began, those of the check at the end left out.
     calls: AtomicU64,
     succeeded: AtomicU64,
     known: Mutex<Vec<Known>>,
@@ -199,8 +211,8 @@ struct Simulation {
     digest: Mutex<DefaultHasher>,
 }
 
-async fn simulate(seed: u64, settings: Settings) -> Report {
-    let began = Instant::now();
+/// Starts every process of a simulation.
+async fn start(seed: u64, settings: Settings) -> Arc<Simulation> {
     let world = Arc::new(World {
         servers: servers::Servers::new(),
         healed: CancellationToken::new(),
@@ -208,15 +220,20 @@ async fn simulate(seed: u64, settings: Settings) -> Report {
         attempts: Mutex::default(),
         violations: Mutex::default(),
         random: Mutex::new(Random::new(seed)),
+        plan: Mutex::default(),
+        carried: Default::default(),
+        broken: Mutex::default(),
+        hooks: Mutex::default(),
     });
     for server in 0..SERVERS {
-        servers::start_server(&world, server).await;
+        servers::start_server(&world, server, settings.faults).await;
     }
     servers::start_gateway(&world, &names()).await;
     servers::start_agents(&world, settings.faults);
     let instances =
         (0..INSTANCES).map(|number| Mutex::new(start_instance(&world, number, settings)));
-    let simulation = Arc::new(Simulation {
+    Arc::new(Simulation {
+        began: Instant::now(),
         instances: instances.collect(),
         settings,
         calls: AtomicU64::new(0),
@@ -224,8 +241,13 @@ async fn simulate(seed: u64, settings: Settings) -> Report {
         known: Mutex::default(),
         claims: Mutex::default(),
         digest: Mutex::new(DefaultHasher::new()),
-        world: Arc::clone(&world),
-    });
+        world,
+    })
+}
+
+async fn simulate(seed: u64, settings: Settings) -> Report {
+    let simulation = start(seed, settings).await;
+    let world = Arc::clone(&simulation.world);
     let callers: Vec<_> = (0..INSTANCES * CALLERS)
         .map(|number| {
             let random = world.fork();
@@ -240,20 +262,7 @@ async fn simulate(seed: u64, settings: Settings) -> Report {
     }
     world.healed.cancel();
     let _ = disturbing.await;
-    simulation.check_the_end().await;
-    let report = Report {
-        calls: simulation.calls.load(Ordering::Relaxed),
-        succeeded: simulation.succeeded.load(Ordering::Relaxed),
-        faults: world.faults.lock().unwrap().clone(),
-        elapsed: began.elapsed(),
-        digest: simulation.digest.lock().unwrap().finish(),
-        violations: world.violations.lock().unwrap().clone(),
-    };
-    for server in 0..SERVERS {
-        servers::stop_server(&world, server).await;
-    }
-    servers::stop_gateway(&world).await;
-    report
+    simulation.finish().await
 }
 
 fn names() -> Vec<String> {
@@ -315,6 +324,27 @@ fn start_instance(world: &Arc<World>, number: usize, settings: Settings) -> Arc<
     })
 }
 
+/// A message to a server.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    /// The alias, and the server behind it.
+    target: (&'static str, usize),
+    command: Command,
+    follows: bool,
+    timeout_ms: Option<u64>,
+}
+
+impl Work {
+    fn any(random: &mut Random) -> Self {
+        Self {
+            target: random.pick(&TARGETS),
+            command: Command::any(random),
+            follows: random.percent(60),
+            timeout_ms: any_timeout(random),
+        }
+    }
+}
+
 /// One call and what it is about.
 struct Call {
     request: Value,
@@ -334,8 +364,10 @@ struct Outcome {
 impl Simulation {
     async fn caller(self: Arc<Self>, instance: usize, mut random: Random) {
         let mut own: Vec<Known> = Vec::new();
-        while self.calls.fetch_add(1, Ordering::Relaxed) < self.settings.calls {
-            sleep(random.millis(3000)).await;
+        let pause = u64::try_from(self.settings.pause.as_millis()).unwrap();
+        while self.calls.load(Ordering::Relaxed) < self.settings.calls {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            sleep(random.millis(pause)).await;
             match random.below(20) {
                 0 => self.list_targets(instance).await,
                 1..=3 => self.ask_agent(instance, &mut random).await,
@@ -346,17 +378,40 @@ impl Simulation {
                     own.push(task);
                     own.truncate(6);
                 }
-                _ => own.extend(self.send(instance, None, &mut random).await),
+                _ => {
+                    let work = Work::any(&mut random);
+                    own.extend(self.send(instance, work, None, &mut random).await);
+                }
             }
         }
-        self.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Checks the end, stops every process and returns the report.
+    async fn finish(&self) -> Report {
+        self.check_the_end().await;
+        let world = &self.world;
+        for server in 0..SERVERS {
+            servers::stop_server(world, server).await;
+        }
+        servers::stop_gateway(world).await;
+        let violations = world.violations.lock().unwrap().clone();
+        Report {
+            calls: self.calls.load(Ordering::Relaxed),
+            succeeded: self.succeeded.load(Ordering::Relaxed),
+            faults: world.faults.lock().unwrap().clone(),
+            elapsed: self.began.elapsed(),
+            digest: self.digest.lock().unwrap().finish(),
+            violations,
+        }
     }
 
     /// Stops and starts processes, and sets clocks, until the faults end.
     async fn disturb(self: Arc<Self>, mut random: Random) {
         let world = &self.world;
         while self.settings.faults > 0 {
-            let pause = sleep(Duration::from_secs(5) + random.millis(60_000));
+            let longest = self.settings.pause.max(Duration::from_secs(60));
+            let longest = u64::try_from(longest.as_millis()).unwrap();
+            let pause = sleep(Duration::from_secs(5) + random.millis(longest));
             if world.healed.run_until_cancelled(pause).await.is_none() {
                 return;
             }
@@ -375,7 +430,7 @@ impl Simulation {
                     let server = random.index(SERVERS);
                     servers::stop_server(world, server).await;
                     sleep(down).await;
-                    servers::start_server(world, server).await;
+                    servers::start_server(world, server, self.settings.faults).await;
                 }
                 3 => {
                     world.count("restarted gateway");
@@ -517,18 +572,23 @@ impl Simulation {
         format!("call-{number:016x}")
     }
 
-    /// Sends new work to a server, or the answer to a task.
+    /// Sends work to a server, or the answer to a task.
     async fn send(
         &self,
         number: usize,
+        work: Work,
         about: Option<&Known>,
         random: &mut Random,
     ) -> Option<Known> {
-        let (alias, server) = random.pick(&TARGETS);
+        let Work {
+            target,
+            command,
+            follows,
+            timeout_ms,
+        } = work;
+        let (alias, server) = target;
         let server = about.map_or(server, |about| about.server);
-        let command = Command::any(random);
         let id = self.new_id();
-        let follows = random.percent(60);
         let mut request = json!({
             "action": "send", "message_id": id, "follow_updates": follows,
             "parts": [{"kind": "text", "text": command.text(&id)}],
@@ -540,7 +600,11 @@ impl Simulation {
         if !follows && random.percent(30) {
             request["task_requirement"] = "required".into();
         }
-        let limit = self.limit(&mut request, random);
+        if random.percent(20) {
+            let url = format!("https://{HOOKS_HOST}/{id}");
+            request["push_notification_config"] = json!({"url": url, "token": HOOK_TOKEN});
+        }
+        let limit = limit(&mut request, timeout_ms);
         let starts = self.world.servers.starts.lock().unwrap()[server];
         let call = Call {
             request,
@@ -560,6 +624,7 @@ impl Simulation {
             unpredictable: outcome.altered,
             canceled: false,
             starts,
+            sent: Instant::now(),
         };
         if outcome.envelope["ok"] == true {
             self.check_task(&known, summary, follows, &outcome.envelope);
@@ -579,7 +644,8 @@ impl Simulation {
                     .lock()
                     .unwrap()
                     .retain(|known| known.id != task.id);
-                self.send(number, Some(task), random).await;
+                let work = Work::any(random);
+                self.send(number, work, Some(task), random).await;
                 return;
             }
             _ => "watch",
@@ -593,7 +659,7 @@ impl Simulation {
                 .for_each(|known| known.canceled = true);
         }
         let mut request = json!({"action": action, "continuation": task.continuation});
-        let limit = self.limit(&mut request, random);
+        let limit = limit(&mut request, any_timeout(random));
         let call = Call {
             request,
             id: None,
@@ -617,13 +683,18 @@ impl Simulation {
     /// Sends a message to an agent of the gateway, or a proposal to its triad.
     async fn ask_agent(&self, number: usize, random: &mut Random) {
         let alias = random.pick(&["gateway:alpha", "gateway:beta", "gateway:triad"]);
+        let timeout_ms = any_timeout(random);
+        self.ask(number, alias, timeout_ms, random).await;
+    }
+
+    async fn ask(&self, number: usize, alias: &str, timeout_ms: Option<u64>, random: &mut Random) {
         let id = self.new_id();
         let follows = random.percent(50);
         let mut request = json!({
             "action": "send", "target_alias": alias, "follow_updates": follows,
             "parts": [{"kind": "text", "text": id}],
         });
-        let limit = self.limit(&mut request, random);
+        let limit = limit(&mut request, timeout_ms);
         let call = Call {
             request,
             id: None,
@@ -652,18 +723,6 @@ impl Simulation {
         }
     }
 
-    /// Sets the timeout of a request, where it gets one. Returns how long the call may take.
-    fn limit(&self, request: &mut Value, random: &mut Random) -> Duration {
-        // The default timeout of a target and of calls that do not follow.
-        let millis = match random.below(4) {
-            0 => return Duration::from_secs(120),
-            1 => 50 + random.below(1000),
-            _ => 1000 + random.below(40_000),
-        };
-        request["timeout_ms"] = millis.into();
-        Duration::from_millis(millis)
-    }
-
     /// Complete artifacts, once, and no other state than the script's.
     fn check_task(&self, task: &Known, summary: &Value, follows: bool, envelope: &Value) {
         if task.unpredictable {
@@ -678,7 +737,7 @@ impl Simulation {
             // A watch that learned nothing in its time.
             || status.is_empty() && summary["wait_expired"] == true
             || status == "canceled" && task.canceled
-            || status == "failed" && restarted;
+            || status == "failed" && (restarted || task.sent.elapsed() > MAX_RUN);
         let mut wrong = Vec::new();
         if !possible {
             wrong.push(format!("the state `{status}`"));
@@ -734,6 +793,11 @@ impl Simulation {
                 world.violation(format!("{id} ran {count} times"));
             }
         }
+        for id in world.broken.lock().unwrap().iter() {
+            if runs.contains_key(id) {
+                world.violation(format!("{id} ran, and did not arrive whole"));
+            }
+        }
         for (id, claim) in self.claims.lock().unwrap().iter() {
             if claim == "no" && runs.contains_key(id) {
                 world.violation(format!(
@@ -741,7 +805,6 @@ impl Simulation {
                 ));
             }
         }
-        let mut random = world.fork();
         let known = std::mem::take(&mut *self.known.lock().unwrap());
         for (number, mut task) in known.into_iter().enumerate() {
             let call = Call {
@@ -764,8 +827,26 @@ impl Simulation {
             task.starts = task.starts.min(1);
             self.check_task(&task, &envelope["summary"], false, &envelope);
         }
-        let _ = random.next();
     }
+}
+
+/// Returns the timeout of a request, which may have none.
+fn any_timeout(random: &mut Random) -> Option<u64> {
+    match random.below(4) {
+        0 => None,
+        1 => Some(50 + random.below(1000)),
+        _ => Some(1000 + random.below(40_000)),
+    }
+}
+
+/// Sets the timeout of a request. Returns how long the call may take.
+fn limit(request: &mut Value, timeout_ms: Option<u64>) -> Duration {
+    let Some(millis) = timeout_ms else {
+        // The default timeout of a call that does not follow.
+        return Duration::from_secs(120);
+    };
+    request["timeout_ms"] = millis.into();
+    Duration::from_millis(millis)
 }
 
 fn summary(envelope: &Value) -> &Value {

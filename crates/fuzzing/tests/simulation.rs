@@ -15,13 +15,16 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use openclaw_remote_agent_fuzzing::simulation::{Report, Settings, run};
+use openclaw_remote_agent_fuzzing::simulation::{
+    EXCHANGES, Report, Settings, expiries, run, torture,
+};
 
 const SETTINGS: Settings = Settings {
     calls: 200,
     faults: 25,
+    pause: Duration::from_secs(3),
 };
 
 /// Simulations side by side.
@@ -58,7 +61,7 @@ fn invariants_hold_under_faults() {
     let first = variable("SIMULATION_SEED");
     let calls = variable("SIMULATED_CALLS").unwrap_or(match first {
         Some(_) => SETTINGS.calls,
-        None => 4 * SETTINGS.calls,
+        None => 2 * SETTINGS.calls,
     });
     let (seed, began) = (AtomicU64::new(first.unwrap_or(0)), Instant::now());
     let total = Mutex::new((0, BTreeMap::<_, u64>::new()));
@@ -112,4 +115,40 @@ fn calls_without_faults_succeed() {
     assert_eq!(report.violations, [""; 0]);
     // A few calls are cancelled or have a short timeout.
     assert!(report.succeeded * 10 > report.calls * 8, "{report:?}");
+}
+
+#[test]
+fn a_day_passes_with_faults() {
+    let settings = Settings {
+        calls: 450,
+        pause: Duration::from_secs(3600),
+        ..SETTINGS
+    };
+    let report = run(3, settings);
+    assert_eq!(report.violations, [""; 0]);
+    assert!(
+        report.elapsed > Duration::from_secs(24 * 3600),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn handles_tokens_and_questions_expire() {
+    assert_eq!(expiries().violations, [""; 0]);
+}
+
+/// `TORTURE=all` puts each fault at every byte instead of every 301st.
+#[test]
+fn faults_at_each_byte_break_no_invariant() {
+    let step = match std::env::var("TORTURE").as_deref() {
+        Ok("all") => 1,
+        _ => 301,
+    };
+    for exchange in EXCHANGES {
+        let began = Instant::now();
+        let report = torture(exchange, step);
+        let (calls, time) = (report.calls, began.elapsed());
+        println!("{exchange}: {calls} faults in {time:?}");
+        assert_eq!(report.violations, [""; 0], "{exchange}");
+    }
 }

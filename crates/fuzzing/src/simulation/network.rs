@@ -1,7 +1,7 @@
 //! The network between the processes of a simulation, with faults.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -26,6 +26,9 @@ use super::servers::{LOGIN_HOST, Servers};
 
 /// A redirect leads here, and no request may follow it.
 pub(super) const TRAP_HOST: &str = "trap.example";
+
+/// The webhooks; the path is the id of the message.
+pub(super) const HOOKS_HOST: &str = "hooks.example";
 
 /// A peer replaces this text with the credential that it received.
 pub(super) const ECHOED: &str = "CREDENTIAL";
@@ -64,6 +67,25 @@ pub(super) struct World {
     pub(super) attempts: Mutex<BTreeMap<String, Vec<Attempt>>>,
     pub(super) violations: Mutex<Vec<String>>,
     pub(super) random: Mutex<Random>,
+    /// The fault of the next exchange of a kind, in place of chance.
+    pub(super) plan: Mutex<Option<(Exchange, Fault)>>,
+    /// How many bytes the last planned exchange carried, without and with a fault.
+    pub(super) carried: AtomicUsize,
+    /// The ids of messages that did not arrive whole, which no server may act on.
+    pub(super) broken: Mutex<Vec<String>>,
+    /// The states that each webhook received: whether the task was terminal.
+    pub(super) hooks: Mutex<BTreeMap<String, Vec<bool>>>,
+}
+
+/// An exchange that carries work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// A message to a server, and the answer.
+    Message,
+    /// A connection to the gateway.
+    Connection,
+    /// A notification to a webhook.
+    Notification,
 }
 
 impl World {
@@ -73,6 +95,25 @@ impl World {
 
     pub(super) fn count(&self, fault: &'static str) {
         *self.faults.lock().unwrap().entry(fault).or_default() += 1;
+    }
+
+    /// Records a notification. None of an earlier state follows the end of a task.
+    fn notified(&self, request: &Request) {
+        let body = request.body.as_deref().unwrap_or_default();
+        let ends: [&[u8]; 4] = [b"complet", b"fail", b"rejected", b"cancel"];
+        let is_terminal = |word: &[u8]| {
+            let upper = [b"TASK_STATE_", &*word.to_ascii_uppercase()].concat();
+            let lower = [b"\"state\":\"", word].concat();
+            memmem::find(body, &upper).is_some() || memmem::find(body, &lower).is_some()
+        };
+        let is_over = ends.into_iter().any(is_terminal);
+        let mut hooks = self.hooks.lock().unwrap();
+        let states = hooks.entry(request.url.path().to_owned()).or_default();
+        if states.last() == Some(&true) && !is_over {
+            let text = String::from_utf8_lossy(body);
+            self.violation(format!("a notification after the end: {text}"));
+        }
+        states.push(is_over);
     }
 
     pub(super) fn fork(&self) -> Random {
@@ -97,6 +138,8 @@ pub(crate) enum Fault {
     Corrupt(usize),
     DuplicateEvent(usize),
     ReorderEvents(usize),
+    CutRequest(usize),
+    CorruptRequest(usize),
 }
 
 impl Fault {
@@ -116,6 +159,8 @@ impl Fault {
             Self::Corrupt(_) => "corruption",
             Self::DuplicateEvent(_) => "duplicated event",
             Self::ReorderEvents(_) => "reordered events",
+            Self::CutRequest(_) => "cut request",
+            Self::CorruptRequest(_) => "corrupted request",
         }
     }
 
@@ -123,7 +168,10 @@ impl Fault {
     fn alters(self) -> bool {
         matches!(
             self,
-            Self::Corrupt(_) | Self::DuplicateEvent(_) | Self::ReorderEvents(_)
+            Self::Corrupt(_)
+                | Self::DuplicateEvent(_)
+                | Self::ReorderEvents(_)
+                | Self::CorruptRequest(_)
         )
     }
 
@@ -131,7 +179,7 @@ impl Fault {
         // Half of the positions lie in the first bytes, where a plain answer is.
         let limit = random.pick(&[60, 600, 6000]);
         let at = random.index(limit);
-        match random.below(14) {
+        match random.below(16) {
             0 => Self::Unreachable,
             1 => Self::LostRequest,
             2 => Self::LostAnswer,
@@ -144,9 +192,19 @@ impl Fault {
             10 => Self::Stall(at),
             11 => Self::Corrupt(at),
             12 => Self::DuplicateEvent(at % 8),
-            _ => Self::ReorderEvents(at % 8),
+            13 => Self::ReorderEvents(at % 8),
+            14 => Self::CutRequest(at),
+            _ => Self::CorruptRequest(at),
         }
     }
+}
+
+/// What chance or the plan decides about an exchange.
+struct Drawn {
+    fault: Fault,
+    delay: Duration,
+    random: Random,
+    is_planned: bool,
 }
 
 /// The network of one process.
@@ -184,9 +242,24 @@ impl SimulatedNet {
         }
     }
 
-    /// Returns the fault of the next exchange, its delay, and the chance for its body.
-    fn draw(&self, is_card: bool) -> (Fault, Duration, Random) {
+    /// Returns the fault of the next exchange, and the chance for its body.
+    fn draw(&self, exchange: Option<Exchange>, is_card: bool) -> Drawn {
         let mut random = self.random.lock().unwrap();
+        let planned = self
+            .world
+            .plan
+            .lock()
+            .unwrap()
+            .take_if(|(kind, _)| Some(*kind) == exchange);
+        if let Some((_, fault)) = planned {
+            self.world.count(fault.name());
+            return Drawn {
+                fault,
+                delay: Duration::from_millis(1),
+                random: random.fork(),
+                is_planned: true,
+            };
+        }
         let has_fault = random.percent(self.faults) && !self.world.healed.is_cancelled();
         let fault = Fault::any(&mut random);
         let delay = random.millis(if fault == Fault::Delay && has_fault {
@@ -194,13 +267,20 @@ impl SimulatedNet {
         } else {
             40
         });
-        let rest = random.fork();
         // What a card says decides about many calls.
-        if !has_fault || is_card && fault.alters() {
-            return (Fault::None, delay, rest);
+        let fault = match has_fault && !(is_card && fault.alters()) {
+            true => fault,
+            false => Fault::None,
+        };
+        if fault != Fault::None {
+            self.world.count(fault.name());
         }
-        self.world.count(fault.name());
-        (fault, delay, rest)
+        Drawn {
+            fault,
+            delay,
+            random: random.fork(),
+            is_planned: false,
+        }
     }
 
     async fn carry(&self, request: Request) -> Result<Response, NetError> {
@@ -214,9 +294,22 @@ impl SimulatedNet {
         if let Err(foreign) = credential {
             world.violation(format!("{host} received {foreign} in {shown}"));
         }
-        let id = message_id(request.body.as_deref().unwrap_or_default());
+        // A notification repeats the message.
+        let id = match host == HOOKS_HOST {
+            true => None,
+            false => message_id(request.body.as_deref().unwrap_or_default()),
+        };
         let is_card = request.url.path().contains("/.well-known/");
-        let (fault, delay, random) = self.draw(is_card);
+        let exchange = match host == HOOKS_HOST {
+            true => Some(Exchange::Notification),
+            false => id.as_ref().map(|_| Exchange::Message),
+        };
+        let Drawn {
+            fault,
+            delay,
+            mut random,
+            is_planned,
+        } = self.draw(exchange, is_card);
         if fault.alters() {
             let _ = CALL.try_with(|call| *call.altered.lock().unwrap() = true);
         }
@@ -248,18 +341,34 @@ impl SimulatedNet {
             sent.attempt = Attempt::NeverLeft;
             return Ok(json(world.servers.issue_token()));
         }
+        if host == HOOKS_HOST {
+            sent.attempt = Attempt::NeverLeft;
+            world.notified(&request);
+            return match fault {
+                Fault::LostAnswer | Fault::Cut(_) => Err(cut),
+                _ => Ok(json(String::new())),
+            };
+        }
         let Some((router, closed)) = world.servers.router(&host) else {
             sent.attempt = Attempt::NeverLeft;
             return Err(unsent(NetFault::Unreachable));
         };
         if fault == Fault::DuplicateRequest {
-            let twin = router.clone().oneshot(incoming(&request, &host));
+            let twin = router
+                .clone()
+                .oneshot(incoming(&request, &host, fault, &mut random));
             tokio::spawn(async move {
                 let answer = twin.await.unwrap();
                 let _ = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
             });
         }
-        let answer = router.oneshot(incoming(&request, &host));
+        let length = request.body.as_ref().map_or(0, Bytes::len);
+        if let (Some(id), Fault::CutRequest(at)) = (&sent.id, fault)
+            && at < length
+        {
+            world.broken.lock().unwrap().push(id.clone());
+        }
+        let answer = router.oneshot(incoming(&request, &host, fault, &mut random));
         let answer = tokio::select! {
             biased;
             answer = answer => answer.unwrap(),
@@ -282,7 +391,13 @@ impl SimulatedNet {
             sender,
             sent: 0,
         };
-        tokio::spawn(pump.run(body, closed));
+        let world = Arc::clone(world);
+        tokio::spawn(async move {
+            let carried = pump.run(body, closed).await;
+            if is_planned {
+                world.carried.store(carried.max(length), Ordering::Relaxed);
+            }
+        });
         let received = stream::unfold(receiver, async |mut receiver| {
             receiver.recv().await.map(|piece| (piece, receiver))
         });
@@ -294,7 +409,12 @@ impl SimulatedNet {
     }
 
     async fn connect(&self, request: Request) -> Result<Upgrade, NetError> {
-        let (fault, delay, mut random) = self.draw(false);
+        let Drawn {
+            fault,
+            delay,
+            mut random,
+            is_planned,
+        } = self.draw(Some(Exchange::Connection), false);
         sleep(delay).await;
         let unreachable = || NetError::new(NetFault::Unreachable, Sent::No, "simulated");
         match fault {
@@ -304,13 +424,16 @@ impl SimulatedNet {
         }
         // A connection carries many messages.
         let fault = match fault {
-            Fault::LostRequest | Fault::LostAnswer => Fault::Cut(random.index(60_000)),
+            Fault::LostRequest | Fault::LostAnswer | Fault::CutRequest(_) => {
+                Fault::Cut(random.index(60_000))
+            }
             Fault::DuplicateRequest | Fault::DuplicateEvent(_) | Fault::ReorderEvents(_) => {
                 Fault::Stall(random.index(60_000))
             }
+            Fault::CorruptRequest(at) => Fault::Corrupt(at),
             fault => fault,
         };
-        if matches!(fault, Fault::Corrupt(_)) {
+        if fault.alters() {
             self.garbled.store(true, Ordering::Relaxed);
         }
         let gateway = self.world.servers.gateway(&self.name);
@@ -318,7 +441,8 @@ impl SimulatedNet {
         let mut upgraded = net.upgrade(request).await?;
         if let Some(far) = upgraded.stream.take() {
             let (ours, near) = tokio::io::duplex(BUFFER_BYTES);
-            tokio::spawn(wire(near, far, fault, random, closed));
+            let world = is_planned.then(|| Arc::clone(&self.world));
+            tokio::spawn(wire(near, far, fault, random, closed, world));
             upgraded.stream = Some(Box::new(ours));
         }
         Ok(upgraded)
@@ -365,8 +489,25 @@ fn message_id(body: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(id).into_owned())
 }
 
-fn incoming(request: &Request, host: &str) -> axum::extract::Request {
-    let body = Body::from(request.body.clone().unwrap_or_default());
+fn incoming(
+    request: &Request,
+    host: &str,
+    fault: Fault,
+    random: &mut Random,
+) -> axum::extract::Request {
+    let body = request.body.clone().unwrap_or_default();
+    let body = match fault {
+        Fault::CutRequest(at) if at < body.len() => {
+            let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+            Body::from_stream(stream::iter([Ok(body.slice(..at)), Err(reset)]))
+        }
+        Fault::CorruptRequest(at) if at < body.len() => {
+            let mut changed = BytesMut::from(&body[..]);
+            changed[at] ^= 1 << random.below(8);
+            Body::from(changed.freeze())
+        }
+        _ => Body::from(body),
+    };
     let mut incoming = http::Request::new(body);
     *incoming.method_mut() = request.method.clone();
     let path = &request.url[url::Position::BeforePath..url::Position::AfterQuery];
@@ -408,7 +549,8 @@ struct Pump {
 }
 
 impl Pump {
-    async fn run(mut self, body: Body, closed: CancellationToken) {
+    /// Returns how many bytes the server sent.
+    async fn run(mut self, body: Body, closed: CancellationToken) -> usize {
         let sender = self.sender.clone();
         tokio::select! {
             biased;
@@ -417,6 +559,7 @@ impl Pump {
             () = closed.cancelled() => self.cut().await,
             () = self.pieces(body) => {}
         }
+        self.sent
     }
 
     async fn cut(&self) {
@@ -527,6 +670,7 @@ async fn wire(
     fault: Fault,
     mut random: Random,
     closed: CancellationToken,
+    planned: Option<Arc<World>>,
 ) {
     let (mut up, mut down) = (vec![0; 4096], vec![0; 4096]);
     let mut carried = 0;
@@ -571,6 +715,9 @@ async fn wire(
             _ => {}
         }
         carried += length;
+        if let Some(world) = &planned {
+            world.carried.store(carried, Ordering::Relaxed);
+        }
         let piece = &piece[..kept];
         let written = match upwards {
             true => far.write_all(piece).await,

@@ -73,9 +73,9 @@ impl SimulatedEnvironment {
         }
     }
 
-    /// Sets the time of day forward or back.
+    /// Sets the time of day to this many seconds before or after the right one.
     pub(super) fn adjust(&self, seconds: i64) {
-        self.adjusted.fetch_add(seconds, Ordering::Relaxed);
+        self.adjusted.store(seconds, Ordering::Relaxed);
     }
 }
 

@@ -8,14 +8,12 @@ use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::executor::{Agent, Executor, ExecutorError, Job, Outcome, Reports};
 use a2a_server::http::access_control::{Principal, RequestContext};
 use a2a_server::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE, router};
-use a2a_server::push::{PushError, PushSender};
 use a2a_server::service::{Parts, Service};
 use a2a_server::settings::Settings;
 use a2a_server::store::memory::MemoryStore;
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
-use bytes::Bytes;
 use collective::Vote;
 use common::log::Silent;
 use egress::Net;
@@ -24,11 +22,11 @@ use gateway_server::clients::{AgentEvent, Ballot, Connector, Endpoint, Script};
 use gateway_server::config::ServerConfig;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use openclaw_server::push_sender::{HttpPushSender, WebhookPolicy};
 use openclaw_server::sessions::SessionKeys;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use url::Url;
 
 use super::network::{SimulatedNet, World};
 use super::random::SimulatedEnvironment;
@@ -38,6 +36,9 @@ pub(super) const LOGIN_HOST: &str = "login.example";
 
 /// The client's secret at [`LOGIN_HOST`].
 pub(super) const CLIENT_SECRET: &str = "s3cret-client";
+
+/// The token of every webhook.
+pub(super) const HOOK_TOKEN: &str = "t-1";
 
 /// The number of A2A servers.
 pub(super) const SERVERS: usize = 3;
@@ -115,6 +116,10 @@ impl Servers {
             return Ok(());
         };
         let value = value.to_str().unwrap_or_default();
+        // A corrupted message registers another webhook.
+        if value == format!("Bearer {HOOK_TOKEN}") {
+            return Ok(());
+        }
         let own = match host {
             LOGIN_HOST => value.starts_with("Basic "),
             _ => (0..SERVERS).any(|server| host == host_of(server) && self.accepts(server, value)),
@@ -135,6 +140,11 @@ impl Servers {
         authorization == format!("Bearer {token}")
     }
 
+    /// Returns how many tokens the authorization server has issued.
+    pub(super) fn issued(&self) -> u64 {
+        *self.tokens.lock().unwrap()
+    }
+
     /// Issues a token. Those before it are refused from now on.
     pub(super) fn issue_token(&self) -> String {
         let mut tokens = self.tokens.lock().unwrap();
@@ -144,7 +154,7 @@ impl Servers {
         )
     }
 
-    /// Sets the time of day of every server forward or back.
+    /// Sets the time of day of every server to this many seconds before or after the right one.
     pub(super) fn adjust_clocks(&self, seconds: i64) {
         for env in self.environments.lock().unwrap().iter() {
             env.adjust(seconds);
@@ -162,11 +172,13 @@ pub(super) fn token_of(server: usize) -> String {
 }
 
 /// Starts an A2A server with the tasks that it had before.
-pub(super) async fn start_server(world: &Arc<World>, server: usize) {
+pub(super) async fn start_server(world: &Arc<World>, server: usize, faults: u64) {
     let servers = &world.servers;
     servers.starts.lock().unwrap()[server] += 1;
     let env = Arc::new(SimulatedEnvironment::new(world.fork()));
     servers.environments.lock().unwrap().push(Arc::clone(&env));
+    let net = SimulatedNet::new(Arc::clone(world), "server", faults, Arc::clone(&env));
+    let sender = HttpPushSender::new(Arc::new(net), WebhookPolicy::default());
     let service = Service::start(Parts {
         settings: Settings::default(),
         executor: Arc::new(Counting {
@@ -174,7 +186,7 @@ pub(super) async fn start_server(world: &Arc<World>, server: usize) {
             runs: Arc::clone(&servers.runs),
         }),
         store: Arc::clone(&servers.stores[server]) as _,
-        sender: Arc::new(NoPush),
+        sender: Arc::new(sender),
         sessions: Arc::new(SessionKeys),
         env,
         clients: None,
@@ -207,10 +219,12 @@ pub(super) async fn start_server(world: &Arc<World>, server: usize) {
         });
         next.run(request)
     };
+    let mut card = CardFacts::new(host_of(server), "Simulated.", "1");
+    card.push_notifications = true;
     let router = router(App {
         service: service.clone(),
         requires_token: true,
-        card: CardFacts::new(host_of(server), "Simulated.", "1"),
+        card,
         body_limit: DEFAULT_BODY_BYTES,
         keep_alive: DEFAULT_KEEP_ALIVE,
     });
@@ -350,22 +364,5 @@ impl Executor for Counting {
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
         self.script.ready()
-    }
-}
-
-struct NoPush;
-
-impl PushSender for NoPush {
-    fn accepts(&self, _: &Url) -> Result<(), String> {
-        Err("is not supported".to_owned())
-    }
-
-    fn post(
-        &self,
-        _: Url,
-        _: HeaderMap,
-        _: Bytes,
-    ) -> BoxFuture<'_, Result<http::Response<()>, PushError>> {
-        Box::pin(std::future::ready(Ok(http::Response::new(()))))
     }
 }
