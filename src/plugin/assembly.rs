@@ -34,17 +34,19 @@ pub fn assemble(
             .map_err(|wrong| ConfigError::at("/policy/useSystemProxy", wrong))?;
         http = http.with_proxies(proxies);
     }
-    let http = http.with_retries(retry_context(Arc::new(SystemEnvironment)));
-    assemble_over(&config, Arc::new(http), pace, log)
+    let env = Arc::new(SystemEnvironment);
+    let http = http.with_retries(retry_context(env.clone()));
+    assemble_over(&config, Arc::new(http), env, pace, log)
 }
 
-/// Builds the tool for a configuration, with peers over `net` and polls at `pace`.
+/// Builds the tool for a configuration, with peers over `net`, times and ids from `env`, and polls at `pace`.
 ///
 /// # Errors
 /// The configuration is invalid; the error names the place.
 pub fn assemble_over(
     config: &Config,
     net: Arc<dyn Net>,
+    env: Arc<dyn Environment>,
     pace: Pace,
     log: Arc<dyn Log>,
 ) -> Result<RemoteAgent, ConfigError> {
@@ -53,11 +55,15 @@ pub fn assemble_over(
         answer_bytes: config.limits.response_bytes,
     };
     let a2a = Arc::new(A2a::new(Arc::clone(&net), limits));
-    let (env, settings) = (Arc::new(SystemEnvironment), settings(config)?);
-    let Some(settings) = settings else {
+    let Some(settings) = settings(config)? else {
         return RemoteAgent::new(config, a2a, None, env, pace, log);
     };
-    let gateway = Arc::new(Gateway::new(net, settings, env.clone(), Arc::clone(&log)));
+    let gateway = Arc::new(Gateway::new(
+        net,
+        settings,
+        Arc::clone(&env),
+        Arc::clone(&log),
+    ));
     let directory = Arc::new(Directories {
         local: gateway.clone(),
         elsewhere: a2a,

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
+use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
 use egress::{
     BoxFuture, HttpClient,
@@ -154,7 +155,8 @@ pub(crate) async fn try_way(way: &Way) -> Came {
         };
         http = http.with_proxies(Proxies::new(&settings).unwrap());
     }
-    let tool = assemble_over(&config, Arc::new(http), Pace::default(), Arc::new(Silent));
+    let (http, env) = (Arc::new(http), Arc::new(SystemEnvironment));
+    let tool = assemble_over(&config, http, env, Pace::default(), Arc::new(Silent));
     let tool = tool.unwrap_or_else(|e| panic!("{e}"));
     let mut envelope = Value::Null;
     for request in &way.requests {

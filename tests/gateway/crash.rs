@@ -1,4 +1,4 @@
-//! The gateway's process is killed while agents talk: whatever was acknowledged is in the files.
+//! The gateway's process is killed while agents talk, or its disk is full: whatever was acknowledged is in the files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,6 +7,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
+    time::Duration,
 };
 
 use common::{environment::SystemEnvironment, log::Silent};
@@ -15,6 +16,8 @@ use egress::{
     websocket::{self, Dial, Frame, Opened},
 };
 use gateway_server::{config::ServerConfig, sessions::Sessions};
+#[cfg(target_os = "linux")]
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -29,9 +32,48 @@ struct Gateway {
     url: String,
 }
 
+/// Starts a program that the kernel does not kill for a file that grows beyond its limit: the write fails, as on a full
+/// disk.
+pub(crate) const WITHOUT_SIGNAL: [&str; 2] = ["-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
+
+/// Limits what a running process may use. The limit can be raised again.
+#[cfg(target_os = "linux")]
+pub(crate) fn limit(process: &Child, resource: Resource, current: Option<u64>) {
+    let maximum = getrlimit(resource).maximum;
+    let limit = Rlimit { current, maximum };
+    prlimit(Some(Pid::from_child(process)), resource, limit).unwrap();
+}
+
+/// Returns the size of the largest file in a directory, or below it.
+pub(crate) fn largest(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.path() {
+        path if path.is_dir() => largest(&path),
+        path => fs::metadata(path).map_or(0, |file| file.len()),
+    });
+    sizes.max().unwrap_or(0)
+}
+
 impl Gateway {
     fn start(state: &Path, fsync: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+        Self::from(
+            Command::new(env!("CARGO_BIN_EXE_remote-agent")),
+            state,
+            fsync,
+        )
+    }
+
+    /// Starts a gateway whose writes fail where the disk is full.
+    fn without_signal(state: &Path) -> Self {
+        let mut command = Command::new("sh");
+        command
+            .args(WITHOUT_SIGNAL)
+            .arg(env!("CARGO_BIN_EXE_remote-agent"));
+        Self::from(command, state, "always")
+    }
+
+    fn from(mut command: Command, state: &Path, fsync: &str) -> Self {
+        let mut process = command
             .args([
                 "gateway",
                 "--port",
@@ -65,6 +107,23 @@ impl Drop for Gateway {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// When a gateway is killed.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// When so many more entries were acknowledged.
+    Entries(usize),
+    /// When a file has grown by so many bytes.
+    #[cfg(target_os = "linux")]
+    Byte(u64),
+}
+
+/// Returns whether a child is gone and not yet waited for.
+#[cfg(target_os = "linux")]
+fn has_ended(process: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/stat", process.id()));
+    status.is_ok_and(|status| status.contains(") Z "))
 }
 
 /// The ids that each agent's workspace must have.
@@ -175,14 +234,14 @@ fn kept(state: &Path, agent: &str) -> Vec<String> {
 }
 
 #[expect(clippy::print_stdout, reason = "how much was tried is worth knowing")]
-async fn killed(fsync: &str, rounds: &[usize]) {
+async fn killed(fsync: &str, moments: &[Moment]) {
     let state = Folder::new();
     let limits = json!({"limits": {"messagesPerSecond": 1_000_000, "burst": 1_000_000}});
     fs::write(state.path().join("gateway.json"), limits.to_string()).unwrap();
     let acknowledged = Acknowledged::default();
     let mut ids = acknowledged.subscribe();
-    for (round, entries) in rounds.iter().enumerate() {
-        let kill_at = count(&ids.borrow()) + entries;
+    for (round, moment) in moments.iter().enumerate() {
+        let before = count(&ids.borrow());
         let gateway = Gateway::start(state.path(), fsync);
         for name in AGENTS {
             serve(&gateway.url, name, &acknowledged).await;
@@ -197,13 +256,30 @@ async fn killed(fsync: &str, rounds: &[usize]) {
                 tokio::spawn(ask(opened, round, asker, Arc::clone(&acknowledged)))
             })
             .collect();
-        soon(ids.wait_for(|ids| count(ids) >= kill_at))
-            .await
-            .unwrap();
+        match moment {
+            Moment::Entries(entries) => {
+                let kill_at = before + entries;
+                soon(ids.wait_for(|ids| count(ids) >= kill_at))
+                    .await
+                    .unwrap();
+            }
+            #[cfg(target_os = "linux")]
+            Moment::Byte(byte) => {
+                let limited = Some(largest(state.path()) + byte);
+                limit(&gateway.process, Resource::Fsize, limited);
+                while !has_ended(&gateway.process) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        }
         gateway.kill();
         for one in asking {
             soon(one).await.unwrap();
         }
+        assert!(
+            count(&ids.borrow()) > before,
+            "nothing was acknowledged until {moment:?}"
+        );
         for (agent, acknowledged) in &*ids.borrow() {
             let kept = kept(state.path(), agent);
             let all: BTreeSet<_> = kept.iter().cloned().collect();
@@ -211,24 +287,69 @@ async fn killed(fsync: &str, rounds: &[usize]) {
             let lost: Vec<_> = acknowledged.difference(&all).collect();
             assert!(
                 lost.is_empty(),
-                "killed at entry {kill_at}, {agent} lost {lost:?}"
+                "killed at {moment:?}, {agent} lost {lost:?}"
             );
         }
     }
     let count = count(&ids.borrow());
     println!(
         "fsync {fsync}: {} kills, {count} acknowledged entries, none lost",
-        rounds.len()
+        moments.len()
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigkill_under_load_keeps_acknowledged_entries() {
-    killed("always", &[1, 61, 397, 149, 541, 307]).await;
+    killed("always", &[1, 61, 397, 149, 541, 307].map(Moment::Entries)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigkill_without_fsync_keeps_acknowledged_entries() {
-    killed("never", &[83, 611]).await;
-    killed("interval", &[97, 583]).await;
+    killed("never", &[83, 611].map(Moment::Entries)).await;
+    killed("interval", &[97, 583].map(Moment::Entries)).await;
+}
+
+/// The kernel kills the gateway in the middle of the write that reaches a byte of a session's file.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_at_a_byte_keeps_acknowledged_entries() {
+    killed("always", &[997, 4001, 9973].map(Moment::Byte)).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn full_disk_refuses_entries_and_the_gateway_goes_on() {
+    let state = Folder::new();
+    let gateway = Gateway::without_signal(state.path());
+    let acknowledged = Acknowledged::default();
+    serve(&gateway.url, "alpha", &acknowledged).await;
+    let mut asking = connect(&gateway.url).await;
+    let mut ask = async |id: String| {
+        let said = json!({
+            "type": "message", "id": id, "agent": "alpha", "sessionId": "s",
+            "content": {"role": "user", "content": "x".repeat(300)},
+            "metadata": {"requiresResponse": true, "correlationId": id},
+        });
+        asking.sender.text(said.to_string()).await.unwrap();
+        soon(next(&mut asking)).await.expect("the gateway goes on")
+    };
+    assert_eq!(ask("before".into()).await["id"], "re-before");
+    limit(
+        &gateway.process,
+        Resource::Fsize,
+        Some(largest(state.path())),
+    );
+    let refused = ask("full".into()).await;
+    assert_eq!(refused["type"], "error", "{refused}");
+    limit(&gateway.process, Resource::Fsize, None);
+    assert_eq!(ask("after".into()).await["id"], "re-after");
+    let kept: BTreeSet<_> = kept(state.path(), "alpha").into_iter().collect();
+    assert!(
+        kept.contains("before") && kept.contains("after"),
+        "{kept:?}"
+    );
+    assert!(
+        !kept.contains("full"),
+        "a refused entry is stored: {kept:?}"
+    );
 }

@@ -10,6 +10,8 @@ mod collective;
 #[cfg(feature = "real")]
 mod collective_sdk;
 mod crash;
+#[cfg(target_os = "linux")]
+mod exhausted;
 pub(crate) use crate::contract::generated;
 #[cfg(feature = "real")]
 mod page;

@@ -26,7 +26,10 @@ pub struct Authorization {
 }
 
 /// Sends `request` over `net` with the credential of `authorization`.
-pub(super) async fn exchange(
+///
+/// # Errors
+/// Those of `net`, or the credential is unusable.
+pub async fn exchange(
     net: &dyn Net,
     authorization: Authorization,
     mut request: Request,

@@ -33,7 +33,10 @@ pub struct RetryContext {
 }
 
 /// Sends `request` over `net`, once unless it is repeatable. The requests that reach `net` are not repeatable.
-pub(super) async fn exchange(
+///
+/// # Errors
+/// Those of the last attempt.
+pub async fn exchange(
     net: &dyn Net,
     context: &RetryContext,
     mut request: Request,

@@ -18,6 +18,7 @@
 mod frames;
 mod parsers;
 mod servers;
+pub mod simulation;
 mod tool;
 
 pub use tool::envelope;

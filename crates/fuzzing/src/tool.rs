@@ -4,6 +4,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use common::environment::SystemEnvironment;
+use common::log::Silent;
 use egress::{BoxFuture, Net, NetError, Request, Response};
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
@@ -60,12 +62,21 @@ impl Net for Agent {
     }
 }
 
+/// Checks an envelope or update against its schema.
+///
+/// # Errors
+/// Where it breaks the schema.
+pub(crate) fn check_schema(text: &str) -> Result<(), String> {
+    let envelope: Value = serde_json::from_str(text).map_err(|e| format!("{e}: {text}"))?;
+    let error = RESULT.iter_errors(&envelope).next();
+    error.map_or(Ok(()), |error| {
+        Err(format!("{error} at {}: {text}", error.instance_path()))
+    })
+}
+
 /// Asserts what holds for every envelope and update.
 pub(crate) fn check_envelope(agent: &RemoteAgent, text: &str) {
-    let envelope: Value = serde_json::from_str(text).expect("an envelope is JSON");
-    if let Some(error) = RESULT.iter_errors(&envelope).next() {
-        panic!("{error} at {}: {text}", error.instance_path());
-    }
+    check_schema(text).unwrap();
     assert!(!text.contains(SECRET), "a secret in {text}");
     let rendered = agent.render(text, 20_000);
     assert!(!rendered.contains(SECRET), "a secret in {rendered}");
@@ -86,8 +97,8 @@ pub(crate) fn call(
         .build()
         .unwrap();
     let config = Config::parse(config).unwrap();
-    let log = Arc::new(common::log::Silent);
-    let agent = assemble_over(&config, net, Pace::default(), log).unwrap();
+    let (env, log) = (Arc::new(SystemEnvironment), Arc::new(Silent));
+    let agent = assemble_over(&config, net, env, Pace::default(), log).unwrap();
     let updates = Mutex::new(Vec::new());
     let envelope = runtime.block_on(async {
         tokio::spawn(beside);

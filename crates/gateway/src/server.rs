@@ -140,8 +140,12 @@ impl Server {
 
     /// Returns a connector for an agent of this process. Its connections need no socket and no credential.
     pub fn local_connector(&self, agent: &str) -> Connector {
-        let net = LocalNet::new(Arc::clone(&self.state), agent.to_owned());
-        Connector::with_parts(Arc::new(net), Arc::clone(&self.state.env))
+        Connector::with_parts(self.local_net(agent), Arc::clone(&self.state.env))
+    }
+
+    /// Returns the network of an agent of this process. Its connections reach only this gateway.
+    pub fn local_net(&self, agent: &str) -> Arc<dyn Net> {
+        Arc::new(LocalNet::new(Arc::clone(&self.state), agent.to_owned()))
     }
 
     /// Serves connections until `shutdown` is cancelled. Then sends every client `disconnect` and returns within seconds.

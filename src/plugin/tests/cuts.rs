@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{Pace, RemoteAgent, ToolCall};
+use common::environment::SystemEnvironment;
 use common::log::Silent;
 use egress::NetFault;
 use gateway_bridge::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, network};
@@ -21,7 +22,8 @@ pub(super) fn stage(dialect: &str) -> (RemoteAgent, ScriptedNet, Arrivals) {
         json!({"gateway": {"enabled": true, "dialect": dialect}, "limits": {"waitMs": 120_000}});
     let config = Config::parse(&config.to_string()).unwrap();
     let over = Arc::new(net.clone());
-    let tool = assemble_over(&config, over, Pace::default(), Arc::new(Silent)).unwrap();
+    let env = Arc::new(SystemEnvironment);
+    let tool = assemble_over(&config, over, env, Pace::default(), Arc::new(Silent)).unwrap();
     (tool, net, arrivals)
 }
 

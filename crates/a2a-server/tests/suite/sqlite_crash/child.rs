@@ -30,6 +30,16 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
     });
 }
 
+/// Makes the kernel kill this process when a file grows beyond `largest` bytes.
+pub(crate) fn limit_files(largest: u64) {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let (current, maximum) = (Some(largest), Some(largest));
+        setrlimit(Resource::Fsize, Rlimit { current, maximum }).unwrap();
+    }
+}
+
 /// Runs a task. One in four is deleted, one in four is left unfinished.
 async fn task(store: &SqliteStore, id: &str, number: u64) {
     let mut record = script::made(id);

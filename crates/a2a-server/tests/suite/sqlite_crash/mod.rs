@@ -1,11 +1,11 @@
-//! Kills a process that writes to a durable store at random moments, and checks that every acknowledged change is
-//! stored.
+//! Kills a process that writes to a durable store, at random moments and at chosen bytes of its files, and checks that
+//! every acknowledged change is stored.
 //!
 //! `CRASH_ROUNDS=100 cargo test -p openclaw-remote-agent-a2a-server --test suite sqlite_crash` runs more rounds.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use a2a_server::store::Fsync;
@@ -18,7 +18,11 @@ use acknowledged::Acknowledged;
 
 const ROUNDS: u64 = 10;
 
-/// The environment variables of the writer: directory, `fsync` mode and round.
+/// The distance of the bytes at which a writer is killed: no page, no frame of the log and no sector begins there.
+#[cfg(unix)]
+const BYTES: u64 = 7_919;
+
+/// The environment variables of the writer: directory, `fsync` mode, round, and the largest file that it may write.
 const WRITER: &str = "SQLITE_CRASH_WRITER";
 
 /// The writer process. The test below starts this binary for it, and kills it.
@@ -26,9 +30,12 @@ const WRITER: &str = "SQLITE_CRASH_WRITER";
 #[ignore = "the other test starts it"]
 fn writes_until_killed() {
     let order = std::env::var(WRITER).expect("an order of the test below");
-    let [directory, fsync, round] = order.split('\n').collect::<Vec<_>>()[..] else {
+    let [directory, fsync, round, largest] = order.split('\n').collect::<Vec<_>>()[..] else {
         panic!("{order:?}")
     };
+    if let Ok(largest) = largest.parse() {
+        child::limit_files(largest);
+    }
     child::write(directory, mode(fsync), round);
 }
 
@@ -50,13 +57,8 @@ fn keeps_every_acknowledged_change_when_killed() {
     for round in 0..rounds {
         let fsync = ["interval", "always", "never"][usize::try_from(round % 3).unwrap()];
         let patience = Duration::from_millis(u64::from(uuid::Uuid::new_v4().as_fields().1) % 300);
-        killed += u64::from(kill_a_writer(
-            directory.path(),
-            fsync,
-            round,
-            patience,
-            &mut acknowledged,
-        ));
+        let mut child = writer(directory.path(), fsync, round, None);
+        killed += u64::from(kill(&mut child, Some(patience), &mut acknowledged));
         acknowledged.is_there(directory.path());
     }
     assert_eq!(killed, rounds, "a writer ended by itself");
@@ -69,30 +71,56 @@ fn keeps_every_acknowledged_change_when_killed() {
     );
 }
 
-/// Starts a writer, kills it `patience` after its first acknowledgement, and records all of them. Returns whether it
-/// was killed.
-fn kill_a_writer(
-    directory: &Path,
-    fsync: &str,
-    round: u64,
-    patience: Duration,
-    acknowledged: &mut Acknowledged,
-) -> bool {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+/// The kernel kills a writer in the middle of the write that reaches a byte of the database or of its log.
+#[cfg(unix)]
+#[test]
+fn keeps_every_acknowledged_change_when_killed_at_a_byte() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let mut changes = 0;
+    for round in 0..rounds {
+        let directory = tempfile::tempdir().unwrap();
+        let mut acknowledged = Acknowledged::default();
+        let mut child = writer(directory.path(), "always", round, Some(round * BYTES));
+        assert!(
+            kill(&mut child, None, &mut acknowledged),
+            "byte {}",
+            round * BYTES
+        );
+        let signal = child.wait().unwrap().signal();
+        assert_eq!(signal, Some(rustix::process::Signal::XFSZ.as_raw()));
+        acknowledged.is_there(directory.path());
+        changes += acknowledged.changes;
+    }
+    println!("killed at {rounds} bytes: {changes} changes acknowledged, none lost");
+}
+
+fn writer(directory: &Path, fsync: &str, round: u64, largest: Option<u64>) -> Child {
+    let largest = largest.map_or(String::new(), |largest| largest.to_string());
+    let order = format!("{}\n{fsync}\n{round}\n{largest}", directory.display());
+    Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "sqlite_crash::writes_until_killed", "--ignored"])
         .args(["--nocapture", "--quiet"])
-        .env(WRITER, format!("{}\n{fsync}\n{round}", directory.display()))
+        .env(WRITER, order)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Records the acknowledgements of a writer, and kills it `patience` after the first. Returns whether it was killed.
+fn kill(child: &mut Child, patience: Option<Duration>, acknowledged: &mut Acknowledged) -> bool {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = lines.next().expect("an acknowledgement").unwrap();
-    acknowledged.note(&first);
+    if patience.is_some() {
+        let first = lines.next().expect("an acknowledgement").unwrap();
+        acknowledged.note(&first);
+    }
     // Drains the pipe, so that the writer does not block.
     let reader = std::thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<_>>());
-    std::thread::sleep(patience);
-    child.kill().unwrap();
+    if let Some(patience) = patience {
+        std::thread::sleep(patience);
+        child.kill().unwrap();
+    }
     let status = child.wait().unwrap();
     for line in reader.join().unwrap() {
         acknowledged.note(&line);

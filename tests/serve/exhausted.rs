@@ -1,0 +1,139 @@
+//! The command without disk space, without file descriptors, and in a directory that it cannot write.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Resource;
+use serde_json::{Value, json};
+
+use crate::gateway::crash::{WITHOUT_SIGNAL, largest, limit};
+use crate::serve::plain::ask_at;
+
+/// The longest time until a server works again.
+const RECOVERY: Duration = Duration::from_secs(20);
+
+/// A server that ends with its test.
+struct Process {
+    child: Child,
+    url: String,
+}
+
+impl Process {
+    fn start(command: &str, state: &Path, flags: &[&str]) -> Self {
+        let mut child = Command::new("sh")
+            .args(WITHOUT_SIGNAL)
+            .arg(env!("CARGO_BIN_EXE_remote-agent"))
+            .args([command, "--json", "--port", "0", "--state-dir"])
+            .arg(state)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let started: Value = serde_json::from_str(&line).unwrap();
+        let url = started["url"].as_str().unwrap().replace("ws://", "http://");
+        let url = url.trim_end_matches('/').to_owned();
+        Self { child, url }
+    }
+
+    fn is_well(&self) -> bool {
+        ask_at(&self.url, "GET /healthz", &[], "").is_ok_and(|answer| answer.status == 200)
+    }
+
+    fn descriptors(&self) -> u64 {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        open.unwrap().count() as u64
+    }
+
+    /// Sends a message and returns the state of its task; `None` where that failed.
+    fn send(&self, text: &str) -> Option<String> {
+        let message = json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": text}]});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}});
+        let lines = ["Content-Type: application/json", "A2A-Version: 1.0"];
+        let answer = ask_at(&self.url, "POST /", &lines, &body.to_string()).ok()?;
+        let answer: Value = serde_json::from_str(&answer.body).ok()?;
+        let state = &answer["result"]["task"]["status"]["state"];
+        Some(state.as_str()?.to_owned())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < RECOVERY, "{what}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn full_disk_fails_messages_and_the_server_goes_on() {
+    let state = tempfile::tempdir().unwrap();
+    let server = Process::start("serve", state.path(), &["--executor", "scripted"]);
+    let completed = Some("TASK_STATE_COMPLETED".to_owned());
+    assert_eq!(server.send("echo before"), completed);
+    limit(&server.child, Resource::Fsize, Some(largest(state.path())));
+    eventually("a write fails", || server.send("big 200000") != completed);
+    assert!(server.is_well());
+    limit(&server.child, Resource::Fsize, None);
+    eventually("messages work again", || {
+        server.send("echo after") == completed
+    });
+}
+
+#[test]
+fn servers_outlive_a_lack_of_descriptors() {
+    for (command, flags) in [
+        ("serve", ["--executor", "scripted"].as_slice()),
+        ("gateway", &[]),
+    ] {
+        let state = tempfile::tempdir().unwrap();
+        let server = Process::start(command, state.path(), flags);
+        assert!(server.is_well(), "{command}");
+        limit(
+            &server.child,
+            Resource::Nofile,
+            Some(server.descriptors() + 3),
+        );
+        let address = server.url.trim_start_matches("http://");
+        let held: Vec<_> = (0..32)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        eventually("the descriptors are used up", || !server.is_well());
+        drop(held);
+        eventually("the server answers again", || server.is_well());
+    }
+}
+
+#[test]
+fn unwritable_state_directory_is_named() {
+    for (command, flags) in [
+        ("serve", ["--executor", "scripted"].as_slice()),
+        ("gateway", &[]),
+    ] {
+        let ended = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+            .args([command, "--port", "0", "--state-dir", "/proc/no-such-place"])
+            .args(flags)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success(), "{command}");
+        assert!(error.contains("/proc/no-such-place"), "{command}: {error}");
+    }
+}
