@@ -3,7 +3,7 @@
 // Printing is for the tables of results, under `--nocapture`.
 
 pub(crate) use testkit::authority;
-mod crash;
+pub(crate) mod crash;
 mod dialects;
 mod errors;
 pub(crate) use crate::support::filter;
