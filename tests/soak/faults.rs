@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use testkit::http::Server;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// What the proxy does with one of its connections, by the connection's number.
 enum Fault {
@@ -83,17 +83,19 @@ async fn forward(mut client: TcpStream, address: SocketAddr, fault: Fault) -> io
 
 /// Requests a long stream from an A2A server, reads a little of it, slowly, and leaves.
 pub(super) async fn slow_reader(address: SocketAddr, token: &str) -> io::Result<()> {
-    let message = json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": "chunks 5000"}]});
+    let message = json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": "chunks 400"}]});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}});
     let body = body.to_string();
-    let mut stream = TcpStream::connect(address).await?;
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(4096)?;
+    let mut stream = socket.connect(address).await?;
     let head = format!(
         "POST /a2a HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nA2A-Version: 1.0\r\n\
         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(format!("{head}{body}").as_bytes()).await?;
-    let mut buffer = [0; 2048];
+    let mut buffer = [0; 1024];
     for _ in 0..20 {
         if stream.read(&mut buffer).await? == 0 {
             break;
