@@ -31,4 +31,6 @@ mod host_abi;
 mod mcp;
 mod package;
 mod serve;
+#[cfg(all(feature = "real", target_os = "linux"))]
+mod soak;
 mod support;

@@ -184,13 +184,19 @@ async fn agent(mut opened: Opened, name: &'static str, acknowledged: Acknowledge
     }
 }
 
-async fn serve(url: &str, name: &'static str, acknowledged: &Acknowledged) {
+/// Connects an agent, and returns its connection once the gateway has acknowledged the name.
+pub(crate) async fn advertised(url: &str, name: &str) -> Opened {
     let mut opened = connect(url).await;
     let advertise = json!({"type": "handshake", "content": {"action": "advertise",
         "capabilities": {"supportedMessageTypes": ["message"], "supportedAgents": [name], "version": "1.0.0"}}});
     opened.sender.text(advertise.to_string()).await.unwrap();
     let reported = soon(next(&mut opened)).await.unwrap();
     assert_eq!(reported["content"]["action"], "acknowledge", "{reported}");
+    opened
+}
+
+async fn serve(url: &str, name: &'static str, acknowledged: &Acknowledged) {
+    let opened = advertised(url, name).await;
     tokio::spawn(agent(opened, name, Arc::clone(acknowledged)));
 }
 

@@ -2,7 +2,7 @@
 
 use std::env;
 
-mod fixture;
+pub(crate) mod fixture;
 mod leaving;
 mod loading;
 pub(crate) use crate::support::node;

@@ -27,6 +27,8 @@
 //!
 //! Parsing (A2A 1.0 §5.5 to §5.7): [`reading`]: snake_case, null, base64 of any kind, unknown fields; no part gets lost
 //!
+//! The categories mandatory and capabilities of the A2A technology compatibility kit for 0.3: [`tck`]
+//!
 //! Size: [`bombs`]: nesting, number of values, length of a repeated id
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -40,5 +42,6 @@ mod negotiation;
 mod reading;
 mod routing;
 mod streams;
+mod tck;
 mod unary;
 mod webhooks;

@@ -31,6 +31,9 @@ pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
         id if id.starts_with("tck-input-required") => {
             Script::end(Outcome::InputRequired(text("Input required")))
         }
+        id if id.starts_with("tck-auth-required") => {
+            Script::end(Outcome::AuthRequired(text("Authorization required")))
+        }
         id if id.starts_with("tck-reject-task") => {
             Script::end(Outcome::Rejected("rejected".to_owned()))
         }
@@ -53,6 +56,10 @@ pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
             [working(), Step::Wait(2 * patience)],
             Outcome::Completed(None),
         ),
+        // A message of the kit for 0.3, which has no scenarios: it continues the task, cancels it, and registers webhooks.
+        id if id.starts_with("test-") || id.contains("-message-id-") => {
+            Script::end(Outcome::InputRequired(text("Input required")))
+        }
         _ => return None,
     };
     Some(script)

@@ -131,6 +131,12 @@ async fn tck_input_required_repeats_its_question() {
 }
 
 #[tokio::test]
+async fn tck_auth_required_is_no_end() {
+    let (_, outcome) = kit("tck-auth-required-1").await;
+    assert!(matches!(outcome, Outcome::AuthRequired(_)));
+}
+
+#[tokio::test]
 async fn tck_reject_task_is_rejected() {
     let rejected = Outcome::Rejected("rejected".to_owned());
     assert_eq!(kit("tck-reject-task-1").await.1, rejected);

@@ -1,0 +1,261 @@
+//! What the A2A technology compatibility kit for 0.3 requires of a server, in its categories mandatory and capabilities.
+//!
+//! The kit sends plain messages and expects tasks that it can continue, cancel and watch. Its checks of errors, envelopes
+//! and cards are those of [`errors`](super::errors), [`negotiation`](super::negotiation) and [`cards`](super::cards).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::harness::{Reply, Server};
+use super::unary::{Way, rest};
+
+/// The bindings of 0.3.
+const WAYS: [Way; 2] = [Way::Rpc0, Way::Rest0];
+
+/// States that the kit accepts as an answer to a message.
+const ACCEPTED: [&str; 4] = ["submitted", "working", "input-required", "completed"];
+
+/// Returns a message with an id as the kit makes them.
+fn message(way: Way, prefix: &str, part: &Value) -> Value {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let id = format!("{prefix}{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    match way {
+        Way::Rest0 => {
+            let mut part = part.clone();
+            part.as_object_mut().unwrap().remove("kind");
+            json!({"messageId": id, "role": "ROLE_USER", "content": [part]})
+        }
+        _ => json!({"kind": "message", "messageId": id, "role": "user", "parts": [part]}),
+    }
+}
+
+fn text() -> Value {
+    json!({"kind": "text", "text": "Hello from the kit"})
+}
+
+async fn post(server: &Server, way: Way, message: Value) -> Value {
+    let params = json!({"message": message});
+    match way {
+        Way::Rest0 => {
+            let reply = rest(server, way, Method::POST, "/message:send", Some(params)).await;
+            assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+            reply.json()["task"].clone()
+        }
+        _ => server.rpc_0_3("message/send", params).await.result(),
+    }
+}
+
+/// Sends a plain message and returns the task.
+async fn plain(server: &Server, way: Way) -> Value {
+    post(server, way, message(way, "text-message-id-", &text())).await
+}
+
+/// Sends a plain message to a task.
+async fn answer(server: &Server, way: Way, prefix: &str, task: &Value) -> Value {
+    let mut message = message(way, prefix, &text());
+    message["taskId"] = task["id"].clone();
+    post(server, way, message).await
+}
+
+async fn call(server: &Server, way: Way, method: &str, task: &str, history: Option<u32>) -> Reply {
+    let query = history.map_or_else(String::new, |length| format!("?historyLength={length}"));
+    match (way, method) {
+        (Way::Rest0, "get") => {
+            rest(
+                server,
+                way,
+                Method::GET,
+                &format!("/tasks/{task}{query}"),
+                None,
+            )
+            .await
+        }
+        (Way::Rest0, _) => {
+            rest(
+                server,
+                way,
+                Method::POST,
+                &format!("/tasks/{task}:{method}"),
+                None,
+            )
+            .await
+        }
+        _ => {
+            let mut params = json!({"id": task});
+            if let Some(length) = history {
+                params["historyLength"] = length.into();
+            }
+            server.rpc_0_3(&format!("tasks/{method}"), params).await
+        }
+    }
+}
+
+fn body(way: Way, reply: &Reply) -> Value {
+    match way {
+        Way::Rest0 => reply.json(),
+        _ => reply.result(),
+    }
+}
+
+/// Returns the state in lower case, as JSON-RPC of 0.3 writes it.
+fn state(task: &Value) -> String {
+    let state = task["status"]["state"].as_str().unwrap();
+    let state = state.trim_start_matches("TASK_STATE_").to_lowercase();
+    state.replace('_', "-").replace("cancelled", "canceled")
+}
+
+#[track_caller]
+fn is_accepted(task: &Value) {
+    assert!(ACCEPTED.contains(&state(task).as_str()), "{task}");
+}
+
+#[tokio::test]
+async fn plain_message_leaves_an_open_task() {
+    let server = Server::start().await;
+    for way in WAYS {
+        is_accepted(&plain(&server, way).await);
+    }
+}
+
+#[tokio::test]
+async fn message_continues_the_task() {
+    let server = Server::start().await;
+    for way in WAYS {
+        let task = plain(&server, way).await;
+        let again = answer(&server, way, "continuation-message-id-", &task).await;
+        assert_eq!(again["id"], task["id"], "{way:?}");
+        assert_eq!(again["contextId"], task["contextId"], "{way:?}");
+        is_accepted(&again);
+    }
+}
+
+#[tokio::test]
+async fn task_of_a_plain_message_is_canceled() {
+    let server = Server::start().await;
+    for way in WAYS {
+        let task = plain(&server, way).await;
+        let id = task["id"].as_str().unwrap();
+        let canceled = body(way, &call(&server, way, "cancel", id, None).await);
+        assert_eq!(canceled["id"], task["id"], "{way:?}");
+        assert_eq!(state(&canceled), "canceled", "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn history_is_limited_after_four_messages() {
+    let server = Server::start().await;
+    for way in WAYS {
+        let task = plain(&server, way).await;
+        let id = task["id"].as_str().unwrap();
+        for _ in 0..3 {
+            answer(&server, way, "test-history-message-", &task).await;
+        }
+        for length in [1, 2] {
+            let got = body(way, &call(&server, way, "get", id, Some(length)).await);
+            let history = got["history"].as_array().unwrap();
+            assert_eq!(history.len() as u32, length, "{way:?}: {got}");
+        }
+        let got = body(way, &call(&server, way, "get", id, None).await);
+        assert!(
+            got["history"].as_array().unwrap().len() >= 4,
+            "{way:?}: {got}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn unknown_task_is_not_found() {
+    let server = Server::start().await;
+    for way in WAYS {
+        for method in ["get", "cancel"] {
+            let reply = call(&server, way, method, "nonexistent-task-id", None).await;
+            let error = match way {
+                Way::Rest0 => reply.json()["code"].clone(),
+                _ => reply.code().into(),
+            };
+            assert_eq!(error, -32001, "{way:?} {method}: {}", reply.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn message_without_required_fields_is_invalid() {
+    let server = Server::start().await;
+    let params = json!({"message": {"kind": "message"}});
+    let reply = server.rpc_0_3("message/send", params.clone()).await;
+    assert_eq!(reply.code(), -32602);
+    let reply = rest(
+        &server,
+        Way::Rest0,
+        Method::POST,
+        "/message:send",
+        Some(params),
+    )
+    .await;
+    assert_eq!(reply.json()["code"], -32602, "{}", reply.text);
+}
+
+#[tokio::test]
+async fn file_and_data_parts_leave_open_tasks() {
+    let server = Server::start().await;
+    let file = json!({"kind": "file", "file": {"name": "test.txt", "mimeType": "text/plain", "uri": "https://example.com/test.txt"}});
+    let data = json!({"kind": "data", "data": {"key": "value", "nested": {"array": [1, 2, 3]}}});
+    for part in [file, data] {
+        let message = message(Way::Rpc0, "file-message-id-", &part);
+        is_accepted(&post(&server, Way::Rpc0, message).await);
+    }
+}
+
+#[tokio::test]
+async fn stream_of_a_plain_message_has_events_and_an_end() {
+    let server = Server::start().await;
+    let params = json!({"message": message(Way::Rpc0, "test-stream-message-id-", &text())});
+    let events = server.rpc_0_3("message/stream", params).await.events();
+    let (_, last) = events.last().unwrap();
+    assert!(events.len() >= 2, "{events:?}");
+    assert_eq!(last["result"]["final"], true, "{events:?}");
+}
+
+#[tokio::test]
+async fn open_task_is_resubscribed_to() {
+    let server = Server::start().await;
+    let message = message(Way::Rpc0, "test-resubscribe-message-id-", &text());
+    let task = post(&server, Way::Rpc0, message).await;
+    let reply = call(
+        &server,
+        Way::Rpc0,
+        "resubscribe",
+        task["id"].as_str().unwrap(),
+        None,
+    )
+    .await;
+    let events = reply.events();
+    assert!(!events.is_empty());
+}
+
+#[tokio::test]
+async fn task_of_a_plain_message_takes_webhooks() {
+    let server = Server::start().await;
+    let task = plain(&server, Way::Rpc0).await;
+    let url = "https://example.com/webhook";
+    let set = json!({"taskId": task["id"], "pushNotificationConfig": {"url": url}});
+    let name = "tasks/pushNotificationConfig";
+    let made = server.rpc_0_3(&format!("{name}/set"), set).await.result();
+    assert_eq!(made["pushNotificationConfig"]["url"], url);
+    let listed = server
+        .rpc_0_3(&format!("{name}/list"), json!({"id": task["id"]}))
+        .await
+        .result();
+    assert_eq!(listed[0]["pushNotificationConfig"]["url"], url, "{listed}");
+    let unknown = json!({"taskId": "nonexistent-task-id", "pushNotificationConfig": {"url": url}});
+    let refused = server.rpc_0_3(&format!("{name}/set"), unknown).await;
+    assert!(
+        refused.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .to_lowercase()
+            .contains("task")
+    );
+}
