@@ -1,7 +1,9 @@
 // The tool as OpenClaw sees it: one object per agent turn or direct call.
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
-import { throttled } from "./throttle.js";
+
+/** The least time between two updates of a call, in milliseconds. The library delivers the first, the last, and between them the newest. */
+const UPDATE_INTERVAL_MS = 100;
 
 /** Every envelope, also that of an error. `schema/result.schema.json` describes it whole; OpenClaw fails calls whose result differs. */
 const OUTPUT_SCHEMA = {
@@ -36,14 +38,13 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
       const cancel = () => token.cancel();
       if (signal?.aborted) cancel();
       else signal?.addEventListener("abort", cancel, { once: true });
-      const updates = onUpdate && throttled((update) => onUpdate(toolResult(agent, update)));
       let release;
       try {
         if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
-        const host = JSON.stringify({ ...caller, can_notify: release !== undefined });
-        const envelope = await agent.execute(JSON.stringify(request ?? null), host, token, updates?.offer ?? null);
-        await updates?.finish();
+        const host = JSON.stringify({ ...caller, can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
+        const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
+        const envelope = await agent.execute(JSON.stringify(request ?? null), host, token, deliver);
         const details = JSON.parse(envelope);
         tasks?.saw(details);
         followers?.saw(details, caller);
@@ -55,7 +56,6 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
         throw error;
       } finally {
         release?.();
-        updates?.stop();
         signal?.removeEventListener("abort", cancel);
       }
     },

@@ -113,7 +113,6 @@ fn tarball_has_only_runtime_files() {
             "package/skills/remote-agent/SKILL.md",
             "package/slot.js",
             "package/tasks.js",
-            "package/throttle.js",
             "package/tool.js",
         ]
     );

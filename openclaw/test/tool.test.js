@@ -22,7 +22,7 @@ test("the request and its caller reach the library as JSON", async () => {
   const tool = createTool(lease(async (...call) => (seen.push(call), envelope)), { agentId: "main", sessionKey: "agent:main:x", stateDir: "/state" });
   await tool.execute("call_1", { action: "send" }, new AbortController().signal, undefined);
   const [request, caller, , onUpdate] = seen[0];
-  assert.deepEqual([JSON.parse(request), JSON.parse(caller)], [{ action: "send" }, { agent_id: "main", session_key: "agent:main:x", state_dir: "/state", can_notify: false }]);
+  assert.deepEqual([JSON.parse(request), JSON.parse(caller)], [{ action: "send" }, { agent_id: "main", session_key: "agent:main:x", state_dir: "/state", can_notify: false, update_interval_ms: 100 }]);
   assert.equal(onUpdate, null);
 });
 

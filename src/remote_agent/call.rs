@@ -3,6 +3,7 @@
 mod preconditions;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -25,6 +26,7 @@ use super::redaction::Redaction;
 use super::render;
 use super::request::Action;
 use super::resolve::Resolved;
+use super::update_pacer::UpdatePacer;
 use super::{Pace, RemoteAgent, Updates};
 
 pub(super) use preconditions::check_secret;
@@ -34,6 +36,7 @@ pub(super) struct Call<'a> {
     tool: &'a RemoteAgent,
     action: Action,
     updates: Option<Updates<'a>>,
+    pacer: UpdatePacer,
     /// The end of the call.
     pub deadline: Deadline,
     pub target: Arc<Target>,
@@ -73,12 +76,14 @@ impl<'a> Call<'a> {
         resolved: Resolved,
         deadline: Deadline,
         updates: Option<Updates<'a>>,
+        update_interval: Duration,
         exchanges: Arc<CallMetrics>,
     ) -> Self {
         Self {
             tool,
             action,
             updates,
+            pacer: UpdatePacer::new(update_interval),
             deadline,
             target: resolved.target,
             task_id: resolved.task_id,
@@ -128,7 +133,7 @@ impl<'a> Call<'a> {
         Ok(peer)
     }
 
-    pub(super) fn pace(&self) -> &Pace {
+    pub(super) fn pace(&self) -> &'a Pace {
         &self.tool.pace
     }
 
@@ -137,7 +142,7 @@ impl<'a> Call<'a> {
         self.card.as_ref().and_then(|known| known.card.streaming)
     }
 
-    /// Adds an event, and sends an update where `notify`.
+    /// Adds an event, and sends an update where `notify` and where the host's interval is over.
     ///
     /// # Errors
     /// The event exceeds the limits; earlier events stay.
@@ -147,8 +152,12 @@ impl<'a> Call<'a> {
         bytes: usize,
         notify: bool,
     ) -> Result<(), ToolError> {
+        let notify = notify && self.updates.is_some();
+        if notify && self.pacer.waits_until().is_some() {
+            self.skip_update();
+        }
         self.collected.absorb(event, bytes)?;
-        if notify && self.updates.is_some() {
+        if notify && self.pacer.is_due() {
             self.notify();
         }
         Ok(())
@@ -165,6 +174,7 @@ impl<'a> Call<'a> {
         source: Source,
         bytes: Option<usize>,
     ) -> Result<bool, ToolError> {
+        self.release_update();
         let news = self.collected.absorb_news(task, source, bytes)?;
         if news && self.updates.is_some() {
             self.notify();
@@ -244,8 +254,29 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends an update for everything that was held back.
+    /// Returns the time at which the newest event becomes an update, if it waits for that.
+    pub(super) fn update_due(&self) -> Option<Instant> {
+        self.pacer.waits_until()
+    }
+
+    /// Sends an update for the newest event, if it waits.
+    pub(super) fn release_update(&mut self) {
+        if self.pacer.release() {
+            self.notify();
+        }
+    }
+
+    /// Gives up the update for the newest event, which waits. Its text counts: a secret may span several events.
+    fn skip_update(&mut self) {
+        let secrets = self.secrets();
+        if let Some(event) = self.collected.newest() {
+            self.redaction.skip(&secrets, event);
+        }
+    }
+
+    /// Sends an update for everything that waits or was held back.
     fn flush_updates(&mut self) {
+        self.release_update();
         if self.updates.is_some() {
             for event in rest(&mut self.redaction, &self.collected) {
                 self.update(&event);

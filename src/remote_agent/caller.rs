@@ -1,11 +1,15 @@
 //! The caller, as the host reports it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use gateway_bridge::delegation::Delegation;
 use peer::HostSession;
+
+/// The longest interval of updates. It bounds what is added to a time.
+const MAX_UPDATE_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The caller. It comes from the host, never from the request, so a model cannot impersonate another caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub(super) struct Caller {
     pub(super) traceparent: Option<String>,
     /// The host can wake the session later (`can_notify`).
     pub(super) can_notify: bool,
+    /// The least time between two updates (`update_interval_ms`). Without it, every event is an update.
+    pub(super) update_interval: Duration,
 }
 
 impl Caller {
@@ -47,6 +53,16 @@ impl Caller {
             read
         });
         let can_notify = map.remove("can_notify") == Some(Value::Bool(true));
+        let interval = map.remove("update_interval_ms");
+        let update_interval = interval.map_or(Some(0), |interval| interval.as_u64());
+        if update_interval.is_none() {
+            wrong.push(
+                "`update_interval_ms` of the host's caller is not a number of milliseconds and is ignored"
+                    .to_owned(),
+            );
+        }
+        let update_interval =
+            Duration::from_millis(update_interval.unwrap_or(0)).min(MAX_UPDATE_INTERVAL);
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text),
@@ -64,6 +80,7 @@ impl Caller {
             state_dir: text("state_dir").map(PathBuf::from),
             traceparent: text("traceparent"),
             can_notify,
+            update_interval,
         };
         (caller, wrong)
     }
@@ -100,14 +117,14 @@ mod tests {
 
     #[test]
     fn malformed_field_leaves_the_others() {
-        let text = r#"{"agent_id": "main", "session_key": 7, "chain": ["a"], "state_dir": null, "more": 1}"#;
+        let text = r#"{"agent_id": "main", "session_key": 7, "chain": ["a"], "state_dir": null, "update_interval_ms": "1", "more": 1}"#;
         let (caller, wrong) = Caller::read(Some(text));
         let main = Caller {
             agent_id: Some("main".to_owned()),
             ..Caller::default()
         };
         assert_eq!(caller, main);
-        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert_eq!(wrong.len(), 3, "{wrong:?}");
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod rules;
 mod schema;
 mod send;
 mod task_actions;
+mod update_pacer;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -78,8 +79,8 @@ pub type Updates<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct ToolCall<'a> {
     /// The request, as JSON.
     pub request: &'a str,
-    /// The caller as JSON (`{agent_id, session_key, chain, state_dir, traceparent}`, each optional), where the host
-    /// reports one.
+    /// The caller as JSON (`{agent_id, session_key, chain, state_dir, traceparent, update_interval_ms}`, each optional),
+    /// where the host reports one.
     pub caller: Option<&'a str>,
     /// The callback for updates.
     pub updates: Option<Updates<'a>>,
@@ -313,6 +314,7 @@ impl RemoteAgent {
             resolved,
             deadline,
             tool_call.updates,
+            call_audit.caller.update_interval,
             metrics,
         ));
         call.until = Some(until);

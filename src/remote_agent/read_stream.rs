@@ -1,7 +1,7 @@
 //! Reads one connection until the task ends or is interrupted, or the connection closes.
 
 use tokio::select;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use a2a::{Event, Task};
 use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
@@ -71,9 +71,10 @@ pub(super) async fn read_stream(
     let subscribed = first.is_some();
     let mut received = false;
     let mut news = false;
+    let deadline = call.deadline.clone();
     loop {
         let next = next(call, peer, &mut *stream);
-        let event = match call.deadline.run(next).await? {
+        let event = match deadline.run(next).await? {
             Awaited::Event(event) => event,
             Awaited::Ended(task) => {
                 if let Some(task) = task {
@@ -94,8 +95,14 @@ pub(super) async fn read_stream(
                 }
                 call.deadline.in_time()?;
             }
-            Some(Err(error)) => return broken(call, error, news, subscribed && !received),
-            None => return closed(call, stream.is_plain_response(), news),
+            Some(Err(error)) => {
+                call.release_update();
+                return broken(call, error, news, subscribed && !received);
+            }
+            None => {
+                call.release_update();
+                return closed(call, stream.is_plain_response(), news);
+            }
         }
     }
 }
@@ -127,13 +134,19 @@ enum Awaited {
 }
 
 /// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
-/// polled, because the peer may have lost the subscription.
-async fn next(call: &Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
+/// polled, because the peer may have lost the subscription. An update that is due meanwhile is sent.
+async fn next(call: &mut Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
     let pace = call.pace();
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
         let step = timeout(pace.final_wait, step).await;
         return step.map_or(Awaited::Ended(None), Awaited::Event);
+    }
+    if let Some(due) = call.update_due() {
+        if let Ok(step) = timeout_at(due, &mut step).await {
+            return Awaited::Event(step);
+        }
+        call.release_update();
     }
     let mut idle = pace.idle;
     loop {

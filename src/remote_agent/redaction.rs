@@ -54,6 +54,13 @@ impl Redaction {
         Cow::Owned(shown)
     }
 
+    /// Counts the text of an event that does not become an update: a secret may begin in it and end in a later one.
+    pub(super) fn skip(&mut self, secrets: &Arc<Secrets>, event: &Value) {
+        if !secrets.is_empty() {
+            self.event(secrets, event, false);
+        }
+    }
+
     fn artifact(
         &mut self,
         secrets: &Arc<Secrets>,
@@ -141,6 +148,15 @@ mod tests {
         assert_eq!(show(&piece("b", "other s3cret", false)), "other ");
         assert_eq!(show(&piece("a", "cret-one!", true)), "[redacted]!");
         assert_eq!(show(&piece("b", " ok", true)), "s3cret ok");
+    }
+
+    #[test]
+    fn secret_that_begins_in_a_skipped_event_is_redacted() {
+        let (mut shown, secrets) = (Redaction::default(), secrets());
+        shown.skip(&secrets, &piece("a", "one s3", false));
+        let next = piece("a", "cret-one!", true);
+        let next = shown.event(&secrets, &next, false);
+        assert_eq!(texts(&next), ["[redacted]!"]);
     }
 
     #[test]

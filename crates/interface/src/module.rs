@@ -56,9 +56,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Starts a call. `request` is the tool's input as JSON.
     ///
-    /// `caller` says on whose behalf the call is made, as JSON: `{"agent_id"?, "session_key"?, "chain"?, "state_dir"?, "traceparent"?}`. `chain` is
+    /// `caller` says on whose behalf the call is made, as JSON: `{"agent_id"?, "session_key"?, "chain"?, "state_dir"?,
+    /// "traceparent"?, "update_interval_ms"?}`. `chain` is
     /// the delegation that the caller works on, `{"hop", "chain"}`; without it, what the file of delegations in `state_dir` says of the session.
-    /// `traceparent` is the trace that the call belongs to (W3C Trace Context). `updates` takes the call's progress.
+    /// `traceparent` is the trace that the call belongs to (W3C Trace Context). `updates` takes the call's progress: every
+    /// event, or with `update_interval_ms` the first, the last, and between them the newest of each interval.
     fn execute(
         &self,
         request: RString,

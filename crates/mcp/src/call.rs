@@ -13,9 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tool::Tool;
 
-/// The minimum interval of progress notifications of a call.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-
 /// The interval of progress notifications while the agent is silent, so that a host does not give up.
 const SILENCE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -64,7 +61,6 @@ impl RunningCall<'_> {
         let mut is_stopped = false;
         let mut count = 0;
         let mut next = Instant::now() + SILENCE_INTERVAL;
-        let mut sent = Instant::now();
         let mut task_at = None;
         loop {
             tokio::select! {
@@ -83,7 +79,8 @@ impl RunningCall<'_> {
                 }
                 changed = latest.changed(), if is_open => {
                     is_open = changed.is_ok();
-                    next = next.min(sent + PROGRESS_INTERVAL);
+                    // The tool paces its updates.
+                    next = Instant::now();
                     if self.becomes_task && task_at.is_none() && is_working(&parse(&latest)) {
                         task_at = Some(Instant::now() + TASK_DELAY);
                     }
@@ -94,8 +91,7 @@ impl RunningCall<'_> {
                 () = sleep_until(next), if !is_stopped => {
                     count += 1;
                     self.notify(count, &latest).await;
-                    sent = Instant::now();
-                    next = sent + SILENCE_INTERVAL;
+                    next = Instant::now() + SILENCE_INTERVAL;
                 }
             }
         }

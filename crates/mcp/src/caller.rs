@@ -14,9 +14,12 @@ pub(crate) fn client(extensions: &Extensions) -> Option<&str> {
     principal.authenticated.then_some(&*principal.name)
 }
 
+/// The minimum interval of the updates of a call, and so of its progress notifications, in milliseconds.
+const UPDATE_INTERVAL_MS: u32 = 100;
+
 /// Returns the caller for the tool. A W3C trace continues.
 pub(crate) fn caller(agent: Option<&str>, traceparent: Option<&str>) -> Value {
-    let mut caller = json!({});
+    let mut caller = json!({"update_interval_ms": UPDATE_INTERVAL_MS});
     if let Some(agent) = agent {
         caller["agent_id"] = agent.into();
     }

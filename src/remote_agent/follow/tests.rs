@@ -6,6 +6,7 @@ mod again;
 mod cuts;
 mod deadline;
 mod fake;
+mod paced;
 mod polled;
 mod silent;
 

@@ -58,7 +58,7 @@ pub(super) struct Script {
 
 /// The tool with a scripted peer.
 pub(super) struct Stage {
-    agent: RemoteAgent,
+    pub agent: RemoteAgent,
     pub peer: Arc<Scripted>,
 }
 
