@@ -1,7 +1,7 @@
 //! The report on speed and memory: the tool, its doors, its servers, and what others take for the same, side by side in one run.
 //!
 //!     cargo bench --bench report                       measures everything, and writes docs/measurements/, and the tables of the page
-//!     cargo bench --bench report -- client server      these sections alone: client, stream, server, gateway, cold, watch, handles
+//!     cargo bench --bench report -- client server      these sections alone: client, stream, server, store, gateway, cold, watch, handles
 //!     cargo bench --bench report -- --redraw           draws tables and plots from the numbers, without measuring
 //!     cargo bench --bench report -- --quick stream     one short round, for work on the code: prints the tables and writes no file
 //!
@@ -32,6 +32,7 @@ mod process;
 mod render;
 mod samples;
 mod server;
+mod store;
 
 use std::{env, path::PathBuf, time::Instant};
 
@@ -51,6 +52,8 @@ pub(crate) struct Scale {
     pub(crate) events: &'static [usize],
     /// Clients of a server.
     pub(crate) clients: &'static [u64],
+    /// Tasks in a store.
+    pub(crate) tasks: u64,
     /// Agents of a gateway.
     pub(crate) agents: &'static [usize],
     pub(crate) watches: usize,
@@ -63,6 +66,7 @@ const WHOLE: Scale = Scale {
     widths: &[1, 64, 512],
     events: &[100, 1_000, 10_000, 100_000],
     clients: &[1, 64, 1_000],
+    tasks: 20_000,
     agents: &[10, 100, 1_000],
     watches: 10_000,
     handles: &[1_000, 10_000, 100_000, 1_000_000],
@@ -74,6 +78,7 @@ const QUICK: Scale = Scale {
     widths: &[1, 64],
     events: &[1_000, 10_000],
     clients: &[64],
+    tasks: 1_000,
     agents: &[10, 100],
     watches: 1_000,
     handles: &[1_000, 10_000],
@@ -88,12 +93,13 @@ pub(crate) struct Setup {
 
 type Measure = fn(&Setup, &Scale, &mut Section);
 
-const SECTIONS: [(&str, Measure); 7] = [
+const SECTIONS: [(&str, Measure); 8] = [
     ("client", client::calls),
     ("stream", client::streams),
     ("server", |_, scale, section| {
         server::measure(scale, section)
     }),
+    ("store", |_, scale, section| store::measure(scale, section)),
     ("gateway", |_, scale, section| {
         gateway::measure(scale, section)
     }),
@@ -120,6 +126,9 @@ fn main() {
             return gateway_servers::serve(what, folder.as_ref());
         }
         [gateway_clients::ROLE] => return gateway_clients::serve(),
+        [store::ROLE, folder, tasks] => {
+            return store::serve(folder.as_ref(), tasks.parse().unwrap());
+        }
         [cold::ROLE, settings] => return cold::serve(settings),
         _ => {}
     }

@@ -159,6 +159,25 @@ fn section_tables(name: &str, section: &Section) -> String {
                 &all,
             );
         }
+        "store" => {
+            for (metric, what) in [
+                ("changes/s", "changes stored a second"),
+                ("p99 µs", "p99 of a change in µs"),
+            ] {
+                let all = columns(section, "", " writers", metric);
+                add(
+                    &format!("{what}, by the concurrent writers."),
+                    "store",
+                    &all,
+                );
+            }
+            let cases = section.cases().into_iter();
+            for case in cases.filter(|case| case.ends_with(" tasks")) {
+                let metrics = ["open ms", "listed tasks/s", "loaded tasks/s", "resident MB"];
+                let all = metrics.map(|metric| (metric.to_owned(), case.to_owned(), metric));
+                add(&format!("A store of {case}."), "store", &all);
+            }
+        }
         "gateway" => {
             for (metric, what) in [
                 ("messages/s", "messages routed a second"),
