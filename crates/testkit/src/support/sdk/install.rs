@@ -73,7 +73,13 @@ fn build(home: &Path) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = root("tests/rs_server/Cargo.toml");
     run(Command::new(cargo)
-        .args(["build", "--locked", "--quiet", "--manifest-path"])
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--quiet",
+            "--manifest-path",
+        ])
         .arg(manifest)
         .env("CARGO_TARGET_DIR", home))
 }

@@ -88,7 +88,7 @@ impl Sdk {
             command
         };
         let node = |program: &str| {
-            let mut command = Command::new("node");
+            let mut command = Command::new(super::node::install("node", &[]).node());
             command.arg(programs.join(program)).arg(home);
             command
         };
@@ -97,24 +97,36 @@ impl Sdk {
             Self::Py13 => python("py13_server.py"),
             Self::Js03 => node("js03_server.mjs"),
             Self::Js13 => node("js13_server.mjs"),
-            Self::Rs05 => Command::new(home.join("debug/rs-server")),
+            Self::Rs05 => Command::new(home.join("release/rs-server")),
         }
     }
 }
 
-/// A running server. It lives as long as the test process: it exits when its stdin closes.
+/// A running server. It exits when its stdin closes, so it does not outlive the test process.
 #[derive(Debug)]
 pub struct Server {
     /// Its announcement: the port of each flavour, and more.
     said: HashMap<String, String>,
-    _child: Child,
+    child: Child,
     _stdin: ChildStdin,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Server {
     /// Returns the origin of a flavour, without a trailing slash.
     pub fn origin(&self, flavour: &str) -> String {
         format!("http://127.0.0.1:{}", self.said(flavour))
+    }
+
+    /// Returns its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns the keys that its signed card is signed with, as a JSON Web Key Set.
@@ -134,10 +146,18 @@ impl Server {
 /// The SDK cannot be installed on this machine.
 pub fn server(sdk: Sdk) -> &'static Server {
     static SERVERS: [OnceLock<Result<Server, String>>; 5] = [const { OnceLock::new() }; 5];
-    match SERVERS[sdk as usize].get_or_init(|| Ok(start(sdk, &install::installed(sdk)?))) {
+    match SERVERS[sdk as usize].get_or_init(|| Ok(run(sdk, &install::installed(sdk)?))) {
         Ok(server) => server,
         Err(why) => missing(sdk, why),
     }
+}
+
+/// Starts a server of the caller's own.
+///
+/// # Panics
+/// As [`server`].
+pub fn start(sdk: Sdk) -> Server {
+    run(sdk, &home(sdk))
 }
 
 /// Returns the installation of the SDK, for programs that use other parts of it.
@@ -158,7 +178,7 @@ fn missing(sdk: Sdk, why: &str) -> ! {
     )
 }
 
-fn start(sdk: Sdk, home: &Path) -> Server {
+fn run(sdk: Sdk, home: &Path) -> Server {
     let log = home.join("server.log");
     let mut child = sdk
         .command(home)
@@ -187,7 +207,7 @@ fn start(sdk: Sdk, home: &Path) -> Server {
     thread::spawn(move || io::copy(&mut stdout, &mut io::sink()));
     Server {
         said,
-        _child: child,
+        child,
         _stdin: stdin,
     }
 }

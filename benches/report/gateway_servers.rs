@@ -1,6 +1,6 @@
-//! What is measured: the gateway, and a server that sends back what it gets.
+//! The gateway, and as its floor a server of the same WebSocket library that sends back what it gets.
 
-use std::{io::Read as _, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use common::environment::SystemEnvironment;
@@ -21,42 +21,33 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Serves until standard input ends.
-pub(crate) fn run(what: &str) {
+pub(crate) const ROLE: &str = "--gateway";
+
+/// Serves until it is killed.
+pub(crate) fn serve(what: &str, folder: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap();
-    let shutdown = CancellationToken::new();
-    let running = match what {
-        "echo" => runtime.spawn(echo()),
-        fsync => runtime.block_on(gateway(fsync, shutdown.clone())),
-    };
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    shutdown.cancel();
-    if what != "echo" {
-        let _ = runtime.block_on(running);
-        let _ = std::fs::remove_dir_all(folder());
+    match what {
+        "echo" => runtime.block_on(echo()),
+        fsync => runtime.block_on(gateway(fsync, folder)),
     }
 }
 
-fn folder() -> std::path::PathBuf {
-    std::env::temp_dir().join(format!("gateway-bench-{}", std::process::id()))
-}
-
-async fn gateway(fsync: &str, shutdown: CancellationToken) -> tokio::task::JoinHandle<()> {
+async fn gateway(fsync: &str, folder: &Path) {
     let limits = json!({"connections": 20_000, "messagesPerSecond": 1_000_000, "burst": 1_000_000});
     let audit = json!({"enabled": false});
     let settings = json!({"fsync": fsync, "limits": limits, "audit": audit}).to_string();
     let mut config = ServerConfig::parse(&settings).unwrap();
     config.listen = "127.0.0.1:0".parse().unwrap();
-    config.state_dir = folder();
+    config.state_dir = folder.to_owned();
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::new(Silent))
         .await
         .unwrap();
     println!("{}", server.address());
-    tokio::spawn(server.run(shutdown))
+    server.run(CancellationToken::new()).await;
 }
 
 async fn echo() {

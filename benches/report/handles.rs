@@ -9,12 +9,8 @@ use std::{
 use openclaw_remote_agent::handles::{Found, Handle, Handles, NewHandle};
 use uuid::Uuid;
 
-use crate::{
-    ROUNDS, median,
-    table::{Table, time},
-};
+use crate::{Scale, samples::Section};
 
-const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const OPERATIONS: usize = 50_000;
 /// A handle is mostly used again soon after it was given out.
 const RECENT: usize = 1_000;
@@ -80,16 +76,18 @@ fn each(mut work: impl FnMut(usize)) -> f64 {
     start.elapsed().as_secs_f64() / OPERATIONS as f64
 }
 
-pub(crate) fn measure(table: &mut Table) {
-    let mut smallest = None;
-    for size in SIZES {
-        let rounds: Vec<[f64; 3]> = (0..ROUNDS).map(|_| Store::full(size).round()).collect();
-        let took = [0, 1, 2].map(|n| median(rounds.iter().map(|round| round[n]).collect()));
-        let of = *smallest.get_or_insert(took);
-        let names = ["resolve a recent one", "resolve any", "create"];
-        for (name, (took, of)) in names.iter().zip(took.into_iter().zip(of)) {
-            let note = format!("{:.1}x of 1,000", took / of);
-            table.row(format!("handles at {size}: {name}"), time(took), note);
+/// Measures every size once a round.
+pub(crate) fn measure(scale: &Scale, section: &mut Section) {
+    for round in 0..scale.rounds {
+        eprintln!("handles, round {}", round + 1);
+        for size in scale.handles {
+            let took = Store::full(*size).round();
+            for (name, seconds) in ["resolve a recent one", "resolve any", "create"]
+                .iter()
+                .zip(took)
+            {
+                section.add(&size.to_string(), name, "ns", seconds * 1e9);
+            }
         }
     }
 }

@@ -1,0 +1,145 @@
+//! The sections of clients: calls, streams and watches.
+
+use serde_json::json;
+
+use crate::{
+    Scale, Setup,
+    callers::{self, BARE, IN_PROCESS, JS03, JS13, NODE_DOOR, PY, RS, RUST_DOOR},
+    peer::Peer,
+    process::Process,
+    samples::Section,
+};
+
+/// Round trips and their cost: a message, and the state of a task.
+pub(crate) fn calls(setup: &Setup, scale: &Scale, section: &mut Section) {
+    let peer = Peer::start();
+    let mut clients: Vec<(&str, Process)> = callers::ALL
+        .iter()
+        .map(|name| (*name, callers::start(name, setup, &peer)))
+        .collect();
+    for (_, client) in &mut clients {
+        for op in ["send", "status"] {
+            client.ask(&json!({"op": op, "width": 64, "seconds": scale.slice}));
+        }
+    }
+    for round in 0..scale.rounds {
+        eprintln!("client, round {}", round + 1);
+        for op in ["send", "status"] {
+            for width in scale.widths {
+                for (name, client) in &mut clients {
+                    let usage = client.usage();
+                    let answer =
+                        client.ask(&json!({"op": op, "width": width, "seconds": scale.slice}));
+                    let calls = answer["calls"].as_f64().unwrap();
+                    let seconds = answer["seconds"].as_f64().unwrap();
+                    let case = format!("{op}, {width} in flight");
+                    section.add(&case, name, "calls/s", calls / seconds);
+                    section.add(&case, name, "CPU µs", usage.processor() / calls * 1e6);
+                }
+            }
+        }
+    }
+}
+
+/// Long streams: every event is read, and with updates each is delivered to the host as well.
+pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
+    let subjects = [
+        (BARE, false),
+        (IN_PROCESS, false),
+        (IN_PROCESS, true),
+        (RUST_DOOR, false),
+        (RUST_DOOR, true),
+        (NODE_DOOR, false),
+        (NODE_DOOR, true),
+        (RS, false),
+        (JS13, false),
+        (JS03, false),
+        (PY, false),
+    ];
+    let peer = Peer::start();
+    for round in 0..scale.rounds {
+        eprintln!("stream, round {}", round + 1);
+        // Fresh processes, so that the peak of the memory is that of the stream.
+        let mut clients: Vec<(&str, bool, Process)> = subjects
+            .iter()
+            .map(|(name, updates)| (*name, *updates, callers::start(name, setup, &peer)))
+            .collect();
+        for &events in scale.events {
+            for kind in ["append", "replace", "status"] {
+                for (name, updates, client) in &mut clients {
+                    // It takes seconds, and shows nothing that shorter streams do not.
+                    if *name == PY && events > 10_000 {
+                        continue;
+                    }
+                    let subject = if *updates {
+                        format!("{name}, updates")
+                    } else {
+                        (*name).to_owned()
+                    };
+                    one_stream(client, section, &subject, kind, events, *updates);
+                }
+            }
+        }
+    }
+}
+
+fn one_stream(
+    client: &mut Process,
+    section: &mut Section,
+    subject: &str,
+    kind: &str,
+    events: usize,
+    updates: bool,
+) {
+    // The kernel counts processor time in hundredths of a second.
+    let times = (5_000 / events).clamp(1, 20);
+    let command = json!({"op": "stream", "text": format!("{kind} {events}"), "updates": updates});
+    let usage = client.usage();
+    let (mut seconds, mut stall) = (0.0, 0.0_f64);
+    for _ in 0..times {
+        let answer = client.ask(&command);
+        seconds += answer["seconds"].as_f64().unwrap();
+        stall = stall.max(answer["stall_ms"].as_f64().unwrap_or(0.0));
+    }
+    let times = f64::from(u32::try_from(times).unwrap());
+    let case = format!("{kind}, {events} events");
+    section.add(&case, subject, "ms", seconds / times * 1e3);
+    section.add(&case, subject, "CPU ms", usage.processor() / times * 1e3);
+    section.add(&case, subject, "peak MB", usage.peak() / 1e6);
+    if stall > 0.0 {
+        section.add(&case, subject, "stall ms", stall);
+    }
+}
+
+/// Many watches at the same time: how long they take to open and to end, and their memory.
+pub(crate) fn watches(setup: &Setup, scale: &Scale, section: &mut Section) {
+    for round in 0..scale.rounds {
+        for name in [RUST_DOOR, NODE_DOOR] {
+            eprintln!("watch, round {}: {name}", round + 1);
+            let mut peer = Peer::start();
+            let mut client = callers::start(name, setup, &peer);
+            client.ask(&json!({"op": "send", "width": 1, "seconds": 0}));
+            let usage = client.usage();
+            let before = usage.resident();
+            let start = std::time::Instant::now();
+            client.tell(&json!({"op": "watch", "count": scale.watches}));
+            peer.wait_for_watches(scale.watches);
+            let opened = start.elapsed().as_secs_f64();
+            let resident = usage.resident() - before;
+            peer.complete_watches();
+            client.answer();
+            let ended = start.elapsed().as_secs_f64() - opened;
+            let count = f64::from(u32::try_from(scale.watches).unwrap());
+            let case = format!("{} watches", scale.watches);
+            section.add(&case, name, "open s", opened);
+            section.add(&case, name, "end s", ended);
+            section.add(&case, name, "kB a watch", resident / count / 1e3);
+            section.add(
+                &case,
+                name,
+                "CPU µs a watch",
+                usage.processor() / count * 1e6,
+            );
+        }
+    }
+}

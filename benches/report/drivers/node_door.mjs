@@ -1,0 +1,31 @@
+// The Node door under load: the library that ships, in the Node.js that OpenClaw is tested with.
+
+import { drive } from "./driver.mjs";
+
+const { library, config, target } = JSON.parse(process.argv[2]);
+const loaded = { exports: {} };
+process.dlopen(loaded, library);
+const { RemoteAgent, CancelToken } = loaded.exports;
+const agent = new RemoteAgent(config);
+
+async function execute(request, onUpdate = null) {
+  const envelope = await agent.execute(request, null, new CancelToken(), onUpdate);
+  if (!envelope.startsWith('{"ok":true')) throw new Error(envelope);
+  return envelope;
+}
+
+const asking = (text, more) =>
+  JSON.stringify({ action: "send", target_alias: target, parts: [{ kind: "text", text }], ...more });
+const send = asking("Good morning");
+const status = JSON.stringify({ action: "status", target_alias: target, task_id: "t-1" });
+
+await drive({
+  send: () => execute(send),
+  status: () => execute(status),
+  async stream(text, updates) {
+    let seen = 0;
+    await execute(asking(text, { follow_updates: true, timeout_ms: 120_000 }), updates ? () => (seen += 1) : null);
+    return { seen };
+  },
+  watch: (task_id) => execute(JSON.stringify({ action: "watch", target_alias: target, task_id, timeout_ms: 120_000 })),
+});

@@ -1,0 +1,74 @@
+//! The reference gateway: messages routed between agents, beside a server of the same WebSocket library that sends back what it gets.
+
+use serde_json::{Value, json};
+
+use crate::{Scale, gateway_clients, gateway_servers, process::Process, samples::Section};
+
+pub(crate) const GATEWAY: &str = "gateway";
+pub(crate) const ECHO: &str = "WebSocket echo";
+
+/// Messages in flight: the senders, and those of each.
+const LOADS: [(usize, usize); 3] = [(1, 1), (16, 1), (16, 16)];
+
+/// Servers, by what their role is called. Session entries reach the disk as the name says.
+const SERVERS: [(&str, &str); 4] = [
+    (ECHO, "echo"),
+    (GATEWAY, "never"),
+    ("gateway, fsync interval", "interval"),
+    ("gateway, fsync always", "always"),
+];
+
+pub(crate) fn measure(scale: &Scale, section: &mut Section) {
+    let mut clients = Process::role(&[gateway_clients::ROLE]);
+    for round in 0..scale.rounds {
+        eprintln!("gateway, round {}", round + 1);
+        for (name, what) in SERVERS {
+            for &agents in scale.agents {
+                // What fsync costs does not depend on how many agents wait.
+                if what.starts_with(['i', 'a']) && Some(&agents) != scale.agents.last() {
+                    continue;
+                }
+                let folder = tempfile::tempdir().unwrap();
+                let server = start(what, &folder);
+                for (senders, in_flight) in LOADS {
+                    let answer = clients.ask(&json!({
+                        "address": server.ready, "routed": what != "echo", "agents": agents,
+                        "senders": senders, "in_flight": in_flight, "seconds": scale.slice,
+                    }));
+                    let case = format!("{agents} agents, {} in flight", senders * in_flight);
+                    record(section, &case, name, &answer);
+                    let peak = server.usage().resident() / 1e6;
+                    section.add(&case, name, "resident MB", peak);
+                }
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let server = start("never", &folder);
+        let answer = clients.ask(&json!({"address": server.ready, "votes": 100}));
+        section.add(
+            "a vote of three",
+            GATEWAY,
+            "p50 ms",
+            answer["p50"].as_f64().unwrap(),
+        );
+        section.add(
+            "a vote of three",
+            GATEWAY,
+            "p99 ms",
+            answer["p99"].as_f64().unwrap(),
+        );
+    }
+}
+
+fn start(what: &str, folder: &tempfile::TempDir) -> Process {
+    Process::role(&[gateway_servers::ROLE, what, folder.path().to_str().unwrap()])
+}
+
+fn record(section: &mut Section, case: &str, name: &str, answer: &Value) {
+    let number = |name: &str| answer[name].as_f64().unwrap();
+    // An exchange with an agent is two messages.
+    let messages = number("count") * if name == ECHO { 1.0 } else { 2.0 };
+    section.add(case, name, "messages/s", messages / number("seconds"));
+    section.add(case, name, "p50 ms", number("p50"));
+    section.add(case, name, "p99 ms", number("p99"));
+}

@@ -1,0 +1,266 @@
+//! Agents that answer or vote, and senders that ask them, in a process of their own.
+
+use std::{
+    io::BufRead as _,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use common::log::Silent;
+use futures_util::{
+    SinkExt as _, StreamExt as _,
+    stream::{SplitSink, SplitStream},
+};
+use openclaw_remote_agent::plugin::assemble;
+use openclaw_remote_agent::remote_agent::{Pace, ToolCall};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinSet,
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Message,
+        protocol::{Role, WebSocketConfig},
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+type Socket = WebSocketStream<TcpStream>;
+
+pub(crate) const ROLE: &str = "--gateway-clients";
+
+/// Takes commands until standard input ends.
+pub(crate) fn serve() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    println!("ready");
+    for line in std::io::stdin().lock().lines() {
+        let command: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let answer = if command["votes"].is_null() {
+            runtime.block_on(messages(&command))
+        } else {
+            runtime.block_on(votes(&command))
+        };
+        println!("{answer}");
+    }
+}
+
+fn quantiles(mut times: Vec<Duration>) -> Value {
+    times.sort_unstable();
+    let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
+    json!({"p50": at(50), "p99": at(99), "count": times.len()})
+}
+
+/// Connects agents that answer, and sends messages to them until the time is up.
+async fn messages(command: &Value) -> Value {
+    let number = |name: &str| usize::try_from(command[name].as_u64().unwrap()).unwrap();
+    let address: SocketAddr = command["address"].as_str().unwrap().parse().unwrap();
+    let routed = command["routed"].as_bool().unwrap();
+    let took = Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
+    let mut agents = JoinSet::new();
+    for n in 0..number("agents") {
+        let mut socket = connect(address).await;
+        if routed {
+            join(&mut socket, &format!("agent-{n}")).await;
+        }
+        agents.spawn(answer(socket));
+    }
+    let mut senders = JoinSet::new();
+    let began = Instant::now();
+    for n in 0..number("senders") {
+        let socket = connect(address).await;
+        let sender = Sender {
+            name: n,
+            routed,
+            agents: number("agents"),
+            said: "x".repeat(200),
+            sent: Vec::new(),
+        };
+        senders.spawn(sender.run(socket, number("in_flight"), took));
+    }
+    let mut times = Vec::new();
+    while let Some(done) = senders.join_next().await {
+        times.extend(done.unwrap());
+    }
+    let mut answer = quantiles(times);
+    answer["seconds"] = began.elapsed().as_secs_f64().into();
+    answer
+}
+
+/// Advertises an agent, and waits until the gateway knows it.
+async fn join(socket: &mut Socket, name: &str) {
+    let types = ["message", "proposal", "vote"];
+    let capabilities =
+        json!({"supportedMessageTypes": types, "supportedAgents": [name], "version": "1.0.0"});
+    let content = json!({"action": "advertise", "capabilities": capabilities});
+    let advertise = json!({"type": "handshake", "content": content});
+    socket.send(text(&advertise)).await.unwrap();
+    socket.next().await.unwrap().unwrap();
+}
+
+/// Lets the tool put proposals to a triad that approves at once, one after another.
+async fn votes(command: &Value) -> Value {
+    let address = command["address"].as_str().unwrap();
+    let mut members = JoinSet::new();
+    for name in ["alpha", "beta", "charlie"] {
+        let mut socket = connect(address.parse().unwrap()).await;
+        join(&mut socket, name).await;
+        members.spawn(approve(socket));
+    }
+    let gateway = json!({"enabled": true, "url": format!("ws://{address}"), "dialect": "a2a-v1"});
+    let config = json!({"gateway": gateway}).to_string();
+    let tool = assemble(&config, Pace::default(), Arc::new(Silent)).unwrap();
+    let request = json!({
+        "action": "send", "target_alias": "gateway:triad", "follow_updates": true,
+        "parts": [{"kind": "text", "text": "Ship it"}],
+    });
+    let request = request.to_string();
+    let mut times = Vec::new();
+    // The first call connects.
+    for _ in 0..=command["votes"].as_u64().unwrap() {
+        let start = Instant::now();
+        let call = ToolCall {
+            request: &request,
+            caller: None,
+            updates: None,
+            cancel: CancellationToken::new(),
+            closing: CancellationToken::new(),
+        };
+        let envelope = tool.execute(call).await;
+        assert!(envelope.contains("approved"), "{envelope}");
+        times.push(start.elapsed());
+    }
+    quantiles(times.split_off(1))
+}
+
+/// A member of the triad that approves at once.
+async fn approve(mut socket: Socket) {
+    while let Some(Ok(frame)) = socket.next().await {
+        let Message::Text(frame) = frame else {
+            continue;
+        };
+        let asked: Value = serde_json::from_str(&frame).unwrap();
+        if asked["type"] != "proposal" {
+            continue;
+        }
+        let id = &asked["metadata"]["correlationId"];
+        let content = json!({"proposalId": id, "vote": "approve"});
+        let vote = json!({"type": "vote", "content": content, "metadata": {"correlationId": id}});
+        if socket.send(text(&vote)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn connect(address: SocketAddr) -> Socket {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let request = format!(
+        "GET / HTTP/1.1\r\nhost: {address}\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "));
+    let config = WebSocketConfig::default().read_buffer_size(4096);
+    WebSocketStream::from_raw_socket(stream, Role::Client, Some(config)).await
+}
+
+fn text(message: &Value) -> Message {
+    Message::Text(message.to_string().into())
+}
+
+/// An agent that answers at once.
+async fn answer(mut socket: Socket) {
+    while let Some(Ok(frame)) = socket.next().await {
+        let Message::Text(frame) = frame else {
+            continue;
+        };
+        let asked: Value = serde_json::from_str(&frame).unwrap();
+        if asked["type"] != "message" {
+            continue;
+        }
+        let said = json!({
+            "type": "message",
+            "id": asked["id"],
+            "agent": asked["from"],
+            "content": {"role": "agent", "content": asked["content"]["content"]},
+            "metadata": {"correlationId": asked["metadata"]["correlationId"]},
+        });
+        if socket.send(text(&said)).await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Sender {
+    name: usize,
+    routed: bool,
+    agents: usize,
+    said: String,
+    /// When each message left, by its number.
+    sent: Vec<Instant>,
+}
+
+impl Sender {
+    async fn run(mut self, socket: Socket, in_flight: usize, took: Duration) -> Vec<Duration> {
+        let (mut sink, mut stream) = socket.split();
+        let end = Instant::now() + took;
+        let mut times = Vec::new();
+        for _ in 0..in_flight {
+            self.send(&mut sink).await;
+        }
+        while times.len() < self.sent.len() {
+            times.push(self.receive(&mut stream).await);
+            if Instant::now() < end {
+                self.send(&mut sink).await;
+            }
+        }
+        times
+    }
+
+    async fn send(&mut self, sink: &mut SplitSink<Socket, Message>) {
+        let number = self.sent.len();
+        // A step that is no factor, so that every agent has its turn.
+        let agent = (self.name * 31 + number * 7) % self.agents;
+        let message = json!({
+            "type": "message",
+            "id": format!("msg-{}-{number}", self.name),
+            "agent": format!("agent-{agent}"),
+            "sessionId": format!("sess-{}", self.name),
+            "content": {"role": "user", "content": self.said},
+            "timestamp": 1_711_843_200_000_u64,
+            "metadata": {"correlationId": number.to_string(), "requiresResponse": true},
+        });
+        self.sent.push(Instant::now());
+        sink.send(text(&message)).await.unwrap();
+    }
+
+    async fn receive(&self, stream: &mut SplitStream<Socket>) -> Duration {
+        loop {
+            let Message::Text(frame) = stream.next().await.unwrap().unwrap() else {
+                continue;
+            };
+            let answer: Value = serde_json::from_str(&frame).unwrap();
+            if answer["type"] == "ping" {
+                continue;
+            }
+            assert_eq!(answer["type"], "message", "{answer}");
+            assert!(!self.routed || answer["content"]["role"] == "agent");
+            let number: usize = answer["metadata"]["correlationId"]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap();
+            return self.sent[number].elapsed();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The goals, as ratios of numbers of the same run.
+
+use crate::{
+    callers::{BARE, JS03, JS13, NODE_DOOR, NODE_DOOR_03, RUST_DOOR},
+    gateway::GATEWAY,
+    render::number,
+    samples::{Measured, Section},
+    server::{FLOOR, INTERVAL, JS, MEMORY},
+};
+
+/// A goal and what was measured.
+struct Goal {
+    what: &'static str,
+    /// The bound, and whether it is the least that is wanted. Otherwise it is the most.
+    bound: f64,
+    least: bool,
+    unit: &'static str,
+    measured: Option<f64>,
+}
+
+const SEND: &str = "send, 64 in flight";
+const LONG: &str = "append, 10000 events";
+const UPDATES: &str = "Node door, updates";
+
+fn all(measured: &Measured) -> Vec<Goal> {
+    let section = |name: &str| measured.get(name);
+    let ratio = |name: &str, one: [&str; 3], other: [&str; 3]| section(name)?.ratio(one, other);
+    let median = |name: &str, [case, subject, metric]: [&str; 3]| {
+        section(name)?.median(case, subject, metric)
+    };
+    let calls = |one, other| ratio("client", [SEND, one, "calls/s"], [SEND, other, "calls/s"]);
+    let processor = |one, other| ratio("client", [SEND, one, "CPU µs"], [SEND, other, "CPU µs"]);
+    let stream = |other| ratio("stream", [LONG, UPDATES, "ms"], [LONG, other, "ms"]);
+    let message = "message, 64 clients";
+    let task = "task, 64 clients";
+    let answers = |case: &'static str, one, other| {
+        ratio(
+            "server",
+            [case, one, "answers/s"],
+            [case, other, "answers/s"],
+        )
+    };
+    let a_core = |one, other| {
+        ratio(
+            "server",
+            [message, other, "CPU µs"],
+            [message, one, "CPU µs"],
+        )
+    };
+    let least = |what, bound, measured| Goal {
+        what,
+        bound,
+        least: true,
+        unit: "x",
+        measured,
+    };
+    let most = |what, bound, unit, measured| Goal {
+        what,
+        bound,
+        least: false,
+        unit,
+        measured,
+    };
+    vec![
+        least(
+            "calls through the Node door beside `@a2a-js/sdk` 1.3.0, 64 in flight",
+            3.0,
+            calls(NODE_DOOR, JS13),
+        ),
+        least(
+            "the same beside `@a2a-js/sdk` 0.3.14, in A2A 0.3",
+            3.0,
+            calls(NODE_DOOR_03, JS03),
+        ),
+        most(
+            "CPU of a call through the Node door beside 1.3.0",
+            0.25,
+            "x",
+            processor(NODE_DOOR, JS13),
+        ),
+        most(
+            "CPU of a call through the Node door beside 0.3.14",
+            0.25,
+            "x",
+            processor(NODE_DOOR_03, JS03),
+        ),
+        least(
+            "calls through the Rust door beside bare reqwest, 64 in flight",
+            0.6,
+            calls(RUST_DOOR, BARE),
+        ),
+        most(
+            "10,000 events with updates through Node beside the bare stream of 1.3.0",
+            1.5,
+            "x",
+            stream(JS13),
+        ),
+        most(
+            "the same beside the bare stream of 0.3.14",
+            1.5,
+            "x",
+            stream(JS03),
+        ),
+        most(
+            "100,000 events beside 10,000, with updates through Node (linear: 10)",
+            12.0,
+            "x",
+            ratio(
+                "stream",
+                ["append, 100000 events", UPDATES, "ms"],
+                [LONG, UPDATES, "ms"],
+            ),
+        ),
+        most(
+            "longest stall of Node's event loop, any stream with updates",
+            10.0,
+            " ms",
+            section("stream").and_then(stall),
+        ),
+        least(
+            "messages a second and core of `serve` beside the server of `@a2a-js/sdk`",
+            5.0,
+            a_core(MEMORY, JS),
+        ),
+        least(
+            "messages a second of `serve` beside axum without A2A, no task",
+            0.4,
+            answers(message, MEMORY, FLOOR),
+        ),
+        least("the same a second and core", 0.4, a_core(MEMORY, FLOOR)),
+        least(
+            "tasks a second in SQLite with fsync `interval` beside memory",
+            0.6,
+            answers(task, INTERVAL, MEMORY),
+        ),
+        most(
+            "p99 of an exchange through the gateway, 1,000 agents, 16 in flight",
+            5.0,
+            " ms",
+            median("gateway", ["1000 agents, 16 in flight", GATEWAY, "p99 ms"]),
+        ),
+        most(
+            "library mapped to tool registered, Node",
+            10.0,
+            " ms",
+            median("cold", ["first use", NODE_DOOR, "registered ms"]),
+        ),
+        most(
+            "library mapped to tool registered, Rust",
+            10.0,
+            " ms",
+            median("cold", ["first use", RUST_DOOR, "registered ms"]),
+        ),
+        most(
+            "memory added up to the first answer, Node",
+            25.0,
+            " MB",
+            median("cold", ["first use", NODE_DOOR, "answered MB"]),
+        ),
+        most(
+            "memory added up to the first answer, Rust",
+            25.0,
+            " MB",
+            median("cold", ["first use", RUST_DOOR, "answered MB"]),
+        ),
+    ]
+}
+
+/// Returns the largest median of all cases.
+fn stall(section: &Section) -> Option<f64> {
+    let cases = section.cases();
+    let stalls = cases
+        .iter()
+        .filter_map(|case| section.median(case, UPDATES, "stall ms"));
+    stalls.reduce(f64::max)
+}
+
+/// Returns the table of the goals.
+pub(crate) fn table(measured: &Measured) -> String {
+    let mut text = String::from("| goal | target | measured | met |\n|---|--:|--:|---|\n");
+    for goal in all(measured) {
+        let Some(value) = goal.measured else { continue };
+        let met = if goal.least {
+            value >= goal.bound
+        } else {
+            value <= goal.bound
+        };
+        text += &format!(
+            "| {} | {} {}{} | {}{} | {} |\n",
+            goal.what,
+            if goal.least { "≥" } else { "≤" },
+            number(goal.bound),
+            goal.unit,
+            number(value),
+            goal.unit,
+            if met { "yes" } else { "**no**" },
+        );
+    }
+    text
+}

@@ -1,0 +1,130 @@
+//! Clients of a server: as many connections as clients, each with one request at a time. They read answers without parsing them, so
+//! that they cost less than any server.
+
+use std::{
+    io::BufRead as _,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use memchr::memmem;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+pub(crate) const ROLE: &str = "--load";
+
+/// Takes commands until standard input ends.
+pub(crate) fn serve() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    println!("ready");
+    for line in std::io::stdin().lock().lines() {
+        let command: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        println!("{}", runtime.block_on(run(&command)));
+    }
+}
+
+/// Sends requests until the time is up, and answers how many were answered, in how much time, with how many events.
+async fn run(command: &Value) -> Value {
+    let text = |name: &str| command[name].as_str().unwrap();
+    let (address, path) = (text("address"), text("path"));
+    let (method, params) = (text("method"), &command["params"]);
+    let clients = command["clients"].as_u64().unwrap();
+    let expected = text("expected").as_bytes();
+    let mut connected = Vec::new();
+    for _ in 0..clients {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        connected.push(stream);
+    }
+    let start = Instant::now();
+    let end = start + Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
+    let most = command["requests"].as_u64().unwrap_or(u64::MAX);
+    let work = connected.into_iter().map(|stream| async move {
+        let mut connection = Connection {
+            stream,
+            buffer: Vec::new(),
+        };
+        let (mut answered, mut events) = (0, 0);
+        while answered == 0 || (Instant::now() < end && answered < most) {
+            let request = request(address, path, method, params);
+            let body = connection.exchange(&request).await;
+            assert!(
+                memmem::find(body, expected).is_some(),
+                "{method} got {}",
+                String::from_utf8_lossy(body)
+            );
+            events += memmem::find_iter(body, b"data:").count();
+            answered += 1;
+        }
+        (answered, events)
+    });
+    let (answered, events) = join_all(work)
+        .await
+        .into_iter()
+        .fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    json!({"answered": answered, "events": events, "seconds": start.elapsed().as_secs_f64()})
+}
+
+fn request(address: &str, path: &str, method: &str, params: &Value) -> Vec<u8> {
+    let mut params = params.clone();
+    if let Some(message) = params.get_mut("message") {
+        message["messageId"] = uuid::Uuid::new_v4().to_string().into();
+    }
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\na2a-version: 1.0\r\n\
+         accept: application/json, text/event-stream\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Sends a request and returns the body of its answer, with the marks of chunks in it.
+    async fn exchange(&mut self, request: &[u8]) -> &[u8] {
+        self.buffer.clear();
+        self.stream.write_all(request).await.unwrap();
+        let head = loop {
+            if let Some(at) = memmem::find(&self.buffer, b"\r\n\r\n") {
+                break at + 4;
+            }
+            self.read().await;
+        };
+        let text = String::from_utf8_lossy(&self.buffer[..head]).to_lowercase();
+        assert!(text.starts_with("http/1.1 200"), "{text}");
+        let length = text
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length:"));
+        match length {
+            Some(length) => {
+                let length: usize = length.trim().parse().unwrap();
+                while self.buffer.len() < head + length {
+                    self.read().await;
+                }
+            }
+            // Chunks, of which the last is empty.
+            None => {
+                while !self.buffer[head..].ends_with(b"0\r\n\r\n") {
+                    self.read().await;
+                }
+            }
+        }
+        &self.buffer[head..]
+    }
+
+    async fn read(&mut self) {
+        let read = self.stream.read_buf(&mut self.buffer).await.unwrap();
+        assert!(read > 0, "the server closed the connection");
+    }
+}

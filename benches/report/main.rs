@@ -1,0 +1,205 @@
+//! The report on speed and memory: the tool, its doors, its servers, and what others take for the same, side by side in one run.
+//!
+//!     cargo bench --bench report                       measures everything, and writes docs/measurements/, and the tables of the page
+//!     cargo bench --bench report -- client server      these sections alone: client, stream, server, store, gateway, cold, watch, handles
+//!     cargo bench --bench report -- --redraw           draws tables and plots from the numbers, without measuring
+//!     cargo bench --bench report -- --quick stream     one short round, for work on the code: prints the tables and writes no file
+//!
+//! Subjects run in turns in each round, so that a busy machine slows all of them alike, each in a process of its own. The official
+//! SDKs, Node.js and Redis are those that the tests install below `target/`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark that fails should say so and stop"
+)]
+
+mod callers;
+mod client;
+mod cold;
+mod gateway;
+mod gateway_clients;
+mod gateway_servers;
+mod goals;
+mod handles;
+mod load;
+mod peer;
+mod plot;
+mod process;
+mod render;
+mod samples;
+mod server;
+mod store;
+
+use std::{env, path::PathBuf, time::Instant};
+
+use remote_agent_cli::package::build_library;
+use testkit::support::{node, root};
+
+use samples::Section;
+
+/// How much is measured.
+pub(crate) struct Scale {
+    pub(crate) rounds: usize,
+    /// Seconds of each subject in each case of a round.
+    pub(crate) slice: f64,
+    /// Calls in flight of a client.
+    pub(crate) widths: &'static [u64],
+    /// Events of a stream.
+    pub(crate) events: &'static [usize],
+    /// Clients of a server.
+    pub(crate) clients: &'static [u64],
+    /// Tasks in a store.
+    pub(crate) tasks: u64,
+    /// Agents of a gateway.
+    pub(crate) agents: &'static [usize],
+    pub(crate) watches: usize,
+    pub(crate) handles: &'static [u32],
+}
+
+const WHOLE: Scale = Scale {
+    rounds: 5,
+    slice: 0.4,
+    widths: &[1, 64, 512],
+    events: &[100, 1_000, 10_000, 100_000],
+    clients: &[1, 64, 1_000],
+    tasks: 20_000,
+    agents: &[10, 100, 1_000],
+    watches: 10_000,
+    handles: &[1_000, 10_000, 100_000, 1_000_000],
+};
+
+const QUICK: Scale = Scale {
+    rounds: 1,
+    slice: 0.2,
+    widths: &[1, 64],
+    events: &[1_000, 10_000],
+    clients: &[64],
+    tasks: 1_000,
+    agents: &[10, 100],
+    watches: 1_000,
+    handles: &[1_000, 10_000],
+};
+
+/// What the sections start.
+pub(crate) struct Setup {
+    pub(crate) root: PathBuf,
+    pub(crate) library: PathBuf,
+    pub(crate) node: PathBuf,
+}
+
+type Measure = fn(&Setup, &Scale, &mut Section);
+
+const SECTIONS: [(&str, Measure); 8] = [
+    ("client", client::calls),
+    ("stream", client::streams),
+    ("server", |_, scale, section| {
+        server::measure(scale, section)
+    }),
+    ("store", |_, scale, section| store::measure(scale, section)),
+    ("gateway", |_, scale, section| {
+        gateway::measure(scale, section)
+    }),
+    ("cold", cold::measure),
+    ("watch", client::watches),
+    ("handles", |_, scale, section| {
+        handles::measure(scale, section)
+    }),
+];
+
+fn main() {
+    let arguments: Vec<String> = env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // The processes of a run are this program again.
+    match words[..] {
+        [peer::ROLE] => return peer::serve(),
+        [callers::ROLE, name, settings] => return callers::serve(name, settings),
+        [load::ROLE] => return load::serve(),
+        [server::ROLE] => return server::axum_echo(),
+        [gateway_servers::ROLE, what, folder] => {
+            return gateway_servers::serve(what, folder.as_ref());
+        }
+        [gateway_clients::ROLE] => return gateway_clients::serve(),
+        [store::ROLE, folder, tasks] => {
+            return store::serve(folder.as_ref(), tasks.parse().unwrap());
+        }
+        [cold::ROLE, settings] => return cold::serve(settings),
+        _ => {}
+    }
+    let (flags, names): (Vec<&str>, Vec<&str>) =
+        words.into_iter().partition(|word| word.starts_with("--"));
+    let known = |name: &&str| SECTIONS.iter().any(|(section, _)| section == name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        let all = SECTIONS.map(|(name, _)| name).join(", ");
+        panic!("there is no section `{unknown}`; the sections are {all}");
+    }
+    if let Some(unknown) = flags
+        .iter()
+        .find(|flag| !["--quick", "--redraw"].contains(flag))
+    {
+        panic!("there is no flag `{unknown}`; the flags are --quick and --redraw");
+    }
+    let quick = flags.contains(&"--quick");
+    let file = root(render::NUMBERS);
+    if flags.contains(&"--redraw") {
+        return render::documents(&samples::read(&file));
+    }
+    let setup = setup(quick);
+    let scale = if quick { &QUICK } else { &WHOLE };
+    let mut measured = if quick {
+        samples::Measured::new()
+    } else {
+        samples::read(&file)
+    };
+    let machine = samples::machine(&setup.node);
+    let start = Instant::now();
+    for (name, measure) in SECTIONS {
+        if !names.is_empty() && !names.contains(&name) {
+            continue;
+        }
+        let mut section = Section {
+            command: render::COMMAND.to_owned(),
+            rounds: scale.rounds,
+            machine: machine.clone(),
+            ..Section::default()
+        };
+        let begun = Instant::now();
+        measure(&setup, scale, &mut section);
+        section.seconds = begun.elapsed().as_secs_f64().round();
+        eprintln!("{name}: {} s", section.seconds);
+        measured.insert(name.to_owned(), section);
+        // After each section, so that a rival that fails costs no numbers.
+        if !quick {
+            samples::write(&file, &measured);
+        }
+    }
+    eprintln!("all: {:.0} s", start.elapsed().as_secs_f64());
+    if quick {
+        println!("{}", render::tables(&measured));
+        return;
+    }
+    render::documents(&measured);
+}
+
+fn setup(quick: bool) -> Setup {
+    let library = if quick {
+        // Cargo built it with this program. It differs from the one that ships in the optimization of its parts.
+        env::current_exe()
+            .unwrap()
+            .with_file_name("libopenclaw_remote_agent.so")
+    } else {
+        eprintln!("Building the library that ships, which takes a few minutes the first time.");
+        build_library(&root("")).unwrap()
+    };
+    Setup {
+        root: root(""),
+        library,
+        node: node::install("node", &[]).node(),
+    }
+}

@@ -1,0 +1,307 @@
+//! A fast A2A peer in a process of its own, in both versions: it answers with literal text, so that it costs far less than a client.
+//!
+//! A message of `append N`, `status N` or `replace N` is answered with a stream of N events, any other with a message.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use futures_util::{StreamExt as _, stream};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+use tokio::{net::TcpListener, sync::watch};
+
+use crate::process::Process;
+
+pub(crate) const ROLE: &str = "--peer";
+
+/// The running peer.
+pub(crate) struct Peer {
+    process: Process,
+    origins: Value,
+}
+
+impl Peer {
+    pub(crate) fn start() -> Self {
+        let process = Process::role(&[ROLE]);
+        let origins = serde_json::from_str(&process.ready).unwrap();
+        Self { process, origins }
+    }
+
+    /// Returns the origin where it speaks this version.
+    pub(crate) fn origin(&self, version: &str) -> &str {
+        self.origins[version].as_str().unwrap()
+    }
+
+    /// Returns a configuration of the tool with the peer as a target for each version, named `0.3` and `1.0`.
+    pub(crate) fn config(&self) -> String {
+        let target = |version: &str| json!({"alias": version, "baseUrl": self.origin(version)});
+        // As many calls as are made: the report measures the path of a call, not the wait for a permit.
+        let limits = json!({
+            "concurrency": 10_000, "concurrencyPerTarget": 10_000, "responseBytes": 1 << 30,
+        });
+        let policy = json!({"allowPrivateTargetUrls": true});
+        json!({"targets": [target("1.0"), target("0.3")], "policy": policy, "limits": limits})
+            .to_string()
+    }
+
+    /// Waits until this many watches are open.
+    pub(crate) fn wait_for_watches(&mut self, count: usize) {
+        self.process.ask(&json!({"watches": count}));
+    }
+
+    /// Completes the tasks of all watches.
+    pub(crate) fn complete_watches(&mut self) {
+        self.process.ask(&json!("complete"));
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Version {
+    V03,
+    V10,
+}
+
+/// What the servers of both versions share.
+#[derive(Clone)]
+struct Shared {
+    version: Version,
+    origin: Arc<str>,
+    watches: Arc<AtomicUsize>,
+    opened: watch::Sender<usize>,
+    completed: watch::Sender<u64>,
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    method: &'a str,
+    params: Value,
+}
+
+/// Serves until standard input ends.
+pub(crate) fn serve() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (opened, mut openings) = watch::channel(0);
+    let (completed, _) = watch::channel(0);
+    let origins = runtime.block_on(async {
+        let watches = Arc::new(AtomicUsize::new(0));
+        let mut origins = json!({});
+        for (name, version) in [("0.3", Version::V03), ("1.0", Version::V10)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let origin = format!("http://{}", listener.local_addr().unwrap());
+            let shared = Shared {
+                version,
+                origin: origin.as_str().into(),
+                watches: watches.clone(),
+                opened: opened.clone(),
+                completed: completed.clone(),
+            };
+            origins[name] = origin.into();
+            let app = Router::new()
+                .route("/.well-known/{card}", get(card))
+                .route("/rpc", post(answer))
+                .with_state(shared);
+            tokio::spawn(axum::serve(listener, app).into_future());
+        }
+        origins
+    });
+    println!("{origins}");
+    let (commands, mut lines) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            commands.send(line).unwrap();
+        }
+    });
+    runtime.block_on(async {
+        while let Some(line) = lines.recv().await {
+            let command: Value = serde_json::from_str(&line).unwrap();
+            if let Some(count) = command["watches"].as_u64() {
+                openings
+                    .wait_for(|open| *open as u64 >= count)
+                    .await
+                    .unwrap();
+            } else {
+                completed.send_modify(|times| *times += 1);
+            }
+            println!("{{}}");
+        }
+    });
+}
+
+async fn card(State(shared): State<Shared>, Path(_): Path<String>) -> Response {
+    let url = format!("{}/rpc", shared.origin);
+    let mut card = json!({
+        "name": "Peer", "description": "Answers.", "version": "1.0.0",
+        "capabilities": {"streaming": true}, "skills": [],
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+    });
+    match shared.version {
+        Version::V03 => {
+            card["protocolVersion"] = "0.3.0".into();
+            card["url"] = url.into();
+            card["preferredTransport"] = "JSONRPC".into();
+        }
+        Version::V10 => {
+            let interface =
+                json!({"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
+            card["supportedInterfaces"] = json!([interface]);
+        }
+    }
+    ([(CONTENT_TYPE, "application/json")], card.to_string()).into_response()
+}
+
+async fn answer(State(shared): State<Shared>, body: Bytes) -> Response {
+    let request: Request<'_> = serde_json::from_slice(&body).unwrap();
+    let id = request.id.get();
+    let v03 = shared.version == Version::V03;
+    let result = match request.method {
+        "tasks/get" | "GetTask" => task(v03, "completed", &request.params["id"]),
+        "message/send" | "SendMessage" if v03 => {
+            r#"{"kind":"message","messageId":"m-1","role":"agent","parts":[{"kind":"text","text":"pong"}]}"#.to_owned()
+        }
+        "message/send" | "SendMessage" => {
+            r#"{"message":{"messageId":"m-1","role":"ROLE_AGENT","parts":[{"text":"pong"}]}}"#
+                .to_owned()
+        }
+        "message/stream" | "SendStreamingMessage" => {
+            let text = request.params["message"]["parts"][0]["text"].as_str();
+            let (kind, count) = text.unwrap().split_once(' ').unwrap();
+            return stream_of(v03, id.to_owned(), kind.to_owned(), count.parse().unwrap());
+        }
+        "tasks/resubscribe" | "SubscribeToTask" => return watching(&shared, id, &request.params),
+        other => panic!("the peer does not know `{other}`"),
+    };
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Returns a task as `GetTask` does.
+fn task(v03: bool, state: &str, id: &Value) -> String {
+    let part = match v03 {
+        true => r#"{"kind":"text","text":"pong"}"#,
+        false => r#"{"text":"pong"}"#,
+    };
+    let kind = if v03 { r#""kind":"task","# } else { "" };
+    let state = state_name(v03, state);
+    format!(
+        r#"{{{kind}"id":{id},"contextId":"c-1","status":{{"state":"{state}"}},"artifacts":[{{"artifactId":"a-1","parts":[{part}]}}]}}"#
+    )
+}
+
+fn state_name(v03: bool, state: &str) -> String {
+    match v03 {
+        true => state.to_owned(),
+        false => format!("TASK_STATE_{}", state.to_uppercase()),
+    }
+}
+
+/// Returns one event of a stream as server-sent event.
+fn event(v03: bool, id: &str, kind: &str, number: usize, count: usize) -> String {
+    let ids = r#""taskId":"t-1","contextId":"c-1""#;
+    let text = |text: String| match v03 {
+        true => format!(r#"{{"kind":"text","text":"{text}"}}"#),
+        false => format!(r#"{{"text":"{text}"}}"#),
+    };
+    let (name, body) = match (number, kind) {
+        (0, _) => {
+            let state = state_name(v03, "working");
+            let body = format!(r#""id":"t-1","contextId":"c-1","status":{{"state":"{state}"}}"#);
+            (["task", "task"], body)
+        }
+        (last, _) if last + 1 == count => {
+            let (state, end) = (
+                state_name(v03, "completed"),
+                if v03 { r#","final":true"# } else { "" },
+            );
+            let body = format!(r#"{ids},"status":{{"state":"{state}"}}{end}"#);
+            (["status-update", "statusUpdate"], body)
+        }
+        (_, "status") => {
+            let (state, part) = (state_name(v03, "working"), text(format!("step {number}")));
+            let role = if v03 {
+                r#""kind":"message","role":"agent""#
+            } else {
+                r#""role":"ROLE_AGENT""#
+            };
+            let end = if v03 { r#","final":false"# } else { "" };
+            let body = format!(
+                r#"{ids},"status":{{"state":"{state}","message":{{{role},"messageId":"m-{number}","parts":[{part}]}}}}{end}"#
+            );
+            (["status-update", "statusUpdate"], body)
+        }
+        (_, how) => {
+            let part = text(format!("line {number}\\n"));
+            let append = how == "append" && number > 1;
+            let body = format!(
+                r#"{ids},"artifact":{{"artifactId":"a-1","parts":[{part}]}},"append":{append}"#
+            );
+            (["artifact-update", "artifactUpdate"], body)
+        }
+    };
+    let result = match v03 {
+        true => format!(r#"{{"kind":"{}",{body}}}"#, name[0]),
+        false => format!(r#"{{"{}":{{{body}}}}}"#, name[1]),
+    };
+    format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n")
+}
+
+fn stream_of(v03: bool, id: String, kind: String, count: usize) -> Response {
+    // As a server that writes fast sends them: many events in one write.
+    const AT_ONCE: usize = 64;
+    let chunks = stream::iter((0..count).step_by(AT_ONCE)).map(move |first| {
+        let events = first..count.min(first + AT_ONCE);
+        let text: String = events
+            .map(|number| event(v03, &id, &kind, number, count))
+            .collect();
+        Ok::<_, std::convert::Infallible>(Bytes::from(text))
+    });
+    server_sent(Body::from_stream(chunks))
+}
+
+fn server_sent(body: Body) -> Response {
+    ([(CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
+/// Returns a stream that shows a working task, and its end when the report says so.
+fn watching(shared: &Shared, id: &str, params: &Value) -> Response {
+    let v03 = shared.version == Version::V03;
+    let (id, task_id) = (id.to_owned(), params["id"].clone());
+    let event = move |state: &str| {
+        let task = task(v03, state, &task_id);
+        let result = if v03 {
+            task
+        } else {
+            format!(r#"{{"task":{task}}}"#)
+        };
+        Bytes::from(format!(
+            "data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n"
+        ))
+    };
+    let mut completed = shared.completed.subscribe();
+    let open = shared.watches.fetch_add(1, Ordering::Relaxed) + 1;
+    shared.opened.send_replace(open);
+    let (first, watches) = (event("working"), shared.watches.clone());
+    let last = async move {
+        completed.changed().await.unwrap();
+        watches.fetch_sub(1, Ordering::Relaxed);
+        event("completed")
+    };
+    let events = stream::once(async { first }).chain(stream::once(last));
+    server_sent(Body::from_stream(
+        events.map(Ok::<_, std::convert::Infallible>),
+    ))
+}

@@ -1,0 +1,141 @@
+//! Processes that are measured: what they cost, and what they answer.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use serde_json::Value;
+
+/// A child process that takes lines of JSON and answers each with a line. It is killed when it is dropped.
+pub(crate) struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    /// The first line of its standard output.
+    pub(crate) ready: String,
+}
+
+impl Process {
+    /// Starts the command and waits for its first line. Its standard error is that of the report.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let stdin = child.stdin.take().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut ready = String::new();
+        stdout.read_line(&mut ready).unwrap();
+        assert!(
+            !ready.is_empty(),
+            "{command:?} ended before it was ready: {:?}",
+            child.wait()
+        );
+        Self {
+            child,
+            stdin,
+            stdout,
+            ready: ready.trim().to_owned(),
+        }
+    }
+
+    /// Starts this program again in another role.
+    pub(crate) fn role(arguments: &[&str]) -> Self {
+        Self::start(Command::new(std::env::current_exe().unwrap()).args(arguments))
+    }
+
+    /// Sends a command without waiting for its answer.
+    pub(crate) fn tell(&mut self, command: &Value) {
+        writeln!(self.stdin, "{command}").unwrap();
+    }
+
+    /// Waits for the next answer.
+    pub(crate) fn answer(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line)
+            .unwrap_or_else(|_| panic!("a measured process answered {line:?}; see its error above"))
+    }
+
+    /// Sends a command and waits for its answer.
+    pub(crate) fn ask(&mut self, command: &Value) -> Value {
+        self.tell(command);
+        self.answer()
+    }
+
+    /// Returns its id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns what it costs from now on.
+    pub(crate) fn usage(&self) -> Usage {
+        Usage::of(self.child.id())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a process costs since a moment.
+pub(crate) struct Usage {
+    pid: u32,
+    seconds: f64,
+}
+
+impl Usage {
+    /// Begins to count, and resets the peak of the process's memory.
+    pub(crate) fn of(pid: u32) -> Self {
+        // Refused for processes of other users: the peak is then that of the whole life.
+        let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+        Self {
+            pid,
+            seconds: processor_seconds(pid),
+        }
+    }
+
+    /// Returns the seconds of processor time, in user and kernel mode.
+    pub(crate) fn processor(&self) -> f64 {
+        processor_seconds(self.pid) - self.seconds
+    }
+
+    /// Returns the peak of the resident memory, in bytes.
+    pub(crate) fn peak(&self) -> f64 {
+        memory(self.pid, "VmHWM:")
+    }
+
+    /// Returns the resident memory, in bytes.
+    pub(crate) fn resident(&self) -> f64 {
+        memory(self.pid, "VmRSS:")
+    }
+}
+
+fn processor_seconds(pid: u32) -> f64 {
+    // Ticks of USER_HZ, which is 100 on every Linux that Rust supports.
+    const TICKS: f64 = 100.0;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    let stat = stat.unwrap_or_else(|error| panic!("a measured process ended: {error}"));
+    // The name before it may contain anything.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let fields = fields.split_whitespace().skip(11).take(2);
+    fields
+        .map(|ticks| ticks.parse::<f64>().unwrap())
+        .sum::<f64>()
+        / TICKS
+}
+
+fn memory(pid: u32, name: &str) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mut lines = status.lines();
+    let kilobytes = lines.find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
+    kilobytes.map_or(0.0, |text| text.parse::<f64>().unwrap() * 1024.0)
+}
+
+/// Returns the resident memory of this process, in bytes.
+pub(crate) fn resident_here() -> f64 {
+    memory(std::process::id(), "VmRSS:")
+}

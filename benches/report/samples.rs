@@ -1,0 +1,177 @@
+//! What was measured: numbers of every round, kept as JSON, so that tables and plots are drawn without measuring again.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use serde::{Deserialize, Serialize};
+
+/// The numbers of one run of a section.
+#[derive(Serialize, Deserialize, Clone, Default)]
+pub(crate) struct Section {
+    /// The command that measured it.
+    pub(crate) command: String,
+    /// Seconds that it took.
+    pub(crate) seconds: f64,
+    pub(crate) rounds: usize,
+    /// Processor, kernel and versions.
+    pub(crate) machine: BTreeMap<String, String>,
+    pub(crate) series: Vec<Series>,
+}
+
+/// One quantity of one subject in one case.
+#[derive(Serialize, Deserialize, Clone)]
+pub(crate) struct Series {
+    pub(crate) case: String,
+    pub(crate) subject: String,
+    /// The quantity, with its unit in its name.
+    pub(crate) metric: String,
+    /// One number of each round.
+    pub(crate) values: Vec<f64>,
+}
+
+impl Section {
+    /// Adds the number of one round.
+    pub(crate) fn add(&mut self, case: &str, subject: &str, metric: &str, value: f64) {
+        let same = |series: &&mut Series| {
+            series.case == case && series.subject == subject && series.metric == metric
+        };
+        match self.series.iter_mut().find(same) {
+            Some(series) => series.values.push(value),
+            None => self.series.push(Series {
+                case: case.to_owned(),
+                subject: subject.to_owned(),
+                metric: metric.to_owned(),
+                values: vec![value],
+            }),
+        }
+    }
+
+    /// Returns the numbers of all rounds, or `None` where that was not measured.
+    pub(crate) fn values(&self, case: &str, subject: &str, metric: &str) -> Option<&[f64]> {
+        let same = |series: &&Series| {
+            series.case == case && series.subject == subject && series.metric == metric
+        };
+        Some(&self.series.iter().find(same)?.values)
+    }
+
+    /// Returns the median over the rounds.
+    pub(crate) fn median(&self, case: &str, subject: &str, metric: &str) -> Option<f64> {
+        self.values(case, subject, metric).map(median)
+    }
+
+    /// Returns the median over the rounds of the ratio of two numbers of the same round.
+    pub(crate) fn ratio(&self, one: [&str; 3], other: [&str; 3]) -> Option<f64> {
+        let [case, subject, metric] = one;
+        let one = self.values(case, subject, metric)?;
+        let [case, subject, metric] = other;
+        let other = self.values(case, subject, metric)?;
+        let ratios: Vec<f64> = one.iter().zip(other).map(|(a, b)| a / b).collect();
+        Some(median(&ratios))
+    }
+
+    /// Returns the subjects in the order in which they were measured.
+    pub(crate) fn subjects(&self) -> Vec<&str> {
+        distinct(self.series.iter().map(|series| series.subject.as_str()))
+    }
+
+    /// Returns the cases in the order in which they were measured.
+    pub(crate) fn cases(&self) -> Vec<&str> {
+        distinct(self.series.iter().map(|series| series.case.as_str()))
+    }
+}
+
+fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for one in all {
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    seen
+}
+
+/// Returns the value in the middle.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => f64::midpoint(values[middle - 1], values[middle]),
+        _ => values[middle],
+    }
+}
+
+/// The sections by their names.
+pub(crate) type Measured = BTreeMap<String, Section>;
+
+/// Reads the numbers of earlier runs.
+pub(crate) fn read(path: &Path) -> Measured {
+    fs::read(path).map_or_else(
+        |_| Measured::new(),
+        |bytes| serde_json::from_slice(&bytes).unwrap(),
+    )
+}
+
+/// Writes the numbers, one series a line.
+pub(crate) fn write(path: &Path, measured: &Measured) {
+    let mut text = String::from("{\n");
+    for (at, (name, section)) in measured.iter().enumerate() {
+        let comma = if at == 0 { "" } else { ",\n" };
+        let head = serde_json::to_string(&Section {
+            series: Vec::new(),
+            ..section.clone()
+        });
+        let head = head.unwrap();
+        let head = head.strip_suffix("[]}").unwrap();
+        let lines = section.series.iter().map(|series| {
+            // Four digits are more than the spread allows.
+            let values = series.values.iter().map(|value| rounded(*value)).collect();
+            let series = Series {
+                values,
+                ..series.clone()
+            };
+            serde_json::to_string(&series).unwrap()
+        });
+        let lines = lines.collect::<Vec<_>>().join(",\n");
+        text += &format!("{comma}{name:?}: {head}[\n{lines}\n]}}");
+    }
+    text += "\n}\n";
+    fs::write(path, text).unwrap();
+}
+
+fn rounded(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap()
+}
+
+/// Returns what the numbers depend on.
+pub(crate) fn machine(node: &Path) -> BTreeMap<String, String> {
+    let output = |program: &Path, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        text.unwrap_or_default()
+    };
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("unknown", |text| text.trim_matches([' ', '\t', ':']));
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = memory.lines().next().and_then(|line| {
+        let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(format!("{:.0} GB", kilobytes / 1e6))
+    });
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    BTreeMap::from([
+        ("processor".to_owned(), format!("{processors} × {model}")),
+        ("memory".to_owned(), memory.unwrap_or_default()),
+        ("kernel".to_owned(), output(Path::new("uname"), &["-sr"])),
+        (
+            "rustc".to_owned(),
+            output(Path::new("rustc"), &["--version"]),
+        ),
+        ("node".to_owned(), output(node, &["--version"])),
+        (
+            "python".to_owned(),
+            output(Path::new("python3"), &["--version"]),
+        ),
+    ])
+}

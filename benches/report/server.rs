@@ -1,0 +1,174 @@
+//! A2A servers under load: `remote-agent serve` with each store, the official servers, and axum without A2A as the floor.
+
+use axum::{Router, body::Bytes, routing::post};
+use serde_json::{Value, json};
+use testkit::support::{
+    redis_server::RedisServer,
+    sdk::{self, Sdk},
+    serve::Server,
+};
+
+use crate::{
+    Scale, load,
+    process::{Process, Usage},
+    samples::Section,
+};
+
+pub(crate) const ROLE: &str = "--axum";
+
+pub(crate) const FLOOR: &str = "axum echo";
+pub(crate) const MEMORY: &str = "serve, memory";
+pub(crate) const INTERVAL: &str = "serve, SQLite, fsync interval";
+pub(crate) const JS: &str = "@a2a-js/sdk 1.3.0";
+
+const ALL: [&str; 9] = [
+    FLOOR,
+    MEMORY,
+    "serve, SQLite, fsync never",
+    INTERVAL,
+    "serve, SQLite, fsync always",
+    "serve, Redis",
+    "a2a-server-lf 0.5.3",
+    JS,
+    "a2a-sdk 1.3.0 (Python)",
+];
+
+/// The tasks that lists are made of.
+const LISTED: u64 = 100;
+
+/// A running server. Its parts end when it is dropped.
+struct Running {
+    address: String,
+    path: &'static str,
+    pid: u32,
+    _parts: Box<dyn std::any::Any>,
+}
+
+fn start(name: &str) -> Running {
+    if name == FLOOR {
+        let process = Process::role(&[ROLE]);
+        return Running {
+            address: process.ready.clone(),
+            path: "/rpc",
+            pid: process.id(),
+            _parts: Box::new(process),
+        };
+    }
+    let sdk = match name {
+        JS => Some(Sdk::Js13),
+        "a2a-server-lf 0.5.3" => Some(Sdk::Rs05),
+        "a2a-sdk 1.3.0 (Python)" => Some(Sdk::Py13),
+        _ => None,
+    };
+    if let Some(sdk) = sdk {
+        let server = sdk::start(sdk);
+        return Running {
+            address: server.origin("1.0").replace("http://", ""),
+            path: "/rpc",
+            pid: server.id(),
+            _parts: Box::new(server),
+        };
+    }
+    let redis = (name == "serve, Redis").then(RedisServer::start);
+    let store = match (&redis, name.rsplit_once("fsync ")) {
+        (Some(redis), _) => vec!["--task-store".to_owned(), redis.url()],
+        (None, Some((_, fsync))) => vec!["--fsync".to_owned(), fsync.to_owned()],
+        (None, None) => vec!["--task-store".to_owned(), "memory".to_owned()],
+    };
+    let limits = [
+        "runs",
+        "openRequests",
+        "requestsPerSecond",
+        "burst",
+        "tasksPerClient",
+    ];
+    // The report measures the server, not its limits.
+    let limits = limits.map(|limit| format!("{limit}=1000000"));
+    let mut flags: Vec<&str> = store.iter().map(String::as_str).collect();
+    flags.extend(limits.iter().flat_map(|limit| ["--limit", limit]));
+    let server = Server::scripted(&flags);
+    Running {
+        address: server.url().replace("http://", ""),
+        path: "/a2a",
+        pid: server.id(),
+        _parts: Box::new((server, redis)),
+    }
+}
+
+/// The floor: it reads a request and sends its body back.
+pub(crate) fn axum_echo() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        println!("{}", listener.local_addr().unwrap());
+        let app = Router::new().route("/rpc", post(|body: Bytes| async { body }));
+        axum::serve(listener, app).await.unwrap();
+    });
+}
+
+/// What clients ask for, and what an answer contains.
+fn requests(context: &str) -> [(&'static str, &'static str, Value, &'static str); 4] {
+    let message = |text: &str| json!({"message": {"role": "ROLE_USER", "parts": [{"text": text}]}});
+    let task = message("task: hello");
+    let list = json!({"contextId": context, "pageSize": 50});
+    [
+        ("list", "ListTasks", list, "\"tasks\""),
+        ("message", "SendMessage", message("message: hello"), "hello"),
+        ("task", "SendMessage", task.clone(), "TASK_STATE_COMPLETED"),
+        (
+            "stream",
+            "SendStreamingMessage",
+            task,
+            "TASK_STATE_COMPLETED",
+        ),
+    ]
+}
+
+pub(crate) fn measure(scale: &Scale, section: &mut Section) {
+    let mut load = Process::role(&[load::ROLE]);
+    for round in 0..scale.rounds {
+        for name in ALL {
+            eprintln!("server, round {}: {name}", round + 1);
+            let server = start(name);
+            // Lists are the tasks of one context, which every server keeps for itself.
+            let context = if name == FLOOR {
+                String::new()
+            } else {
+                seed(&mut load, &server)
+            };
+            for (what, method, params, expected) in requests(&context) {
+                if name == FLOOR && what != "message" {
+                    continue;
+                }
+                for clients in scale.clients {
+                    let command = json!({
+                        "address": server.address, "path": server.path, "method": method, "params": params,
+                        "expected": expected, "clients": clients, "seconds": scale.slice,
+                    });
+                    let usage = Usage::of(server.pid);
+                    let answer = load.ask(&command);
+                    let processor = usage.processor();
+                    let answered = answer["answered"].as_f64().unwrap();
+                    let seconds = answer["seconds"].as_f64().unwrap();
+                    let case = format!("{what}, {clients} clients");
+                    section.add(&case, name, "answers/s", answered / seconds);
+                    section.add(&case, name, "CPU µs", processor / answered * 1e6);
+                    section.add(&case, name, "peak MB", usage.peak() / 1e6);
+                }
+            }
+        }
+    }
+}
+
+/// Makes the tasks of a list, and returns their context.
+fn seed(load: &mut Process, server: &Running) -> String {
+    let context = uuid::Uuid::new_v4().to_string();
+    let params = json!({"message": {
+        "role": "ROLE_USER", "parts": [{"text": "task: hello"}], "contextId": context,
+    }});
+    load.ask(&json!({
+        "address": server.address, "path": server.path, "method": "SendMessage", "params": params,
+        "expected": "TASK_STATE_COMPLETED", "clients": 1, "requests": LISTED, "seconds": 60,
+    }));
+    context
+}
