@@ -132,6 +132,9 @@ fn container_file_copies_what_it_builds() {
         assert!(manifest.contains(&format!("{line}\"{named}\"")), "{named}");
     }
     assert!(file.contains("COPY --from=build /build/target/release/remote-agent "));
+    // The command looks for its library in `../lib`; backends of agents need it.
+    let library = "/build/target/release/deps/libopenclaw_remote_agent.so /usr/local/lib/";
+    assert!(file.contains(&format!("COPY --from=build {library}")));
 }
 
 /// A process that ends with the test.

@@ -23,6 +23,12 @@ const MAX_DRAFTS: usize = 1000;
 /// The maximum size of all drafts, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
+/// The maximum size of the drafts of one client, in bytes.
+const MAX_BYTES_PER_CLIENT: usize = 16 << 20;
+
+/// The size that a file has beside its content, in bytes: its names, so that empty files count too.
+const FILE_OVERHEAD_BYTES: usize = 4096;
+
 /// The longest name or path of a file, in characters.
 const MAX_NAME_CHARS: usize = 255;
 
@@ -58,6 +64,10 @@ impl Upload {
             media_type: media_type.map(|media_type| short(&media_type)),
             bytes,
         }
+    }
+
+    fn size(&self) -> usize {
+        self.bytes.len() + FILE_OVERHEAD_BYTES
     }
 
     pub(super) fn json(&self) -> Value {
@@ -107,12 +117,7 @@ impl Draft {
         let input = self.input.as_ref().map_or(0, |input| {
             input.text.as_ref().map_or(0, String::len) + input.additional.to_string().len()
         });
-        input
-            + self
-                .files
-                .iter()
-                .map(|file| file.bytes.len())
-                .sum::<usize>()
+        input + self.files.iter().map(Upload::size).sum::<usize>()
     }
 }
 
@@ -132,7 +137,7 @@ impl Drafts {
         if own.count() >= MAX_DRAFTS_PER_CLIENT || all.len() >= MAX_DRAFTS {
             return Err(full("too many tasks have no step yet"));
         }
-        check_bytes(&all, draft.bytes())?;
+        check_bytes(&all, &draft.owner, draft.bytes())?;
         all.insert(task.to_owned(), draft);
         Ok(())
     }
@@ -146,7 +151,7 @@ impl Drafts {
             self.insert(task, Draft::new(client, None))?;
         }
         let mut all = self.0.lock();
-        check_bytes(&all, file.bytes.len())?;
+        check_bytes(&all, client, file.size())?;
         if let Some(draft) = all.get_mut(task) {
             draft.files.push(file);
         }
@@ -201,9 +206,15 @@ impl Drafts {
     }
 }
 
-fn check_bytes(all: &HashMap<String, Draft>, more: usize) -> Result<(), Failure> {
-    let held: usize = all.values().map(Draft::bytes).sum();
-    match held.saturating_add(more) <= MAX_BYTES {
+fn check_bytes(all: &HashMap<String, Draft>, client: &str, more: usize) -> Result<(), Failure> {
+    let (mut held, mut own) = (more, more);
+    for draft in all.values() {
+        held = held.saturating_add(draft.bytes());
+        if draft.owner == client {
+            own = own.saturating_add(draft.bytes());
+        }
+    }
+    match held <= MAX_BYTES && own <= MAX_BYTES_PER_CLIENT {
         true => Ok(()),
         false => Err(full("too many bytes wait for their step")),
     }
@@ -254,9 +265,28 @@ mod tests {
     #[test]
     fn bytes_of_all_drafts_are_bounded() {
         let drafts = Drafts::default();
+        let clients = MAX_BYTES / MAX_BYTES_PER_CLIENT;
+        for client in 0..clients {
+            let (client, task) = (client.to_string(), format!("task-{client}"));
+            drafts.insert(&task, draft(&client)).unwrap();
+            let most = MAX_BYTES_PER_CLIENT - 2 * FILE_OVERHEAD_BYTES;
+            drafts.add(&client, &task, file(most)).unwrap();
+            assert!(
+                drafts
+                    .add(&client, &task, file(FILE_OVERHEAD_BYTES))
+                    .is_err()
+            );
+        }
+        drafts.insert("another", draft("ada")).unwrap();
+        assert!(drafts.add("ada", "another", file(1 << 20)).is_err());
+    }
+
+    #[test]
+    fn empty_files_of_a_draft_are_bounded() {
+        let drafts = Drafts::default();
         drafts.insert("task", draft("ada")).unwrap();
-        drafts.add("ada", "task", file(MAX_BYTES - 1024)).unwrap();
-        assert!(drafts.add("ada", "task", file(2048)).is_err());
+        let added = (0..10_000).take_while(|_| drafts.add("ada", "task", file(0)).is_ok());
+        assert!(added.count() < MAX_BYTES_PER_CLIENT / FILE_OVERHEAD_BYTES);
     }
 
     #[test]
