@@ -36,6 +36,14 @@ function waker(api) {
   };
 }
 
+/** The trace of the run that calls the tool, in the form of `traceparent`; undefined outside of a run. */
+async function runTrace() {
+  const { createDiagnosticTraceContextFromActiveScope, formatDiagnosticTraceparent } = await import("openclaw/plugin-sdk/diagnostic-runtime");
+  const trace = createDiagnosticTraceContextFromActiveScope();
+  // Outside of a run OpenClaw starts a trace, which has no parent.
+  return trace.parentSpanId && formatDiagnosticTraceparent(trace);
+}
+
 /** The directories whose files an agent may send beside its workspace: OpenClaw's media, unless its policy confines the agent. */
 function mediaRoots({ fsPolicy, sandboxed }, stateDir) {
   return fsPolicy?.workspaceOnly || sandboxed || !stateDir ? [] : [join(stateDir, "media")];
@@ -80,7 +88,7 @@ const plugin = {
       stop: () => stopFollowing?.(),
     });
     // A factory, so that each call knows the agent and the session it is made for.
-    const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir) });
+    const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir), traceparent: runTrace });
     api.registerTool(tool, { name, optional: true });
   },
 };

@@ -22,6 +22,8 @@ pub(super) struct Caller {
     pub(super) traceparent: Option<String>,
     /// The host can wake the session later (`can_notify`).
     pub(super) can_notify: bool,
+    /// A listing of targets lists their tasks too (`list_tasks`), for an operator.
+    pub(super) list_tasks: bool,
 }
 
 impl Caller {
@@ -46,7 +48,8 @@ impl Caller {
             }
             read
         });
-        let can_notify = map.remove("can_notify") == Some(Value::Bool(true));
+        let mut flag = |name: &str| map.remove(name) == Some(Value::Bool(true));
+        let (can_notify, list_tasks) = (flag("can_notify"), flag("list_tasks"));
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text),
@@ -64,6 +67,7 @@ impl Caller {
             state_dir: text("state_dir").map(PathBuf::from),
             traceparent: text("traceparent"),
             can_notify,
+            list_tasks,
         };
         (caller, wrong)
     }

@@ -75,3 +75,35 @@ pub fn denied_message_is_not_sent(followed: &Followed) {
     assert!(result.contains("enied"), "{result}");
     assert_eq!(calls(followed, text), 0);
 }
+
+/// OpenClaw gives a person two minutes. A later answer changes nothing.
+pub fn message_without_answer_in_time_is_not_sent(followed: &Followed) {
+    let text = "greetings without an answer";
+    let parts = json!([{"kind": "text", "text": text}]);
+    let request = json!({"action": "send", "target_alias": "asked", "parts": parts});
+    let id = followed.with_socket(|socket| {
+        let turn = json!({
+            "sessionKey": "agent:main:main", "message": format!("CALL {request}"), "idempotencyKey": text,
+        });
+        socket.request("chat.send", turn);
+        let asked = socket.frames.wait("OpenClaw's question", |frame| {
+            frame["event"] == "plugin.approval.requested" && frame.to_string().contains(text)
+        });
+        asked["payload"]["id"].clone()
+    });
+    // The wait for the result begins when part of the two minutes is over.
+    followed.with_socket(|socket| {
+        socket.frames.wait("the end of the question", |frame| {
+            frame["event"] == "plugin.approval.resolved" && frame["payload"]["id"] == id
+                || frame["event"] == "chat" && frame["payload"]["state"] == "final" && frame.to_string().contains("timed out")
+        });
+    });
+    let result = model::tool_result(&followed.model.request_with_result(text)).unwrap();
+    println!("the result without an answer: {result}");
+    assert!(result.contains("timed out"), "{result}");
+    assert_eq!(calls(followed, text), 0);
+    let late = json!({"id": id, "decision": "allow-once"});
+    let answer = followed.with_socket(|socket| socket.attempt("plugin.approval.resolve", late));
+    assert!(answer.is_err(), "{answer:?}");
+    assert_eq!(calls(followed, text), 0);
+}

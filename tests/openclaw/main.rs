@@ -65,7 +65,7 @@ macro_rules! tests {
 }
 
 /// Every test of the gateway, in the order they run in; those that change its configuration come last.
-const TESTS: [Test; 20] = tests![
+const TESTS: [Test; 21] = tests![
     tarball_installs_without_what_only_developers_need
     registration_starts_no_thread
     inspect_shows_the_tool
@@ -73,6 +73,7 @@ const TESTS: [Test; 20] = tests![
     secret_reference_arrives_resolved
     refused_direct_call_is_an_envelope
     agent_turn_calls_the_tool_and_reads_its_result
+    trace_of_the_run_reaches_the_agent
     files_travel_by_path_both_ways
     file_outside_of_the_workspace_is_refused
     skill_is_offered_to_the_model
@@ -212,6 +213,20 @@ fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
         fenced(&result).contains(&answer_to("look at the logs")),
         "{result}"
     );
+}
+
+fn trace_of_the_run_reaches_the_agent(world: &World) {
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let message = format!("CALL {}", send("follow the trace"));
+    let traceparent = format!("00-{trace}-b7ad6b7169203331-01");
+    world
+        .socket
+        .run_in_trace("agent:main:trace", &message, &traceparent);
+    let calls = world.peer.seen.all(|seen| {
+        matches!(seen, Seen::Call { body, traceparent: Some(sent), .. }
+            if body.to_string().contains("follow the trace") && sent.contains(trace))
+    });
+    assert_eq!(calls.len(), 1, "{:?}", world.peer.seen.all(|_| true));
 }
 
 fn skill_is_offered_to_the_model(world: &World) {
