@@ -59,13 +59,14 @@ const plugin = {
     if (METADATA_MODES.has(api.registrationMode)) return;
     api.registerSecurityAuditCollector?.(auditFindings);
     const { config, place } = settings(api);
+    let lease;
+    const rows = registerGatewayMethods(api, config, () => lease);
     if (config.enabled !== true) {
       // Other modes register as well, and would say it again.
       if (api.registrationMode === "full") api.logger.info(`remote_agent is switched off: ${place}.enabled is not true`);
       return;
     }
 
-    let lease;
     try {
       lease = acquire(config, api.logger, undefined, waker(api));
     } catch (error) {
@@ -73,7 +74,7 @@ const plugin = {
       return;
     }
     api.lifecycle.onDispose(() => lease.release());
-    registerPage(api, registerGatewayMethods(api, config, lease));
+    registerPage(api, rows);
     // Where OpenClaw keeps its state, and with it what each of its sessions works on.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
     const { name, parameters } = lease.definition;

@@ -151,7 +151,12 @@ impl Tasks {
 }
 
 /// Asks a peer for the tasks that its client may see. A peer whose protocol has no such list gives neither tasks nor an error.
-async fn tasks(tool: &RemoteAgent, target: &Target, known: &KnownCard, deadline: &Deadline) -> Tasks {
+async fn tasks(
+    tool: &RemoteAgent,
+    target: &Target,
+    known: &KnownCard,
+    deadline: &Deadline,
+) -> Tasks {
     let listed = async {
         let options = CallOptions::default();
         let peer = tool.directory.open(&target.reach, &known.card, &options)?;
@@ -174,8 +179,14 @@ async fn tasks(tool: &RemoteAgent, target: &Target, known: &KnownCard, deadline:
         Ok::<_, ToolError>(Some(shown.collect()))
     };
     match listed.await {
-        Ok(listed) => Tasks { listed, error: None },
-        Err(error) => Tasks { listed: None, error: Some(envelope::shown(error)) },
+        Ok(listed) => Tasks {
+            listed,
+            error: None,
+        },
+        Err(error) => Tasks {
+            listed: None,
+            error: Some(envelope::shown(error)),
+        },
     }
 }
 

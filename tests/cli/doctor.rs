@@ -32,7 +32,9 @@ async fn doctor_names_a_repair_for_an_unreachable_agent() {
 
 /// Returns what the doctor prints of an agent with this card or these routes, and checks its exit code.
 async fn diagnosis(peer: Value, options: &[&str], code: i32) -> String {
-    let peers = Peers::start(&json!({"peers": {"desk": peer}})).await.unwrap();
+    let peers = Peers::start(&json!({"peers": {"desk": peer}}))
+        .await
+        .unwrap();
     let url = peers.origin("desk").to_owned();
     let ended = run(&[&["doctor", "--url", &url], options].concat()).await;
     exits(&ended, code);
@@ -71,7 +73,8 @@ async fn doctor_finds_a_transport_that_it_cannot_use() {
 
 #[tokio::test]
 async fn doctor_finds_a_version_that_it_cannot_use() {
-    let interface = json!({"url": "{{origin}}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "9.0"});
+    let interface =
+        json!({"url": "{{origin}}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "9.0"});
     let mut card = card();
     card["supportedInterfaces"] = json!([interface]);
     for member in ["url", "protocolVersion", "preferredTransport"] {
@@ -83,7 +86,8 @@ async fn doctor_finds_a_version_that_it_cannot_use() {
 
 #[tokio::test]
 async fn doctor_finds_a_credential_that_the_agent_refuses() {
-    let interface = json!({"url": "{{origin}}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
+    let interface =
+        json!({"url": "{{origin}}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
     let mut card = card();
     card["supportedInterfaces"] = json!([interface]);
     let routes = json!({"POST /a2a": {"status": 401, "body": ""}});
@@ -92,20 +96,24 @@ async fn doctor_finds_a_credential_that_the_agent_refuses() {
 }
 
 #[tokio::test]
-async fn doctor_names_a_private_address_and_its_setting() {
-    let targets = json!([{"alias": "desk", "baseUrl": "http://10.255.255.1:9"}]);
-    let file = scratch("doctor-private").join("agents.json");
-    std::fs::write(&file, json!({ "targets": targets }).to_string()).unwrap();
-    let ended = run(&["doctor", "--config", file.to_str().unwrap()]).await;
-    exits(&ended, 3);
-    has(&ended.stdout, &["private", "targets[].allowPrivateNetwork"]);
+async fn doctor_names_a_private_address_and_its_option() {
+    let mut card = card();
+    card["url"] = json!("http://169.254.169.254/a2a");
+    let found = diagnosis(json!({ "card": card }), &[], 1).await;
+    has(
+        &found,
+        &["169.254.169.254", "repair: ", "`--allow-private`"],
+    );
 }
 
 #[tokio::test]
 async fn doctor_without_a_network_says_that_the_name_does_not_resolve() {
     let ended = run(&["doctor", "--url", "http://desk.invalid"]).await;
     exits(&ended, 3);
-    has(&ended.stdout, &["desk.invalid", "repair: Check the host name"]);
+    has(
+        &ended.stdout,
+        &["desk.invalid", "repair: Check the host name"],
+    );
 }
 
 #[tokio::test]

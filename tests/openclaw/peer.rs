@@ -16,11 +16,12 @@ use crate::{
 /// What happened at the peer.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// A JSON-RPC request, with two of its headers.
+    /// A JSON-RPC request, with headers of it: `key` is `x-key`.
     Call {
         body: Value,
         authorization: Option<String>,
         traceparent: Option<String>,
+        key: Option<String>,
     },
     /// The caller hung up on a call that was held open; the text of its message.
     HungUp(String),
@@ -106,6 +107,7 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, fini
         body: body.clone(),
         authorization: header("authorization"),
         traceparent: header("traceparent"),
+        key: header("x-key"),
     });
     if text.starts_with("hold") {
         http::wait_for_close(stream);

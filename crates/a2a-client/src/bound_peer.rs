@@ -157,7 +157,9 @@ impl Peer for BoundPeer {
         Box::pin(async {
             if self.version != Version::V1_0 {
                 let message = format!("A2A {} cannot list tasks", self.version.as_str());
-                return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered());
+                return Err(
+                    PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered()
+                );
             }
             let mut page = self.call(Request::List).await?;
             let Value::Array(tasks) = page["tasks"].take() else {
