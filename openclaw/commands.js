@@ -8,6 +8,7 @@ import { settings } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { FAILED, OK, TIMEOUT, USAGE, complain, exitOf, hintFor, line, note, print, report, safe, table, word } from "./report.js";
+import { withListed } from "./tasks.js";
 
 const PLACE = "plugins.entries.remote-agent.config";
 const POLL_MS = 250;
@@ -58,7 +59,7 @@ export function registerCommands({ program, config: host }, api) {
     ["cancel", "Cancel a task"],
   ])
     followUp(command(name, description, (context) => taskAction(name, context)));
-  command("tasks", "Show the tasks that the running gateway delegated", tasks);
+  command("tasks", "Show the tasks that the running gateway delegated and those that agents list", tasks);
   command("audit", "Show the last lines of the audit log", audit).option("--limit <n>", "The number of lines", "20");
   command("doctor", "Check settings, credentials and agents", doctor).option("--fix", "Repair what is safe to repair");
 }
@@ -261,17 +262,23 @@ async function gateway(method, params = {}) {
   }
 }
 
-async function tasks({ options }) {
+async function tasks(context) {
   const { answer, error, away } = await gateway("remoteAgent.tasks");
-  if (away) throw new Stop("no gateway is running, and tasks are in its memory; `openclaw gateway run` starts one", exitOf("unreachable"));
   if (error) throw new Stop(`the gateway does not list tasks: ${line(error)}`, FAILED);
-  if (options.json) print(JSON.stringify(answer));
-  else if (answer.tasks.length === 0) note("no task was delegated since the gateway started");
-  else print(table([["TARGET", "TASK", "STATE", "AGE", "NOTIFY", "LAST WORD"], ...answer.tasks.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), task.notify ? "yes" : "-", clipped(task.lastWord)])]));
+  const listing = await withInstance(context, (instance) => instance.run({ action: "list_targets" }, null, { list_tasks: true }));
+  const targets = listing.summary?.targets ?? [];
+  for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(`${line(alias)} does not list its tasks: ${line(problem.message)}`);
+  const all = withListed(answer?.tasks ?? [], targets);
+  if (away && all.length === 0) throw new Stop("no gateway is running, and no agent lists tasks; `openclaw gateway run` starts one", exitOf("unreachable"));
+  if (away) note("no gateway is running; these are the tasks that the agents list");
+  if (context.options.json) print(JSON.stringify({ tasks: all }));
+  else if (all.length === 0) note("no task was delegated since the gateway started");
+  else print(table([["TARGET", "TASK", "STATE", "AGE", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), task.notify ? "yes" : "-", clipped(task.lastWord)])]));
   return OK;
 }
 
 function age(ms) {
+  if (ms === undefined) return "-";
   const seconds = Math.round(ms / 1000);
   if (seconds < 120) return `${seconds} s`;
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;

@@ -10,6 +10,9 @@ import { plaintextSecrets, resolveSecrets, secretPlaces } from "./secrets.js";
 
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
+/** Why an agent that can be called does not list its tasks: it need not be able to. */
+const NO_LIST = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
+
 /** Findings that a repair of the configuration removes, by their check. */
 const REPAIRS = {
   tool: (draft) => (allowTool(draft), "Added remote_agent to the tools that agents may use."),
@@ -68,7 +71,7 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
     return found;
   }
   try {
-    const { ok, error, summary } = await instance.run({ action: "list_targets" });
+    const { ok, error, summary } = await instance.run({ action: "list_targets" }, null, { list_tasks: true });
     if (!ok) add("cards", "error", line(error?.message), hintFor(error?.reason, error?.details));
     for (const target of summary?.targets ?? []) checkCard(add, target);
   } finally {
@@ -77,9 +80,11 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
   return found;
 }
 
-function checkCard(add, { target_alias: alias, target_url: url, last_refresh_error: error, clock_skew_seconds: skew }) {
+function checkCard(add, { target_alias: alias, target_url: url, last_refresh_error: error, tasks_error: refusal, clock_skew_seconds: skew }) {
   const who = `\`${line(alias)}\` at ${line(url)}`;
-  if (error) add("card", "error", `${who}: ${line(error.message)}`, hintFor(error.reason, error.details) ?? "Check the address.");
+  const problem = (check, { message, reason, details }) => add(check, "error", `${who}: ${line(message)}`, hintFor(reason, details) ?? "Check the address.");
+  if (error) problem("card", error);
+  else if (refusal && !NO_LIST.has(refusal.reason)) problem("call", refusal);
   else add("card", "info", `${who} answers`);
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";

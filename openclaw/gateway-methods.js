@@ -1,9 +1,16 @@
 // What the running gateway answers about targets and tasks, for the commands and Control UI.
 
-/** Registers `remoteAgent.targets` and `remoteAgent.tasks`, and returns functions of what they answer. */
-export function registerGatewayMethods(api, config, { tasks, followers }) {
+/**
+ * Registers `remoteAgent.targets` and `remoteAgent.tasks`, and returns functions of what they answer. `lease()` is the instance; undefined
+ * while the tool is switched off, because the manifest promises the methods in any case.
+ */
+export function registerGatewayMethods(api, config, lease) {
   const scope = { scope: "operator.read" };
-  const rows = { targets: () => targetsOf(config), tasks: () => withFollowed(tasks.list(), followers.list()) };
+  const tasks = () => {
+    const instance = lease();
+    return instance ? withFollowed(instance.tasks.list(), instance.followers.list()) : [];
+  };
+  const rows = { targets: () => targetsOf(config), tasks };
   api.registerGatewayMethod?.("remoteAgent.targets", ({ respond }) => respond(true, { targets: rows.targets() }), scope);
   api.registerGatewayMethod?.("remoteAgent.tasks", ({ respond }) => respond(true, { tasks: rows.tasks() }), scope);
   return rows;

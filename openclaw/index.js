@@ -36,6 +36,14 @@ function waker(api) {
   };
 }
 
+/** The trace of the run that calls the tool, in the form of `traceparent`; undefined outside of a run. */
+async function runTrace() {
+  const { createDiagnosticTraceContextFromActiveScope, formatDiagnosticTraceparent } = await import("openclaw/plugin-sdk/diagnostic-runtime");
+  const trace = createDiagnosticTraceContextFromActiveScope();
+  // Outside of a run OpenClaw starts a trace, which has no parent.
+  return trace.parentSpanId && formatDiagnosticTraceparent(trace);
+}
+
 /** The directories whose files an agent may send beside its workspace: OpenClaw's media, unless its policy confines the agent. */
 function mediaRoots({ fsPolicy, sandboxed }, stateDir) {
   return fsPolicy?.workspaceOnly || sandboxed || !stateDir ? [] : [join(stateDir, "media")];
@@ -51,13 +59,14 @@ const plugin = {
     if (METADATA_MODES.has(api.registrationMode)) return;
     api.registerSecurityAuditCollector?.(auditFindings);
     const { config, place } = settings(api);
+    let lease;
+    const rows = registerGatewayMethods(api, config, () => lease);
     if (config.enabled !== true) {
       // Other modes register as well, and would say it again.
       if (api.registrationMode === "full") api.logger.info(`remote_agent is switched off: ${place}.enabled is not true`);
       return;
     }
 
-    let lease;
     try {
       lease = acquire(config, api.logger, undefined, waker(api));
     } catch (error) {
@@ -65,7 +74,7 @@ const plugin = {
       return;
     }
     api.lifecycle.onDispose(() => lease.release());
-    registerPage(api, registerGatewayMethods(api, config, lease));
+    registerPage(api, rows);
     // Where OpenClaw keeps its state, and with it what each of its sessions works on.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
     const { name, parameters } = lease.definition;
@@ -80,7 +89,7 @@ const plugin = {
       stop: () => stopFollowing?.(),
     });
     // A factory, so that each call knows the agent and the session it is made for.
-    const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir) });
+    const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir), traceparent: runTrace });
     api.registerTool(tool, { name, optional: true });
   },
 };

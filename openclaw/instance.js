@@ -17,12 +17,13 @@ export async function openInstance(api, host, change = (config) => config) {
   } catch (error) {
     throw new Error(describeFailure(error, place), { cause: error });
   }
-  const caller = JSON.stringify({ state_dir: api.runtime?.state?.resolveStateDir?.() });
+  const stateDir = api.runtime?.state?.resolveStateDir?.();
   return {
     place,
     unresolved,
-    /** Runs one request and returns its envelope. Ctrl-C ends the wait and leaves the task alone. */
-    async run(request, onUpdate = null) {
+    /** Runs one request and returns its envelope; `more` is said of the caller. Ctrl-C ends the wait and leaves the task alone. */
+    async run(request, onUpdate = null, more = {}) {
+      const caller = JSON.stringify({ state_dir: stateDir, ...more });
       const token = new library.CancelToken();
       const cancel = () => token.cancel();
       process.once("SIGINT", cancel);

@@ -42,6 +42,22 @@ export class DelegatedTasks {
   }
 }
 
+/** `tasks` with those that agents list themselves, whose word counts for the state; `targets` are those of a listing. */
+export function withListed(tasks, targets, now = Date.now()) {
+  const key = ({ target, taskId }) => JSON.stringify([target, taskId]);
+  const all = new Map(tasks.map((task) => [key(task), task]));
+  for (const { target_alias: target, tasks: listed = [] } of targets) {
+    for (const { task_id: taskId, status: state, status_message: said, updated_at: updated } of listed) {
+      const task = { target, taskId, state, lastWord: said?.slice(0, MAX_WORD_CHARS) };
+      const ageMs = Math.max(0, now - Date.parse(updated));
+      if (Number.isFinite(ageMs)) task.ageMs = ageMs;
+      const known = all.get(key(task));
+      all.set(key(task), known ? { ...known, state } : task);
+    }
+  }
+  return [...all.values()];
+}
+
 function lastWord({ status_message: said, message_text: message, artifacts = [] }) {
   const text = artifacts.at(-1)?.parts?.find((part) => part.kind === "text")?.text;
   return (said ?? text ?? message)?.slice(0, MAX_WORD_CHARS);

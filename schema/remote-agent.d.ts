@@ -620,6 +620,25 @@ export interface ListedTarget {
    * The agent's clock is ahead of this machine's by these seconds, or behind where negative. Absent within a minute.
    */
   clock_skew_seconds?: number;
+  /**
+   * The newest tasks that the agent lists for this client. Only where the host asks for them, of agents of A2A 1.0.
+   */
+  tasks?: {
+    task_id: string;
+    /**
+     * The state of the task.
+     */
+    status: string;
+    /**
+     * The agent's last status message.
+     */
+    status_message?: string;
+    /**
+     * The time of the state, as the agent gives it.
+     */
+    updated_at?: string;
+  }[];
+  tasks_error?: Error;
 }
 /**
  * Further facts about the error.

@@ -44,6 +44,16 @@ test("unreachable card is reported", async () => {
   assert.deepEqual(await checks({ enabled: true, targets: [target] }, { open: listing(away) }), ["card"]);
 });
 
+test("agent that cannot be called is reported, and one without a list of tasks is not", async () => {
+  const listed = (reason) => listing({ target_alias: "one", target_url: "https://one.example", tasks_error: { reason, message: "no" } });
+  for (const reason of ["unsupported_transport", "unsupported_version", "auth_required", "unreachable"]) {
+    assert.deepEqual(await checks({ enabled: true, targets: [target] }, { open: listed(reason) }), ["call"], reason);
+  }
+  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { open: listed("rpc_error") }), []);
+});
+
+test("gateway without a token is reported", async () => assert.deepEqual(await checks({ enabled: true, gateway: { enabled: true } }), ["gateway"]));
+
 test("clock of an agent that differs is reported", async () => {
   const slow = { target_alias: "one", target_url: "https://one.example", clock_skew_seconds: -90 };
   const found = await diagnose({ host: host({ enabled: true, targets: [target] }), env: {}, load() {}, open: listing(slow) });

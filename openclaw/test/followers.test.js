@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { promisify } from "node:util";
 import { Followers, followedFolder, followedTasks } from "../followers.js";
 
 const SETTINGS = { maxTasks: 2, maxAgeMs: 60_000 };
@@ -90,6 +92,38 @@ test("of two gateways on one state directory one wakes the session", async () =>
   await Promise.all([one.pass(), other.pass()]);
   await Promise.all([one.pass(), other.pass()]);
   assert.equal(one.seen.woken.length + other.seen.woken.length, 1);
+});
+
+test("two processes on one state directory wake each of five sessions once", async () => {
+  const killed = gateway([envelope("status", "working")]);
+  const followers = new Followers(killed.host, { ...SETTINGS, maxTasks: 5 });
+  followers.open(killed.stateDir);
+  for (let i = 0; i < 5; i += 1) followers.saw(envelope("send", "working", { notify: true, taskId: `t-${i}` }), { ...caller, session_key: `agent:main:${i}` });
+  const script = `
+    import { Followers } from ${JSON.stringify(new URL("../followers.js", import.meta.url).href)};
+    const due = [];
+    const host = {
+      ask: async ({ continuation: { target, task } }) => JSON.stringify({ ok: true, summary: { continuation: { target, task: { ...task, status: "completed" } } } }),
+      render: () => "done", wake: (record) => console.log(record.caller.session_key), warn: console.error, now: () => 0,
+      later: (_ms, run) => (due.push(run), () => {}),
+    };
+    new Followers(host, { maxTasks: 5, maxAgeMs: 60000 }).open(${JSON.stringify(killed.stateDir)});
+    await Promise.all(due.map((run) => run()));`;
+  const run = () => promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
+  const outputs = await Promise.all([run(), run()]);
+  const woken = outputs.flatMap(({ stdout }) => stdout.trim().split("\n").filter(Boolean));
+  assert.deepEqual(woken.sort(), [0, 1, 2, 3, 4].map((i) => `agent:main:${i}`));
+});
+
+test("what a flooding agent says is cut before it wakes the session", async () => {
+  const flood = envelope("status", "completed");
+  flood.summary.message_text = "x".repeat(10_000_000);
+  const { followers, seen, pass, stateDir } = gateway([flood]);
+  followers.open(stateDir);
+  followers.saw(started, caller);
+  await pass();
+  assert.equal(seen.woken.length, 1);
+  assert.ok(seen.woken[0].text.length < 5_000, `${seen.woken[0].text.length}`);
 });
 
 test("a claim of a gateway that ended before it woke its session is undone", async () => {

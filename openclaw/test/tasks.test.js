@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { DelegatedTasks } from "../tasks.js";
+import { DelegatedTasks, withListed } from "../tasks.js";
 
 const result = (id, status, more = {}) => ({
   ok: true,
@@ -30,4 +30,18 @@ test("list is bounded and drops the oldest", () => {
   for (let id = 0; id <= 200; id += 1) tasks.saw(result(`t-${id}`, "working"));
   assert.equal(tasks.list().length, 200);
   assert.equal(tasks.list().at(-1).taskId, "t-1");
+});
+
+test("tasks that an agent lists join those of the gateway and update their state", () => {
+  const known = [{ target: "one", taskId: "t-1", state: "working", ageMs: 5_000, lastWord: "begun" }];
+  const listed = [
+    { task_id: "t-1", status: "completed", updated_at: "1970-01-01T00:00:01Z" },
+    { task_id: "t-2", status: "working", status_message: "half done", updated_at: "1970-01-01T00:00:01Z" },
+    { task_id: "t-3", status: "failed" },
+  ];
+  assert.deepEqual(withListed(known, [{ target_alias: "one", tasks: listed }, { target_alias: "two" }], 3_000), [
+    { ...known[0], state: "completed" },
+    { target: "one", taskId: "t-2", state: "working", lastWord: "half done", ageMs: 2_000 },
+    { target: "one", taskId: "t-3", state: "failed", lastWord: undefined },
+  ]);
 });

@@ -26,6 +26,13 @@ test("the request and its caller reach the library as JSON", async () => {
   assert.equal(onUpdate, null);
 });
 
+test("the trace of the run goes with the caller", async () => {
+  const callers = [];
+  const traceparent = async () => "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  await createTool(lease(async (_request, caller) => (callers.push(JSON.parse(caller)), envelope)), { traceparent }).execute("call_1", { action: "send" });
+  assert.equal(callers[0].traceparent, await traceparent());
+});
+
 test("the result is the library's text for the model and the envelope for programs", async () => {
   const result = await createTool(lease(async () => envelope)).execute("call_1", {});
   assert.deepEqual(result, { content: [{ type: "text", text: `read: ${envelope}` }], details: { ok: true, action: "send" } });

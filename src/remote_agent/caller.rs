@@ -28,6 +28,8 @@ pub(super) struct Caller {
     pub(super) can_notify: bool,
     /// The least time between two updates (`update_interval_ms`). Without it, every event is an update.
     pub(super) update_interval: Duration,
+    /// A listing of targets lists their tasks too (`list_tasks`), for an operator.
+    pub(super) list_tasks: bool,
 }
 
 impl Caller {
@@ -52,7 +54,6 @@ impl Caller {
             }
             read
         });
-        let can_notify = map.remove("can_notify") == Some(Value::Bool(true));
         let interval = map.remove("update_interval_ms");
         let update_interval = interval.map_or(Some(0), |interval| interval.as_u64());
         if update_interval.is_none() {
@@ -63,6 +64,8 @@ impl Caller {
         }
         let update_interval =
             Duration::from_millis(update_interval.unwrap_or(0)).min(MAX_UPDATE_INTERVAL);
+        let mut flag = |name: &str| map.remove(name) == Some(Value::Bool(true));
+        let (can_notify, list_tasks) = (flag("can_notify"), flag("list_tasks"));
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text),
@@ -81,6 +84,7 @@ impl Caller {
             traceparent: text("traceparent"),
             can_notify,
             update_interval,
+            list_tasks,
         };
         (caller, wrong)
     }

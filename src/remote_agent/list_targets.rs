@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::targets::{KnownCard, Target};
 use a2a::CardView;
+use peer::{CallOptions, PeerErrorKind};
 
 use super::RemoteAgent;
 use super::admission::may_use;
@@ -26,7 +27,10 @@ use local::AgentPresence;
 /// How long the listing waits for a card or for the local gateway.
 const CARD_WAIT: Duration = Duration::from_secs(10);
 
-/// Lists every configured target that `caller` may use, and the agents of the local gateway. Cards are refreshed
+/// How many tasks of a peer the listing shows.
+const MAX_LISTED_TASKS: usize = 100;
+
+/// Lists every configured target that `caller` may use, with its tasks where the host asks for them, and the agents of the local gateway. Cards are refreshed
 /// concurrently, as many as calls may run. They take no permits of the concurrency limiter, so a busy target can be
 /// listed.
 pub(super) async fn list_targets(
@@ -39,15 +43,25 @@ pub(super) async fn list_targets(
     let targets: Vec<_> = targets.filter(|target| may_use(target, caller)).collect();
     let cards: Vec<_> = targets
         .iter()
-        .map(|target| card(tool, target, &deadline))
+        .map(async |target| {
+            let card = card(tool, target, &deadline).await;
+            let tasks = match &card {
+                Ok(card) if caller.list_tasks => tasks(tool, target, card, &deadline).await,
+                _ => Tasks::default(),
+            };
+            (card, tasks)
+        })
         .collect();
     let cards = stream::iter(cards)
         .buffered(tool.limits.concurrency)
         .collect::<Vec<_>>();
     let (cards, local) = future::join(cards, local::agents(tool, caller, &deadline)).await;
     let mut listing = Listing::default();
-    for (target, outcome) in targets.iter().zip(cards) {
+    for (target, (outcome, tasks)) in targets.iter().zip(cards) {
         listing.add(tool, target, outcome, None)?;
+        if let Some(shown) = listing.summary.last_mut() {
+            tasks.put_into(shown);
+        }
     }
     let mut summary = object([]);
     if let Some(local) = local {
@@ -115,6 +129,64 @@ async fn card(
             "the agent card did not come in time",
         )),
         Err(error) => Err(error),
+    }
+}
+
+/// The tasks of a target, and why they cannot be read.
+#[derive(Default)]
+struct Tasks {
+    listed: Option<Vec<Value>>,
+    error: Option<Value>,
+}
+
+impl Tasks {
+    fn put_into(self, target: &mut Value) {
+        if let Some(tasks) = self.listed {
+            target["tasks"] = tasks.into();
+        }
+        if let Some(error) = self.error {
+            target["tasks_error"] = error;
+        }
+    }
+}
+
+/// Asks a peer for the tasks that its client may see. A peer whose protocol has no such list gives neither tasks nor an error.
+async fn tasks(
+    tool: &RemoteAgent,
+    target: &Target,
+    known: &KnownCard,
+    deadline: &Deadline,
+) -> Tasks {
+    let listed = async {
+        let options = CallOptions::default();
+        let peer = tool.directory.open(&target.reach, &known.card, &options)?;
+        let tasks = deadline.run(peer.list_tasks()).await;
+        let secrets = peer.secrets();
+        let tasks = match tasks? {
+            Err(error) if error.kind == PeerErrorKind::UnsupportedVersion => return Ok(None),
+            tasks => tasks?,
+        };
+        let shown = tasks.iter().take(MAX_LISTED_TASKS).map(|task| {
+            let mut shown = object([
+                ("task_id", json!(task.id())),
+                ("status", json!(task.state().as_str())),
+                ("status_message", json!(task.status_text())),
+                ("updated_at", task.json()["status"]["timestamp"].clone()),
+            ]);
+            secrets.redact_value(&mut shown);
+            shown
+        });
+        Ok::<_, ToolError>(Some(shown.collect()))
+    };
+    match listed.await {
+        Ok(listed) => Tasks {
+            listed,
+            error: None,
+        },
+        Err(error) => Tasks {
+            listed: None,
+            error: Some(envelope::shown(error)),
+        },
     }
 }
 

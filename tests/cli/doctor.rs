@@ -30,6 +30,92 @@ async fn doctor_names_a_repair_for_an_unreachable_agent() {
     );
 }
 
+/// Returns what the doctor prints of an agent with this card or these routes, and checks its exit code.
+async fn diagnosis(peer: Value, options: &[&str], code: i32) -> String {
+    let peers = Peers::start(&json!({"peers": {"desk": peer}}))
+        .await
+        .unwrap();
+    let url = peers.origin("desk").to_owned();
+    let ended = run(&[&["doctor", "--url", &url], options].concat()).await;
+    exits(&ended, code);
+    ended.stdout.clone()
+}
+
+#[tokio::test]
+async fn doctor_names_each_address_of_a_missing_card() {
+    let found = diagnosis(json!({"card": {"status": 404, "body": ""}}), &[], 3).await;
+    has(
+        &found,
+        &[
+            "no agent card was found; tried `http",
+            "/.well-known/agent-card.json`",
+            "/.well-known/agent.json`",
+            "repair: ",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn doctor_tells_a_page_from_a_card() {
+    let page = json!({"headers": {"content-type": "text/html"}, "body": "<!doctype html>Sign in"});
+    let routes = json!({"GET /.well-known/agent-card.json": page});
+    let found = diagnosis(json!({ "routes": routes }), &[], 3).await;
+    has(&found, &["not JSON (text/html", "repair: "]);
+}
+
+#[tokio::test]
+async fn doctor_finds_a_transport_that_it_cannot_use() {
+    let mut card = card();
+    card["preferredTransport"] = json!("GRPC");
+    let found = diagnosis(json!({ "card": card }), &[], 1).await;
+    has(&found, &["error    agent", "GRPC", "repair: "]);
+}
+
+#[tokio::test]
+async fn doctor_finds_a_version_that_it_cannot_use() {
+    let interface =
+        json!({"url": "{{origin}}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "9.0"});
+    let mut card = card();
+    card["supportedInterfaces"] = json!([interface]);
+    for member in ["url", "protocolVersion", "preferredTransport"] {
+        card.as_object_mut().unwrap().remove(member);
+    }
+    let found = diagnosis(json!({ "card": card }), &[], 1).await;
+    has(&found, &["error    agent", "9.0", "repair: "]);
+}
+
+#[tokio::test]
+async fn doctor_finds_a_credential_that_the_agent_refuses() {
+    let interface =
+        json!({"url": "{{origin}}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
+    let mut card = card();
+    card["supportedInterfaces"] = json!([interface]);
+    let routes = json!({"POST /a2a": {"status": 401, "body": ""}});
+    let found = diagnosis(json!({"card": card, "routes": routes}), &[], 1).await;
+    has(&found, &["error    agent", "401", "repair: "]);
+}
+
+#[tokio::test]
+async fn doctor_names_a_private_address_and_its_option() {
+    let mut card = card();
+    card["url"] = json!("http://169.254.169.254/a2a");
+    let found = diagnosis(json!({ "card": card }), &[], 1).await;
+    has(
+        &found,
+        &["169.254.169.254", "repair: ", "`--allow-private`"],
+    );
+}
+
+#[tokio::test]
+async fn doctor_without_a_network_says_that_the_name_does_not_resolve() {
+    let ended = run(&["doctor", "--url", "http://desk.invalid"]).await;
+    exits(&ended, 3);
+    has(
+        &ended.stdout,
+        &["desk.invalid", "repair: Check the host name"],
+    );
+}
+
 #[tokio::test]
 async fn doctor_finds_expired_and_plaintext_tokens_without_printing_them() {
     let peers = desk().await;

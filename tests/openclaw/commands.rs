@@ -32,6 +32,7 @@ pub const TESTS: &[Test] = tests![
     http_api_calls_behind_the_token_of_the_gateway
     mcp_client_finds_the_tool
     tasks_shows_what_the_gateway_delegated
+    tasks_shows_what_the_agent_lists
     audit_without_log_says_how_to_enable_it
     doctor_repairs_the_tool_policy
     remove_drops_the_agent
@@ -193,6 +194,20 @@ fn tasks_shows_what_the_gateway_delegated(setup: &Setup) {
         (task_id, &json!("agent"), &json!("completed")),
         "{listed}"
     );
+}
+
+/// The command sends with an instance of its own, so the gateway does not know the task.
+fn tasks_shows_what_the_agent_lists(setup: &Setup) {
+    let (code, stdout, stderr) = parts(&setup.openclaw(&["send", "--json", "beside the gateway"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    let envelope: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+    let task_id = &envelope["summary"]["continuation"]["task"]["task_id"];
+    let (code, stdout, stderr) = parts(&setup.openclaw(&["tasks", "--json"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    let listed: Value = serde_json::from_str(&stdout).unwrap();
+    let task = listed["tasks"].as_array().unwrap().iter();
+    let task = task.clone().find(|task| task["taskId"] == *task_id);
+    assert_eq!(task.unwrap()["state"], "completed", "{listed}");
 }
 
 fn audit_without_log_says_how_to_enable_it(setup: &Setup) {

@@ -12,6 +12,7 @@
 )]
 
 mod approval;
+mod calls;
 #[allow(dead_code, reason = "other tests press keys and click")]
 #[path = "../serve/chromium.rs"]
 mod chromium;
@@ -36,6 +37,10 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use calls::{
+    direct_call_answers, refused_direct_call_is_an_envelope, secret_reference_arrives_resolved,
+    secret_reference_in_a_header_arrives_resolved, trace_of_the_run_reaches_the_agent,
+};
 use files::{file_outside_of_the_workspace_is_refused, files_travel_by_path_both_ways};
 use gateway_rig::Behind;
 use libtest_mimic::{Arguments, Trial};
@@ -45,7 +50,7 @@ use remote_agent_cli::package;
 use serde_json::{Value, json};
 use serve_rig::Pair;
 use testkit::support::{host, http, journal, node, serve as server, socket};
-use world::{SECRET, World, plugin_settings};
+use world::{World, plugin_settings};
 
 const OPENCLAW: &str = "openclaw@2026.9.6";
 
@@ -65,14 +70,16 @@ macro_rules! tests {
 }
 
 /// Every test of the gateway, in the order they run in; those that change its configuration come last.
-const TESTS: [Test; 20] = tests![
+const TESTS: [Test; 22] = tests![
     tarball_installs_without_what_only_developers_need
     registration_starts_no_thread
     inspect_shows_the_tool
     direct_call_answers
     secret_reference_arrives_resolved
+    secret_reference_in_a_header_arrives_resolved
     refused_direct_call_is_an_envelope
     agent_turn_calls_the_tool_and_reads_its_result
+    trace_of_the_run_reaches_the_agent
     files_travel_by_path_both_ways
     file_outside_of_the_workspace_is_refused
     skill_is_offered_to_the_model
@@ -152,39 +159,6 @@ fn registration_starts_no_thread(world: &World) {
             process::plugin_threads(world.gateway.pid())
         ),
         (1, 0)
-    );
-}
-
-// ---- direct calls -----------------------------------------------------------------------------------------------------
-
-fn direct_call_answers(world: &World) {
-    let (status, answer) = world.gateway.invoke(send("say hello"));
-    let envelope = &answer["result"]["details"];
-    assert_eq!(
-        (status, &envelope["ok"], &envelope["action"]),
-        (200, &json!(true), &json!("send")),
-        "{answer}"
-    );
-    assert_eq!(
-        envelope["raw"]["artifacts"][0]["parts"][0]["text"],
-        answer_to("say hello")
-    );
-    let content = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert_eq!(fenced(content).matches(&answer_to("say hello")).count(), 1);
-}
-
-fn secret_reference_arrives_resolved(world: &World) {
-    world.gateway.invoke(send("who am I"));
-    let (_, authorization) = world.peer.call("who am I");
-    assert_eq!(authorization.unwrap(), format!("Bearer {}", SECRET.1));
-}
-
-fn refused_direct_call_is_an_envelope(world: &World) {
-    let envelope = world.gateway.envelope(json!({"action": "dance"}));
-    assert_eq!(
-        (&envelope["ok"], &envelope["error"]["code"]),
-        (&json!(false), &json!("VALIDATION_ERROR")),
-        "{envelope}"
     );
 }
 

@@ -16,10 +16,12 @@ use crate::{
 /// What happened at the peer.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// A JSON-RPC request, with its `authorization` header.
+    /// A JSON-RPC request, with headers of it: `key` is `x-key`.
     Call {
         body: Value,
         authorization: Option<String>,
+        traceparent: Option<String>,
+        key: Option<String>,
     },
     /// The caller hung up on a call that was held open; the text of its message.
     HungUp(String),
@@ -71,6 +73,7 @@ impl Peer {
             Seen::Call {
                 body,
                 authorization,
+                ..
             } => (body, authorization),
             Seen::HungUp(_) => unreachable!("only calls are looked for"),
         }
@@ -99,10 +102,12 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, fini
     }
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     let text = said(&body);
-    let authorization = request.header("authorization").map(str::to_owned);
+    let header = |name| request.header(name).map(str::to_owned);
     seen.push(Seen::Call {
         body: body.clone(),
-        authorization,
+        authorization: header("authorization"),
+        traceparent: header("traceparent"),
+        key: header("x-key"),
     });
     if text.starts_with("hold") {
         http::wait_for_close(stream);

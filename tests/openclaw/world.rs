@@ -101,10 +101,13 @@ pub fn library() -> PathBuf {
     )
 }
 
-/// Settings of the plugin with one target, whose token is a SecretRef.
+/// Settings of the plugin with one target, whose token and header are a SecretRef.
 pub fn plugin_settings(peer: &Peer) -> Value {
     let token = json!({"source": "env", "provider": "default", "id": SECRET.0});
-    json!({"enabled": true, "targets": [{"alias": "peer", "baseUrl": peer.url(), "auth": {"type": "bearer", "token": token}}]})
+    let auth = json!({"type": "bearer", "token": token});
+    let target =
+        json!({"alias": "peer", "baseUrl": peer.url(), "auth": auth, "headers": {"X-Key": token}});
+    json!({"enabled": true, "targets": [target]})
 }
 
 /// Returns the configuration of an OpenClaw whose model is scripted, without any plugin.

@@ -222,6 +222,11 @@ impl Peer for A2aPeer {
         Box::pin(self.call(move |peer: &'a dyn Peer| peer.get_task(task_id, history_length)))
     }
 
+    fn list_tasks(&self) -> BoxFuture<'_, Result<Vec<Task>, PeerError>> {
+        // Only 1.0 lists tasks, so the other version is no fallback.
+        self.interface().binding().list_tasks()
+    }
+
     fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(self.call(move |peer: &'a dyn Peer| peer.cancel(task_id)))
     }

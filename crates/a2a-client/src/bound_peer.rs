@@ -153,6 +153,25 @@ impl Peer for BoundPeer {
         Box::pin(self.task(Request::Get(task_id, history_length)))
     }
 
+    fn list_tasks(&self) -> BoxFuture<'_, Result<Vec<Task>, PeerError>> {
+        Box::pin(async {
+            if self.version != Version::V1_0 {
+                let message = format!("A2A {} cannot list tasks", self.version.as_str());
+                return Err(
+                    PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered()
+                );
+            }
+            let mut page = self.call(Request::List).await?;
+            let Value::Array(tasks) = page["tasks"].take() else {
+                // ProtoJSON may omit an empty list.
+                return Ok(Vec::new());
+            };
+            let dialect = self.decoder().dialect;
+            let tasks = tasks.into_iter().map(|task| dialect.read_task(task));
+            tasks.collect::<Result<_, _>>().map_err(from_shape)
+        })
+    }
+
     fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(self.task(Request::Cancel(task_id)))
     }

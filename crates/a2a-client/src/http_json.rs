@@ -152,6 +152,7 @@ impl HttpJson {
             Request::Send(_) => Resource::Send,
             Request::Stream(_) => Resource::Stream,
             Request::Get(task_id, _) => Resource::Task(task_id.to_owned()),
+            Request::List => Resource::Tasks,
             Request::Cancel(task_id) => Resource::Cancel(task_id.to_owned()),
             Request::Subscribe(task_id) => Resource::Subscribe(task_id.to_owned()),
         };
@@ -166,7 +167,7 @@ impl HttpJson {
             Request::Send(message) | Request::Stream(message) => Some(self.message(message)?),
             Request::Cancel(_) => Some(self.empty_body()),
             Request::Subscribe(_) if !by_get => Some(self.empty_body()),
-            Request::Card | Request::Get(..) | Request::Subscribe(_) => None,
+            Request::Card | Request::Get(..) | Request::List | Request::Subscribe(_) => None,
         };
         Ok(HttpRequest {
             method: match body {

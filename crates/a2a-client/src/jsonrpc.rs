@@ -82,7 +82,7 @@ fn serialize(
         }
         Request::Get(task_id, history_length) => task(Some(task_id), history_length),
         Request::Cancel(task_id) | Request::Subscribe(task_id) => task(Some(task_id), None),
-        Request::Card => task(None, None),
+        Request::Card | Request::List => task(None, None),
     };
     body(request.operation().method(version), &params)
 }
@@ -95,7 +95,7 @@ enum Params<'a> {
     Task(TaskParams<'a>),
 }
 
-/// The parameters of a call about a task (A2A 0.3 §7.3, §7.4; 1.0 §3.1), or about the card, without an id.
+/// The parameters of a call about a task (A2A 0.3 §7.3, §7.4; 1.0 §3.1), or about the card or all tasks, without an id.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskParams<'a> {

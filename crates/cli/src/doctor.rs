@@ -36,6 +36,9 @@ const SECRETS: [&str; 6] = [
     "/token",
 ];
 
+/// The reasons for which an agent that can be called does not list its tasks: it need not be able to.
+const NO_LIST: [&str; 4] = ["rpc_error", "http_status", "invalid_response", "too_large"];
+
 /// The repair of two clocks that differ.
 const CLOCK_REPAIR: &str = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
@@ -117,9 +120,9 @@ async fn check(
         findings.push("secrets", Severity::Error, unset.sentence(), "");
     }
     let request = json!({"action": "list_targets"}).to_string();
-    let caller = peers.caller();
+    let caller = json!({"agent_id": peers.agent(), "list_tasks": true}).to_string();
     let envelope = instance
-        .call(&request, caller.as_deref(), None::<fn(&str)>)
+        .call(&request, Some(&caller), None::<fn(&str)>)
         .await;
     let listing: Value = serde_json::from_str(&envelope).unwrap_or_default();
     let Some(targets) = listing["summary"]["targets"].as_array() else {
@@ -149,7 +152,11 @@ async fn check(
 fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
     let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
     let (alias, url) = (part(&target["target_alias"]), part(&target["target_url"]));
-    let Some(error) = target.get("last_refresh_error") else {
+    let refusal = target.get("tasks_error").filter(|error| {
+        let reason = error["reason"].as_str().unwrap_or_default();
+        !NO_LIST.contains(&reason)
+    });
+    let Some(error) = target.get("last_refresh_error").or(refusal) else {
         if target["status"] == "offline" {
             let repair = "Start the agent and connect it to the gateway.";
             let message = format!("{alias}: the agent is offline");

@@ -8,11 +8,12 @@ mod platforms;
 mod sbom;
 
 use std::{
-    io,
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
+use indicatif::ProgressBar;
 use serde_json::Value;
 
 pub use self::{
@@ -238,7 +239,7 @@ const LINK_ARGS: &[&str] = if cfg!(all(
     &[]
 };
 
-/// Builds the library to ship, in the checkout at `source_root`, and returns where it is. Cargo's progress goes to stderr.
+/// Builds the library to ship, in the checkout at `source_root`, and returns where it is. A terminal shows the number of built crates.
 ///
 /// # Errors
 /// Cargo is missing or fails.
@@ -248,9 +249,10 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
         reason,
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let mut build = Command::new(cargo)
         .args([
             "rustc",
+            "--quiet",
             "--package",
             "openclaw-remote-agent",
             "--profile",
@@ -262,22 +264,36 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
         .args(["--message-format", "json-render-diagnostics"])
         .args(LINK_ARGS)
         .current_dir(source_root)
-        .stderr(Stdio::inherit())
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .map_err(|error| broken(match error.kind() {
             io::ErrorKind::NotFound => "cargo is not in PATH. Install Rust from https://rustup.rs, or leave out `--optimize` to pack the library that came with the command".to_owned(),
             _ => format!("it does not start: {error}"),
         }))?;
-    if !output.status.success() {
-        return Err(broken(output.status.to_string()));
+    let bar = ProgressBar::new_spinner();
+    let (mut crates, mut library) = (0_usize, None);
+    let messages = build.stdout.take().map(BufReader::new);
+    let messages = messages.into_iter().flat_map(BufRead::lines);
+    for line in messages.map_while(Result::ok) {
+        let message: Value = serde_json::from_str(&line).unwrap_or_default();
+        if message["reason"] == "compiler-artifact" {
+            crates += 1;
+            bar.set_message(format!("{crates} crates built"));
+        }
+        // Cargo alone knows where its target directory is.
+        if message["target"]["name"] == "openclaw_remote_agent" {
+            library = message["filenames"][0]
+                .as_str()
+                .map(PathBuf::from)
+                .or(library);
+        }
     }
-    // Cargo alone knows where its target directory is.
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "openclaw_remote_agent")
-        .find_map(|message| message["filenames"][0].as_str().map(PathBuf::from))
-        .ok_or_else(|| broken("it names no library among its results".to_owned()))
+    let status = build.wait().map_err(|error| broken(error.to_string()))?;
+    bar.finish_and_clear();
+    if !status.success() {
+        return Err(broken(status.to_string()));
+    }
+    library.ok_or_else(|| broken("it names no library among its results".to_owned()))
 }
 
 /// Returns the library's file name in the package, as `native.js` looks it up.

@@ -71,6 +71,13 @@ pub trait Peer: Send + Sync {
         history_length: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>>;
 
+    /// Returns the newest tasks that the client may see, at most a page of them (A2A 1.0 §3.1.4).
+    fn list_tasks(&self) -> BoxFuture<'_, Result<Vec<Task>, PeerError>> {
+        let message = "this protocol cannot list tasks";
+        let error = PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered();
+        Box::pin(std::future::ready(Err(error)))
+    }
+
     /// Asks the peer to cancel; the task that comes back says whether it did.
     fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>>;
 

@@ -81,7 +81,9 @@ fn answered(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<Pen
 fn unasked(connection: &A2aV1Connection, envelope: &Envelope) {
     if envelope.kind() == Kind::Error && !A2aV1Connection::is_of_subscription(envelope) {
         let error = errors::read(envelope).into_error();
-        connection.warn(&format!("ignored an error that answers no message: {error}"));
+        connection.warn(&format!(
+            "ignored an error that answers no message: {error}"
+        ));
     } else {
         connection.debug(|| format!("ignored a `{}` that answers no message", envelope.kind()));
     }

@@ -146,7 +146,10 @@ async fn record(
     // Without the record, agents could delegate to each other without end.
     Err(PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::PermissionDenied),
-        format!("cannot record the delegation depth for the agent `{}`, so nothing was sent: {why}", about.agent),
+        format!(
+            "cannot record the delegation depth for the agent `{}`, so nothing was sent: {why}",
+            about.agent
+        ),
     )
     .undelivered())
 }

@@ -207,7 +207,9 @@ impl PendingTask {
         match self.what {
             TaskKind::Message => drop(self.finish(TaskOutcome::Failed(reset(why)))),
             TaskKind::Proposal { .. } if dismissed => {
-                let why = format!("{why}; the triad may still decide, and the next call asks for the decision");
+                let why = format!(
+                    "{why}; the triad may still decide, and the next call asks for the decision"
+                );
                 self.finish(TaskOutcome::Failed(reset(&why)));
             }
             TaskKind::Proposal { .. } => self.progress.send_modify(|progress| progress.cuts += 1),
@@ -345,8 +347,7 @@ fn read(task: Value) -> Result<Task, PeerError> {
 }
 
 fn undecided() -> PeerError {
-    let message =
-        "unknown - decision may have been made: the deadline passed without a decision";
+    let message = "unknown - decision may have been made: the deadline passed without a decision";
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
         message,

@@ -89,7 +89,9 @@ impl Ballot {
     pub(super) fn abstained(why: &str) -> Self {
         Self {
             vote: Vote::Abstain,
-            reasoning: format!("counted as an abstention, because its answer was not a vote: {why}"),
+            reasoning: format!(
+                "counted as an abstention, because its answer was not a vote: {why}"
+            ),
             confidence: None,
         }
     }

@@ -215,8 +215,7 @@ impl Triad {
         }
         let open = votes.iter().filter(|(_, vote)| !vote.is_over()).count();
         if open >= MAX_OPEN_VOTES {
-            let message =
-                format!("{open} votes are already running; try again when one has ended");
+            let message = format!("{open} votes are already running; try again when one has ended");
             return Err(
                 PeerError::new(PeerErrorKind::Gateway(ErrorCode::AgentBusy), message).undelivered(),
             );

@@ -106,6 +106,15 @@ impl Socket {
         id
     }
 
+    /// Runs one turn of an agent in the trace of a `traceparent`, and returns how it ended.
+    pub fn run_in_trace(&self, session: &str, message: &str, traceparent: &str) -> Value {
+        let id = format!("run-{}", self.next_id.fetch_add(1, Ordering::Relaxed));
+        let params = json!({"agentId": "main", "sessionKey": session, "message": message, "idempotencyKey": id});
+        let frame = json!({"type": "req", "id": id, "method": "agent", "params": params, "traceparent": traceparent});
+        write_frame(&self.stream, TEXT, frame.to_string().as_bytes());
+        self.end_of(&id)
+    }
+
     /// Waits for a run to end.
     pub fn end_of(&self, run: &str) -> Value {
         self.response("agent", run, |payload| payload["status"] != "accepted")
