@@ -1,4 +1,5 @@
-//! Properties that hold for every input from outside, as functions of bytes.
+//! Properties that hold for every input from outside, as functions of bytes, and [a simulation](simulation) of many
+//! processes with faults.
 //!
 //! Each [`Target`] passes bytes to one entrance of the product and panics where a property does not hold: a panic inside,
 //! an envelope that breaks its schema, a secret in a result, a server that no longer answers. `fuzz/` runs the targets

@@ -708,7 +708,12 @@ impl Simulation {
             &outcome.envelope,
             &outcome.envelope["summary"]["message_text"],
         );
-        let is_open = envelope["summary"]["wait_expired"] == true || text.is_null();
+        // The triad asks each of its members.
+        let agent = alias.replace("gateway:", "").replace("triad", "alpha");
+        self.check_sent(&format!("{agent} {id}"), envelope);
+        // A proposal without a decision has the votes so far.
+        let status = &envelope["summary"]["continuation"]["task"]["status"];
+        let is_open = text.is_null() || alias == "gateway:triad" && status != "completed";
         if outcome.altered || envelope["ok"] != true || is_open {
             return;
         }

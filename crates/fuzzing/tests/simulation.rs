@@ -35,15 +35,13 @@ fn variable<T: FromStr>(name: &str) -> Option<T> {
     Some(value.parse().ok().expect("a number"))
 }
 
-/// Runs a seed and fails with everything that is needed to run it again.
-fn holds(seed: u64) -> Report {
-    let report = run(seed, SETTINGS);
-    assert!(
-        report.violations.is_empty(),
-        "seed {seed}: {:#?}\nSIMULATION_SEED={seed} cargo test -p openclaw-remote-agent-fuzzing --test simulation",
-        report.violations
+/// Returns what is needed to run a seed again, where an invariant does not hold.
+fn failure(seed: u64, report: &Report) -> Option<String> {
+    let violations = &report.violations;
+    let again = format!(
+        "SIMULATION_SEED={seed} cargo test -p openclaw-remote-agent-fuzzing --test simulation"
     );
-    report
+    (!violations.is_empty()).then(|| format!("{violations:#?}\n{again}"))
 }
 
 /// The resident memory of this process in MiB, where the system shows it.
@@ -65,6 +63,7 @@ fn invariants_hold_under_faults() {
     });
     let (seed, began) = (AtomicU64::new(first.unwrap_or(0)), Instant::now());
     let total = Mutex::new((0, BTreeMap::<_, u64>::new()));
+    let failures = Mutex::new(Vec::new());
     let last = seed.load(Ordering::Relaxed) + calls.div_ceil(SETTINGS.calls);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -74,7 +73,11 @@ fn invariants_hold_under_faults() {
                     if seed >= last {
                         break;
                     }
-                    let report = holds(seed);
+                    let report = run(seed, SETTINGS);
+                    if let Some(failure) = failure(seed, &report) {
+                        println!("{failure}");
+                        failures.lock().unwrap().push(failure);
+                    }
                     let mut total = total.lock().unwrap();
                     let before = total.0;
                     total.0 += report.calls;
@@ -89,12 +92,14 @@ fn invariants_hold_under_faults() {
             });
         }
     });
+    let failures = failures.into_inner().unwrap();
     let (calls, faults) = total.into_inner().unwrap();
     let sum: u64 = faults.values().sum();
     println!(
         "{calls} calls, {sum} faults in {:?}: {faults:#?}",
         began.elapsed()
     );
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(faults.len() > 10, "{faults:?}");
 }
 
