@@ -1,6 +1,7 @@
 //! The gateway, agents behind it, and what people do with both.
 
 mod backends;
+mod load;
 mod operating;
 #[cfg(feature = "real")]
 mod page;

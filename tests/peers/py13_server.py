@@ -78,6 +78,8 @@ class Agent(AgentExecutor):
     async def execute(self, context, events):
         said = text_of(context.message)
         word, _, rest = said.partition(":")
+        if "members that vote on a proposal" in said:
+            word = "vote"
         rest = rest.strip()
         if context.current_task:  # the answer to the question of `ask` or `auth`
             updater = TaskUpdater(events, context.task_id, context.context_id)
@@ -177,6 +179,7 @@ class Agent(AgentExecutor):
         "message": lambda context, rest: rest,
         "where": lambda context, _rest: context.call_context.state["path"],
         "tenant": lambda context, _rest: context.tenant,
+        "vote": lambda _context, _rest: json.dumps({"vote": "reject", "reasoning": "Not on a Friday", "confidence": 0.6}),
     }
     BEHAVIOURS = {
         "task": _task,  # an artifact in three chunks

@@ -6,7 +6,10 @@ use openclaw_remote_agent_interface::{
     Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, log_to, updates_to,
 };
 
+use gateway_bridge::delegation::Delegation;
+
 use super::{
+    caller,
     config::{self, UnsetVariables},
     exit::Failure,
     library,
@@ -14,10 +17,12 @@ use super::{
 };
 
 /// The opened library.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Library {
     module: PluginModuleRef,
     verbose: bool,
+    /// The delegation that this process works on.
+    delegation: Option<Delegation>,
 }
 
 /// One configured tool. Closes when it is dropped, and then waits until it has left the local gateway: the process ends next, and what it has not
@@ -25,6 +30,7 @@ pub struct Library {
 pub struct Instance {
     tool: Arc<ToolBox>,
     missing: UnsetVariables,
+    delegation: Option<Delegation>,
 }
 
 /// A running call.
@@ -45,10 +51,13 @@ impl Library {
     /// Opens the command's library. With `verbose`, its debug lines go to standard error beside its warnings.
     ///
     /// # Errors
-    /// See [`library::open`].
+    /// See [`library::open`]. The delegation of this process has another form.
     pub fn open(verbose: bool) -> Result<Self, Failure> {
-        let module = library::open()?;
-        Ok(Self { module, verbose })
+        Ok(Self {
+            module: library::open()?,
+            verbose,
+            delegation: caller::delegation()?,
+        })
     }
 
     /// Checks a configuration and returns it as JSON with its defaults.
@@ -90,6 +99,7 @@ impl Library {
         Ok(Instance {
             tool: Arc::new(tool),
             missing,
+            delegation: self.delegation.clone(),
         })
     }
 
@@ -137,11 +147,12 @@ impl Instance {
         &self.missing
     }
 
-    /// Starts a call. `request` and `caller` are JSON, as is each update.
+    /// Starts a call. `request` and `caller` are JSON, as is each update. A caller without a chain has that of this process.
     pub fn execute<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> RunningCall
     where
         F: Fn(&str) + Send + Sync + 'static,
     {
+        let caller = caller::with_chain(caller, self.delegation.as_ref());
         let caller: ROption<_> = caller.map(Into::into).into();
         let updates: ROption<_> = updates.map(updates_to).into();
         RunningCall(self.tool.execute(request.into(), caller, updates))

@@ -5,9 +5,12 @@ use tokio_util::sync::CancellationToken;
 
 use gateway_bridge::delegation::Delegation;
 
+/// Receives what a backend reports while it works.
+pub type ProgressSink<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
 /// The backend of an agent: it writes the replies and votes.
 pub trait AgentBackend: Send + Sync {
-    /// Answers one turn with a text. The agent bounds the time, and cancels `cancel` when the time is up, when the
+    /// Answers one turn with a text, and passes what it reports before that to `progress`. The agent bounds the time, and cancels `cancel` when the time is up, when the
     /// connection is lost, and when the agent stops; the backend then ends what it started, and returns.
     ///
     /// # Errors
@@ -15,6 +18,7 @@ pub trait AgentBackend: Send + Sync {
     fn answer<'a>(
         &'a self,
         turn: &'a Turn,
+        progress: ProgressSink<'a>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, BackendError>>;
 }

@@ -1,7 +1,7 @@
 //! A command, one process for each turn.
 //!
 //! The process reads one JSON object from its standard input, and prints its answer: text, or JSON Lines of `{"type":
-//! "message" | "error", "text"}`. Text of others is never an argument.
+//! "status" | "message" | "error", "text"}`. Text of others is never an argument.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,9 +12,10 @@ use tokio::process::Command;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use gateway_bridge::delegation::Delegation;
 use process::{Ended, Finished};
 
-use super::backend::{AgentBackend, BackendError, Turn};
+use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 
 /// The maximum size of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
@@ -25,8 +26,9 @@ const PROCESS_TIMEOUT: Duration = Duration::from_hours(24);
 /// The maximum length of a command's last words in the operator's log, in characters.
 const MAX_DETAIL_CHARS: usize = 1000;
 
-/// The variable with the position of the turn in a chain of delegations, as JSON.
-const DELEGATION_VARIABLE: &str = "REMOTE_AGENT_DELEGATION";
+/// The environment variable of a command with the position of its turn in a chain of delegations, as JSON. What the command
+/// sends to other agents is one delegation further.
+pub const DELEGATION_VARIABLE: &str = "REMOTE_AGENT_DELEGATION";
 
 /// Runs a command for each turn.
 #[derive(Debug, Clone)]
@@ -61,21 +63,36 @@ impl CommandBackend {
         for name in &self.removed_variables {
             command.env_remove(name);
         }
-        match &turn.delegation {
-            Some(delegation) => command.env(DELEGATION_VARIABLE, delegation.json().to_string()),
-            None => command.env_remove(DELEGATION_VARIABLE),
-        };
+        let delegation = turn.delegation.as_ref().map(Delegation::json);
+        // A message without a delegation begins a chain.
+        let delegation = delegation.unwrap_or_else(|| json!({"hop": 0}));
+        command.env(DELEGATION_VARIABLE, delegation.to_string());
         command
     }
 
-    async fn run(&self, turn: &Turn, cancel: &CancellationToken) -> Result<String, BackendError> {
+    async fn run(
+        &self,
+        turn: &Turn,
+        progress: ProgressSink<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<String, BackendError> {
         let input = format!("{}\n", input(turn));
         let stop = cancel.child_token();
         let mut bytes = 0_usize;
+        let mut line = Vec::new();
         let on_output = |piece: &[u8]| {
             bytes += piece.len();
             if bytes > MAX_ANSWER_BYTES {
                 stop.cancel();
+                return;
+            }
+            line.extend_from_slice(piece);
+            if let Some(end) = line.iter().rposition(|byte| *byte == b'\n') {
+                line.drain(..=end)
+                    .as_slice()
+                    .split(|byte| *byte == b'\n')
+                    .filter_map(status)
+                    .for_each(|text| progress(&text));
             }
         };
         let until = Instant::now() + PROCESS_TIMEOUT;
@@ -102,9 +119,10 @@ impl AgentBackend for CommandBackend {
     fn answer<'a>(
         &'a self,
         turn: &'a Turn,
+        progress: ProgressSink<'a>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, BackendError>> {
-        Box::pin(self.run(turn, cancel))
+        Box::pin(self.run(turn, progress, cancel))
     }
 }
 
@@ -158,6 +176,13 @@ fn answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError> {
         return Err(BackendError::new(message).with_detail(last_words()));
     }
     Ok(text.to_owned())
+}
+
+/// Returns the text of a line `{"type": "status", "text"}`.
+fn status(line: &[u8]) -> Option<String> {
+    let line: Value = serde_json::from_slice(line).ok()?;
+    let text = line["text"].as_str().filter(|_| line["type"] == "status")?;
+    Some(text.to_owned())
 }
 
 /// Parses JSON Lines; `None` for output of another form.

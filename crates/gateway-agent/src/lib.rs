@@ -30,8 +30,8 @@ mod turns;
 mod vote;
 
 pub use agent::Agent;
-pub use backend::{AgentBackend, BackendError, Proposal, Turn, Utterance};
-pub use command::CommandBackend;
+pub use backend::{AgentBackend, BackendError, ProgressSink, Proposal, Turn, Utterance};
+pub use command::{CommandBackend, DELEGATION_VARIABLE};
 pub use model::{ModelBackend, ModelSettings};
 pub use settings::AgentSettings;
 pub use supervisor::Supervisor;

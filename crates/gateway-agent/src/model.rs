@@ -19,7 +19,7 @@ use egress::{
     body::{read_error, read_response},
 };
 
-use super::backend::{AgentBackend, BackendError, Turn};
+use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 
 /// The path of the endpoint below its base URL.
 const PATH: &str = "chat/completions";
@@ -238,6 +238,7 @@ impl AgentBackend for ModelBackend {
     fn answer<'a>(
         &'a self,
         turn: &'a Turn,
+        _progress: ProgressSink<'a>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, BackendError>> {
         Box::pin(async {

@@ -136,6 +136,8 @@ fn text(envelope: &Envelope) -> &str {
 enum Act {
     Say(&'static str),
     Fail(BackendError),
+    /// Reports all of these at once, and answers later.
+    Report(&'static [&'static str]),
     Panic,
     /// Does nothing until it is cancelled.
     Hang,
@@ -153,6 +155,7 @@ impl AgentBackend for Script {
     fn answer<'a>(
         &'a self,
         turn: &'a Turn,
+        progress: ProgressSink<'a>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, BackendError>> {
         let _ = self.turns.send(turn.clone());
@@ -162,6 +165,12 @@ impl AgentBackend for Script {
                 None => Ok(format!("I read: {}", turn.text)),
                 Some(Act::Say(text)) => Ok(text.to_owned()),
                 Some(Act::Fail(error)) => Err(error),
+                Some(Act::Report(texts)) => {
+                    texts.iter().for_each(|text| progress(text));
+                    // The reply follows once the last report has left.
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Ok("done".to_owned())
+                }
                 Some(Act::Panic) => panic!("a fault of the backend"),
                 Some(Act::Hang) => {
                     cancel.cancelled().await;

@@ -1,17 +1,19 @@
 //! An agent that the tool `remote_agent` calls: an A2A agent, or an agent of a local OpenClaw.
 
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lru::LruCache;
 use openclaw_remote_agent_interface::{Call, RSome, ToolBox, updates_to};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::backend::{AgentBackend, BackendError, Turn};
+use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 
 /// The maximum number of conversations with the agent.
 const MAX_CONVERSATIONS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
@@ -37,26 +39,18 @@ impl ToolBackend {
         }
     }
 
-    fn conversation(&self, thread: &str) -> Option<Value> {
-        let mut all = self
-            .conversations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        all.get(thread).cloned()
-    }
-
-    fn keep(&self, thread: &str, continuation: &Value) {
-        if continuation.is_object() {
-            let mut all = self
-                .conversations
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            all.put(thread.to_owned(), continuation.clone());
-        }
+    fn conversations(&self) -> MutexGuard<'_, LruCache<String, Value>> {
+        let conversations = self.conversations.lock();
+        conversations.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends the message, and follows its task until it ends or asks something.
-    async fn call(&self, turn: &Turn, cancel: &CancellationToken) -> Result<String, BackendError> {
+    async fn call(
+        &self,
+        turn: &Turn,
+        progress: ProgressSink<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<String, BackendError> {
         let mut caller = json!({"agent_id": turn.agent});
         if let Some(delegation) = &turn.delegation {
             caller["chain"] = delegation.json();
@@ -64,25 +58,39 @@ impl ToolBackend {
         let mut request = json!({
             "action": "send", "parts": [{"kind": "text", "text": turn.text}], "follow_updates": true,
         });
-        match self.conversation(&turn.thread) {
+        let conversation = self.conversations().get(&turn.thread).cloned();
+        match conversation {
             Some(continuation) => request["continuation"] = continuation,
             None => request["target_alias"] = self.alias.as_str().into(),
         }
         loop {
-            let envelope = self.execute(&request, &caller, cancel).await?;
+            let envelope = self.execute(&request, &caller, progress, cancel).await?;
             let summary = &envelope["summary"];
             if envelope["ok"] != true {
-                return Err(failure(&envelope));
+                let error = failure(&envelope);
+                if !error.is_busy {
+                    // The agent may have forgotten it; the next message begins another one.
+                    self.conversations().pop(&turn.thread);
+                }
+                return Err(error);
             }
             let continuation = &summary["continuation"];
-            self.keep(&turn.thread, continuation);
+            if continuation.is_object() {
+                let kept = continuation.clone();
+                self.conversations().put(turn.thread.clone(), kept);
+            }
             let state = continuation["task"]["status"].as_str();
             if matches!(state, Some("submitted" | "working")) {
                 request = json!({"action": "watch", "continuation": continuation});
                 continue;
             }
             let text = summary["message_text"].as_str().unwrap_or_default().trim();
+            let question = summary["status_message"].as_str().unwrap_or_default();
             return match state {
+                // The text is that of the artifacts, if there are any.
+                Some("input-required") if !text.contains(question.trim()) => {
+                    Ok(format!("{text}\n\n{}", question.trim()).trim().to_owned())
+                }
                 Some("failed" | "rejected" | "canceled" | "auth-required") => {
                     let state = state.unwrap_or_default();
                     Err(BackendError::new(format!(
@@ -104,15 +112,21 @@ impl ToolBackend {
         &self,
         request: &Value,
         caller: &Value,
+        progress: ProgressSink<'_>,
         cancel: &CancellationToken,
     ) -> Result<Value, BackendError> {
         let latest = Arc::new(Mutex::new(Value::Null));
         let on_update = Arc::clone(&latest);
+        let (reported, mut report) = watch::channel(String::new());
         let updates = move |update: &str| {
             let update: Value = serde_json::from_str(update).unwrap_or_default();
-            let continuation = &update["summary"]["continuation"];
+            let summary = &update["summary"];
+            let continuation = &summary["continuation"];
             if continuation.is_object() {
                 *on_update.lock().unwrap_or_else(PoisonError::into_inner) = continuation.clone();
+            }
+            if let Some(text) = summary["status_message"].as_str() {
+                reported.send_replace(text.to_owned());
             }
         };
         let call = self.start(request, caller, updates);
@@ -120,8 +134,16 @@ impl ToolBackend {
             mut future,
             cancel: stop,
         } = call;
+        let pass_reports = async {
+            while report.changed().await.is_ok() {
+                let text = report.borrow_and_update().clone();
+                progress(&text);
+            }
+            std::future::pending::<Infallible>().await
+        };
         let envelope = tokio::select! {
             envelope = &mut future => envelope,
+            never = pass_reports => match never {},
             () = cancel.cancelled() => {
                 stop.cancel();
                 let envelope = timeout(CANCEL_TIMEOUT, future).await;
@@ -167,9 +189,10 @@ impl AgentBackend for ToolBackend {
     fn answer<'a>(
         &'a self,
         turn: &'a Turn,
+        progress: ProgressSink<'a>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, BackendError>> {
-        Box::pin(self.call(turn, cancel))
+        Box::pin(self.call(turn, progress, cancel))
     }
 }
 

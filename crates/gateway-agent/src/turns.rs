@@ -1,5 +1,7 @@
 //! Turns: one message or proposal, from its arrival to its reply or vote.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use lru::LruCache;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,7 +20,7 @@ use common::panics;
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use gateway_server::clients::{AgentEvent, Ballot, MessageSender, message_text};
 
-use super::backend::{AgentBackend, BackendError, Proposal, Turn};
+use super::backend::{AgentBackend, BackendError, ProgressSink, Proposal, Turn};
 use super::settings::{AgentSettings, EventSink};
 use super::threads::{Place, Threads};
 use super::vote;
@@ -34,6 +36,12 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The time before the deadline of a proposal at which the agent votes without its backend.
 const VOTE_MARGIN: Duration = Duration::from_millis(500);
+
+/// The minimum time between two reports of progress of a turn.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The maximum length of a report of progress, in characters.
+const MAX_PROGRESS_CHARS: usize = 1000;
 
 /// The size of the fields beside the content of a reply, in bytes.
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -149,7 +157,7 @@ impl Turns {
                     "`{}` has {MAX_WAITING} messages waiting; try again later",
                     turns.name()
                 ))),
-                Ok(true) => turns.reply(&envelope, turn, place, &link.cancel).await,
+                Ok(true) => turns.reply(&envelope, turn, place, &link).await,
             };
             if !link.cancel.is_cancelled() {
                 turns.send_reply(&envelope, answered, &link.sender).await;
@@ -188,8 +196,9 @@ impl Turns {
         envelope: &Envelope,
         mut turn: Turn,
         place: Place,
-        cancel: &CancellationToken,
+        link: &Connection,
     ) -> Result<Envelope, BackendError> {
+        let cancel = &link.cancel;
         let ready = async {
             place.reached().await;
             self.slots.acquire().await
@@ -200,7 +209,15 @@ impl Turns {
         let _active = ActiveGuard::new(&self.active);
         turn.history = self.threads.history(&turn.thread);
         let until = Instant::now() + self.settings.timeout;
-        let reply = self.ask(&turn, cancel, until).await?;
+        let (reported, report) = watch::channel(String::new());
+        let progress = |text: &str| {
+            let text = text.chars().take(MAX_PROGRESS_CHARS).collect();
+            reported.send_replace(text);
+        };
+        let reply = tokio::select! {
+            reply = self.ask(&turn, &progress, cancel, until) => reply?,
+            never = self.send_progress(report, envelope, &link.sender) => match never {},
+        };
         let content = json!({"role": "agent", "content": reply});
         let answer = Envelope::answer(Kind::Message, content, envelope)
             .with("from", self.name())
@@ -213,6 +230,28 @@ impl Turns {
         self.threads.push(&turn.thread, &turn.from, &turn.text);
         self.threads.push(&turn.thread, self.name(), &reply);
         Ok(answer)
+    }
+
+    /// Sends what the backend reports to the sender of the message: at most one report in [`PROGRESS_INTERVAL`], the latest.
+    async fn send_progress(
+        &self,
+        mut report: watch::Receiver<String>,
+        envelope: &Envelope,
+        sender: &MessageSender,
+    ) -> Infallible {
+        while report.changed().await.is_ok() {
+            let text = report.borrow_and_update().clone();
+            // A gateway that has no such request any more takes it as the status of the agent.
+            let is_busy = self.is_busy(*self.active.borrow());
+            let status = if is_busy { "busy" } else { "online" };
+            let content = json!({"agent": self.name(), "status": status, "message": text});
+            let status = Envelope::answer(Kind::Status, content, envelope);
+            if sender.send(status.with("from", self.name())).await.is_err() {
+                break;
+            }
+            sleep(PROGRESS_INTERVAL).await;
+        }
+        pending().await
     }
 
     async fn send_reply(
@@ -333,7 +372,7 @@ impl Turns {
         let _active = ActiveGuard::new(&self.active);
         let mut reason = String::new();
         for _ in 0..2 {
-            let answer = self.ask(&turn, cancel, until).await;
+            let answer = self.ask(&turn, &|_| {}, cancel, until).await;
             let parsed = match &answer {
                 Ok(text) => vote::parse(text).map_err(BackendError::new),
                 Err(error) => Err(error.clone()),
@@ -371,12 +410,15 @@ impl Turns {
     async fn ask(
         &self,
         turn: &Turn,
+        progress: ProgressSink<'_>,
         cancel: &CancellationToken,
         until: Instant,
     ) -> Result<String, BackendError> {
         let stop = cancel.child_token();
         let _stops = stop.clone().drop_guard();
-        let mut answer = Box::pin(panics::catch_async(self.backend.answer(turn, &stop)));
+        let mut answer = Box::pin(panics::catch_async(
+            self.backend.answer(turn, progress, &stop),
+        ));
         let answered = tokio::select! {
             answered = &mut answer => answered,
             () = sleep_until(until) => {

@@ -49,6 +49,8 @@ pub struct Options {
     pub ask_user: bool,
     /// The agent that calls, for `allowedAgents` of the targets. Over HTTP the name of the client is used.
     pub agent: Option<String>,
+    /// The chain of delegations that this process works on, `{"hop", "chain"}`.
+    pub chain: Option<Value>,
     /// The key that binds task ids to clients; needed where there are several.
     pub key: Option<TaskIdKey>,
 }
@@ -167,7 +169,11 @@ impl McpServer {
     /// itself does not count.
     fn caller(&self, context: &RequestContext<RoleServer>) -> Value {
         let agent = client(context).or(self.options.agent.as_deref());
-        caller::caller(agent, context.meta.get_traceparent())
+        let mut caller = caller::caller(agent, context.meta.get_traceparent());
+        if let Some(chain) = &self.options.chain {
+            caller["chain"] = chain.clone();
+        }
+        caller
     }
 
     fn owner<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> task_id::Owner<'a> {

@@ -110,6 +110,106 @@ async fn command_model_and_a2a_agent_decide_a_proposal() {
     assert_eq!(of("alpha").expect("a vote")["reasoning"], "Tests pass");
 }
 
+/// The command that asks another agent, and prints its answer or the error.
+fn asking(agent: &str, url: &str) -> String {
+    let binary = env!("CARGO_BIN_EXE_remote-agent");
+    format!("'{binary}' gateway request --to {agent} --url {url} 'go on' 2>&1 || true")
+}
+
+#[tokio::test]
+async fn agents_that_ask_each_other_end_at_the_maximum_depth() {
+    let folder = scratch("gateway-loop");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let _alpha = Running::agent(&url, "alpha", &["--run", &asking("beta", &url)]);
+    let mut beta = Running::agent(&url, "beta", &["--run", &asking("alpha", &url)]);
+    let request = ["gateway", "request", "--to", "alpha", "--url", &url, "go"];
+    let asked = run(&request).await;
+    exits(&asked, 0);
+    has(&asked.stdout, &["3004", "this is delegation 5 in a row"]);
+    // Of the five delegations beta received the first, the third, and the fifth, which it refused.
+    for _ in 0..3 {
+        beta.until("received");
+    }
+}
+
+#[tokio::test]
+async fn text_of_a_peer_is_no_option_and_no_command() {
+    let folder = scratch("gateway-injection");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let marker = folder.join("taken");
+    let hostile = format!("--url $(touch '{0}'); touch '{0}'", marker.display());
+    // The command prints the text that it reads.
+    let _coder = Running::agent(&url, "coder", &["--run", "cat"]);
+    let request = ["gateway", "request", "--to", "coder", "--url", &url, "--"];
+    let asked = run(&[&request[..], &[&hostile]].concat()).await;
+    exits(&asked, 0);
+    has(&asked.stdout, &["--url $(touch"]);
+    assert!(!marker.exists());
+}
+
+#[tokio::test]
+async fn progress_of_a_command_reaches_the_requester() {
+    let folder = scratch("gateway-progress");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let work = r#"echo '{"type":"status","text":"reading the code"}'; sleep 2; echo '{"type":"message","text":"done"}'"#;
+    let _coder = Running::agent(&url, "coder", &["--run", work]);
+    let asked = run(&["gateway", "request", "--to", "coder", "--url", &url, "go"]).await;
+    assert_eq!(asked.stdout, "done\n");
+    has(&asked.stderr, &["coder: reading the code"]);
+}
+
+/// A command, a model and the official Python server decide; prints the transcript.
+#[cfg(feature = "real")]
+#[tokio::test]
+async fn command_model_and_official_server_decide_a_proposal() {
+    use testkit::support::sdk::{Sdk, server};
+
+    let folder = scratch("gateway-three-backends");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut watch = Running::start(&["gateway", "watch", "--url", &url]);
+    let approve = model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
+    let targets = target(&folder, &server(Sdk::Py13).origin("1.0"));
+    let charlie = ["--target", "judge", "--target-config", &targets];
+    let _charlie = Running::agent(&url, "charlie", &charlie);
+    let beta = ["--model", &approve, "--model-name", "small"];
+    let _beta = Running::agent(&url, "beta", &beta);
+    // Last, so that each vote arrives before the decision.
+    let slow = format!("sleep 3; {APPROVE}");
+    let _alpha = Running::agent(&url, "alpha", &["--run", &slow]);
+    let ended = run(&["gateway", "vote", "Ship it", "--url", &url]).await;
+    println!("{}{}", ended.stderr, ended.stdout);
+    exits(&ended, 0);
+    let shown = [
+        "charlie votes reject (confidence 0.6): Not on a Friday",
+        "beta votes approve (confidence 0.7): The model agrees",
+        "alpha votes approve (confidence 0.9): Tests pass",
+        "approved, by consensus",
+    ];
+    has(&ended.stdout, &shown);
+    let mut line = String::new();
+    while !line.contains("approved") {
+        line.clear();
+        watch.out.read_line(&mut line).unwrap();
+        print!("watch: {line}");
+    }
+}
+
+#[cfg(feature = "real")]
+#[tokio::test]
+async fn javascript_client_asks_a_member_with_a_backend() {
+    use crate::gateway::support::node::Played;
+
+    let folder = scratch("gateway-javascript");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let _explorer = Running::agent(&url, "explorer", &["--run", "echo 'I look around'"]);
+    let order = json!({"play": "ask", "agent": "explorer", "text": "Where are we?"});
+    let mut client = Played::start(&url, &order);
+    client.tells("ready").await;
+    let answer = client.tells("answer").await;
+    println!("{answer}");
+    assert_eq!(answer["content"]["content"], "I look around");
+}
+
 #[tokio::test]
 async fn gateway_runs_agents_of_its_configuration() {
     let folder = scratch("gateway-own-agents");

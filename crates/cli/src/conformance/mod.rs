@@ -69,7 +69,13 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         suite(&root, make, &options, &progress).await?
     } else {
         let library = Library::open(verbose)?;
-        suite(&root, || InProcessDriver::new(library), &options, &progress).await?
+        suite(
+            &root,
+            || InProcessDriver::new(library.clone()),
+            &options,
+            &progress,
+        )
+        .await?
     };
     progress.0.finish_and_clear();
     let out = LineWriter::default();

@@ -36,7 +36,7 @@ Examples:
 It serves the name until Ctrl-C and reconnects when the connection is lost. It answers messages that ask for an answer \
 (metadata.requiresResponse), and votes on each proposal. With --run a process answers each message and each proposal: it \
 reads one JSON object from standard input ({\"type\", \"agent\", \"from\", \"thread\", \"text\", \"history\"}) and prints text, \
-or JSON Lines of {\"type\": \"message\", \"text\"}. A backend answers a proposal with one JSON object, {\"vote\", \"reasoning\", \
+or JSON Lines of {\"type\": \"message\", \"text\"}; the sender sees {\"type\": \"status\", \"text\"} at once. A backend answers a proposal with one JSON object, {\"vote\", \"reasoning\", \
 \"confidence\"}; after two other answers the agent abstains. Without a backend, the agent answers and votes by --reply and --vote.";
 
 /// Connect an agent with a backend, or a scripted one, to a gateway

@@ -10,11 +10,14 @@ use std::{
 
 use secrecy::SecretString;
 use serde_json::Value;
+use uuid::Uuid;
 
+use crate::caller;
 use crate::exit::{Exit, Failure};
 use collective::ErrorCode;
 use common::config::gateway_url;
 use egress::credential::Trust;
+use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use gateway_server::clients::{ClientError, ClientErrorKind, Connector, Endpoint, Requester};
 use gateway_server::config::{PORT, ServerConfig, default_state_dir};
 
@@ -115,16 +118,20 @@ impl GatewayArgs {
         })
     }
 
-    /// Connects.
+    /// Connects. If this process is the command of an agent, its messages are one delegation further.
     ///
     /// # Errors
     /// The gateway is unreachable, or refuses the connection.
     pub(super) async fn connect(&self) -> Result<Requester, Failure> {
         let endpoint = self.endpoint()?;
-        Self::connector()?
-            .connect(endpoint)
-            .await
-            .map_err(|trouble| failure(&trouble))
+        let delegation = caller::delegation()?;
+        let connected = Self::connector()?.connect(endpoint).await;
+        let mut requester = connected.map_err(|trouble| failure(&trouble))?;
+        if let Some(delegation) = delegation {
+            let next = Delegation::next(Some(delegation), Uuid::new_v4);
+            requester.set_metadata(METADATA_KEY, next.json());
+        }
+        Ok(requester)
     }
 
     /// Returns the agents that the running gateway lists, or why it does not.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{host_config::Host, tool_source::ToolSource};
 use super::{
-    config,
+    caller, config,
     exit::{Exit, Failure},
     instance::Library,
     output::{LineWriter, note},
@@ -156,6 +156,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         structured: args.structured,
         ask_user: args.ask_user,
         agent: args.peers.agent().map(str::to_owned),
+        chain: caller::delegation()?.map(|delegation| delegation.json()),
         key: None,
     };
     match args.http.listen {

@@ -19,7 +19,9 @@ fn turn(text: &str) -> Turn {
 
 async fn run(command: &str, turn: &Turn) -> Result<String, BackendError> {
     let backend = CommandBackend::new(command);
-    backend.answer(turn, &CancellationToken::new()).await
+    backend
+        .answer(turn, &|_| {}, &CancellationToken::new())
+        .await
 }
 
 #[tokio::test]
@@ -91,6 +93,34 @@ async fn command_that_dies_after_half_an_answer_fails() {
 }
 
 #[tokio::test]
+async fn status_lines_are_progress_and_no_answer() {
+    let reports = std::sync::Mutex::new(Vec::new());
+    let on_report = |text: &str| reports.lock().unwrap().push(text.to_owned());
+    let command = r#"echo '{"type":"status","text":"reading"}'; printf '{"type":"status",'; echo '"text":"writing"}'; echo '{"type":"message","text":"done"}'"#;
+    let (backend, turn) = (CommandBackend::new(command), turn(""));
+    let cancel = CancellationToken::new();
+    let answer = backend.answer(&turn, &on_report, &cancel).await;
+    assert_eq!(answer.unwrap(), "done");
+    assert_eq!(*reports.lock().unwrap(), ["reading", "writing"]);
+}
+
+#[tokio::test]
+async fn command_of_a_first_message_begins_a_chain() {
+    let shown = async |turn: &Turn| {
+        run("echo \"$REMOTE_AGENT_DELEGATION\"", turn)
+            .await
+            .unwrap()
+    };
+    assert_eq!(shown(&turn("")).await, r#"{"hop":0}"#);
+    let chain = json!({"hop": 2, "chain": "c"});
+    let deeper = Turn {
+        delegation: Delegation::read(&chain),
+        ..turn("")
+    };
+    assert_eq!(shown(&deeper).await, r#"{"chain":"c","hop":2}"#);
+}
+
+#[tokio::test]
 async fn silent_command_fails() {
     let error = run("true", &turn("")).await.unwrap_err();
     assert!(error.message.contains("no answer"), "{error}");
@@ -112,7 +142,7 @@ async fn cancellation_kills_the_process_group() {
     ));
     let cancel = CancellationToken::new();
     let stop = cancel.clone();
-    let running = tokio::spawn(async move { backend.answer(&turn(""), &stop).await });
+    let running = tokio::spawn(async move { backend.answer(&turn(""), &|_| {}, &stop).await });
     let pid = loop {
         match std::fs::read_to_string(&pid_file) {
             Ok(pid) => break pid.trim().to_owned(),
@@ -134,7 +164,7 @@ async fn command_gets_no_removed_variable() {
     let backend = CommandBackend::new("echo \"[$PATH]\"").without_variables(["PATH".to_owned()]);
     // The shell may set a path of its own, which is not the one of this process.
     let shown = backend
-        .answer(&turn(""), &CancellationToken::new())
+        .answer(&turn(""), &|_| {}, &CancellationToken::new())
         .await
         .unwrap();
     assert_ne!(shown, format!("[{}]", std::env::var("PATH").unwrap()));

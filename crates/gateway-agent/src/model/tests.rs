@@ -89,7 +89,9 @@ fn turn() -> Turn {
 
 async fn answer(responses: Vec<Vec<u8>>) -> Result<String, BackendError> {
     let (backend, _requests) = endpoint_of(responses).await;
-    let answered = backend.answer(&turn(), &CancellationToken::new()).await;
+    let answered = backend
+        .answer(&turn(), &|_| {}, &CancellationToken::new())
+        .await;
     if let Err(error) = &answered {
         assert!(!format!("{error:?}").contains(KEY), "{error:?}");
     }
@@ -102,7 +104,9 @@ async fn model_reads_instructions_and_conversation() {
         &json!({"role": "assistant", "content": "Now."}),
     )])
     .await;
-    let text = backend.answer(&turn(), &CancellationToken::new()).await;
+    let text = backend
+        .answer(&turn(), &|_| {}, &CancellationToken::new())
+        .await;
     assert_eq!(text.unwrap(), "Now.");
     let request = requests.recv().await.unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();

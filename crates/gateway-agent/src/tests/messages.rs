@@ -53,6 +53,21 @@ async fn parts_of_a_message_are_read() {
 }
 
 #[tokio::test]
+async fn progress_reaches_the_requester_before_the_reply() {
+    let gateway = Gateway::start().await;
+    let acts = [Act::Report(&["reading", "still reading", "writing"])];
+    let _coder = Running::start(&gateway, "coder", acts).await;
+    let mut client = gateway.client("steward").await;
+    let status = client.ask("s-1", "work").await;
+    assert_eq!(
+        (status.kind(), status.content_str("message"), status.from()),
+        (Kind::Status, Some("writing"), Some("coder")),
+        "a flood is one report: the latest"
+    );
+    assert_eq!(text(&client.next().await), "done");
+}
+
+#[tokio::test]
 async fn sessions_are_answered_side_by_side_and_each_in_order() {
     let gateway = Gateway::start().await;
     let permits = Arc::new(Semaphore::new(0));

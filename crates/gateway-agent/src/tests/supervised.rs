@@ -1,6 +1,21 @@
 //! Agents that the gateway runs itself.
 
+use common::log::{Level, Log};
+
 use super::*;
+
+/// A log for the test.
+struct Lines(mpsc::UnboundedSender<String>);
+
+impl Log for Lines {
+    fn log(&self, _level: Level, line: &str) {
+        let _ = self.0.send(line.to_owned());
+    }
+
+    fn wants(&self, _level: Level) -> bool {
+        true
+    }
+}
 
 /// Starts a gateway with `auth`, which runs `coder` itself.
 async fn supervised(acts: Vec<Act>) -> (Gateway, mpsc::UnboundedReceiver<Turn>) {
@@ -95,4 +110,51 @@ async fn supervised_agents_stop_with_the_gateway() {
     gateway.shutdown.cancel();
     let stopped = tokio::time::timeout(Duration::from_secs(15), &mut gateway.running);
     stopped.await.expect("an end").unwrap();
+}
+
+#[tokio::test]
+async fn agent_whose_name_is_taken_starts_again_with_backoff() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = ServerConfig {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        state_dir: folder.path().to_owned(),
+        ..ServerConfig::default()
+    };
+    let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::new(Silent));
+    let server = server.await.unwrap();
+    let (line, mut lines) = mpsc::unbounded_channel();
+    let mut supervisor = Supervisor::new(Arc::new(Lines(line)));
+    let (asked, _turns) = mpsc::unbounded_channel();
+    let backend = Script {
+        acts: Mutex::default(),
+        turns: asked,
+    };
+    supervisor.add(&server, AgentSettings::new("coder"), Arc::new(backend));
+    let (url, shutdown) = (server.url(), CancellationToken::new());
+    let serving = tokio::spawn(server.run(shutdown.clone()));
+    let open = async |name: &str| {
+        let endpoint = Endpoint::new(url.parse().unwrap());
+        let opened = Connector::new().unwrap().open(&endpoint, &[name]).await;
+        Client(opened.unwrap().0)
+    };
+    let taken = open("coder").await;
+    let supervised = tokio::spawn(supervisor.run(shutdown.clone()));
+    let mut ends = Vec::new();
+    while ends.len() < 2 {
+        let line = lines.recv().await.unwrap();
+        ends.extend(line.contains("it starts again in").then_some(line));
+    }
+    assert!(ends[0].contains("5004"), "{ends:?}");
+    let mut client = open("steward").await;
+    let channel = json!({"channel": "agent:status", "agents": ["coder"]});
+    client.send(Envelope::new(Kind::Subscribe, channel)).await;
+    drop(taken);
+    for status in ["online", "offline", "online"] {
+        let envelope = client.next_of(Kind::Status).await;
+        assert_eq!(envelope.content_str("status"), Some(status));
+    }
+    assert_eq!(text(&client.ask("s-1", "work").await), "I read: work");
+    shutdown.cancel();
+    supervised.await.unwrap();
+    serving.await.unwrap();
 }

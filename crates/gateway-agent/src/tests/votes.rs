@@ -40,7 +40,7 @@ async fn vote_of_the_backend_keeps_reasoning_and_confidence() {
         (&*asked.id, &*asked.text, asked.reasoning.as_deref()),
         ("p-1", "Ship it", Some("It is Tuesday."))
     );
-    assert!(turn.text.contains("Ship it") && turn.text.contains("It is Tuesday."));
+    assert!(turn.text.contains("\"Ship it\"") && turn.text.contains("\"It is Tuesday.\""));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ impl Requester {
     pub async fn send(&mut self, message: &Message) -> Result<String, ClientError> {
         let id = new_id(&*self.env);
         let envelope = envelope(message).with("id", id.as_str());
-        self.connection.sender().send(envelope).await?;
+        self.send_envelope(envelope).await?;
         // The gateway handles messages in order: an error of the message precedes the pong.
         let ping = new_id(&*self.env);
         let request = Envelope::new(Kind::Ping, json!({})).with("id", ping.as_str());

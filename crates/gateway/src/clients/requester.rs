@@ -21,6 +21,8 @@ pub struct Requester {
     pub(super) env: Arc<dyn Environment>,
     /// The acknowledgement of the gateway.
     pub welcome: Welcome,
+    /// Metadata of every message of this client: name and value.
+    pub(super) metadata: Option<(&'static str, Value)>,
 }
 
 impl Requester {
@@ -39,7 +41,22 @@ impl Requester {
             endpoint,
             env,
             welcome,
+            metadata: None,
         })
+    }
+
+    /// Adds a field to the metadata of every message that it sends.
+    pub fn set_metadata(&mut self, name: &'static str, value: Value) {
+        self.metadata = Some((name, value));
+    }
+
+    /// Sends an envelope with the metadata of this client.
+    pub(super) async fn send_envelope(&self, envelope: Envelope) -> Result<(), ClientError> {
+        let envelope = match &self.metadata {
+            Some((name, value)) => envelope.with_metadata(name, value.clone()),
+            None => envelope,
+        };
+        self.connection.sender().send(envelope).await
     }
 
     /// Sends a request and waits for the response, which has the correlation id or names the message of the request.
@@ -65,7 +82,7 @@ impl Requester {
         mut on_progress: impl FnMut(&Envelope),
     ) -> Result<Envelope, ClientError> {
         let kind = request.kind();
-        self.connection.sender().send(request).await?;
+        self.send_envelope(request).await?;
         loop {
             let envelope = self.connection.recv().await?;
             let reference = envelope.correlation_id().or(envelope.parent_id());

@@ -145,7 +145,8 @@ impl Executor for GatewayExecutor {
             proposal: None,
         };
         if agent == TRIAD {
-            let proposal = Proposal::from_run(id, parts::to_agent(job.message.parts))?;
+            let proposal =
+                Proposal::from_run(id, parts::to_agent(job.message.parts), job.delegation)?;
             handle.run.clone_from(&proposal.id);
             handle.proposal = Some(proposal);
         }
@@ -285,6 +286,7 @@ impl Runs {
         let proposal = match agent == TRIAD {
             true => Some(Proposal::new(
                 parts::to_agent(job.message.parts.clone()),
+                job.delegation.clone(),
                 self.settings.timeout,
                 &*self.env,
             )?),

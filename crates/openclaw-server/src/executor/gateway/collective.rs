@@ -7,6 +7,7 @@ use a2a::{Part, SendRequest};
 use a2a_server::executor::{Agent, Outcome};
 use common::environment::Environment;
 use gateway_bridge::TRIAD;
+use gateway_bridge::delegation::METADATA_KEY;
 use peer::Member;
 use serde_json::{Map, Value};
 
@@ -91,6 +92,7 @@ pub(super) struct Proposal {
     /// In milliseconds since 1970.
     deadline: u64,
     parts: Vec<Part>,
+    delegation: Option<Value>,
 }
 
 impl Proposal {
@@ -100,6 +102,7 @@ impl Proposal {
     /// The message names a deadline after the end of the run.
     pub(super) fn new(
         parts: Vec<Part>,
+        delegation: Option<Value>,
         timeout: Duration,
         env: &dyn Environment,
     ) -> Result<Self, Outcome> {
@@ -118,16 +121,18 @@ impl Proposal {
             id: format!("{ID_PREFIX}{}", env.uuid()),
             deadline,
             parts,
+            delegation,
         })
     }
 
     /// Reads the name of a run, which [`run`](Self::run) returned.
-    pub(super) fn from_run(run: &str, parts: Vec<Part>) -> Option<Self> {
+    pub(super) fn from_run(run: &str, parts: Vec<Part>, delegation: Option<Value>) -> Option<Self> {
         let (id, deadline) = run.split_once('@')?;
         Some(Self {
             id: id.to_owned(),
             deadline: deadline.parse().ok()?,
             parts,
+            delegation,
         })
     }
 
@@ -146,10 +151,13 @@ impl Proposal {
         let deadline = [("deadline".to_owned(), Value::from(self.deadline))];
         let mut parts = self.parts.clone();
         parts.push(Part::data(Map::from_iter(deadline)));
+        let delegation = self.delegation.clone();
+        let metadata = delegation.map(|it| Map::from_iter([(METADATA_KEY.to_owned(), it)]));
         SendRequest {
             message_id: self.id.clone(),
             parts,
             followed: true,
+            metadata,
             ..SendRequest::default()
         }
     }
@@ -198,9 +206,16 @@ mod tests {
 
     #[test]
     fn proposal_from_its_run_is_the_same_message() {
-        let proposal = Proposal::new(text("Ship it"), TIMEOUT, &SystemEnvironment)
-            .unwrap_or_else(|_| panic!("a proposal"));
-        let again = Proposal::from_run(&proposal.run(), text("Ship it")).unwrap();
+        let delegation = Some(json!({"hop": 2}));
+        let proposal = Proposal::new(
+            text("Ship it"),
+            delegation.clone(),
+            TIMEOUT,
+            &SystemEnvironment,
+        )
+        .unwrap_or_else(|_| panic!("a proposal"));
+        let again = Proposal::from_run(&proposal.run(), text("Ship it"), delegation).unwrap();
+        assert_eq!(again.request().metadata.unwrap()[METADATA_KEY]["hop"], 2);
         assert_eq!(
             format!("{:?}", again.request()),
             format!("{:?}", proposal.request())
@@ -212,7 +227,8 @@ mod tests {
         let late = now(&SystemEnvironment) + 120_000;
         let data = json!({"proposal": "Ship it", "deadline": late});
         let parts = vec![Part::data(data.as_object().unwrap().clone())];
-        let Err(Outcome::Rejected(text)) = Proposal::new(parts, TIMEOUT, &SystemEnvironment) else {
+        let Err(Outcome::Rejected(text)) = Proposal::new(parts, None, TIMEOUT, &SystemEnvironment)
+        else {
             panic!("a deadline after the run")
         };
         assert!(text.contains(&late.to_string()), "{text}");
