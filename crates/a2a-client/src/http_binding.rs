@@ -58,13 +58,14 @@ pub(super) struct PlainResponse {
 }
 
 impl HttpBinding {
-    /// Creates a binding to `url`. Sends credentials only if `url` is on an origin that they were configured for.
+    /// Creates a binding to `url`, which keeps `secrets` out of responses. Sends credentials only if `url` is on an origin that they were configured for.
     pub(super) fn new(
         net: Arc<dyn Net>,
         config: &PeerConfig,
         url: &Url,
         parameters: &[(String, String)],
         limits: SseLimits,
+        secrets: Arc<Secrets>,
     ) -> Result<Self, PeerError> {
         let access = access_to(config, url).map_err(|error| {
             error.during("the agent card names an address that the policy refuses")
@@ -90,7 +91,7 @@ impl HttpBinding {
             access,
             trust: config.trust_for(url).cloned(),
             limits,
-            secrets: Arc::new(Secrets::new(config)),
+            secrets,
             declared: Arc::default(),
             signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
         })
