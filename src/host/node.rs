@@ -155,7 +155,8 @@ impl RemoteAgent {
         };
         let plugin = Plugin::new(&config_json, log);
         let plugin = plugin.map_err(|error| Error::from_reason(error.to_json()))?;
-        let plugin = Arc::new(plugin);
+        // Node.js queues updates, so no call waits for its host.
+        let plugin = Arc::new(plugin.on_one_thread());
         // Node.js can terminate a worker during a call.
         let weak = Arc::downgrade(&plugin);
         env.add_env_cleanup_hook(weak, |plugin| {
