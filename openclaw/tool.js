@@ -44,13 +44,13 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
         const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent()), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
         const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
-        const envelope = await agent.execute(JSON.stringify(request ?? null), host, token, deliver);
+        const [envelope, text] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
         const details = JSON.parse(envelope);
         tasks?.saw(details);
         followers?.saw(details, caller);
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
-        const shown = files.saved.length > 0 ? JSON.stringify(withoutSaved(details, files)) : envelope;
-        return { content: [{ type: "text", text: agent.render(shown) }, ...describe(files)], details };
+        const shown = files.saved.length > 0 ? agent.render(JSON.stringify(withoutSaved(details, files))) : text;
+        return { content: [{ type: "text", text: shown }, ...describe(files)], details };
       } catch (error) {
         if (error instanceof FileError) return toolResult(agent, invalidRequest(request, error));
         throw error;

@@ -7,6 +7,7 @@ mod settings;
 use std::{
     future::{Future, poll_fn},
     io, mem,
+    num::NonZeroUsize,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     task::Poll,
     time::Duration,
@@ -32,7 +33,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Two, so that a call that parses a large answer, or whose host takes updates slowly, does not block the others.
-const WORKER_THREADS: usize = 2;
+const WORKER_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// The name of every thread that an instance starts. Linux shows 15 bytes of it.
 const THREAD_NAME: &str = "remote-agent";
@@ -71,6 +72,7 @@ pub struct Plugin {
     log: Arc<dyn Log>,
     calls: TaskTracker,
     closing: CancellationToken,
+    worker_threads: NonZeroUsize,
     engine: Mutex<RuntimeState>,
 }
 
@@ -97,8 +99,16 @@ impl Plugin {
             log,
             calls: TaskTracker::new(),
             closing: CancellationToken::new(),
+            worker_threads: WORKER_THREADS,
             engine: Mutex::new(RuntimeState::Idle),
         })
+    }
+
+    /// Runs the calls on one thread, for a host that takes updates without blocking. Each call then wakes one thread and not two.
+    #[must_use]
+    pub fn on_one_thread(mut self) -> Self {
+        self.worker_threads = NonZeroUsize::MIN;
+        self
     }
 
     /// Returns the tool's definition as JSON.
@@ -267,7 +277,7 @@ impl Plugin {
             RuntimeState::Closed => Err(StartError::Closed),
             RuntimeState::Idle => {
                 let runtime = Builder::new_multi_thread()
-                    .worker_threads(WORKER_THREADS)
+                    .worker_threads(self.worker_threads.get())
                     .thread_name(THREAD_NAME)
                     .enable_all()
                     .build()

@@ -10,9 +10,14 @@ class CancelToken {
   }
 }
 
-/** A lease whose agent answers with what `execute` returns. */
+/** A lease whose agent answers with the envelope that `execute` returns. */
 function lease(execute) {
-  return { agent: { execute, render: (json) => `read: ${json}` }, CancelToken, definition: { name: "remote_agent", label: "Remote agent", description: "", parameters: { properties: {} } } };
+  const render = (json) => `read: ${json}`;
+  const executeRendered = async (...call) => {
+    const envelope = await execute(...call);
+    return [envelope, render(envelope)];
+  };
+  return { agent: { executeRendered, render }, CancelToken, definition: { name: "remote_agent", label: "Remote agent", description: "", parameters: { properties: {} } } };
 }
 
 const envelope = JSON.stringify({ ok: true, action: "send" });

@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 use napi::{
-    Env, Error, JsDeferred, Result, Status,
+    Either, Env, Error, JsDeferred, Result, Status,
     bindgen_prelude::{FnArgs, Object},
     threadsafe_function::{
         ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking, UnknownReturnValue,
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, Job, Plugin, Updates};
 use common::log::{Level, Log, Silent};
-use common::panics;
+use common::{large, panics};
 
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
 /// keep the process alive.
@@ -155,7 +155,8 @@ impl RemoteAgent {
         };
         let plugin = Plugin::new(&config_json, log);
         let plugin = plugin.map_err(|error| Error::from_reason(error.to_json()))?;
-        let plugin = Arc::new(plugin);
+        // Node.js queues updates, so no call waits for its host.
+        let plugin = Arc::new(plugin.on_one_thread());
         // Node.js can terminate a worker during a call.
         let weak = Arc::downgrade(&plugin);
         env.add_env_cleanup_hook(weak, |plugin| {
@@ -197,30 +198,72 @@ impl RemoteAgent {
         cancel: &CancelToken,
         on_update: Option<Callback<String>>,
     ) -> Result<Object<'env>> {
-        let (deferred, promise) = env.create_deferred()?;
-        let answer = Arc::new(CallPromise {
-            deferred: Mutex::new(Some(deferred)),
-            envelope: OnceLock::new(),
-        });
-        let updates = on_update
-            .map(|callback| forward(callback, Arc::clone(&answer), Arc::clone(self.0.log())));
-        let job = Job {
-            request: request_json,
-            caller: caller_json,
-            updates,
-            cancel: cancel.0.clone(),
+        self.start(
+            env,
+            (request_json, caller_json),
+            cancel,
+            on_update,
+            Either::A,
+        )
+    }
+
+    /// Starts a call like [`execute`](Self::execute). The promise resolves with the envelope and the text that a model
+    /// reads of it, which costs the thread of the JavaScript environment nothing.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    #[napi(catch_unwind, ts_return_type = "Promise<[string, string]>")]
+    pub fn execute_rendered<'env>(
+        &self,
+        env: &'env Env,
+        request_json: String,
+        caller_json: Option<String>,
+        cancel: &CancelToken,
+        on_update: Option<Callback<String>>,
+    ) -> Result<Object<'env>> {
+        let plugin = Arc::clone(&self.0);
+        let answer = move |envelope: String| {
+            let text = large::run(envelope.len(), || plugin.render(&envelope));
+            Either::B(vec![envelope, text])
         };
-        self.0.start_with(job, move |envelope| {
-            // There is one envelope; the lock only guards against a second.
-            let _ = answer.envelope.set(envelope);
-        });
-        Ok(promise)
+        self.start(env, (request_json, caller_json), cancel, on_update, answer)
     }
 
     /// Cancels running calls, whose promises still resolve, and ends the tool's threads. A second call does nothing.
     #[napi(catch_unwind)]
     pub fn close(&self) {
         self.0.close();
+    }
+}
+
+impl RemoteAgent {
+    /// Starts a call whose promise resolves with what `into_answer` makes of the envelope.
+    fn start<'env>(
+        &self,
+        env: &'env Env,
+        (request, caller): (String, Option<String>),
+        cancel: &CancelToken,
+        on_update: Option<Callback<String>>,
+        into_answer: impl FnOnce(String) -> Answer + Send + 'static,
+    ) -> Result<Object<'env>> {
+        let (deferred, promise) = env.create_deferred()?;
+        let promised = Arc::new(CallPromise {
+            deferred: Mutex::new(Some(deferred)),
+            answer: OnceLock::new(),
+        });
+        let updates = on_update
+            .map(|callback| forward(callback, Arc::clone(&promised), Arc::clone(self.0.log())));
+        let job = Job {
+            request,
+            caller,
+            updates,
+            cancel: cancel.0.clone(),
+        };
+        self.0.start_with(job, move |envelope| {
+            // There is one envelope; the lock only guards against a second.
+            let _ = promised.answer.set(into_answer(envelope));
+        });
+        Ok(promise)
     }
 }
 
@@ -243,13 +286,16 @@ fn forward(callback: Callback<String>, answer: Arc<CallPromise>, log: Arc<dyn Lo
     })
 }
 
-type Deferred = JsDeferred<String, Box<dyn FnOnce(Env) -> Result<String> + Send>>;
+/// An envelope, or an envelope and its text.
+type Answer = Either<String, Vec<String>>;
+
+type Deferred = JsDeferred<Answer, Box<dyn FnOnce(Env) -> Result<Answer> + Send>>;
 
 /// The promise of one call. It settles when its last holder is dropped: the call, its update callback, and each queued
 /// update. So no update comes after the result, and no promise stays pending, which would keep Node.js from exiting.
 struct CallPromise {
     deferred: Mutex<Option<Deferred>>,
-    envelope: OnceLock<String>,
+    answer: OnceLock<Answer>,
 }
 
 impl Drop for CallPromise {
@@ -258,10 +304,10 @@ impl Drop for CallPromise {
             .deferred
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        let (Some(deferred), Some(envelope)) = (deferred.take(), self.envelope.take()) else {
+        let (Some(deferred), Some(answer)) = (deferred.take(), self.answer.take()) else {
             return;
         };
-        deferred.resolve(Box::new(move |_| Ok(envelope)));
+        deferred.resolve(Box::new(move |_| Ok(answer)));
     }
 }
 

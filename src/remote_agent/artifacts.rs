@@ -81,6 +81,11 @@ impl Artifacts {
         self.held.iter().map(|held| &held.artifact)
     }
 
+    /// Returns their size, in bytes of JSON.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Removes and returns the artifacts.
     pub(super) fn take(&mut self) -> Vec<Artifact> {
         self.by_id.clear();

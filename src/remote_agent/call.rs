@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{KnownCard, Target};
 use a2a::{Artifact, Event, ShapeError, Task, TaskState, text_at};
-use common::panics;
 use common::redact::Secrets;
+use common::{large, panics};
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
 use super::artifact_text::{ArtifactPage, bare};
@@ -426,9 +426,11 @@ impl<'a> Call<'a> {
 
     /// Builds the envelope of a call with one answer. Moves the answer, so it works once.
     pub(super) fn answered(&mut self) -> String {
-        self.conclude();
-        let answer = self.collected.take_answer();
-        envelope::success(self.action.as_str(), self.summary(), answer)
+        large::run(self.collected.bytes(), || {
+            self.conclude();
+            let answer = self.collected.take_answer();
+            envelope::success(self.action.as_str(), self.summary(), answer)
+        })
     }
 
     /// Builds the envelope for a page of an artifact's text: the page and the state of the task.
@@ -456,9 +458,11 @@ impl<'a> Call<'a> {
 
     /// Builds the envelope of a call that followed a stream. Moves the events, so it works once.
     pub(super) fn followed(&mut self) -> String {
-        self.conclude();
-        let raw = self.collected.take_raw();
-        envelope::success(self.action.as_str(), self.summary(), raw)
+        large::run(self.collected.bytes(), || {
+            self.conclude();
+            let raw = self.collected.take_raw();
+            envelope::success(self.action.as_str(), self.summary(), raw)
+        })
     }
 
     /// Adds everything that was collected to `error`.

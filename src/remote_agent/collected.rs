@@ -66,6 +66,11 @@ impl Collected {
         self.count
     }
 
+    /// Returns the size of what was collected, in bytes of JSON.
+    pub(super) fn bytes(&self) -> usize {
+        self.log_bytes + self.artifacts.bytes()
+    }
+
     pub(super) fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
         self.artifacts.iter()
     }

@@ -203,6 +203,20 @@ async fn an_envelope_is_read_as_text() {
 }
 
 #[tokio::test]
+async fn rendered_call_returns_its_envelope_and_text() {
+    let script = r#"
+        const agent = new RemoteAgent("{}");
+        const [envelope, text] = await agent.executeRendered('{"action":"list_targets"}', null, new CancelToken(), null);
+        done({ ok: JSON.parse(envelope).ok, text: text.length > 0 && text === agent.render(envelope) });
+        agent.close();
+    "#;
+    let Some(seen) = run(script).await else {
+        return;
+    };
+    assert_eq!(seen, json!({"ok": true, "text": true}));
+}
+
+#[tokio::test]
 async fn a_wrong_configuration_throws_an_error_with_its_place() {
     let script = r#"
         const thrown = (work) => { try { work(); return null; } catch (error) { return JSON.parse(error.message).path; } };

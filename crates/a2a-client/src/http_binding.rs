@@ -9,6 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use a2a::{Security, Version};
+use common::large;
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};
@@ -58,13 +59,15 @@ pub(super) struct PlainResponse {
 }
 
 impl HttpBinding {
-    /// Creates a binding to `url`. Sends credentials only if `url` is on an origin that they were configured for.
+    /// Creates a binding to `url`, which keeps `secrets` out of responses. Sends credentials only if `url` is on an origin that
+    /// they were configured for.
     pub(super) fn new(
         net: Arc<dyn Net>,
         config: &PeerConfig,
         url: &Url,
         parameters: &[(String, String)],
         limits: SseLimits,
+        secrets: Arc<Secrets>,
     ) -> Result<Self, PeerError> {
         let access = access_to(config, url).map_err(|error| {
             error.during("the agent card names an address that the policy refuses")
@@ -90,7 +93,7 @@ impl HttpBinding {
             access,
             trust: config.trust_for(url).cloned(),
             limits,
-            secrets: Arc::new(Secrets::new(config)),
+            secrets,
             declared: Arc::default(),
             signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
         })
@@ -209,6 +212,10 @@ impl HttpBinding {
 
     /// Parses the JSON of a response.
     pub(super) fn json(&self, response: &PlainResponse) -> Result<Value, PeerError> {
+        large::run(response.body.len(), || self.parse(response))
+    }
+
+    fn parse(&self, response: &PlainResponse) -> Result<Value, PeerError> {
         weight::check(&response.body, self.limits.answer_bytes)?;
         let mut json = serde_json::from_slice(&response.body).map_err(|e| {
             let kind = content_type(&response.headers, &self.secrets);

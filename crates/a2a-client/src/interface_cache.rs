@@ -8,6 +8,9 @@ use lru::LruCache;
 use url::Url;
 
 use a2a::{Transport, Version};
+use peer::PeerConfig;
+
+use super::secrets::Secrets;
 
 /// The maximum number of interfaces.
 const MAX_INTERFACES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(511);
@@ -45,6 +48,8 @@ pub(super) struct InterfaceState {
     pub(super) subscribes_by_get: Flag,
     /// Its paths contain no tenant.
     pub(super) no_tenant_path: Flag,
+    /// The credentials of the last call, in every form.
+    secrets: Mutex<Option<Arc<Secrets>>>,
 }
 
 /// A fact that is true or unknown.
@@ -62,6 +67,15 @@ impl Flag {
 }
 
 impl InterfaceState {
+    /// Returns the credentials of `config`, those of the last call if that had the same ones.
+    pub(super) fn secrets(&self, config: &PeerConfig) -> Arc<Secrets> {
+        let mut last = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.as_ref().filter(|last| last.are_of(config)) {
+            return Arc::clone(last);
+        }
+        Arc::clone(last.insert(Arc::new(Secrets::new(config))))
+    }
+
     /// Returns the version that a response has confirmed.
     pub(super) fn version(&self) -> Option<Version> {
         match self.version.load(Ordering::Relaxed) {

@@ -81,20 +81,21 @@ impl A2a {
         route: Route,
         parameters: &[(String, String)],
     ) -> Result<VersionedInterface, PeerError> {
-        let http = HttpBinding::new(
-            Arc::clone(&self.net),
-            config,
-            &route.url,
-            parameters,
-            self.limits,
-        )?
-        .with_security(&card.security);
         let state = self.interfaces.get_or_insert(InterfaceKey {
             configured: config.configured,
             transport: route.transport,
             url: route.url.clone(),
             tenant: route.tenant.clone(),
         });
+        let http = HttpBinding::new(
+            Arc::clone(&self.net),
+            config,
+            &route.url,
+            parameters,
+            self.limits,
+            state.secrets(config),
+        )?
+        .with_security(&card.security);
         // 0.3 has no tenants, and a request for one tenant must not config another.
         let in_doubt = route.version == Version::V1_0 && !route.pinned && route.tenant.is_none();
         let (version, older) = match state.version().filter(|_| in_doubt) {

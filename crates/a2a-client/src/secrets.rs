@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::COOKIE;
+use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
@@ -17,6 +18,8 @@ const MIN_LENGTH: usize = 6;
 
 /// The credentials of one peer. Removes them from responses before these are read, since a peer may repeat its request.
 pub(super) struct Secrets {
+    /// The credential and the headers of the peer, which all others come from.
+    source: (Option<Arc<Credential>>, Vec<(HeaderName, HeaderValue)>),
     /// Certain credentials: those of `auth`, and headers that look like one.
     sure: Arc<redact::Secrets>,
     /// The source of access tokens, which change during a call.
@@ -56,11 +59,22 @@ impl Secrets {
         }
         let sure = Arc::new(long_enough(sure));
         Self {
+            source: (config.credential.clone(), config.headers.clone()),
             issued: Mutex::new((Arc::default(), Arc::clone(&sure))),
             sure,
             issuing,
             maybe: long_enough(maybe),
         }
+    }
+
+    /// Returns whether `config` has the same credential and headers.
+    pub(super) fn are_of(&self, config: &PeerConfig) -> bool {
+        let (credential, headers) = &self.source;
+        let same = match (credential, &config.credential) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        same && *headers == config.headers
     }
 
     /// Returns the certain credentials, with the latest tokens.
@@ -121,7 +135,6 @@ fn long_enough(secrets: impl IntoIterator<Item = SecretString>) -> redact::Secre
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use http::{HeaderName, HeaderValue};
     use serde_json::json;
 
     use peer::CardLocation;
@@ -131,6 +144,7 @@ mod tests {
     fn secrets() -> Secrets {
         let sure = Arc::new(long_enough(["sesame-7f3a".to_owned().into()]));
         Secrets {
+            source: (None, Vec::new()),
             issued: Mutex::new((Arc::default(), Arc::clone(&sure))),
             sure,
             issuing: None,
@@ -186,6 +200,25 @@ mod tests {
             "[redacted]"
         ]);
         assert_eq!(answer, clean);
+    }
+
+    #[test]
+    fn secrets_are_made_anew_for_another_credential_or_header() {
+        let config = |credential: Option<Arc<Credential>>, header: &'static str| PeerConfig {
+            credential,
+            headers: vec![(COOKIE, HeaderValue::from_static(header))],
+            ..PeerConfig::new(
+                url::Url::parse("https://a.example/").unwrap(),
+                CardLocation::Path("/card".into()),
+            )
+        };
+        let bearer = |token: &str| Some(Arc::new(Credential::Bearer(token.to_owned().into())));
+        let [one, two] = ["sesame-one", "sesame-two"].map(bearer);
+        let secrets = Secrets::new(&config(one.clone(), "a=1"));
+        assert!(secrets.are_of(&config(one.clone(), "a=1")));
+        for other in [config(two, "a=1"), config(None, "a=1"), config(one, "a=2")] {
+            assert!(!secrets.are_of(&other));
+        }
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub fn is_credential_header(name: &str, value: &str) -> bool {
 #[derive(Debug, Default)]
 pub struct Secrets {
     all: Vec<SecretString>,
+    /// The length in bytes of the shortest secret. A shorter text has none.
+    shortest: usize,
     /// The length in bytes of the longest secret that is one run of visible ASCII characters.
     longest_word: usize,
     /// The length in bytes of the longest of the other secrets.
@@ -110,6 +112,10 @@ impl Secrets {
             false => &mut self.longest_other,
         };
         *longest = text.len().max(*longest);
+        self.shortest = match self.all.is_empty() {
+            true => text.len(),
+            false => text.len().min(self.shortest),
+        };
         self.all.push(secret);
     }
 
@@ -243,6 +249,9 @@ impl Secrets {
     /// those of a secret. `first` is a known range.
     fn find(&self, text: &[u8], first: Option<Range<usize>>) -> Vec<Range<usize>> {
         let mut found: Vec<_> = first.into_iter().collect();
+        if text.len() < self.shortest {
+            return found;
+        }
         self.search(text, |place| found.push(place));
         if let Some(shown) = str::from_utf8(text).ok().and_then(VisibleText::new) {
             self.search(&shown.bytes, |place| {
