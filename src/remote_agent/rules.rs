@@ -383,7 +383,7 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
                 "cannot be set by a request: it carries credentials, controls the connection or is set for each call",
             ),
             Ok(_) if HeaderValue::try_from(value.as_str().unwrap_or_default()).is_err() => {
-                Some("has characters that cannot stand in an HTTP header")
+                Some("has characters that an HTTP header cannot contain")
             }
             Ok(_) => None,
         };

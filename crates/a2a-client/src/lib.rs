@@ -95,7 +95,7 @@ impl A2a {
             url: route.url.clone(),
             tenant: route.tenant.clone(),
         });
-        // 0.3 has no tenants, and a request for one tenant must not config another.
+        // 0.3 has no tenants, and a response for one tenant must not decide the version for another.
         let in_doubt = route.version == Version::V1_0 && !route.pinned && route.tenant.is_none();
         let (version, older) = match state.version().filter(|_| in_doubt) {
             Some(version) => (version, None),

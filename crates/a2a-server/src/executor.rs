@@ -69,7 +69,7 @@ pub struct Job {
     pub task_id: String,
     /// The context of the task.
     pub context_id: String,
-    /// The OpenClaw session of the context.
+    /// The executor's session of the context.
     pub session: String,
     /// The agent; `None` for the executor's default.
     pub agent: Option<String>,

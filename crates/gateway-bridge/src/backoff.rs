@@ -1,4 +1,4 @@
-//! Delays between attempts to connect.
+//! The delays between connection attempts.
 
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ const MAX_ATTEMPTS: u32 = 5;
 const MIN_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// The connection attempts of one call. A call that goes on after the last one has one more, after the longest pause.
+/// The connection attempts of one call. A call that still waits after the last one makes one more, after the longest
+/// pause.
 #[derive(Debug, Default)]
 pub(super) struct ConnectAttempts(u32);
 
 impl ConnectAttempts {
-    /// Returns the pause before the next attempt; `None` after the last one. The first attempt has no pause.
+    /// Returns the pause before the next attempt, or `None` after the last one. The first attempt has no pause.
     pub(super) fn next(&mut self, env: &dyn Environment) -> Option<Duration> {
         let before = self.0;
         if before == MAX_ATTEMPTS {
@@ -30,8 +31,8 @@ impl ConnectAttempts {
     }
 }
 
-/// Returns the pause after so many tries that failed: it doubles, and half of it is left to `jitter`, so that all who
-/// lost the same gateway do not come back together.
+/// Returns the pause after `failed` failed attempts. It doubles each time. `jitter` scales half of it, so that clients
+/// that lost the same gateway do not reconnect at once.
 fn pause(failed: u32, jitter: f64) -> Duration {
     let whole = MIN_DELAY * 2u32.saturating_pow(failed);
     whole

@@ -1,4 +1,4 @@
-//! The one connection of an instance: made when it is needed, shared by all calls, made anew when it was lost.
+//! The only connection of an instance: opened on demand, shared by all calls, and replaced after a loss.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,13 +20,13 @@ use super::{GatewayLink, a2a_v1, heretek_js, openclaw};
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>>>;
 
-/// Makes and keeps the connection.
+/// Opens and keeps the connection.
 pub(super) struct Connector {
     net: Arc<dyn Net>,
     pub(super) settings: Arc<Settings>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
-    /// The remembered tasks, which outlive connections.
+    /// The pending tasks, which outlive connections.
     pub(super) tasks: Arc<PendingTasks>,
     state: Mutex<State>,
 }
@@ -45,7 +45,7 @@ struct State {
 #[derive(Debug, Default)]
 pub(super) struct ConnectBudget {
     attempts: ConnectAttempts,
-    /// The connection that the gateway had ended for good when the call began.
+    /// The number of the connection that the gateway had dismissed when the call began.
     dismissed: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Connector {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the budget of a call.
+    /// Returns the budget of a new call.
     pub(super) fn budget(&self) -> ConnectBudget {
         ConnectBudget {
             attempts: ConnectAttempts::default(),
@@ -79,17 +79,17 @@ impl Connector {
         }
     }
 
-    /// Returns the open connection, if there is one.
+    /// Returns the open connection, if any.
     pub(super) fn open(&self) -> Option<Arc<dyn GatewayLink>> {
         let state = self.state();
         state.link.as_ref().filter(|link| link.is_open()).cloned()
     }
 
-    /// Returns the open connection, or makes one: all callers share one attempt at a time. A gateway that was
-    /// connected before is tried up to five times, one that never was only once, for it is more likely absent than away.
+    /// Returns the open connection, or opens one. All callers share one attempt at a time. A gateway that was connected
+    /// before is tried up to five times. One that never was is tried once, as it probably does not run.
     ///
     /// # Errors
-    /// Why the connection failed.
+    /// Connecting failed.
     pub(super) async fn link(
         self: &Arc<Self>,
         budget: &mut ConnectBudget,
@@ -115,7 +115,7 @@ impl Connector {
     /// Connects with a single attempt.
     ///
     /// # Errors
-    /// Why the connection failed.
+    /// Connecting failed.
     pub(super) async fn link_now(self: &Arc<Self>) -> Result<Arc<dyn GatewayLink>, PeerError> {
         match self.open() {
             Some(link) => Ok(link),
@@ -129,7 +129,7 @@ impl Connector {
             _ => Err(failed(
                 ErrorCode::ConnectionReset,
                 format!(
-                    "the gateway at `{}` ended the connection and wants no other just now; the next call connects again",
+                    "the gateway at `{}` closed the connection and asked not to reconnect; the next call connects again",
                     self.settings.shown()
                 ),
             )),
@@ -140,13 +140,13 @@ impl Connector {
         failed(
             ErrorCode::ConnectionReset,
             format!(
-                "the connection to the gateway at `{}` is lost again and again; is the gateway well?",
+                "the connection to the gateway at `{}` breaks repeatedly; check the gateway",
                 self.settings.shown()
             ),
         )
     }
 
-    /// Returns the current attempt, or starts one. It goes on without a caller.
+    /// Returns the current attempt, or starts one. It continues even if the caller stops waiting.
     fn attempt(self: &Arc<Self>) -> Attempt {
         let mut state = self.state();
         if let Some(attempt) = &state.attempt {
@@ -169,7 +169,7 @@ impl Connector {
             made
         });
         let attempt = async move {
-            let died = |_| failed(ErrorCode::ConnectionReset, "connecting was given up");
+            let died = |_| failed(ErrorCode::ConnectionReset, "connecting was abandoned");
             made.await.map_err(died).and_then(|made| made)
         };
         let attempt = attempt.boxed().shared();
@@ -204,7 +204,7 @@ impl Connector {
             Err(a2a_v1::HandshakeError::OpenClaw)
                 if self.settings.dialect == DialectChoice::Auto =>
             {
-                // It was slow to say what it is. Now that this is known it gets the time it needs.
+                // The gateway identified itself late. Dial again with the known dialect and the full timeout.
                 let known = Settings {
                     dialect: DialectChoice::OpenClaw,
                     ..(*self.settings).clone()
@@ -283,14 +283,14 @@ impl Connector {
 }
 
 impl State {
-    /// Returns the number of the last connection, where the gateway ended it for good.
+    /// Returns the number of the last connection if the gateway dismissed it.
     fn dismissed(&self) -> Option<u64> {
         let last = self.link.as_ref()?;
         (!last.is_open() && last.is_dismissed()).then_some(self.made)
     }
 }
 
-/// Returns whether the gateway may be there again in a moment.
+/// Returns whether the gateway may be reachable again in a moment.
 fn may_pass(error: &PeerError) -> bool {
     matches!(
         error.kind,

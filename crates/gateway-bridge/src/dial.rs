@@ -1,7 +1,7 @@
-//! Connecting, and finding out what answers.
+//! Connects to a gateway and detects its dialect.
 //!
-//! Three protocols are met at the same port. The first frame distinguishes them, never the subprotocol: one
-//! of the gateways repeats whatever is offered.
+//! Three protocols share one port. The first frame distinguishes them. The subprotocol does not: one of the gateways
+//! echoes whatever the client offers.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use peer::{PeerError, PeerErrorKind};
 
 use super::settings::{DialectChoice, Settings};
 
-/// How long the client waits for a first frame of the gateway, if the dialect is open.
+/// How long the client waits for the gateway's first frame while it detects the dialect.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// The JavaScript gateway's close code for a wrong token.
@@ -27,31 +27,31 @@ const CLOSE_CODE_UNAUTHORIZED: u16 = 4001;
 /// A connection before the handshake.
 #[derive(Debug)]
 pub(crate) struct DialedSocket {
-    /// The connection.
+    /// The open socket.
     pub socket: Opened,
     /// The first frame of the gateway.
     pub greeting: Greeting,
-    /// A first message of `a2a-v1`, which the handshake reads like any other.
+    /// A first `a2a-v1` message, which the handshake reads like any other.
     pub first: Option<String>,
     /// The deadline of the handshake.
     pub until: Instant,
 }
 
-/// A first frame.
+/// The gateway's first frame.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Greeting {
-    /// `connect.challenge`: the OpenClaw gateway.
+    /// `connect.challenge` of the OpenClaw gateway.
     OpenClaw(Value),
-    /// `welcome`: the JavaScript gateway.
+    /// `welcome` of the JavaScript gateway.
     HeretekJs(Value),
-    /// It waits for us: `a2a-v1`.
+    /// No frame: an `a2a-v1` gateway waits for the client.
     Silent,
 }
 
-/// Connects to the gateway of `settings` and finds out what it is. Nothing has been said to it.
+/// Connects to the gateway of `settings` and detects its dialect. Sends no frame.
 ///
 /// # Errors
-/// Why there is no connection, or that what was met is not what was configured.
+/// Connecting failed, or the gateway speaks another dialect than configured.
 pub(crate) async fn dial(net: &dyn Net, settings: &Settings) -> Result<DialedSocket, PeerError> {
     let until = Instant::now() + settings.timeout;
     let dialed = timeout_at(until, connect(net, settings, until)).await;
@@ -63,7 +63,7 @@ pub(crate) fn handshake_timeout(settings: &Settings) -> PeerError {
     failed(
         ErrorCode::ConnectionTimeout,
         format!(
-            "the gateway at `{}` has not finished the handshake within {} ms; check the gateway, or set `gateway.timeoutMs` higher",
+            "the gateway at `{}` did not finish the handshake within {} ms; check the gateway, or increase `gateway.timeoutMs`",
             settings.shown(),
             settings.timeout.as_millis()
         ),
@@ -85,7 +85,7 @@ async fn connect(
     };
     let socket = websocket::connect(net, dial).await;
     let mut socket = socket.map_err(|error| refused(error, settings))?;
-    // Who names the dialect need not guess by the clock.
+    // A configured dialect needs no detection by timeout.
     let patience = match settings.dialect {
         DialectChoice::OpenClaw | DialectChoice::HeretekJs => until,
         DialectChoice::Auto | DialectChoice::A2aV1 => {
@@ -131,7 +131,7 @@ fn address(settings: &Settings) -> Result<Url, PeerError> {
     if settings.dialect != DialectChoice::HeretekJs {
         return Err(failed(
             ErrorCode::ProtocolError,
-            "`gateway.tokenInQuery` puts the token into the URL, which only `gateway.dialect: \"heretek-js\"` needs; take it away",
+            "`gateway.tokenInQuery` puts the token into the URL, which only `gateway.dialect: \"heretek-js\"` needs; remove it",
         ));
     }
     if let Some(token) = &settings.token {
@@ -149,7 +149,7 @@ fn access(settings: &Settings) -> Access {
     }
 }
 
-/// Detects the dialect of a first frame.
+/// Detects the dialect from a first frame.
 fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<String>), PeerError> {
     let shown = settings.shown();
     let text = match frame {
@@ -161,7 +161,7 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
             return Err(failed(
                 ErrorCode::AuthFailed,
                 format!(
-                    "the gateway at `{shown}` closed the connection as unauthorized (4001), as the JavaScript gateway does: it wants its token in the URL; set `gateway.dialect: \"heretek-js\"` and `gateway.tokenInQuery: true`, or see whether `gateway.token` is right"
+                    "the gateway at `{shown}` closed the connection as unauthorized (4001), as the JavaScript gateway does: it expects its token in the URL; set `gateway.dialect: \"heretek-js\"` and `gateway.tokenInQuery: true`, or check `gateway.token`"
                 ),
             ));
         }
@@ -173,7 +173,7 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
             return Err(failed(
                 ErrorCode::ConnectionRefused,
                 format!(
-                    "the gateway at `{shown}` took the connection and closed it {code} before a word was said"
+                    "the gateway at `{shown}` accepted the connection and closed it {code} without a frame"
                 ),
             ));
         }
@@ -194,7 +194,7 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
     }
 }
 
-/// Holds what was met against what was configured.
+/// Compares the detected dialect with the configured one.
 fn check_dialect(greeting: &Greeting, settings: &Settings) -> Result<(), PeerError> {
     use DialectChoice as D;
     let shown = settings.shown();
@@ -209,7 +209,7 @@ fn check_dialect(greeting: &Greeting, settings: &Settings) -> Result<(), PeerErr
             "`{shown}` is the OpenClaw gateway, not the JavaScript one; set `gateway.dialect` to \"openclaw\" or \"auto\""
         ),
         (Greeting::HeretekJs(_), D::Auto | D::A2aV1 | D::OpenClaw) => format!(
-            "`{shown}` is the archived JavaScript gateway, which speaks neither a2a-v1 nor OpenClaw's protocol; set `gateway.dialect` to \"heretek-js\" if that is the one you mean"
+            "`{shown}` is the archived JavaScript gateway, which speaks neither a2a-v1 nor OpenClaw's protocol; set `gateway.dialect` to \"heretek-js\" to use it"
         ),
         (Greeting::Silent, D::OpenClaw | D::HeretekJs) => {
             format!("`{shown}` speaks a2a-v1; set `gateway.dialect` to \"a2a-v1\" or \"auto\"")
@@ -222,7 +222,7 @@ fn silent(settings: &Settings, whose: &str) -> PeerError {
     failed(
         ErrorCode::ConnectionTimeout,
         format!(
-            "`{}` takes the connection and says nothing within {} ms, which is not {whose} way; set `gateway.dialect` to \"auto\", or see whether that gateway is well",
+            "`{}` accepted the connection and sent nothing within {} ms, unlike {whose}; set `gateway.dialect` to \"auto\", or check the gateway",
             settings.shown(),
             settings.timeout.as_millis()
         ),
@@ -233,7 +233,7 @@ fn unknown_protocol(settings: &Settings) -> PeerError {
     failed(
         ErrorCode::ProtocolError,
         format!(
-            "what answers at `{}` is a WebSocket, but it begins with something that no gateway known here says; see `gateway.url`",
+            "`{}` is a WebSocket, but its first frame is not one of a supported gateway; check `gateway.url`",
             settings.shown()
         ),
     )
@@ -246,7 +246,7 @@ fn refused(error: WsError, settings: &Settings) -> PeerError {
         WsError::Net(error) => broken(&error, settings),
         WsError::Handshake(why) => failed(
             ErrorCode::ProtocolError,
-            format!("`{shown}` answers with an upgrade that cannot be used: {why}"),
+            format!("`{shown}` answers with an unusable upgrade: {why}"),
         ),
         WsError::NoUpgrade {
             status,
@@ -262,13 +262,13 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
         200..=299 if content_type == Some("text/html") => (
             PeerErrorKind::Gateway(ErrorCode::ProtocolError),
             format!(
-                "`{shown}` answers with a web page, as OpenClaw's Control UI does, and not with a WebSocket: wrong path or port in `gateway.url`"
+                "`{shown}` answers with a web page, as OpenClaw's Control UI does, not with a WebSocket; check path and port in `gateway.url`"
             ),
         ),
         400 | 404 | 405 | 426 => (
             PeerErrorKind::Gateway(ErrorCode::ProtocolError),
             format!(
-                "there is no WebSocket gateway at this path: `{shown}` answers HTTP {number}; see `gateway.url`"
+                "there is no WebSocket gateway at this path: `{shown}` answers HTTP {number}; check `gateway.url`"
             ),
         ),
         401 | 403 => (
@@ -280,17 +280,17 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
         ),
         429 | 502..=504 => (
             PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
-            format!("`{shown}` takes no connection just now (HTTP {number})"),
+            format!("`{shown}` refuses connections at the moment (HTTP {number})"),
         ),
         300..=399 => (
             PeerErrorKind::RedirectRefused,
             format!(
-                "`{shown}` points elsewhere (HTTP {number}), and that is not followed; write the gateway's own address in `gateway.url`"
+                "`{shown}` redirects (HTTP {number}), and the client follows no redirect; set `gateway.url` to the gateway's own address"
             ),
         ),
         _ => (
             PeerErrorKind::Gateway(ErrorCode::ProtocolError),
-            format!("`{shown}` answers HTTP {number} and no WebSocket; see `gateway.url`"),
+            format!("`{shown}` answers HTTP {number}, not with a WebSocket; check `gateway.url`"),
         ),
     };
     let mut error = PeerError::new(fault, message).undelivered();
@@ -302,9 +302,9 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
 fn offered_subprotocol(settings: &Settings) -> &'static str {
     match (&settings.token, settings.token_in_query) {
         (None, _) => "`gateway.token` is not set",
-        (Some(_), true) => "it does not take `gateway.token`, which is in the URL",
+        (Some(_), true) => "it refuses `gateway.token` in the URL",
         (Some(_), false) => {
-            "`gateway.token` is shown once a connection stands, and something in front of the gateway, or a gateway that wants its token in the URL, asks before that"
+            "the client sends `gateway.token` after the upgrade, but a proxy, or a gateway that expects the token in the URL, requires it before"
         }
     }
 }

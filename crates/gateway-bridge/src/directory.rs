@@ -1,4 +1,4 @@
-//! The gateway as the tool sees it: its agents, the state of the connection, and peers to call.
+//! The gateway as the tool sees it: agents, connection state, and peers to call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,23 +26,23 @@ use super::{CallContext, ListPurpose, TRIAD, members};
 /// The path prefix of agent cards.
 const CARD_PATH_PREFIX: &str = "/agents/";
 
-/// How long the description of an agent is used without a new request.
+/// How long a cached description of an agent is used.
 const CARD_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// The most names in the error about an unknown one.
+/// The maximum number of names in an error about an unknown agent.
 const MAX_LISTED_NAMES: usize = 20;
 
-/// The local gateway of one instance. It connects when it is first needed.
+/// The local gateway of one instance. It connects on first use.
 pub struct Gateway {
     connector: Arc<Connector>,
-    /// The triad for gateways without one.
+    /// The triad for gateways that have none.
     triad: Arc<Triad>,
-    /// The agents of the last list, so that their tasks can be queried while the gateway is away.
+    /// The agents of the last list, so that their tasks can be queried while the gateway is unreachable.
     seen: Mutex<BTreeMap<String, Card>>,
 }
 
 impl Gateway {
-    /// Returns the gateway that `settings` describe, over `net`.
+    /// Creates the gateway of `settings`, which connects through `net`.
     pub fn new(
         net: Arc<dyn Net>,
         settings: Settings,
@@ -74,7 +74,7 @@ impl Gateway {
         Ok(members)
     }
 
-    /// Returns an agent for one call, by its name. Whether there is one of that name is found out by the call.
+    /// Returns an agent by name, for one call. The call itself checks that the agent exists.
     pub fn agent(&self, name: String, opening: &CallOptions<'_>) -> Box<dyn Peer> {
         let about = CallContext {
             agent: name,
@@ -104,7 +104,7 @@ impl Gateway {
             Err(error) => {
                 let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
                 let seen = seen.get(name).cloned();
-                // A gateway that does not say who is there may know the name nevertheless.
+                // A gateway that refuses to list its agents may still know the name.
                 let unlisted = self.connector.open().is_some() && lists_no_agents(&error);
                 let bare = || unlisted.then(|| members::card(name, None, self.settings()));
                 return seen.or_else(bare).ok_or(error);
@@ -118,19 +118,18 @@ impl Gateway {
             .map(|member| member.name.as_str())
             .take(MAX_LISTED_NAMES)
             .collect();
-        // A gateway that lists no agent may know one nevertheless.
+        // A gateway that lists no agent may still know the name.
         if names.is_empty() {
             return Ok(members::card(name, None, self.settings()));
         }
         unknown(format!(
-            "there is no agent `{name}` behind the gateway; there are {}",
+            "the gateway has no agent `{name}`; it has {}",
             names.join(", ")
         ))
     }
 }
 
-/// Returns whether the gateway does not say who is there: it is silent, has no such question, or does not let us ask
-/// it.
+/// Returns whether the gateway does not list its agents: it does not answer, does not support lists, or denies them.
 fn lists_no_agents(error: &PeerError) -> bool {
     matches!(
         error.kind,
@@ -140,7 +139,7 @@ fn lists_no_agents(error: &PeerError) -> bool {
     )
 }
 
-/// Returns the triad whose votes are counted here. Each question to a member takes the connection that stands then.
+/// Returns the triad whose votes the bridge counts. Each request to a member uses the current connection.
 fn local_triad(connector: &Arc<Connector>) -> Triad {
     let links = Arc::clone(connector);
     Triad::new(
@@ -154,7 +153,7 @@ fn local_triad(connector: &Arc<Connector>) -> Triad {
     )
 }
 
-/// Returns the agent that a target names: the last segment of its card's path.
+/// Returns the agent of a target: the last segment of its card path.
 fn agent(reach: &PeerConfig) -> Result<String, PeerError> {
     let path = match &reach.card {
         CardLocation::Path(path) => path.as_str(),
@@ -163,7 +162,7 @@ fn agent(reach: &PeerConfig) -> Result<String, PeerError> {
     let name = path.strip_prefix(CARD_PATH_PREFIX).unwrap_or_default();
     let name = percent_decode_str(name).decode_utf8().unwrap_or_default();
     if name.is_empty() || name.contains('/') {
-        let message = "a target behind the gateway has its card at `/agents/NAME`";
+        let message = "the card path of a gateway target must be `/agents/NAME`";
         return Err(failed(ErrorCode::AgentNotFound, message));
     }
     Ok(name.into_owned())

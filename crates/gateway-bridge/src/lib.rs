@@ -1,4 +1,4 @@
-//! Peers in a local gateway: the agents beside the caller, and a triad that votes.
+//! Peers behind a local gateway: its agents, and a triad that votes.
 //!
 //! [`Gateway`] implements `peer::Directory`. It detects the protocol of the gateway (`dial.rs`), keeps one connection per
 //! instance (`connector.rs`), and maps the calls of a peer to the dialects `a2a_v1/`, `heretek_js.rs` and `openclaw/`.
@@ -64,17 +64,17 @@ pub use settings::{DialectChoice, Settings, TriadSettings};
 pub(crate) struct CallContext {
     /// The agent's name, or [`TRIAD`].
     pub agent: String,
-    /// The conversation it belongs to, where the caller names one.
+    /// The conversation, if the caller names one.
     pub context_id: Option<String>,
-    /// The session it goes on in, by the id that keys end with, where it is not the context's own.
+    /// The id of the session that the message continues, if it is not the session of `context_id`.
     pub session: Option<String>,
-    /// The host's session that calls, which is never called itself.
+    /// The caller's own session in the host. A call to it is refused.
     pub session_key: Option<String>,
     /// The state directory of the host.
     pub state_dir: Option<PathBuf>,
-    /// When the call began, which is what the life of a message is counted from.
+    /// When the call began. The `ttl` of a message counts from then.
     pub since: Option<Instant>,
-    /// Until when an answer that is to come at once is waited for.
+    /// When a blocking send stops waiting and returns a task.
     pub until: Option<tokio::time::Instant>,
 }
 
@@ -88,12 +88,12 @@ impl CallContext {
     }
 }
 
-/// The purpose of a list of agents, which determines its timeout.
+/// The purpose of a list of agents. It determines the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListPurpose {
-    /// The caller wants the list.
+    /// The caller requests the list.
     List,
-    /// A message is to be sent, and the list serves to report a wrong name early.
+    /// Before a message, to detect a wrong name early.
     Send,
 }
 
@@ -102,10 +102,10 @@ pub const TRIAD: &str = "triad";
 
 /// A connection to a gateway after the handshake, in one dialect. All calls of an instance share it.
 pub(crate) trait GatewayLink: Send + Sync {
-    /// Returns the dialect, as results name it: `a2a-v1`, `openclaw/4`, `heretek-js`.
+    /// Returns the dialect as results name it: `a2a-v1`, `openclaw/4` or `heretek-js`.
     fn dialect(&self) -> &'static str;
 
-    /// Returns whether it is open.
+    /// Returns whether the connection is open.
     fn is_open(&self) -> bool;
 
     /// Lists the agents behind the gateway, without the triad.
@@ -146,17 +146,17 @@ pub(crate) trait GatewayLink: Send + Sync {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 
-    /// Returns why it was closed.
+    /// Returns why the connection closed.
     fn last_error(&self) -> Option<String> {
         None
     }
 
-    /// Returns whether the gateway wants no other connection before the next call.
+    /// Returns whether the gateway asked the client not to reconnect before the next call.
     fn is_dismissed(&self) -> bool {
         false
     }
 
-    /// Returns whether the gateway has a triad. Where it has none, the bridge counts the votes.
+    /// Returns whether the gateway has a triad. If not, the bridge counts the votes.
     fn has_triad(&self) -> bool {
         false
     }

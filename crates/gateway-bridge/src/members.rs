@@ -6,13 +6,14 @@ use peer::{Member, MemberStatus};
 use super::TRIAD;
 use super::settings::Settings;
 
-/// The most that is kept of what a gateway says about an agent, in characters.
+/// The maximum length of an agent's description, in characters.
 const MAX_ROLE_CHARS: usize = 200;
 
-/// The default media types of agents. Files are parts among others, and the agent decides whether it accepts them.
+/// The default media types of agents. An agent decides itself whether it accepts a file.
 const DEFAULT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
-/// Returns an agent behind the gateway of `settings`. Its card has the description, or else the role; both are cut to one short line.
+/// Returns an agent of the gateway in `settings`. Its card has the description, or else the role, cut to one short
+/// line.
 pub(crate) fn member(
     name: &str,
     role: Option<&str>,
@@ -31,7 +32,7 @@ pub(crate) fn member(
     }
 }
 
-/// Returns the triad, whose members are as `known` says.
+/// Returns the triad. The status of its members is taken from `known`.
 pub(super) fn triad(known: &[Member], settings: &Settings) -> Member {
     let of = |name: &String| {
         let known = known.iter().find(|member| member.name == *name);
@@ -46,7 +47,7 @@ pub(super) fn triad(known: &[Member], settings: &Settings) -> Member {
         .iter()
         .all(|(_, status)| *status == MemberStatus::Unknown);
     let status = match count {
-        // Two of three decide, so two are enough to be asked.
+        // Two votes of three decide, so two reachable members suffice.
         2.. => MemberStatus::Online,
         _ if unknown => MemberStatus::Unknown,
         _ => MemberStatus::Offline,

@@ -1,4 +1,4 @@
-//! An agent behind the gateway, or the triad, as one call sees it.
+//! An agent behind the gateway, or the triad, for one call.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct AgentPeer {
 
 impl AgentPeer {
     async fn link(&self) -> Result<Arc<dyn GatewayLink>, PeerError> {
-        // The wait for a connection is what the lock is held over: a call asks one thing at a time.
+        // The lock covers the wait for a connection: a call sends one request at a time.
         let mut budget = self.budget.lock().await;
         self.connector.link(&mut budget).await
     }
@@ -42,7 +42,7 @@ impl AgentPeer {
         })
     }
 
-    /// Returns the connection for a query that the bridge may answer itself; `None` where it cannot connect.
+    /// Returns the connection for a query that the bridge may answer itself; `None` if it cannot connect.
     async fn link_if_needed(
         &self,
         task_id: &str,
@@ -64,13 +64,13 @@ impl AgentPeer {
 
 /// The implementation behind a peer.
 enum Backend {
-    /// The gateway, over the connection.
+    /// The gateway, through its connection.
     GatewayLink(Arc<dyn GatewayLink>),
     /// The triad of the bridge, for gateways without one.
     Triad,
 }
 
-/// Returns whether the connection was lost before anything of the message left: another one may carry it.
+/// Returns whether the connection was lost before any byte of the message left. Another connection may send it then.
 fn never_left(error: &PeerError) -> bool {
     error.delivered == Delivered::No
         && error.kind == PeerErrorKind::Gateway(ErrorCode::ConnectionReset)

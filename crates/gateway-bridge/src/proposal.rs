@@ -8,7 +8,7 @@ use a2a::Part;
 use collective::ErrorCode;
 use peer::{PeerError, PeerErrorKind};
 
-/// A proposal waits no longer than this, whatever deadline it names.
+/// The maximum voting time of a proposal, whatever deadline it names.
 const MAX_VOTING_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A proposal (Heretek A2A §10.3).
@@ -16,21 +16,21 @@ const MAX_VOTING_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub(crate) struct Proposal {
     /// The text of the proposal.
     pub text: String,
-    /// Why, where that is said.
+    /// The reasoning, if given.
     pub reasoning: Option<String>,
     /// The voting time.
     pub open_for: Duration,
-    /// The deadline that it names, in milliseconds since 1970; `None` where that is too far off.
+    /// The deadline in milliseconds since 1970; `None` if it is too far in the future.
     pub deadline: Option<u64>,
 }
 
 impl Proposal {
-    /// Reads a proposal from a message: text, or a data part `{proposal, reasoning, deadline}` with text beside it as the
-    /// proposal or, where the data names one, as further reasoning. `now` is the time of day, and `usual` how long a
-    /// proposal waits that names no deadline.
+    /// Reads a proposal from a message: text, or a data part `{proposal, reasoning, deadline}`. Text next to a data
+    /// part is the proposal, or further reasoning if the data names one. `now` is the time of day. `usual` is the
+    /// voting time of a proposal without a deadline.
     ///
     /// # Errors
-    /// 2005 where nothing is proposed, a field is of the wrong type, or the deadline has passed.
+    /// Error 2005: there is no proposal, a field has the wrong type, or the deadline has passed.
     pub(crate) fn read(
         parts: &[Part],
         now: SystemTime,
@@ -60,7 +60,7 @@ impl Proposal {
                 }
                 kind => {
                     return Err(unusable(format!(
-                        "a proposal is text or a data part {{proposal, reasoning, deadline}}; a {kind} part cannot be voted on"
+                        "a proposal is text or a data part {{proposal, reasoning, deadline}}; a {kind} part is not allowed"
                     )));
                 }
             }
@@ -91,20 +91,20 @@ fn words(data: &Value, field: &str) -> Result<Option<String>, PeerError> {
     match data.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
-        Some(_) => Err(unusable(format!("`{field}` of a proposal is text"))),
+        Some(_) => Err(unusable(format!("`{field}` of a proposal must be text"))),
     }
 }
 
-/// Returns the time until `deadline`, given in milliseconds since 1970.
+/// Returns the time left until `deadline`, in milliseconds since 1970.
 fn left(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
     let millis = deadline.as_u64().ok_or_else(|| {
-        unusable("`deadline` of a proposal is a number of milliseconds since 1970".into())
+        unusable("`deadline` of a proposal must be a number of milliseconds since 1970".into())
     })?;
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_millis(millis).checked_sub(now);
     left.filter(|left| !left.is_zero()).ok_or_else(|| {
         unusable(format!(
-            "the deadline {millis} has passed (it is {} now); no member was asked",
+            "the deadline {millis} has passed (now: {}); no member was asked",
             now.as_millis()
         ))
     })

@@ -1,8 +1,8 @@
-//! A gateway for tests: WebSockets over pipes in memory, and the test is their other end.
+//! A gateway for tests: WebSockets over in-memory pipes. The test is the other end.
 #![allow(
     missing_docs,
     clippy::new_without_default,
-    reason = "part of tests alone"
+    reason = "used only in tests"
 )]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -27,20 +27,20 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use egress::websocket::accept;
 use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
 
-/// The response to a dial without a connection.
+/// The answer to a dial that does not connect.
 #[derive(Clone)]
 pub enum DialAnswer {
-    /// An HTTP status, and a media type where there is one.
+    /// An HTTP status and an optional media type.
     Status(u16, Option<&'static str>),
-    /// An upgrade with this header beside the usual ones.
+    /// An upgrade with this additional header.
     With(&'static str, &'static str),
-    /// A failure of the network.
+    /// A network failure.
     Fails(NetFault),
     /// No response.
     Silence,
 }
 
-/// A network with one gateway on it.
+/// A network with one gateway.
 #[derive(Clone)]
 pub struct ScriptedNet {
     refusals: Arc<Mutex<VecDeque<DialAnswer>>>,
@@ -49,13 +49,13 @@ pub struct ScriptedNet {
     flushes: Flushes,
 }
 
-/// The receiver of the connections of a [`ScriptedNet`].
+/// Receives the connections of a [`ScriptedNet`].
 pub struct Arrivals(mpsc::UnboundedReceiver<Connection>);
 
 /// The gateway's end of a connection.
 pub struct Connection(WebSocketStream<DuplexStream>);
 
-/// Returns a network and where its connections arrive.
+/// Returns a network and the receiver of its connections.
 pub fn network() -> (ScriptedNet, Arrivals) {
     let (connections, arrivals) = mpsc::unbounded_channel();
     let net = ScriptedNet {
@@ -68,7 +68,7 @@ pub fn network() -> (ScriptedNet, Arrivals) {
 }
 
 impl ScriptedNet {
-    /// Queues the answers to the next dials. After them, dials succeed again.
+    /// Queues the answers to the next dials. Later dials succeed again.
     ///
     /// # Panics
     /// A test panicked while it held the lock.
@@ -76,7 +76,7 @@ impl ScriptedNet {
         self.refusals.lock().unwrap().extend(refusals);
     }
 
-    /// Delays the end of flushes until `held` is false again; sent frames still arrive.
+    /// Delays the end of flushes until `held` is false again. Frames still arrive.
     pub fn hold_flushes(&self, held: bool) {
         self.flushes.held.store(held, Ordering::SeqCst);
         self.flushes.waker.wake();
@@ -95,7 +95,7 @@ impl Arrivals {
     /// Returns the next connection.
     ///
     /// # Panics
-    /// The network is dropped.
+    /// The network was dropped.
     pub async fn next(&mut self) -> Connection {
         self.0.recv().await.expect("a network")
     }
@@ -166,7 +166,7 @@ impl Connection {
     }
 }
 
-/// Whether what was written may be said to have left.
+/// Holds back flushes.
 #[derive(Clone, Default)]
 struct Flushes {
     held: Arc<AtomicBool>,
@@ -253,20 +253,20 @@ impl Net for ScriptedNet {
             let (ours, theirs) = tokio::io::duplex(4 * 1024 * 1024);
             answer.stream = Some(Box::new(HeldPipe(ours, flushes)));
             let socket = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
-            // A test that looks at no connection has dropped the other end.
+            // A test that ignores its connections has dropped the receiver.
             let _ = connections.send(Connection(socket));
             Ok(answer)
         })
     }
 }
 
-/// An environment whose clocks go with the runtime's, so that a paused test moves all three.
+/// An environment whose clocks follow tokio's clock, so that a paused test advances all three.
 pub struct TestEnvironment {
     began: tokio::time::Instant,
     now: std::time::Instant,
 }
 
-/// When the test begins, in milliseconds since 1970.
+/// The start time of tests, in milliseconds since 1970.
 pub const START_UNIX_MILLIS: u64 = 1_800_000_000_000;
 
 impl TestEnvironment {

@@ -1,7 +1,7 @@
-//! Which session of OpenClaw a conversation of A2A is (context id -> session id).
+//! Maps the context id of an A2A conversation to a session id of OpenClaw.
 //!
-//! OpenClaw takes session ids of `[a-z0-9][a-z0-9_-]{0,63}`; a context id is any text. The session id is `a2a-` and the
-//! context id, in which `:` and `/` became `-`:
+//! OpenClaw accepts session ids of the form `[a-z0-9][a-z0-9_-]{0,63}`; a context id is any text. The session id is
+//! `a2a-` and the context id, with `:` and `/` replaced by `-`:
 //!
 //! | context id | session id |
 //! |---|---|
@@ -10,19 +10,19 @@
 //! | `my_context_123` | `a2a-my_context_123` |
 //! | `My context` | `a2a-my-context-` and 20 hexadecimal digits |
 //!
-//! A context id that needs other changes (capitals, other characters, repeated or outer hyphens, more than 60
-//! characters) ends with a hash of the whole id, so that two such ids never share a session. Nothing is stored: the
-//! same context id always means the same session.
+//! A context id that needs other changes ends with a hash of the whole id, so that two such ids never share a session.
+//! Such changes are capitals, other characters, repeated or outer hyphens, and more than 60 characters. Nothing is
+//! stored: the same context id always maps to the same session.
 
 use ring::digest::{Context, SHA256};
 
 /// The prefix of the session ids of conversations.
 pub const PREFIX: &str = "a2a-";
 
-/// The longest session id without the prefix.
+/// The maximum length of a session id without the prefix.
 const MAX_SLUG_CHARS: usize = 60;
 
-/// The number of hexadecimal digits of a hash: 80 bits.
+/// The number of hexadecimal digits of the hash: 80 bits.
 const HASH_HEX_DIGITS: usize = 20;
 
 /// Returns the session id of a context id.
@@ -34,25 +34,25 @@ pub fn session_id(context_id: &str) -> String {
     with_hash(&slug, &[context_id])
 }
 
-/// Returns the session id of a context id that a client chose. The client's name is part of it, and whatever a client
-/// chooses, it meets no session of another client: the hash covers both, each with its length.
+/// Returns the session id of a context id that a client chose. The hash covers the client's name and the context id,
+/// each with its length. So no context id leads to a session of another client.
 pub fn session_id_of_client(client: &str, context_id: &str) -> String {
     let slug = slug_of(&format!("{client}-{context_id}"));
     with_hash(&slug, &[client, context_id])
 }
 
-/// Returns the key of a session among all agents' sessions.
+/// Returns the session key: the agent's name and the session id.
 pub fn session_key(agent: &str, session_id: &str) -> String {
     format!("agent:{agent}:{session_id}")
 }
 
-/// Returns the key of a session that `openclaw agent --session-id` begins or goes on with.
+/// Returns the key of a session that `openclaw agent --session-id` starts or continues.
 pub fn explicit_key(agent: &str, session_id: &str) -> String {
     format!("agent:{agent}:explicit:{session_id}")
 }
 
-/// Returns a context id for a session that began with one: it leads to the same session, though it may be written
-/// otherwise than the first one was. `None` for the key of another kind of session.
+/// Returns a context id that leads to the given session. It may be spelled differently from the first one.
+/// `None` for a session that is not an A2A conversation.
 pub fn context_id(session_key: &str) -> Option<&str> {
     let (_agent, session_id) = session_key.strip_prefix("agent:")?.split_once(':')?;
     let slug = session_id.strip_prefix(PREFIX)?;
@@ -98,7 +98,7 @@ fn with_hash(slug: &str, hashed: &[&str]) -> String {
         .take(HASH_HEX_DIGITS / 2)
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    // All of it is ASCII, so every byte is a boundary.
+    // The slug is ASCII, so every byte is a character boundary.
     let room = slug.len().min(MAX_SLUG_CHARS - HASH_HEX_DIGITS - 1);
     match slug[..room].trim_end_matches('-') {
         "" => format!("{PREFIX}{hash}"),

@@ -14,43 +14,43 @@ use egress::credential::Trust;
 
 use super::TRIAD;
 
-/// The longest time that a message waits for the list of agents, and the share of `timeout` that it is.
+/// The maximum time that a message waits for the list of agents, and its share of `timeout`.
 const MAX_LIST_WAIT: Duration = Duration::from_secs(1);
 const LIST_WAIT_DIVISOR: u32 = 8;
 
 /// The settings of a gateway. `Debug` omits credentials.
 #[derive(Clone)]
 pub struct Settings {
-    /// Its address, `ws` or `wss`.
+    /// The URL, `ws` or `wss`.
     pub url: Url,
-    /// The dialect, unless the client detects it.
+    /// The dialect, or `Auto` to detect it.
     pub dialect: DialectChoice,
-    /// The subprotocol that is offered.
+    /// The subprotocol that the client offers.
     pub protocol: String,
     /// The shared token, API key or JWT.
     pub token: Option<SecretString>,
-    /// The timeout of connecting, with the handshake.
+    /// The timeout of connecting, including the handshake.
     pub timeout: Duration,
     /// The silence after which the client sends a ping.
     pub heartbeat: Duration,
-    /// An address that is not loopback will do, with `wss`.
+    /// Whether an address that is not loopback is allowed, with `wss`.
     pub allow_remote: bool,
-    /// The token goes into the URL, which only the dialect `heretek-js` needs.
+    /// Whether the token goes into the URL, which only the dialect `heretek-js` needs.
     pub token_in_query: bool,
-    /// The agents that may be called, with the triad; all where there are none.
+    /// The agents that may be called besides the triad. Empty allows all.
     pub agents: Vec<String>,
     /// The triad.
     pub triad: TriadSettings,
-    /// The largest frame that is taken, in bytes.
+    /// The maximum size of a received frame, in bytes.
     pub frame_bytes: usize,
-    /// How long a blocking message waits for its reply, before the call returns a task.
+    /// How long a blocking message waits for its reply before the call returns a task.
     pub patience: Duration,
-    /// The TLS trust of `wss`; `None` means that of the system.
+    /// The TLS trust of `wss`; `None` uses the system's.
     pub trust: Option<Arc<Trust>>,
 }
 
 impl Settings {
-    /// Returns a gateway at `url`, and for everything else the default.
+    /// Returns the default settings for the gateway at `url`.
     pub fn new(url: Url) -> Self {
         Self {
             url,
@@ -69,18 +69,18 @@ impl Settings {
         }
     }
 
-    /// Returns whether this agent may be called. The triad always may: it is no agent.
+    /// Returns whether this agent may be called. The triad always may: it is not an agent.
     pub fn allows(&self, agent: &str) -> bool {
         agent == TRIAD || self.agents.is_empty() || self.agents.iter().any(|name| name == agent)
     }
 
-    /// Returns how long a message waits for the list of agents before it is sent: a share of the time that an answer may take, because
-    /// a gateway need not say.
+    /// Returns how long a message waits for the list of agents before it is sent. This is a share of `timeout`, because
+    /// a gateway need not answer.
     pub(crate) fn list_wait(&self) -> Duration {
         (self.timeout / LIST_WAIT_DIVISOR).min(MAX_LIST_WAIT)
     }
 
-    /// Returns the gateway's address as it may be shown: without user info, query and fragment.
+    /// Returns the gateway's URL for display: without user info, query and fragment.
     pub(crate) fn shown(&self) -> String {
         let path = match self.url.path() {
             "/" => "",
@@ -93,33 +93,33 @@ impl Settings {
 /// The dialect of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DialectChoice {
-    /// Found out from its first frame.
+    /// Detected from the first frame.
     #[default]
     Auto,
-    /// The OpenClaw gateway's protocol 4.
+    /// Protocol 4 of the OpenClaw gateway.
     OpenClaw,
     /// `a2a-v1`.
     A2aV1,
-    /// The JavaScript gateway's own.
+    /// The protocol of the JavaScript gateway.
     HeretekJs,
 }
 
 /// The triad.
 #[derive(Debug, Clone)]
 pub struct TriadSettings {
-    /// Its three members by name.
+    /// The names of its three members.
     pub members: Vec<String>,
     /// The voting time of a proposal.
     pub deadline: Duration,
-    /// When it is decided.
+    /// The votes that decide.
     pub quorum: Quorum,
 }
 
-/// Shorter values are no secrets, and would tear holes into every text.
+/// Shorter values are not redacted: they would match ordinary text.
 const MIN_SECRET_BYTES: usize = 6;
 
 impl Settings {
-    /// Returns the token, in whatever form a gateway may repeat it.
+    /// Returns the token in every form that a gateway may repeat it in.
     pub(crate) fn secrets(&self) -> Secrets {
         let token = self.token.iter().cloned();
         let long = token.filter(|token| token.expose_secret().len() >= MIN_SECRET_BYTES);
@@ -127,7 +127,7 @@ impl Settings {
     }
 }
 
-/// Removes the token from a text of a gateway.
+/// Redacts the token in a text of a gateway.
 pub(crate) fn without_token<'a>(text: &'a str, settings: &Settings) -> Cow<'a, str> {
     let token = settings.token.as_ref().map(ExposeSecret::expose_secret);
     match token {

@@ -111,7 +111,7 @@ pub(super) fn resolved(secret: &Secret) -> Option<&str> {
 fn in_header(secret: &Secret, what: &str) -> Result<(), String> {
     match resolved(secret) {
         Some(text) if HeaderValue::try_from(text).is_err() => Err(format!(
-            "the {what} has characters that cannot stand in an HTTP header (a line break at its end?)"
+            "the {what} has characters that an HTTP header cannot contain (a line break at its end?)"
         )),
         _ => Ok(()),
     }

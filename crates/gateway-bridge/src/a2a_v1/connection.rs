@@ -22,25 +22,25 @@ use super::registry::AgentRegistry;
 /// The channel with the status of agents (Heretek A2A §6.2).
 const AGENT_STATUS_CHANNEL: &str = "agent:status";
 
-/// The channel with decisions, for proposals that were sent on an earlier connection.
+/// The channel with decisions on proposals from earlier connections.
 const DECISION_CHANNEL: &str = "triad:decision";
 
 /// The prefix of the correlation ids of subscriptions.
 const SUBSCRIPTION_ID_PREFIX: &str = "sub-";
 
-/// Converts envelopes to frames and back. Dialects older than `a2a-v1` use other words for the same messages.
+/// Converts envelopes to frames and back. Older dialects spell the same messages differently.
 pub(crate) struct DialectCodec {
     /// The dialect's name in results.
     pub(crate) dialect: &'static str,
-    /// The gateway lets a triad vote.
+    /// Whether the gateway itself lets a triad vote.
     pub(crate) has_triad: bool,
-    /// An envelope as a frame.
+    /// Encodes an envelope as a frame.
     pub(crate) encode: fn(Envelope) -> String,
-    /// A frame as an envelope.
+    /// Decodes a frame.
     pub(crate) decode: fn(&str) -> Result<Envelope, EnvelopeError>,
 }
 
-/// `a2a-v1` itself.
+/// The codec of `a2a-v1`.
 pub(super) const A2A_V1: DialectCodec = DialectCodec {
     dialect: SUBPROTOCOL,
     has_triad: true,
@@ -51,17 +51,17 @@ pub(super) const A2A_V1: DialectCodec = DialectCodec {
 /// The connection, shared by its reader and all callers.
 pub(crate) struct A2aV1Connection {
     pub(super) codec: &'static DialectCodec,
-    /// `None` once the connection has ended, so that the socket closes.
+    /// `None` once the connection has ended. Dropping the sender closes the socket.
     sender: Mutex<Option<Sender>>,
     ended: Mutex<Option<CloseReason>>,
-    /// Cancelled when the connection has ended.
+    /// Cancelled when the connection ends.
     pub(super) closed: CancellationToken,
     pub(super) settings: Arc<Settings>,
     pub(super) env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     pub(super) tasks: Arc<PendingTasks>,
     pub(crate) agents: AgentRegistry,
-    /// A ping has gone out, and nothing has come since.
+    /// A ping was sent, and neither a pong nor an error has answered it.
     pub(super) pinging: AtomicBool,
 }
 
@@ -107,7 +107,7 @@ impl A2aV1Connection {
         ended.as_ref().is_some_and(|ended| ended.dismissed)
     }
 
-    /// Marks the connection as closed and fails what waits on it. Only the first reason counts.
+    /// Marks the connection as closed and fails everything that waits for it. Only the first call has an effect.
     pub(super) fn mark_closed(&self, why: &str, dismissed: bool) {
         {
             let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,7 @@ impl A2aV1Connection {
         self.debug(|| format!("the connection has ended: {why}"));
     }
 
-    /// Closes the connection with a close code, because of a frame that was read.
+    /// Closes the connection with a close code because of a frame that the gateway sent.
     pub(super) async fn close_with(&self, code: CloseCode, why: &str) {
         let sender = self.sender();
         self.mark_closed(why, false);
@@ -142,7 +142,7 @@ impl A2aV1Connection {
     /// Sends a last envelope and closes.
     pub(super) async fn disconnect(&self, word: Envelope) {
         if let Some(sender) = self.sender() {
-            // The connection closes either way.
+            // The connection closes even if the gateway does not receive the envelope.
             drop(sender.text((self.codec.encode)(word)).await);
             drop(sender.close(CloseCode::Normal.number(), "").await);
         }
@@ -155,7 +155,7 @@ impl A2aV1Connection {
             .clone()
     }
 
-    /// Returns an envelope with an id and the time.
+    /// Returns an envelope with a fresh id and the current time.
     pub(super) fn envelope(&self, kind: Kind, content: Value) -> Envelope {
         let id = format!("msg-{}", self.env.uuid());
         Envelope::new(kind, content)
@@ -163,7 +163,7 @@ impl A2aV1Connection {
             .with("timestamp", self.unix_millis())
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     pub(super) fn unix_millis(&self) -> u64 {
         let since = self
             .env
@@ -176,7 +176,7 @@ impl A2aV1Connection {
     /// Sends an envelope.
     ///
     /// # Errors
-    /// As [`say`](Self::say).
+    /// See [`send_frame`](Self::send_frame).
     pub(super) async fn send(&self, envelope: Envelope) -> Result<(), PeerError> {
         self.send_frame((self.codec.encode)(envelope)).await
     }
@@ -184,7 +184,7 @@ impl A2aV1Connection {
     /// Sends a frame.
     ///
     /// # Errors
-    /// 1003, and whether any of it left. The connection has ended then.
+    /// Error 1003; `delivered` says whether any byte left. The connection has ended then.
     pub(super) async fn send_frame(&self, frame: String) -> Result<(), PeerError> {
         let Some(sender) = self.sender() else {
             let why = self.close_reason().unwrap_or_default();
@@ -195,7 +195,7 @@ impl A2aV1Connection {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error,
             Err(_) => {
-                let why = "the gateway takes no more";
+                let why = "the gateway reads no more";
                 self.mark_closed(why, false);
                 return Err(lost(why, Sent::Unknown));
             }
@@ -221,11 +221,11 @@ impl A2aV1Connection {
         let asked = self.envelope(Kind::Subscribe, content);
         let id = format!("{SUBSCRIPTION_ID_PREFIX}{}", self.env.uuid());
         let asked = asked.with_metadata("correlationId", id);
-        // The next send reports a connection that is lost here.
+        // A connection that is lost here fails the next send.
         drop(self.send(asked).await);
     }
 
-    /// Returns whether an error is about a subscription, which a gateway may do without.
+    /// Returns whether an error answers a subscription. Subscriptions are optional for a gateway.
     pub(super) fn is_of_subscription(error: &Envelope) -> bool {
         error
             .correlation_id()

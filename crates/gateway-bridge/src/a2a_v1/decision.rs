@@ -8,7 +8,7 @@ use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::connection::A2aV1Connection;
 
-/// Returns the proposal that a vote, a decision or an event with a decision is about.
+/// Returns the id of the proposal that a vote, a decision or a decision event refers to.
 pub(super) fn proposal_id(envelope: &Envelope) -> Option<&str> {
     match envelope.kind() {
         Kind::Vote | Kind::Decision => envelope.content_str("proposalId"),
@@ -17,7 +17,7 @@ pub(super) fn proposal_id(envelope: &Envelope) -> Option<&str> {
     }
 }
 
-/// Returns the decision in an envelope: its content, or the data of an event named after a decision.
+/// Returns the decision in an envelope: its content, or the data of a decision event.
 fn decided(envelope: &Envelope) -> Option<&Value> {
     if envelope.kind() == Kind::Decision {
         return Some(envelope.content());
@@ -39,7 +39,7 @@ fn decided(envelope: &Envelope) -> Option<&Value> {
     )
 }
 
-/// Handles a decision. Only the gateway decides.
+/// Handles a decision. Only the gateway may send one.
 pub(super) fn handle(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     if envelope.field("from").is_some_and(|from| from != GATEWAY) {
         let from = excerpt(envelope.from().unwrap_or_default());
@@ -100,10 +100,10 @@ pub(super) fn handle(connection: &A2aV1Connection, entry: &PendingTask, envelope
     }
 }
 
-/// Returns the result of a decision whose fields are valid.
+/// Returns the result of a decision after checking its fields.
 fn result(said: &Value) -> Result<&str, &'static str> {
     if said.get("votes").is_some_and(|votes| !votes.is_object()) {
-        return Err("its `votes` are no object");
+        return Err("its `votes` are not an object");
     }
     if said
         .get("consensus")
@@ -117,17 +117,17 @@ fn result(said: &Value) -> Result<&str, &'static str> {
     }
 }
 
-/// Fails the task of a decision that cannot be read. The gateway need not send another one.
+/// Fails the task of an unreadable decision. The gateway might never send another one.
 fn malformed(connection: &A2aV1Connection, entry: &PendingTask, wrong: &str) {
-    connection.warn(&format!("proposal {}: a decision, but {wrong}", entry.id));
+    connection.warn(&format!("proposal {}: invalid decision: {wrong}", entry.id));
     let message = format!(
-        "cannot read the gateway's decision: {wrong}; the proposal may be decided, ask the gateway's operator"
+        "cannot read the gateway's decision: {wrong}; the gateway may have decided the proposal; ask its operator"
     );
     let error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::ProtocolError), message);
     entry.finish(TaskOutcome::Failed(error));
 }
 
-/// Returns the votes that differ from those that the gateway sent before.
+/// Describes the votes that differ from those that the gateway sent before.
 fn other_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<String> {
     let others = entry.votes().into_iter().filter_map(|(member, before)| {
         let now = listed.get(&member).and_then(Value::as_str);
@@ -137,13 +137,13 @@ fn other_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<Strin
     let others: Vec<_> = others.collect();
     (!others.is_empty()).then(|| {
         format!(
-            "the gateway lists other votes than it sent before: {}",
+            "the gateway's list of votes contradicts the votes it sent before: {}",
             others.join(", ")
         )
     })
 }
 
-/// Returns the votes of the gateway's list by member. Invalid ones are left out.
+/// Returns the votes in the gateway's list by member, without invalid ones.
 fn votes(said: &Value) -> Map<String, Value> {
     let listed = said
         .get("votes")
@@ -167,7 +167,7 @@ fn count(members: &[String], votes: &Map<String, Value>) -> VoteCount {
     let mut tally = Tally::new(members.to_vec(), Quorum::All);
     for (name, vote) in votes {
         if let Some(vote) = vote.as_str().and_then(Vote::from_word) {
-            // A foreign vote is no vote.
+            // Votes of agents outside the triad do not count.
             let _ = tally.cast(name, vote);
         }
     }

@@ -1,4 +1,4 @@
-//! Requests for the list of agents, and status messages about them (Heretek A2A §6).
+//! Lists the agents and applies their status messages (Heretek A2A §6).
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use peer::{Member, MemberStatus, PeerError, excerpt};
 use super::connection::A2aV1Connection;
 use super::registry::is_name;
 
-/// The timeout of a caller for the list.
+/// The timeout of a caller that requests the list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Lists the agents. Where the gateway does not answer, the agents named before are listed. A message does not wait for a
-/// gateway that did not answer the last time.
+/// Lists the agents. If the gateway does not answer, returns the agents that it named before. A message does not wait
+/// for the list if the last request had no answer.
 ///
 /// # Errors
-/// The gateway refused the request, or did not answer and has named no agent.
+/// The gateway refused the request, or it did not answer and has named no agent yet.
 pub(super) async fn list(
     connection: &A2aV1Connection,
     purpose: ListPurpose,
@@ -91,7 +91,7 @@ pub(super) fn handle_list(connection: &A2aV1Connection, envelope: &Envelope) {
     }
 }
 
-/// Applies a status message of the gateway or of the agent itself, and reports a change on the tasks of that agent.
+/// Applies a status message from the gateway or from the agent itself, and reports the change on the agent's tasks.
 pub(super) fn handle_status(connection: &A2aV1Connection, envelope: &Envelope) {
     let sender = envelope.from().filter(|from| *from != GATEWAY);
     let Some(agent) = envelope

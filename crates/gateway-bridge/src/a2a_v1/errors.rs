@@ -1,4 +1,4 @@
-//! Errors as gateways write them, in any of the ways that are met.
+//! Reads the error formats of the supported gateways.
 
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ pub(crate) struct GatewayError {
     delivered: Delivered,
 }
 
-/// Reads an error: `content.error`, `content.code`, or one beside the content (Heretek Architecture, "Error Message Format", and as the
-/// JavaScript gateway writes it).
+/// Reads an error from `content.error`, `content.code`, or the envelope itself (Heretek Architecture, "Error Message
+/// Format", and the format of the JavaScript gateway).
 pub(crate) fn read(envelope: &Envelope) -> GatewayError {
     let beside = envelope.field("error").and_then(Value::as_str);
     let details = envelope.field("details").and_then(Value::as_str);
@@ -29,7 +29,7 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
     if queued.contains(&Some(&Value::Bool(true))) {
         return GatewayError {
             code: ErrorCode::AgentOffline,
-            message: format!("{text} (the gateway says queued, which is no delivery)"),
+            message: format!("{text} (the gateway queued the message; that is not a delivery)"),
             delivered: Delivered::No,
         };
     }
@@ -51,14 +51,14 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
     }
 }
 
-/// Returns the error that the content names, by its word or else its number.
+/// Returns the error code in the content, by name or else by number.
 pub(super) fn code_in_content(envelope: &Envelope) -> Option<ErrorCode> {
     let by_name = envelope.content_str("error").and_then(ErrorCode::from_name);
     let number = envelope.content().get("code").and_then(Value::as_u64);
     by_name.or_else(|| number.and_then(ErrorCode::from_number))
 }
 
-/// Returns whether the agent has seen a message that is answered so: what the gateway refuses it does not hand on.
+/// Returns whether the agent has received the message. A gateway does not forward a message that it refuses.
 fn delivered(code: ErrorCode) -> Delivered {
     match code.number() {
         1000..=1999 => Delivered::Unknown,
@@ -85,7 +85,7 @@ impl GatewayError {
     pub(super) fn during_handshake(self, settings: &Settings) -> PeerError {
         let next = match self.code {
             ErrorCode::AuthRequired => "; set `gateway.token`",
-            ErrorCode::AuthFailed | ErrorCode::TokenExpired => "; see `gateway.token`",
+            ErrorCode::AuthFailed | ErrorCode::TokenExpired => "; check `gateway.token`",
             _ => "",
         };
         let mut error = self.into_error().undelivered();

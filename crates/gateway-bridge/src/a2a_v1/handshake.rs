@@ -1,4 +1,4 @@
-//! The handshake on an open connection (Heretek A2A §5): credential, then capabilities.
+//! The handshake on an open connection (Heretek A2A §5): credential first, then capabilities.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,14 @@ use super::HandshakeError;
 use super::connection::{A2A_V1, A2aV1Connection};
 use super::errors;
 
-/// The time for a response to a credential. A gateway that needs none does not respond, and sends its acknowledgement.
+/// The time to wait for a response to the credential. A gateway without authentication sends its acknowledgement
+/// instead.
 const AUTH_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The words for a credential that holds.
+/// The status values of an accepted credential.
 const ACCEPTED_AUTH_STATUSES: [&str; 3] = ["ok", "success", "authenticated"];
 
-/// The message kinds that the bridge understands. It serves no agents.
+/// The message kinds that the bridge supports. It serves no agents.
 const SUPPORTED_KINDS: [Kind; 12] = [
     Kind::Message,
     Kind::Status,
@@ -170,7 +171,7 @@ impl HandshakeReader {
     }
 }
 
-/// Returns whether the first word of the OpenClaw gateway, come late.
+/// Returns whether this is a late challenge of the OpenClaw gateway.
 fn is_challenge(envelope: &Envelope) -> bool {
     envelope.field("event").and_then(Value::as_str) == Some("connect.challenge")
 }
@@ -186,7 +187,7 @@ fn check_auth(envelope: &Envelope, settings: &Settings) -> Result<(), HandshakeE
     let error = errors::code_in_content(envelope).unwrap_or(ErrorCode::AuthFailed);
     let what = match error {
         ErrorCode::TokenExpired => "has expired; put a fresh one into `gateway.token`",
-        _ => "is not taken; see `gateway.token`",
+        _ => "was refused; check `gateway.token`",
     };
     let message = format!(
         "the credential for the gateway at `{}` {what}",
@@ -204,7 +205,7 @@ fn version(acknowledged: &Envelope, settings: &Settings) -> Result<(), Handshake
     }
     let said = excerpt(if said.is_empty() { "no version" } else { said });
     let message = format!(
-        "the gateway at `{}` speaks {said} of a2a-v1, and only versions 1.x are spoken here",
+        "the gateway at `{}` speaks version {said} of a2a-v1; only versions 1.x are supported",
         settings.shown()
     );
     Err(failed(ErrorCode::ProtocolError, message).into())
@@ -217,13 +218,13 @@ fn closed(code: Option<u16>, settings: &Settings) -> peer::PeerError {
         Some(CloseCode::Policy | CloseCode::Unauthorized) if settings.token.is_some() => failed(
             ErrorCode::AuthFailed,
             format!(
-                "the gateway at `{shown}` ended the connection during the handshake; see `gateway.token`"
+                "the gateway at `{shown}` ended the connection during the handshake; check `gateway.token`"
             ),
         ),
         Some(CloseCode::Policy | CloseCode::Unauthorized) => failed(
             ErrorCode::AuthRequired,
             format!(
-                "the gateway at `{shown}` ended the connection during the handshake and may want a credential; set `gateway.token`"
+                "the gateway at `{shown}` ended the connection during the handshake and may require a credential; set `gateway.token`"
             ),
         ),
         _ => failed(
@@ -237,7 +238,7 @@ fn unacknowledged(settings: &Settings) -> peer::PeerError {
     failed(
         ErrorCode::ConnectionTimeout,
         format!(
-            "`{}` took the connection, but has not acknowledged the handshake of a2a-v1 within {} ms: it speaks something else, or is not well",
+            "`{}` accepted the connection but did not acknowledge the a2a-v1 handshake within {} ms; check that it speaks a2a-v1 and responds",
             settings.shown(),
             settings.timeout.as_millis()
         ),

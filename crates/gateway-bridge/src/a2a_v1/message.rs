@@ -1,4 +1,4 @@
-//! A message to an agent (Heretek A2A §4).
+//! Sends messages to agents (Heretek A2A §4).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,16 @@ use super::errors::GatewayError;
 /// The prefix of message ids (Heretek A2A §4.4).
 const ID_PREFIX: &str = "msg-";
 
-/// The longest message id (Heretek A2A §4.1), in characters.
+/// The maximum length of a message id (Heretek A2A §4.1), in characters.
 pub(super) const MAX_ID_CHARS: usize = 128;
 
-/// Metadata that the bridge sets, whatever the caller sends.
+/// Metadata keys that the bridge sets itself and callers cannot override.
 const RESERVED_METADATA: [&str; 2] = ["correlationId", "requiresResponse"];
 
-/// Sends one message and keeps its task. An error means that it was not sent.
+/// Sends one message and stores its task.
+///
+/// # Errors
+/// `delivered` says whether the gateway may have received the message.
 pub(super) async fn send(
     connection: &A2aV1Connection,
     about: &CallContext,
@@ -54,7 +57,7 @@ pub(super) async fn send(
     submit(connection, entry, frame).await
 }
 
-/// Notes an entry and sends its frame; what was certainly not sent is not noted.
+/// Stores a task and sends its frame. Removes the task again if no byte was sent.
 pub(super) async fn submit(
     connection: &A2aV1Connection,
     entry: PendingTask,
@@ -71,7 +74,7 @@ pub(super) async fn submit(
     Ok(entry)
 }
 
-/// Returns the session that a message belongs to: the caller's, that of the task it continues, or a new one.
+/// Returns the session of a message: the one the caller names, the one of the task it continues, or a new one.
 ///
 /// # Errors
 /// [`PeerErrorKind::TaskForgotten`](peer::PeerErrorKind::TaskForgotten)
@@ -93,7 +96,7 @@ pub(super) fn context(
     }
 }
 
-/// Returns the tool's own id for the message, as this protocol writes them.
+/// Returns the message id in this protocol's format, derived from the tool's own id.
 fn message_id(given: &str, connection: &A2aV1Connection) -> String {
     let id = if given.starts_with(ID_PREFIX) {
         given.to_owned()
@@ -106,7 +109,7 @@ fn message_id(given: &str, connection: &A2aV1Connection) -> String {
     id
 }
 
-/// Returns the envelope with the caller's metadata and the time that the call began, which its life is counted from.
+/// Adds the caller's metadata and the start time of the call. `ttl` counts from that time.
 pub(super) fn described(
     connection: &A2aV1Connection,
     about: &CallContext,
@@ -125,7 +128,7 @@ pub(super) fn described(
     })
 }
 
-/// Returns the time after which the message expires (`metadata.ttl`, in seconds).
+/// Returns when the message expires (`metadata.ttl`, in seconds).
 pub(super) fn expires(
     connection: &A2aV1Connection,
     about: &CallContext,
@@ -134,7 +137,7 @@ pub(super) fn expires(
     let Some(seconds) = envelope.metadata("ttl").and_then(Value::as_f64) else {
         return Ok(None);
     };
-    // A `ttl` beyond the range of the clock never expires.
+    // A `ttl` beyond the range of the clock means no expiry.
     let Ok(life) = Duration::try_from_secs_f64(seconds) else {
         return Ok(None);
     };
@@ -150,7 +153,7 @@ pub(super) fn expires(
 fn expired() -> PeerError {
     failed(
         ErrorCode::InvalidContent,
-        "the message was not sent: its `ttl` expired first; send it again with a longer one or without one",
+        "the message was not sent because its `ttl` had expired; send it with a longer `ttl` or without one",
     )
 }
 
@@ -167,7 +170,7 @@ pub(super) fn content(parts: &[Part]) -> Value {
     }
 }
 
-/// Returns the envelope as a frame, if a gateway can be expected to take it.
+/// Encodes the envelope. Fails if it is invalid or longer than a frame may be.
 pub(super) fn framed(
     connection: &A2aV1Connection,
     envelope: Envelope,
@@ -179,7 +182,7 @@ pub(super) fn framed(
     let frame = (connection.codec.encode)(envelope);
     if frame.len() > MAX_FRAME_BYTES {
         let message = format!(
-            "the message was not sent: it is {} bytes long, and gateways take {MAX_FRAME_BYTES}; put what is large where the agent can read it, and send its address",
+            "the message was not sent: it has {} bytes, and a frame has at most {MAX_FRAME_BYTES}; upload large content and send its URL",
             frame.len()
         );
         return Err(failed(ErrorCode::InvalidContent, message));
@@ -187,7 +190,7 @@ pub(super) fn framed(
     Ok(frame)
 }
 
-/// Sends a message again to an agent that was busy: the same message, with the same id.
+/// Sends a message again, unchanged, to an agent that was busy.
 pub(super) async fn resend(
     connection: Arc<A2aV1Connection>,
     entry: Arc<PendingTask>,

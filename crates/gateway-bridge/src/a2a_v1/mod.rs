@@ -1,8 +1,8 @@
-//! Gateways that speak `a2a-v1` (000): envelopes in JSON over a WebSocket, agents behind a hub, a triad that votes there.
+//! Gateways that speak `a2a-v1`: JSON envelopes over a WebSocket, agents behind a gateway, and a triad that votes.
 //!
-//! `handshake.rs` authenticates and shakes hands; `connection.rs` is the connection, `reader.rs` reads it and `replies.rs` finds out
-//! what an answer answers; `message.rs` and `proposal.rs` say what the tool wants said, `agents.rs` who is there. What was sent
-//! is kept in `tasks/`, which outlives the connection.
+//! `handshake.rs` authenticates and negotiates. `connection.rs` is the connection, `reader.rs` reads it, and
+//! `replies.rs` matches replies with requests. `message.rs` and `proposal.rs` send messages and proposals.
+//! `registry.rs` and `discovery.rs` track agents. `pending_tasks/` keeps sent messages and outlives the connection.
 
 mod connection;
 mod decision;
@@ -34,18 +34,18 @@ use super::{CallContext, GatewayLink, ListPurpose, TRIAD};
 
 pub(super) use connection::{A2aV1Connection, DialectCodec};
 
-/// How long a call that does not wait for the reply waits for an error.
+/// How long a non-blocking call waits for an error.
 const REFUSAL_WINDOW: Duration = Duration::from_millis(250);
 
-/// The timeout of closing the connection.
+/// The timeout of closing a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why the handshake failed.
+/// The reason for a failed handshake.
 #[derive(Debug)]
 pub(super) enum HandshakeError {
-    /// It turned out to be the OpenClaw gateway, which was slow to say so.
+    /// The peer is an OpenClaw gateway whose challenge came late.
     OpenClaw,
-    /// Anything else.
+    /// Any other error.
     Peer(PeerError),
 }
 
@@ -71,10 +71,10 @@ impl HandshakeError {
     }
 }
 
-/// Performs the handshake and takes the connection over.
+/// Performs the handshake on a dialed socket.
 ///
 /// # Errors
-/// Why the handshake failed.
+/// The handshake failed.
 pub(super) async fn handshake(
     dialed: DialedSocket,
     settings: Arc<Settings>,
@@ -95,7 +95,7 @@ pub(super) fn spawn_reader(connection: A2aV1Connection, receiver: Receiver) -> A
     Arc::new(A2aV1(connection))
 }
 
-/// A gateway after the handshake.
+/// A connected gateway.
 pub(super) struct A2aV1(Arc<A2aV1Connection>);
 
 impl A2aV1 {
@@ -123,7 +123,7 @@ impl A2aV1 {
             REFUSAL_WINDOW
         };
         match entry.outcome(Instant::now() + patience).await {
-            // A proposal that may have been decided, and whose decision may still come, is a task.
+            // The task continues if a decision may still come for the proposal.
             Some(TaskOutcome::Failed(error))
                 if entry.what == TaskKind::Message
                     || error.delivered == Delivered::No
@@ -136,7 +136,7 @@ impl A2aV1 {
             {
                 Ok(Reply::Message(message))
             }
-            // The subscriber gets the steps of the meantime.
+            // The subscriber receives the steps that happened in the meantime.
             _ if outgoing.followed && !outgoing.blocking => entry.delivered_task().map(Reply::Task),
             _ => entry.task().map(Reply::Task),
         }
@@ -148,7 +148,7 @@ impl A2aV1 {
         outgoing: &SendRequest,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         let entry = self.begin(about, outgoing).await?;
-        // Listening begins before the wait, so that no vote and no cut in the meantime is missed.
+        // Subscribe before the wait, so that no vote and no lost connection in between is missed.
         let listening = entry.subscribe();
         match entry.outcome(Instant::now() + REFUSAL_WINDOW).await {
             Some(TaskOutcome::Failed(error)) => Err(error),
@@ -226,7 +226,7 @@ impl GatewayLink for A2aV1 {
         Box::pin(async move {
             let leave = serde_json::json!({"reason": "shutdown"});
             let leave = self.0.envelope(Kind::Disconnect, leave);
-            // Best effort: a gateway that does not read gets no `disconnect`.
+            // Best effort: a gateway that stopped reading receives no `disconnect`.
             drop(timeout(CLOSE_TIMEOUT, self.0.disconnect(leave)).await);
             self.0.mark_closed("the plugin was shut down", false);
         })

@@ -1,4 +1,4 @@
-//! A proposal to the triad (Heretek A2A §10.3). The gateway hands it to the members, counts their votes and decides.
+//! Proposals to the triad (Heretek A2A §10.3). The gateway forwards them to the members, counts votes and decides.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -13,11 +13,11 @@ use peer::PeerError;
 use super::connection::A2aV1Connection;
 use super::message::{MAX_ID_CHARS, context, described, expires, framed, submit};
 
-/// The prefix of the ids of proposals. A message with such an id keeps it: a gateway gives the decision on a proposal again
-/// to the same proposal with the same id (H-45).
+/// The prefix of proposal ids. The bridge keeps an id with this prefix: a gateway repeats its decision for a repeated
+/// proposal with the same id (H-45).
 const ID_PREFIX: &str = "prop-";
 
-/// Sends a proposal and notes it. It fails where nothing was sent.
+/// Sends a proposal and stores its task. Fails only if nothing was sent.
 pub(super) async fn propose(
     connection: &A2aV1Connection,
     about: &CallContext,

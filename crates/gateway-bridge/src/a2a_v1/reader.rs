@@ -1,4 +1,4 @@
-//! Reads frames of the gateway, and pings it when it is silent (Heretek A2A appendix A.2).
+//! Reads frames, and pings a silent gateway (Heretek A2A appendix A.2).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,10 +14,10 @@ use peer::excerpt;
 use super::connection::A2aV1Connection;
 use super::{discovery, replies};
 
-/// The number of invalid frames that ends a connection.
+/// The number of invalid frames that closes the connection.
 const MAX_BAD_FRAMES: usize = 5;
 
-/// The number of unanswered pings that ends the connection.
+/// The maximum number of unanswered pings. The connection closes when the next one is due.
 const MAX_UNANSWERED_PINGS: usize = 2;
 
 /// Reads frames until the connection ends.
@@ -32,7 +32,7 @@ pub(super) async fn run(connection: Arc<A2aV1Connection>, mut receiver: Receiver
         tokio::select! {
             () = connection.closed.cancelled() => {}
             frame = receiver.next() => {
-                // Whatever comes is a sign of life.
+                // Every frame shows that the gateway is alive.
                 reader.unanswered = 0;
                 quiet_until = Instant::now() + connection.settings.heartbeat;
                 reader.handle_frame(frame).await;
@@ -55,14 +55,14 @@ impl FrameReader<'_> {
     /// Pings the gateway.
     async fn ping(&mut self) {
         if self.unanswered == MAX_UNANSWERED_PINGS {
-            let why = "the gateway has left two pings in a row unanswered";
+            let why = "the gateway did not answer two pings in a row";
             self.connection.close_with(CloseCode::GoingAway, why).await;
             return;
         }
         self.unanswered += 1;
         self.connection.pinging.store(true, Ordering::SeqCst);
         let ping = self.connection.envelope(Kind::Ping, json!({}));
-        // A connection that is lost ends the loop.
+        // A lost connection ends the loop.
         drop(self.connection.send(ping).await);
     }
 
@@ -70,14 +70,14 @@ impl FrameReader<'_> {
         match frame {
             Frame::Text(text) if text.len() > MAX_FRAME_BYTES => {
                 let why = format!(
-                    "the gateway sent a frame of {} bytes, and {MAX_FRAME_BYTES} are allowed",
+                    "the gateway sent a frame of {} bytes; the limit is {MAX_FRAME_BYTES}",
                     text.len()
                 );
                 self.connection.close_with(CloseCode::TooLarge, &why).await;
             }
             Frame::Text(text) => self.read(&text).await,
             Frame::Binary(bytes) => {
-                self.drop_frame(&format!("{bytes} bytes that are no text"))
+                self.drop_frame(&format!("{bytes} bytes that are not text"))
                     .await
             }
             Frame::Ping | Frame::Pong => {}
@@ -94,7 +94,7 @@ impl FrameReader<'_> {
         let text = without_token(text, &self.connection.settings);
         match (self.connection.codec.decode)(&text) {
             Ok(envelope) => self.take(envelope).await,
-            // Types that we do not know may be of a version to come.
+            // A later version of the protocol may define unknown types.
             Err(wrong) if wrong.code == ErrorCode::UnknownType => {
                 self.connection
                     .debug(|| format!("ignored: {}", wrong.message));
@@ -110,7 +110,7 @@ impl FrameReader<'_> {
             self.bad
         ));
         if self.bad == MAX_BAD_FRAMES {
-            let why = "the gateway sent too many frames that are no messages";
+            let why = "the gateway sent too many invalid frames";
             self.connection.close_with(CloseCode::Policy, why).await;
         }
     }
@@ -135,7 +135,7 @@ impl FrameReader<'_> {
             | Kind::Decision
             | Kind::Event => replies::handle(self.connection, envelope),
             Kind::Disconnect => self.dismissed(&envelope),
-            // Unneeded acknowledgements, and messages between agents and gateways.
+            // Ignore unneeded acknowledgements and messages between other agents and gateways.
             _ => self
                 .connection
                 .debug(|| format!("ignored a `{}`", envelope.kind())),

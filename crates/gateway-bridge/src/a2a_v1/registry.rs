@@ -14,22 +14,22 @@ use peer::{MemberStatus, PeerError};
 
 use super::errors;
 
-/// The most agents that are listed.
+/// The maximum number of listed agents.
 const MAX_AGENTS: usize = 1000;
 
-/// The longest name of an agent, in characters.
+/// The maximum length of an agent's name, in characters.
 const MAX_NAME_CHARS: usize = 128;
 
-/// The agents that the gateway has named on one connection.
+/// The agents that the gateway named on one connection.
 #[derive(Default)]
 pub(crate) struct AgentRegistry {
     agents: Mutex<BTreeMap<String, AgentEntry>>,
-    /// The name under which the gateway lists this plugin, where it does.
+    /// The name of this plugin at the gateway, if the gateway assigned one.
     own_name: OnceLock<String>,
     pending: Mutex<Option<PendingList>>,
-    /// Holds further list requests back: a list does not say which request it answers.
+    /// Serializes list requests: a list does not say which request it answers.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// The gateway has not answered the last list request.
+    /// Whether the last list request had no answer.
     silent: AtomicBool,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct AgentEntry {
     pub(super) status: MemberStatus,
 }
 
-/// A list request without an answer.
+/// A list request that waits for its answer.
 struct PendingList {
     request_id: String,
     correlation_id: String,
     answer: oneshot::Sender<Result<(), PeerError>>,
 }
 
-/// Withdraws the list request when its caller stops waiting, so that a later error is not taken for its answer.
+/// Withdraws the list request when its caller stops waiting, so that it cannot claim a later error.
 pub(super) struct ListGuard<'a> {
     registry: &'a AgentRegistry,
     /// Receives the answer.
@@ -69,13 +69,13 @@ impl AgentRegistry {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the agent of this name, which is this plugin itself, out of later lists.
+    /// Excludes this plugin's own name from later lists.
     pub(crate) fn set_own_name(&self, name: &str) {
-        // The first name counts: it is the one of this connection.
+        // The first name counts: it belongs to this connection.
         let _ = self.own_name.set(name.to_owned());
     }
 
-    /// Fills the registry with the names of the handshake, until the gateway lists its agents.
+    /// Adds the agents that the handshake named, until the gateway sends its list.
     pub(crate) fn seed<'a>(&self, names: impl Iterator<Item = &'a str>) {
         let unknown = AgentEntry {
             role: None,
@@ -98,7 +98,7 @@ impl AgentRegistry {
         }
     }
 
-    /// Returns the agents, by name.
+    /// Returns the agents by name.
     pub(super) fn snapshot(&self) -> BTreeMap<String, AgentEntry> {
         self.agents().clone()
     }
@@ -108,7 +108,7 @@ impl AgentRegistry {
         self.silent.load(Ordering::SeqCst)
     }
 
-    /// Notes that a list request had no answer.
+    /// Records that a list request had no answer.
     pub(super) fn set_silent(&self) {
         self.silent.store(true, Ordering::SeqCst);
     }
@@ -132,7 +132,7 @@ impl AgentRegistry {
         self.pending().is_some()
     }
 
-    /// Replaces the agents by those of a `discovery`. Returns `false` where it lists none.
+    /// Replaces the agents by those of a `discovery`. Returns `false` if it has no list.
     pub(super) fn replace(&self, envelope: &Envelope) -> bool {
         let Some(listed) = envelope.content().get("agents").and_then(Value::as_array) else {
             return false;
@@ -141,7 +141,7 @@ impl AgentRegistry {
             let text = |field: &str| agent.get(field).and_then(Value::as_str);
             let is_own = |name: &str| self.own_name.get().is_some_and(|own| own == name);
             let name = text("name").filter(|name| is_name(name) && !is_own(name))?;
-            // The agent's path is left out: it shows who runs the machine.
+            // Leave out the agent's path: it reveals the user of the gateway's machine.
             let entry = AgentEntry {
                 role: text("role").map(str::to_owned),
                 description: text("description").map(str::to_owned),
@@ -158,8 +158,8 @@ impl AgentRegistry {
         true
     }
 
-    /// Fails the pending list request where the error answers it. An error that names no request answers it where `idle`
-    /// says that no message is unanswered.
+    /// Fails the pending list request if the error answers it. An error without a request id answers it if `idle`: then
+    /// no message waits for an answer.
     pub(super) fn fail_list(&self, envelope: &Envelope, idle: bool) -> bool {
         let mut pending = self.pending();
         let names = [envelope.correlation_id(), envelope.parent_id()];
@@ -195,7 +195,7 @@ impl AgentRegistry {
     }
 }
 
-/// Returns whether an agent of this name can be called. The triad is no agent.
+/// Returns whether this is a valid name of an agent. The triad is not an agent.
 pub(super) fn is_name(name: &str) -> bool {
     let clean = |c: char| !c.is_control() && c != '/';
     !name.is_empty()

@@ -1,4 +1,4 @@
-//! Matches replies with messages, and checks that their sender may reply.
+//! Matches replies with requests, and checks that the sender may reply.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use peer::{PeerError, PeerErrorKind, excerpt};
 use super::connection::A2aV1Connection;
 use super::{decision, errors, message};
 
-/// The maximum number of repetitions of a message to a busy agent.
+/// The maximum number of times a message is sent again to a busy agent.
 const MAX_RESENDS: usize = 3;
 
 /// Handles a reply, a vote, a decision or an error.
@@ -41,13 +41,13 @@ pub(super) fn handle(connection: &Arc<A2aV1Connection>, envelope: Envelope) {
     connection.tasks.evict();
 }
 
-/// Returns whether the error answered a pending list request.
+/// Returns whether the error answers a pending list request.
 fn refuses_list(connection: &A2aV1Connection, error: &Envelope) -> bool {
     let idle = connection.tasks.unfinished().is_empty();
     connection.agents.fail_list(error, idle)
 }
 
-/// Returns whether the error answers a ping that the gateway does not know. It does not concern a message.
+/// Returns whether the error answers a ping of a gateway that does not support pings.
 fn knows_no_pings(connection: &A2aV1Connection, error: &Envelope) -> bool {
     error.correlation_id().is_none()
         && error.parent_id().is_none()
@@ -55,8 +55,8 @@ fn knows_no_pings(connection: &A2aV1Connection, error: &Envelope) -> bool {
         && connection.pinging.swap(false, Ordering::SeqCst)
 }
 
-/// Returns the request of a reply, by the correlation id in either place, the id of the message, or the id of the
-/// proposal. An error without ids belongs to the only pending message, if there is just one.
+/// Returns the task that a reply belongs to: by correlation id in either place, message id, or proposal id.
+/// An error without ids belongs to the only pending message, if there is exactly one.
 fn answered(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<PendingTask>> {
     let tasks = &connection.tasks;
     let by_id = |id: &str| {
@@ -81,13 +81,15 @@ fn answered(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<Pen
 fn unasked(connection: &A2aV1Connection, envelope: &Envelope) {
     if envelope.kind() == Kind::Error && !A2aV1Connection::is_of_subscription(envelope) {
         let error = errors::read(envelope).into_error();
-        connection.warn(&format!("an error that answers no message: {error}"));
+        connection.warn(&format!(
+            "ignored an error that answers no message: {error}"
+        ));
     } else {
         connection.debug(|| format!("ignored a `{}` that answers no message", envelope.kind()));
     }
 }
 
-/// Returns whether the sender of a reply is one of `allowed`. The gateway writes the sender, so another name is another sender.
+/// Returns whether the sender of a reply is one of `allowed`. The gateway sets the sender, so it can be trusted.
 fn is_from(envelope: &Envelope, allowed: &[&str]) -> bool {
     let from = envelope.field("from");
     from.is_none_or(|from| from.as_str().is_some_and(|from| allowed.contains(&from)))
@@ -116,7 +118,7 @@ fn reply(connection: &A2aV1Connection, entry: &Arc<PendingTask>, envelope: &Enve
         Err(error) => TaskOutcome::Failed(error),
     };
     if !entry.finish(outcome) && late {
-        connection.debug(|| "ignored an answer to a message that is settled".to_owned());
+        connection.debug(|| "ignored an answer to a task that has ended".to_owned());
     }
 }
 
@@ -163,7 +165,7 @@ fn failed(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, envelope:
         let pause = Duration::from_secs(1 << (again - 1));
         entry.step(
             &format!(
-                "{} is busy; tried again in {} s",
+                "{} is busy; trying again in {} s",
                 entry.agent,
                 pause.as_secs()
             ),
@@ -180,7 +182,7 @@ fn failed(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, envelope:
     entry.finish(TaskOutcome::Failed(error.into_error()));
 }
 
-/// Reports a vote as an update. The gateway counts the votes.
+/// Reports a vote as a status update. The gateway counts the votes.
 fn vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = envelope.from().unwrap_or_default();
     let vote = envelope.content_str("vote").and_then(Vote::from_word);
@@ -192,7 +194,7 @@ fn vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) 
         .find(|member| *member == from);
     let (Some(member), Some(vote)) = (member, vote) else {
         connection.warn(&format!(
-            "ignored a vote of `{}`, who is no member of the triad or says no such word",
+            "ignored a vote of `{}`, who is not a member of the triad, or whose vote is invalid",
             excerpt(from)
         ));
         return;

@@ -1,7 +1,7 @@
-//! The file that says what each session works on.
+//! The file with the delegation of each session.
 //!
-//! `{"version": 1, "sessions": [{"session", "hop", "chain"}]}`, the newest session last. It is replaced as a whole, so a
-//! reader sees the old one or the new one, and only its owner may read it.
+//! Format: `{"version": 1, "sessions": [{"session", "hop", "chain"}]}`, the newest session last. Writers replace the
+//! whole file, so a reader sees the old or the new version. Only its owner may read it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -16,20 +16,20 @@ use common::log::{Level, Log};
 
 use super::Delegation;
 
-/// The most sessions in the file; the one recorded longest ago goes first.
+/// The maximum number of sessions in the file. The oldest record is removed first.
 pub const MAX_SESSIONS: usize = 1000;
 
-/// The longest session key, in bytes.
+/// The maximum length of a session key, in bytes.
 pub const MAX_SESSION_KEY_BYTES: usize = 1024;
 
-/// A file that is larger was not written by this code. Characters may take six bytes where they are escaped.
+/// The maximum size of the file. An escaped character takes up to six bytes. This code never writes a larger file.
 const MAX_FILE_BYTES: u64 = (MAX_SESSIONS * (MAX_SESSION_KEY_BYTES + 256) * 6) as u64;
 
 /// The directory below the state directory.
 const DIR_NAME: &str = "remote-agent";
 const FILE_NAME: &str = "delegations.json";
 
-/// The file, by its path.
+/// The delegation file at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelegationFile {
     path: PathBuf,
@@ -51,7 +51,7 @@ impl FileVersion {
 }
 
 impl DelegationFile {
-    /// Returns the file of a host whose state is in `state_dir`: `<state_dir>/remote-agent/delegations.json`.
+    /// Returns the file of a host with the given state directory: `<state_dir>/remote-agent/delegations.json`.
     pub fn of_host(state_dir: &Path) -> Self {
         Self {
             path: state_dir.join(DIR_NAME).join(FILE_NAME),
@@ -66,18 +66,18 @@ impl DelegationFile {
     /// Returns the delegation of a session; `None` if the file has none.
     ///
     /// # Errors
-    /// The file is there and cannot be read, or is no such file.
+    /// The file exists but cannot be read or parsed.
     pub fn find(&self, session: &str) -> io::Result<Option<Delegation>> {
         let all = self.read()?;
         let found = all.into_iter().rev().find(|(key, _)| key == session);
         Ok(found.map(|(_, delegation)| delegation))
     }
 
-    /// Keeps what a session works on from now on, in place of what it worked on before. Waits while another process
-    /// writes. A file that cannot be parsed is replaced, with a line in `log`.
+    /// Records the delegation of a session and replaces its earlier record. Waits while another process writes.
+    /// Replaces a file that cannot be parsed and logs a warning.
     ///
     /// # Errors
-    /// The file cannot be read or written, or the key is longer than [`MAX_SESSION_KEY_BYTES`]. The old file stays.
+    /// The file cannot be read or written, or the key is longer than [`MAX_SESSION_KEY_BYTES`]. The old file remains.
     pub fn record(&self, session: &str, work: &Delegation, log: &dyn Log) -> io::Result<()> {
         if session.is_empty() || session.len() > MAX_SESSION_KEY_BYTES {
             let message = format!("a session key has 1 to {MAX_SESSION_KEY_BYTES} bytes");
@@ -89,10 +89,10 @@ impl DelegationFile {
         let mut all = match self.read() {
             Ok(all) => all,
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                log.log(Level::Warn, &format!("{error}; it is begun anew"));
+                log.log(Level::Warn, &format!("{error}; a new file replaces it"));
                 Vec::new()
             }
-            // What could not be read this once is not to be lost.
+            // A file that could not be read may still hold valid records: keep it.
             Err(error) => return Err(error),
         };
         all.retain(|(key, _)| key != session);
@@ -102,7 +102,7 @@ impl DelegationFile {
         self.replace(&written(&all))
     }
 
-    /// Returns every session, the newest last. A file that is not there has none.
+    /// Returns every session, the newest last. A missing file has none.
     pub(super) fn read(&self) -> io::Result<Vec<(String, Delegation)>> {
         let mut text = String::new();
         let describe = |error: io::Error| {
@@ -125,7 +125,7 @@ impl DelegationFile {
         all.map_err(|wrong| describe(io::Error::new(io::ErrorKind::InvalidData, wrong)))
     }
 
-    /// Returns the version of the file; `None` where it does not exist.
+    /// Returns the version of the file, or `None` if it does not exist.
     pub(super) fn stamp(&self) -> Option<FileVersion> {
         let about = fs::metadata(&self.path).ok()?;
         #[cfg(unix)]
@@ -139,13 +139,13 @@ impl DelegationFile {
         })
     }
 
-    /// Keeps other writers away until it is dropped.
+    /// Locks the file against other writers until the returned file is dropped.
     fn lock(&self) -> io::Result<File> {
         let mut options = files::private_options();
         options.create(true).append(true);
         let file = options.open(self.path.with_extension("lock"))?;
         match file.lock() {
-            // Some network file systems have no locks. Better two writers than none.
+            // Some network file systems have no locks. Write without a lock then.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
             locked => locked.map(|()| file),
         }
@@ -153,7 +153,7 @@ impl DelegationFile {
 
     fn replace(&self, text: &str) -> io::Result<()> {
         let new = self.path.with_extension("new");
-        // One that a crash has left behind may be open to others.
+        // A file that a crash left behind may be readable by others.
         match fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -168,7 +168,7 @@ impl DelegationFile {
     }
 }
 
-/// Returns the sessions by their keys, for many questions to one version of the file.
+/// Indexes the sessions by key, for repeated lookups in one version of the file.
 pub(super) fn by_session(all: Vec<(String, Delegation)>) -> HashMap<String, Delegation> {
     all.into_iter().collect()
 }
@@ -182,7 +182,7 @@ fn written(all: &[(String, Delegation)]) -> String {
     json!({ "version": 1, "sessions": sessions.collect::<Vec<_>>() }).to_string()
 }
 
-/// Reads the sessions. One that cannot be understood is passed over: it must not cost the others.
+/// Parses the sessions, and skips invalid ones so that the others remain usable.
 fn understood(text: &str) -> Result<Vec<(String, Delegation)>, String> {
     let value: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
     if value["version"] != 1 {
@@ -190,7 +190,7 @@ fn understood(text: &str) -> Result<Vec<(String, Delegation)>, String> {
     }
     let sessions = value["sessions"]
         .as_array()
-        .ok_or("its `sessions` are no list")?;
+        .ok_or("its `sessions` is not a list")?;
     let read = |entry: &Value| {
         Some((
             entry["session"].as_str()?.to_owned(),

@@ -1,4 +1,4 @@
-//! Asking the file, off the threads that carry calls, and only when it has changed.
+//! Reads the delegation file on a blocking thread, and only after a change.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,10 @@ use common::log::{Level, Log};
 use super::Delegation;
 use super::file::{DelegationFile, FileVersion, by_session};
 
-/// A file that was written less than this ago may be written again without its time changing: clocks of file systems tick
-/// slowly.
+/// Within this time of a write, another write may leave the modification time unchanged. File systems tick slowly.
 const MTIME_GRANULARITY: Duration = Duration::from_secs(2);
 
-/// Answers from the file, whose newest version it keeps.
+/// Looks up delegations and caches the newest version of the file.
 #[derive(Debug, Default)]
 pub struct DelegationLookup {
     kept: Arc<Mutex<Option<CachedFile>>>,
@@ -25,14 +24,14 @@ struct CachedFile {
     file: DelegationFile,
     stamp: Option<FileVersion>,
     sessions: HashMap<String, Delegation>,
-    /// The file had not been written for a while when it was read, so its version shows whether it is still the same.
+    /// The file was unchanged for a while before it was read, so its modification time detects later changes.
     calm: bool,
 }
 
 impl DelegationLookup {
-    /// Returns the delegation of a session, from the file of the host with the state directory `state_dir`. Returns
-    /// `None` without a file, and for an unusable file, which is logged once per version. `now` is the time of day.
-    /// Needs a tokio runtime.
+    /// Returns the delegation of a session, from the file in the state directory `state_dir`. Returns `None` without a
+    /// file. Also returns `None` for an unusable file, and logs that once per version. `now` is the time of day. Needs
+    /// a tokio runtime.
     pub async fn find(
         &self,
         state_dir: &Path,
@@ -42,7 +41,7 @@ impl DelegationLookup {
     ) -> Option<Delegation> {
         if !state_dir.is_absolute() {
             let message = format!(
-                "the host's state directory `{}` is no absolute path, so it says nothing about delegations",
+                "the host's state directory `{}` is not an absolute path; delegations are unknown",
                 state_dir.display()
             );
             log.log(Level::Warn, &message);
@@ -65,7 +64,7 @@ impl DelegationLookup {
     }
 }
 
-/// Returns the newest version of `file`, which is read unless it is kept already.
+/// Returns the newest version of `file`, from the cache if it is current.
 fn fresh<'a>(
     kept: &'a mut Option<CachedFile>,
     file: DelegationFile,
@@ -80,7 +79,7 @@ fn fresh<'a>(
     }
     let sessions = file.read().unwrap_or_else(|error| {
         if !same {
-            let message = format!("{error}; sessions count as not delegated to until it is right");
+            let message = format!("{error}; until it is repaired, no session counts as delegated");
             log.log(Level::Warn, &message);
         }
         Vec::new()

@@ -1,11 +1,11 @@
-//! DelegationFile in a row: how often work has been handed on before it comes to a peer.
+//! The depth of delegation: how many agents passed the work on before it reaches a peer.
 //!
-//! Every message that is sent says so in its metadata, under [`METADATA_KEY`]: `{"hop", "chain"}`. `hop` counts the delegations
-//! up to the message, itself included: 1 for one whose sender works for itself. `chain` names the whole row. Who
-//! takes such a message and hands its work on sends `hop` + 1 under the same `chain`.
+//! Every message carries `{"hop", "chain"}` in its metadata under [`METADATA_KEY`]. `hop` counts the delegations up to
+//! and including this message, so it is 1 for a sender with work of its own. `chain` identifies the chain. An agent
+//! that receives the message and delegates further sends `hop` + 1 under the same `chain`.
 //!
-//! The host names the delegation of a session. Some hosts send it with each call; for OpenClaw, `file.rs` stores it by
-//! session key in a file of the state directory, and `lookup.rs` reads it.
+//! The host supplies the delegation of a session. Some hosts send it with each call. For OpenClaw, `file.rs` stores it
+//! by session key in a file of the state directory, and `lookup.rs` reads it.
 
 mod file;
 mod lookup;
@@ -19,7 +19,7 @@ pub use lookup::DelegationLookup;
 /// The metadata key of a delegation.
 pub const METADATA_KEY: &str = "openclaw-remote-agent/delegation";
 
-/// The longest name of a chain that is passed on, in bytes. A longer one is no name.
+/// The maximum length of a chain id that is passed on, in bytes. A longer id is ignored.
 const MAX_CHAIN_BYTES: usize = 128;
 
 /// The position of a message in a chain of delegations.
@@ -32,8 +32,8 @@ pub struct Delegation {
 }
 
 impl Delegation {
-    /// Reads `{"hop", "chain"}`; `None` where there is no `hop` that is a whole number. A chain without a usable name
-    /// still counts. Numbers may be written with a fraction of zero, as those are that went through protobuf.
+    /// Reads `{"hop", "chain"}`; `None` if `hop` is not a whole number. An invalid `chain` is ignored.
+    /// Accepts numbers such as `1.0`, which protobuf produces.
     pub fn read(value: &Value) -> Option<Self> {
         let hop = value.get("hop")?;
         let hop = hop.as_u64().or_else(|| whole(hop.as_f64()?))?;
@@ -42,8 +42,8 @@ impl Delegation {
         Some(Self { hop, chain })
     }
 
-    /// Returns the message that goes out next, where `incoming` is what its sender works on. A row that begins with it,
-    /// or has no name, is named by `fresh`, as 32 hexadecimal digits.
+    /// Returns the delegation of the next message. `incoming` is the delegation that the sender works on.
+    /// `fresh` creates the id of a new or unnamed chain, as 32 hexadecimal digits.
     pub fn next(incoming: Option<Self>, fresh: impl FnOnce() -> Uuid) -> Self {
         let (hop, chain) = incoming.map_or((0, None), |known| (known.hop, known.chain));
         Self {
@@ -52,7 +52,7 @@ impl Delegation {
         }
     }
 
-    /// Returns the delegation as metadata shows it.
+    /// Returns the delegation in the format of message metadata.
     pub fn json(&self) -> Value {
         match &self.chain {
             Some(chain) => json!({ "hop": self.hop, "chain": chain }),
@@ -61,7 +61,7 @@ impl Delegation {
     }
 }
 
-/// Returns the whole number that a double is, up to 2^53, where doubles are exact.
+/// Converts a double to a whole number up to 2^53, where doubles are exact.
 fn whole(number: f64) -> Option<u64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(

@@ -1,14 +1,15 @@
-//! The words of the JavaScript gateway, and the envelopes of `a2a-v1` that say the same.
+//! Frames of the JavaScript gateway, and the equivalent `a2a-v1` envelopes.
 
 use serde_json::{Value, json};
 
 use collective::{Envelope, EnvelopeError, ErrorCode, Kind};
 
-/// Returns an envelope of this gateway's dialect.
+/// Encodes an envelope in this gateway's dialect.
 pub(super) fn write(envelope: Envelope) -> String {
     match envelope.kind() {
         Kind::Discovery => json!({"type": "discover"}).to_string(),
-        // It hands messages on as they are and looks for the correlation beside the content; agents look in either place.
+        // The gateway forwards messages unchanged and looks for the correlation id outside the content; agents look in
+        // either place.
         Kind::Message => {
             let correlation_id = envelope.correlation_id().map(str::to_owned);
             envelope.with("correlationId", correlation_id).to_text()
@@ -60,7 +61,7 @@ pub(super) fn names(said: &Value, field: &str) -> Vec<String> {
     named.map(str::to_owned).collect()
 }
 
-/// Returns an error with its code of the registry: this gateway sends only sentences.
+/// Adds an error code of the registry: this gateway sends only texts.
 fn with_code(mut error: Value) -> Value {
     let said = error
         .get("error")

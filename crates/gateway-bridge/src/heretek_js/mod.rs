@@ -1,7 +1,7 @@
-//! The archived JavaScript gateway of the collective, which came before `a2a-v1` and has words of its own for the same things.
+//! The archived JavaScript gateway of the collective. It predates `a2a-v1` and spells the same messages differently.
 //!
-//! NegotiatedProtocol only where `gateway.dialect` says so. One registers as an agent, and is answered by messages to that name. Who sent
-//! a message is what its sender's URL says, so no sender is authenticated. The rest is `a2a_v1/`.
+//! Used only if `gateway.dialect` is `heretek-js`. The client registers as an agent and receives replies under that
+//! name. The gateway takes a message's sender from the URL, so it authenticates no sender. The rest is in `a2a_v1/`.
 
 mod frames;
 
@@ -29,10 +29,10 @@ const HERETEK_JS: DialectCodec = DialectCodec {
     decode: frames::read,
 };
 
-/// Registers with the gateway and takes the connection over.
+/// Registers with the gateway and spawns the reader.
 ///
 /// # Errors
-/// Why it did not register us.
+/// The gateway did not accept the registration.
 pub(super) async fn handshake(
     dialed: DialedSocket,
     settings: Arc<Settings>,
@@ -55,8 +55,8 @@ pub(super) async fn handshake(
     Ok(a2a_v1::spawn_reader(connection, socket.receiver))
 }
 
-/// Returns the name to register: the one in the URL, because the gateway writes that into our messages, else a random
-/// one, because the second client of a name gets the messages of the first.
+/// Returns the name to register. The gateway copies the name in the URL into our messages, so that name wins. Otherwise
+/// the name is random, because the second client of a name receives the first one's messages.
 fn name(settings: &Settings, env: &dyn Environment) -> String {
     let mut query = settings.url.query_pairs();
     let named = query.find(|(field, value)| field == "agentId" && !value.is_empty());
@@ -66,7 +66,7 @@ fn name(settings: &Settings, env: &dyn Environment) -> String {
     )
 }
 
-/// Registers, and gives the names of those who are connected.
+/// Registers, and returns the names of the connected agents.
 async fn register(
     socket: &mut Opened,
     name: &str,
@@ -102,7 +102,7 @@ async fn register(
 
 fn refused(why: &str, settings: &Settings) -> PeerError {
     let message = format!(
-        "the JavaScript gateway at `{}` does not register us: {why}",
+        "the JavaScript gateway at `{}` refused the registration: {why}",
         settings.shown()
     );
     failed(ErrorCode::ConnectionRefused, message)

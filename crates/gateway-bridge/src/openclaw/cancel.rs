@@ -1,4 +1,4 @@
-//! Stopping a run.
+//! Cancels a run.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::OpenClaw;
 use super::outcome::RunOutcome;
 use super::run_status::{self, RunStatus, TaskRecord};
 
-/// The timeout for the end of an aborted run.
+/// How long to wait for an aborted run to end.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OpenClaw {
-    /// Aborts a run, and says where it stands then.
+    /// Aborts a run and returns its state.
     ///
-    /// The gateway lets `chat.abort` stop a run only over the connection that began it. A run that was begun by another
-    /// instance, or before this one reconnected, is stopped by the ledger's `tasks.cancel`.
+    /// The gateway accepts `chat.abort` only on the connection that started the run. For a run of another instance or
+    /// of an earlier connection, the bridge calls `tasks.cancel` of the task ledger.
     pub(super) async fn abort(
         &self,
         about: &CallContext,
@@ -34,7 +34,7 @@ impl OpenClaw {
             return self.settled(about, run).await;
         }
         let Some(entry) = run_status::find_record(&self.connection, about, run).await? else {
-            // Over and gone from the ledger, or never known.
+            // The run is over and gone from the ledger, or was never known.
             return run_status::status(&self.connection, about, run).await;
         };
         if entry.outcome().is_terminal() {
@@ -44,7 +44,7 @@ impl OpenClaw {
         self.settled(about, run).await
     }
 
-    /// Sends `chat.abort`, and returns whether it stops the run.
+    /// Sends `chat.abort` and returns whether the run will stop.
     async fn aborted(&self, about: &CallContext, key: &str, run: &str) -> Result<bool, PeerError> {
         let params = json!({ "sessionKey": key, "runId": run });
         let answer = self
@@ -68,7 +68,7 @@ impl OpenClaw {
         about: &CallContext,
         entry: &TaskRecord,
     ) -> Result<(), PeerError> {
-        let params = json!({ "taskId": entry.id(), "reason": "canceled by its caller" });
+        let params = json!({ "taskId": entry.id(), "reason": "canceled by the caller" });
         let answer = self
             .connection
             .request("tasks.cancel", &params, Duration::ZERO);
@@ -78,11 +78,11 @@ impl OpenClaw {
             .map_err(|failure| failure.into_peer_error("tasks.cancel", &about.agent))
     }
 
-    /// Returns the state of the run after it had time to end.
+    /// Returns the state of the run after giving it time to end.
     async fn settled(&self, about: &CallContext, run: &str) -> Result<RunStatus, PeerError> {
         run_status::wait(&self.connection, about, run, ABORT_TIMEOUT).await?;
         match run_status::status(&self.connection, about, run).await {
-            // It was stopped before the gateway had written it down.
+            // The run was stopped before the gateway recorded it.
             Err(error) if run_status::is_forgotten(&error) => Ok(RunStatus {
                 outcome: RunOutcome::canceled(),
                 context: about.context_id.clone().unwrap_or_else(|| run.to_owned()),

@@ -1,6 +1,6 @@
-//! The one connection: requests out, responses to their callers, events to subscribers.
+//! The connection: sends requests, and dispatches responses to callers and events to subscribers.
 //!
-//! All calls of an instance share it. A task of its own reads it (`carry.rs`); callers write to it directly.
+//! All calls of an instance share it. One tokio task reads it (`reader.rs`); callers write to it directly.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use super::run_event::{self, RunEvent, RunEventDecoder};
 use super::runs::RunCache;
 use super::subscriber::{RunEventReceiver, Subscriber};
 
-/// The maximum number of pending requests. A run counts until it ends.
+/// The maximum number of pending requests. The request that starts a run is pending until the run ends.
 const MAX_PENDING_REQUESTS: usize = 1024;
 
 /// The shared connection.
@@ -32,31 +32,31 @@ pub(super) struct OpenClawConnection {
 
 #[derive(Default)]
 struct State {
-    /// Gone when the connection is over, so that the socket is closed.
+    /// `None` once the connection is over. Dropping the sender closes the socket.
     sender: Option<Sender>,
     pending: HashMap<u64, Pending>,
     subscribers: HashMap<String, Vec<Subscriber>>,
     runs: RunCache,
-    /// Callers that wait for the end.
+    /// Callers that wait for the end of the connection.
     ends: Vec<oneshot::Sender<()>>,
-    /// The next request's id, and the next subscriber's.
+    /// The next id of a request or subscriber.
     next: u64,
-    /// Why nothing will come any more.
+    /// Why the connection ended; `None` while it is open.
     over: Option<PeerError>,
 }
 
-/// A request without an answer.
+/// A pending request.
 enum Pending {
     /// A request with one response.
     Once(oneshot::Sender<Result<Value, RpcError>>),
-    /// It begins a run: it is answered when that is accepted, and once more when it is over.
+    /// A request that starts a run. The gateway responds when it accepts the run, and again when the run ends.
     Run {
         run: String,
         accepted: Option<oneshot::Sender<Result<Value, RpcError>>>,
     },
 }
 
-/// Forgets the request when its caller stops waiting.
+/// Removes the pending request when its caller stops waiting.
 struct PendingGuard<'a> {
     connection: &'a OpenClawConnection,
     id: u64,
@@ -72,7 +72,7 @@ impl Drop for PendingGuard<'_> {
 }
 
 impl OpenClawConnection {
-    /// Creates the connection after the handshake. A request waits `timeout` for its answer and has at most `largest` bytes.
+    /// Creates the connection after the handshake. A request times out after `timeout` and has at most `largest` bytes.
     pub(super) fn new(sender: Sender, timeout: Duration, largest: usize) -> Self {
         Self {
             timeout,
@@ -89,12 +89,12 @@ impl OpenClawConnection {
         self.state().over.is_none()
     }
 
-    /// Calls `look` with the cache of the runs of this connection.
+    /// Calls `look` with the run cache of this connection.
     pub(super) fn with_runs<T>(&self, look: impl FnOnce(&mut RunCache) -> T) -> T {
         look(&mut self.state().runs)
     }
 
-    /// Asks and waits for the answer, for `longer` than usual.
+    /// Sends a request and waits for the response, for `longer` than the usual timeout.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -106,7 +106,7 @@ impl OpenClawConnection {
             .await
     }
 
-    /// Starts a run and returns the first answer.
+    /// Starts a run and returns the first response.
     pub(super) async fn start_run(&self, run: &str, params: &Value) -> Result<Value, RequestError> {
         let (accepted, answered) = oneshot::channel();
         let pending = Pending::Run {
@@ -117,7 +117,7 @@ impl OpenClawConnection {
             .await
     }
 
-    /// Adds a subscriber of `run`.
+    /// Adds a subscriber to `run`.
     ///
     /// # Errors
     /// The connection has ended.
@@ -132,7 +132,7 @@ impl OpenClawConnection {
         Ok(events)
     }
 
-    /// Removes a subscriber of `run`.
+    /// Removes a subscriber from `run`.
     pub(super) fn remove_subscriber(&self, run: &str, id: u64) {
         let mut state = self.state();
         if let Some(subscribers) = state.subscribers.get_mut(run) {
@@ -169,7 +169,7 @@ impl OpenClawConnection {
                         return Err(RequestError::Connection(errors::unsent(&error)));
                     }
                 },
-                // The connection may end while it takes nothing any more.
+                // The connection may end while the send is blocked.
                 came = &mut answered => came,
             };
             match came {
@@ -184,7 +184,7 @@ impl OpenClawConnection {
             Err(RequestError::Connection(PeerError::new(
                 PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
                 format!(
-                    "the gateway has not answered `{method}` within {} ms; whether it did it is unknown",
+                    "the gateway did not answer `{method}` within {} ms; it may have executed the request",
                     (self.timeout + longer).as_millis()
                 ),
             )))
@@ -206,7 +206,7 @@ impl OpenClawConnection {
         };
         if state.pending.len() >= MAX_PENDING_REQUESTS {
             let message = format!(
-                "{MAX_PENDING_REQUESTS} requests to the gateway are under way already; try again when some are done"
+                "{MAX_PENDING_REQUESTS} requests to the gateway are already pending; try again later"
             );
             return Err(refused(ErrorCode::AgentBusy, message));
         }
@@ -214,7 +214,7 @@ impl OpenClawConnection {
         let frame = frames::request(&id.to_string(), method, params);
         if frame.len() > self.largest {
             let message = format!(
-                "the message has {} bytes as it goes to the gateway, which takes at most {}; send less, or a URL of the file",
+                "the encoded message has {} bytes, and the gateway accepts at most {}; send less, or send the file's URL",
                 frame.len(),
                 self.largest
             );
@@ -224,7 +224,7 @@ impl OpenClawConnection {
         Ok((id, frame, sender))
     }
 
-    /// Handles an incoming message. Returns `false` for an invalid frame.
+    /// Handles an incoming frame. Returns `false` if it is invalid.
     pub(super) fn handle_frame(&self, text: &str) -> bool {
         match frames::read(text) {
             Some(Incoming::Response { id, answer }) => {
@@ -254,7 +254,7 @@ impl OpenClawConnection {
             answer.map(|answer| serde_json::from_str::<Value>(answer.get()).unwrap_or_default());
         let (run, accepted) = match pending {
             Pending::Once(waits) => {
-                // Who asked may have gone.
+                // The caller may have stopped waiting.
                 let _ = waits.send(answer);
                 return;
             }
@@ -277,7 +277,7 @@ impl OpenClawConnection {
                 let said = match answer {
                     Ok(response) => RunEvent::Ended(response),
                     Err(refusal) => RunEvent::Abandoned(format!(
-                        "the gateway gave the run up: {}",
+                        "the gateway abandoned the run: {}",
                         excerpt(&refusal.message)
                     )),
                 };
@@ -290,7 +290,7 @@ impl OpenClawConnection {
         }
     }
 
-    /// Passes an event to the subscribers of its run. Most runs on a gateway belong to other operators.
+    /// Passes an event to the subscribers of its run. Most runs of a gateway belong to other operators.
     fn spread(&self, payload: &RawValue) {
         let mut state = self.state();
         if state.subscribers.is_empty() {
@@ -301,18 +301,18 @@ impl OpenClawConnection {
         }
     }
 
-    /// Marks the connection as closed, and fails the pending requests with the reason.
+    /// Marks the connection as closed, and fails pending requests with the reason.
     pub(super) fn mark_closed(&self, why: PeerError) {
         let mut state = self.state();
         state.over.get_or_insert(why);
         state.sender = None;
-        // Who waits finds the other end gone and asks why.
+        // A waiting caller sees its channel closed and reads the reason.
         state.pending.clear();
         state.subscribers.clear();
         state.ends.clear();
     }
 
-    /// Resolves when nothing will come any more.
+    /// Resolves when the connection has ended.
     pub(super) async fn closed(&self) {
         let (end, ended) = oneshot::channel();
         {
@@ -322,24 +322,24 @@ impl OpenClawConnection {
             }
             state.ends.push(end);
         }
-        // The other end is dropped, never sent.
+        // The sender is only dropped, never used.
         let _ = ended.await;
     }
 
-    /// Says that nothing more will come from here.
+    /// Closes the sending side.
     pub(super) async fn close(&self) {
         let sender = self.state().sender.clone();
         if let Some(sender) = sender {
-            // Closed before is closed.
+            // A connection that is already closed needs no close frame.
             let _ = sender.close(CloseCode::Normal.number(), "").await;
         }
     }
 
-    /// Asks whether the gateway is there.
+    /// Sends a WebSocket ping.
     pub(super) async fn ping(&self) {
         let sender = self.state().sender.clone();
         if let Some(sender) = sender {
-            // Whether it is shows in what comes back.
+            // The reader sees whether an answer arrives.
             let _ = sender.ping().await;
         }
     }

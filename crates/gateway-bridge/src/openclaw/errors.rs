@@ -1,4 +1,4 @@
-//! Converts errors of the gateway to errors of the registry.
+//! Converts the gateway's errors to error codes of the registry.
 
 use a2a::ShapeError;
 use collective::ErrorCode;
@@ -7,17 +7,17 @@ use peer::{Delivered, PeerError, PeerErrorKind, excerpt};
 
 use super::frames::RpcError;
 
-/// Why a request has no answer that is of use.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) enum RequestError {
-    /// The gateway refused it.
+    /// The gateway refused the request.
     Refused(RpcError),
-    /// The connection failed; the gateway may not have got the request.
+    /// The connection failed; the gateway may have received the request.
     Connection(PeerError),
 }
 
 impl RequestError {
-    /// Returns the error that it is for a call about `agent`.
+    /// Converts it to the error of a call to `agent`.
     pub(super) fn into_peer_error(self, method: &str, agent: &str) -> PeerError {
         match self {
             Self::Refused(refusal) => of_request(&refusal, method, agent),
@@ -26,7 +26,7 @@ impl RequestError {
     }
 }
 
-/// Returns the error of a refused handshake.
+/// Converts a refused handshake.
 pub(super) fn of_connect(refusal: &RpcError) -> PeerError {
     let RpcError { message, .. } = refusal;
     let (code, what) = match (refusal.detail(), refusal.code.as_str()) {
@@ -40,15 +40,15 @@ pub(super) fn of_connect(refusal: &RpcError) -> PeerError {
         ),
         (detail, _) if detail.contains("PAIRING") || detail.starts_with("DEVICE_") => (
             ErrorCode::PermissionDenied,
-            "without a device identity this gateway takes connections from its own machine only; connect over loopback",
+            "without a device identity this gateway accepts only local connections; connect over loopback",
         ),
         _ if message.contains("protocol mismatch") => (
             ErrorCode::ProtocolError,
-            "the gateway does not speak protocol 4; OpenClaw 2026.9 does",
+            "the gateway does not speak protocol 4; use OpenClaw 2026.9",
         ),
         (_, "UNAVAILABLE") => (
             ErrorCode::AgentBusy,
-            "the gateway is starting or has too much to do; try again",
+            "the gateway is starting or overloaded; try again",
         ),
         _ => (
             ErrorCode::ConnectionRefused,
@@ -62,7 +62,7 @@ pub(super) fn of_connect(refusal: &RpcError) -> PeerError {
     .undelivered()
 }
 
-/// Returns the error of a refused request about `agent`.
+/// Converts a refused request to `agent`.
 pub(super) fn of_request(refusal: &RpcError, method: &str, agent: &str) -> PeerError {
     let RpcError { code, message, .. } = refusal;
     let kind = match (code.as_str(), message.as_str()) {
@@ -86,7 +86,7 @@ pub(super) fn of_request(refusal: &RpcError, method: &str, agent: &str) -> PeerE
     error
 }
 
-/// Returns the error for a connection that ended during an operation.
+/// Returns the error of a connection that ended during an operation.
 pub(super) fn cut(why: &str) -> PeerError {
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
@@ -94,7 +94,7 @@ pub(super) fn cut(why: &str) -> PeerError {
     )
 }
 
-/// Returns the error for a connection that ended during a message.
+/// Returns the error of a connection that ended while a message was sent.
 pub(super) fn unsent(error: &NetError) -> PeerError {
     let mut cut = cut(&error.to_string());
     if error.sent() == Sent::No {
@@ -103,7 +103,7 @@ pub(super) fn unsent(error: &NetError) -> PeerError {
     cut
 }
 
-/// Returns the error for a response of another shape.
+/// Returns the error of a response with an unexpected shape.
 pub(super) fn misshapen(what: ShapeError) -> PeerError {
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ProtocolError),
@@ -111,7 +111,7 @@ pub(super) fn misshapen(what: ShapeError) -> PeerError {
     )
 }
 
-/// Returns the meaning of a close code, and the next step.
+/// Explains a close code.
 pub(super) fn closed(code: Option<u16>, reason: &str) -> String {
     let said = if reason.is_empty() {
         String::new()
@@ -124,7 +124,7 @@ pub(super) fn closed(code: Option<u16>, reason: &str) -> String {
         Some(1002) => format!("the gateway does not speak protocol 4{said}"),
         Some(1008) => format!("the gateway does not allow the connection{said}"),
         Some(1009) => format!("a message was too large for the gateway{said}"),
-        Some(1013) => format!("the gateway has too much to do{said}"),
+        Some(1013) => format!("the gateway is overloaded{said}"),
         Some(code) => format!("the gateway closed the connection with code {code}{said}"),
         None => format!("the gateway closed the connection without a code{said}"),
     }

@@ -15,14 +15,14 @@ use super::run_event::{RunEvent, ToolUse};
 pub(super) struct RunEventMapper {
     run: String,
     context: String,
-    /// The answer's text so far.
+    /// The text of the answer so far.
     sent_text: String,
-    /// Some text of the answer was sent.
+    /// Whether any text of the answer was sent.
     has_text: bool,
 }
 
 impl RunEventMapper {
-    /// Creates the mapper of `run`, before its first event.
+    /// Creates the mapper of `run`.
     pub(super) fn new(run: &str, context: &str) -> Self {
         Self {
             run: run.to_owned(),
@@ -35,7 +35,7 @@ impl RunEventMapper {
     /// Returns the run as a task in its current state.
     ///
     /// # Errors
-    /// An id that is no id.
+    /// The run or context id is invalid.
     pub(super) fn snapshot(&self, outcome: &RunOutcome) -> Result<Event, PeerError> {
         outcome.task(&self.run, &self.context).map(Event::Task)
     }
@@ -43,7 +43,7 @@ impl RunEventMapper {
     /// Maps one run event.
     ///
     /// # Errors
-    /// An id that is no id.
+    /// The run or context id is invalid.
     pub(super) fn map(&mut self, said: RunEvent) -> Result<Vec<Event>, PeerError> {
         let value = match said {
             RunEvent::Started => self.status(json!({ "state": "working" }), false),
@@ -59,10 +59,10 @@ impl RunEventMapper {
         Ok(vec![Event::read(value).map_err(misshapen)?])
     }
 
-    /// Maps the end of the run: the answer where the text so far differs, then the state.
+    /// Maps the end of the run: the full answer if it differs from the text so far, then the final state.
     ///
     /// # Errors
-    /// An id that is no id.
+    /// The run or context id is invalid.
     pub(super) fn end(&mut self, outcome: RunOutcome) -> Result<Vec<Event>, PeerError> {
         let mut events = Vec::new();
         if !outcome.parts.is_empty() && !self.has_sent(&outcome.parts) {

@@ -1,7 +1,7 @@
 //! Frames of protocol 4: requests out, responses and events in.
 //!
-//! A gateway sends the events of every run to every operator, so most frames concern no call here. The reader parses a
-//! frame in two steps: first its addressee, without copies; the payload only where a call waits for it.
+//! A gateway sends the events of every run to every operator, so most frames concern no call of this client. The reader
+//! parses a frame in two steps: first the addressee, without copies, and the payload only if a call waits for it.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// A frame as it came in. It borrows from its text.
+/// A received frame. It borrows from the frame's text.
 #[derive(Debug)]
 pub(super) enum Incoming<'a> {
-    /// The answer to a request, or one of several.
+    /// A response to a request, possibly one of several.
     Response {
         /// The id of the request.
         id: Cow<'a, str>,
@@ -21,22 +21,22 @@ pub(super) enum Incoming<'a> {
     },
     /// An event.
     Event {
-        /// Its name: `agent`, `chat`, `tick`, ….
+        /// The event's name: `agent`, `chat`, `tick` and others.
         name: Cow<'a, str>,
         /// The content of the event.
         payload: Option<&'a RawValue>,
     },
-    /// A frame of a kind that is not known.
+    /// A frame of an unknown kind.
     Other,
 }
 
-/// Why the gateway did not do what it was asked for.
+/// Why the gateway refused a request.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(super) struct RpcError {
-    /// Its code: `INVALID_REQUEST`, `UNAVAILABLE`, `FORBIDDEN`, ….
+    /// The error code: `INVALID_REQUEST`, `UNAVAILABLE`, `FORBIDDEN` and others.
     #[serde(default)]
     pub code: String,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default)]
     pub message: String,
     /// Details; `details.code` is more specific than `code`.
@@ -69,7 +69,7 @@ struct FrameHead<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Reads a frame; `None` where it is not one.
+/// Parses a frame; `None` if it is invalid.
 pub(super) fn read(text: &str) -> Option<Incoming<'_>> {
     let outline: FrameHead<'_> = serde_json::from_str(text).ok()?;
     Some(match outline.kind.as_deref() {
@@ -90,7 +90,7 @@ pub(super) fn read(text: &str) -> Option<Incoming<'_>> {
     })
 }
 
-/// Returns a request as a frame.
+/// Encodes a request as a frame.
 pub(super) fn request(id: &str, method: &str, params: &Value) -> String {
     json!({ "type": "req", "id": id, "method": method, "params": params }).to_string()
 }

@@ -29,24 +29,24 @@ const PROTOCOL_VERSION: u64 = 4;
 /// The required scopes: read access, and starting and aborting runs.
 const REQUIRED_SCOPES: [&str; 2] = ["operator.read", "operator.write"];
 
-/// The id of the one request of the handshake.
+/// The id of the handshake's only request.
 const CONNECT_ID: &str = "connect";
 
 /// The limits of the gateway.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GatewayPolicy {
-    /// The interval of its ticks.
+    /// The interval of the gateway's ticks.
     pub tick: Duration,
-    /// The largest message that it takes, in bytes.
+    /// The maximum size of a message that the gateway accepts, in bytes.
     pub largest: usize,
-    /// The largest image that it takes, in bytes.
+    /// The maximum size of an image that the gateway accepts, in bytes.
     pub image_bytes: usize,
 }
 
-/// Performs the handshake with a gateway that has sent its challenge.
+/// Performs the handshake after the gateway's challenge.
 ///
 /// # Errors
-/// Why it did not let us in.
+/// The gateway refused the connection.
 pub(crate) async fn handshake(
     mut dialed: DialedSocket,
     settings: Arc<Settings>,
@@ -85,7 +85,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
     let mut params = json!({
         "minProtocol": PROTOCOL_VERSION,
         "maxProtocol": PROTOCOL_VERSION,
-        // The gateway takes no other names; this one may do without a device identity on loopback.
+        // The gateway accepts only known client names. This one needs no device identity on loopback.
         "client": { "id": "gateway-client", "version": env!("CARGO_PKG_VERSION"), "platform": std::env::consts::OS, "mode": "backend" },
         "role": "operator",
         "scopes": REQUIRED_SCOPES,
@@ -103,7 +103,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
             Frame::Closed { code, reason } => {
                 let reason = without_token(&reason, settings);
                 let message = format!(
-                    "{}; see `gateway.url` and `gateway.token`",
+                    "{}; check `gateway.url` and `gateway.token`",
                     errors::closed(code, &reason)
                 );
                 return Err(failed(ErrorCode::ConnectionRefused, message));
@@ -113,7 +113,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
         };
         let text = without_token(&text, settings);
         let Some(Incoming::Response { id, answer }) = frames::read(&text) else {
-            // Events may come before the answer.
+            // Events may arrive before the response.
             continue;
         };
         if id == CONNECT_ID {
@@ -125,7 +125,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
 
 fn policy(hello: &Value) -> Result<GatewayPolicy, PeerError> {
     if hello["type"] != "hello-ok" || hello["protocol"] != PROTOCOL_VERSION {
-        let message = "the gateway's answer to `connect` is no `hello-ok` of protocol 4";
+        let message = "the gateway's answer to `connect` is not a `hello-ok` of protocol 4";
         return Err(failed(ErrorCode::ProtocolError, message));
     }
     if let Some(granted) = hello["auth"]["scopes"].as_array()
@@ -134,7 +134,7 @@ fn policy(hello: &Value) -> Result<GatewayPolicy, PeerError> {
             .find(|scope| !granted.iter().any(|granted| granted == **scope))
     {
         let message = format!(
-            "the gateway lets us in without `{missing}`, which calling agents needs; use the gateway's own token over loopback"
+            "the gateway did not grant `{missing}`, which is required to call agents; use the gateway's own token over loopback"
         );
         return Err(failed(ErrorCode::PermissionDenied, message));
     }

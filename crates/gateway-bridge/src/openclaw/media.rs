@@ -1,14 +1,14 @@
-//! Parts of an answer out of the gateway's payloads: text, and files by their URLs.
+//! Converts an answer's payloads to parts: text, and files by URL.
 
 use serde_json::{Value, json};
 use url::Url;
 
-/// Returns a part of text.
+/// Returns a text part.
 pub(super) fn text_part(text: &str) -> Value {
     json!({ "kind": "text", "text": text })
 }
 
-/// Returns the parts that a payload `{text, mediaUrl, mediaUrls}` makes.
+/// Returns the parts of a payload `{text, mediaUrl, mediaUrls}`.
 pub(super) fn parts_of(payload: &Value) -> Vec<Value> {
     let text = payload["text"].as_str().filter(|text| !text.is_empty());
     let several = payload["mediaUrls"]
@@ -26,8 +26,7 @@ pub(super) fn parts_of(payload: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the part of the file that `media` names. A path of the gateway's machine is private: such a file is shown by
-/// its name alone.
+/// Returns the part of a file. Paths on the gateway's machine are private, so such a file is shown by name only.
 fn file_part(media: &str) -> Value {
     let guess = |name: &str| mime_guess::from_path(name).first_raw();
     match Url::parse(media) {
@@ -44,7 +43,7 @@ fn file_part(media: &str) -> Value {
         }
         Ok(url) if url.scheme() == "data" => data_url(url.path()),
         _ => text_part(&format!(
-            "[The agent made the file {}. It stays on the gateway's machine; the gateway does not hand it over.]",
+            "[The agent made the file {}. It stays on the gateway's machine; the gateway does not transfer it.]",
             last_of(media)
         )),
     }
@@ -58,7 +57,7 @@ fn data_url(rest: &str) -> Value {
             json!({ "kind": "file", "file": { "bytes": bytes, "mimeType": mime_type } })
         }
         Some(_) => json!({ "kind": "file", "file": { "bytes": bytes } }),
-        None => text_part("[The agent made a file that is written in a way that cannot be read.]"),
+        None => text_part("[The agent made a file in an unreadable encoding.]"),
     }
 }
 

@@ -15,10 +15,10 @@ use peer::{Member, MemberStatus};
 use super::OpenClaw;
 use super::errors::RequestError;
 
-/// The timeout of the list of busy sessions. Without it, all agents count as online.
+/// The timeout of the list of busy sessions. After it, all agents count as online.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The media types that agents accept, by `message.rs`.
+/// The media types that agents accept (see `message.rs`).
 const INPUT_MODES: [&str; 6] = [
     "text/plain",
     "application/json",
@@ -32,7 +32,7 @@ const INPUT_MODES: [&str; 6] = [
 const SESSION_PAGE_LEN: u64 = 200;
 
 impl OpenClaw {
-    /// Returns the agents by the gateway's list, and, for who wants the list, whether each has something to do.
+    /// Returns the gateway's agents. For [`ListPurpose::List`], includes whether each agent is busy.
     pub(super) async fn listed(&self, wait: ListPurpose) -> Result<Vec<Member>, RequestError> {
         let params = json!({});
         let asked = self

@@ -1,7 +1,7 @@
 //! Converts the parts of a message to the parameters of the gateway's method `agent`.
 //!
-//! `agent` takes text and images in base64, and refuses any other attachment. So data goes as JSON in the text, files of
-//! text are spelled out in it, and a file that cannot go is named in it, so that the agent knows of it and can say so.
+//! `agent` accepts text and base64 images and refuses other attachments. So data becomes JSON in the text, and the text
+//! includes the content of text files. Files that cannot be sent are named in the text, so that the agent can say so.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use a2a::Part;
 
-/// A message in the gateway's form.
+/// A message in the gateway's format.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct AgentMessage {
     /// The text.
@@ -18,7 +18,7 @@ pub(super) struct AgentMessage {
     pub attachments: Vec<Value>,
 }
 
-/// Returns the parts in the gateway's form, in order. Images larger than `image_bytes` are named and not carried.
+/// Converts parts to the gateway's format, in order. Images larger than `image_bytes` are named but not attached.
 pub(super) fn to_agent_message(parts: &[Part], image_bytes: usize) -> AgentMessage {
     let mut carried = AgentMessage::default();
     for part in parts {
@@ -33,22 +33,22 @@ pub(super) fn to_agent_message(parts: &[Part], image_bytes: usize) -> AgentMessa
         carried.text.push_str(&text);
     }
     if carried.text.chars().all(is_space) {
-        // The gateway takes no message without text.
+        // The gateway refuses messages without text.
         carried.text = match carried.attachments.len() {
             0 => "(The message is empty.)".into(),
-            _ => "(The message is what is attached.)".into(),
+            _ => "(See the attachments.)".into(),
         };
     }
     carried
 }
 
-/// Returns whether OpenClaw treats a character as white space: `WhiteSpace` and `LineTerminator` of ECMAScript, like
-/// `trim` and `\s`. Rust differs in `U+FEFF` and `U+0085`.
+/// Returns whether OpenClaw treats a character as white space: `WhiteSpace` and `LineTerminator` of ECMAScript, as in
+/// `trim` and `\s`. Rust differs for `U+FEFF` and `U+0085`.
 pub fn is_space(c: char) -> bool {
     c == '\u{feff}' || (c.is_whitespace() && c != '\u{85}')
 }
 
-/// Returns the text for a file part.
+/// Returns the text that represents a file part.
 fn file(part: &Part, image_bytes: usize, attachments: &mut Vec<Value>) -> String {
     let name = part.file_field("name").unwrap_or("without a name");
     if let Some(uri) = part.file_field("uri") {
@@ -76,12 +76,12 @@ fn file(part: &Part, image_bytes: usize, attachments: &mut Vec<Value>) -> String
             format!("[File {name}, {mime_type}]\n{}", code_block("", text))
         }
         _ if image_bytes == 0 => format!(
-            "[File {name}, {mime_type}, {} bytes: not attached, because only text can be handed over here. Ask the sender for its \
+            "[File {name}, {mime_type}, {} bytes: not attached, because only text can be sent. Ask the sender for its \
              text or a URL.]",
             content.len()
         ),
         _ => format!(
-            "[File {name}, {mime_type}, {} bytes: not attached, because the gateway hands only images of at most {image_bytes} bytes to agents. \
+            "[File {name}, {mime_type}, {} bytes: not attached, because the gateway accepts only images of at most {image_bytes} bytes. \
              Ask the sender for its text or a URL.]",
             content.len()
         ),

@@ -1,12 +1,13 @@
-//! The OpenClaw gateway's own protocol, version 4: what users run.
+//! The protocol of OpenClaw's gateway, version 4.
 //!
-//! One connection carries everything: requests that are answered by id, and events about runs. A message to an agent is a
-//! run (`agent`) whose id is the message's, in a session that `session_key.rs` derives from the context id; the run is the
-//! task. `said.rs` and `mapper.rs` make events of A2A out of what the gateway says of it, `outcome.rs` and `ledger.rs`
-//! give its status, also after a restart. The bridge sends no request twice: a request that a cut interrupts fails.
+//! One connection carries requests, their responses by id, and events of runs. A message to an agent starts a run
+//! (`agent`) whose id is the message's id. Its session is derived from the context id (`session_key.rs`). The run is
+//! the task. `run_event.rs` and `event_mapper.rs` turn the gateway's events into A2A events. `outcome.rs` and
+//! `run_status.rs` return its status, also after a restart. The bridge sends no request twice: a request that a lost
+//! connection interrupts fails.
 //!
-//! An agent there cannot wait for its caller in the middle of a run. What it wants to know is its answer, the task is
-//! completed, and who answers sends another message with the same context id.
+//! An OpenClaw agent cannot wait for its caller during a run. It asks its question as the answer, and the task is
+//! completed. The caller answers with another message under the same context id.
 
 mod cancel;
 mod connection;
@@ -56,11 +57,11 @@ pub use start::TIME_LIMIT;
 /// The dialect's name in results.
 const DIALECT: &str = "openclaw/4";
 
-/// A gateway that has let us in.
+/// A connected OpenClaw gateway.
 pub(super) struct OpenClaw {
     connection: Arc<OpenClawConnection>,
     leave: CancellationToken,
-    /// Closes the connection when the last user is gone.
+    /// Closes the connection when the last user is dropped.
     _end: DropGuard,
     settings: Arc<Settings>,
     env: Arc<dyn Environment>,
@@ -88,7 +89,7 @@ impl OpenClaw {
         }
     }
 
-    /// Returns the answer in full where it comes in time; otherwise the task as it stands, which goes on.
+    /// Returns the full answer if it arrives in time, otherwise the running task.
     async fn answer(
         &self,
         mut started: StartedRun,
@@ -109,7 +110,7 @@ impl OpenClaw {
     }
 }
 
-/// Returns the parts of a message as an agent of OpenClaw reads them where only text can be handed over.
+/// Renders the parts of a message as text, for callers that can pass only text to OpenClaw.
 pub fn text(parts: &[Part]) -> String {
     message::to_agent_message(parts, 0).text
 }
@@ -117,7 +118,7 @@ pub fn text(parts: &[Part]) -> String {
 /// Reads the final response of a run: `{status, result: {payloads, meta}}`.
 ///
 /// # Errors
-/// An id that is no id.
+/// The run or context id is invalid.
 pub fn answered(response: &Value, run: &str, context: &str) -> Result<Task, PeerError> {
     outcome::of_response(response).task(run, context)
 }
@@ -126,7 +127,7 @@ fn is_over(first: &Value) -> bool {
     first["status"] != "accepted"
 }
 
-/// Waits for the end of a run. After a cut, the run goes on at the gateway and can be queried.
+/// Waits for the end of a run. After a lost connection, the run continues at the gateway and can be queried.
 async fn ended(started: &mut StartedRun) -> RunOutcome {
     loop {
         match started.subscription.next().await {
@@ -137,7 +138,7 @@ async fn ended(started: &mut StartedRun) -> RunOutcome {
             Ok(_) => {}
             Err(error) => {
                 let mut outcome = RunOutcome::working();
-                outcome.text = Some(format!("{error}; ask for the task's status"));
+                outcome.text = Some(format!("{error}; query the task for its status"));
                 return outcome;
             }
         }
@@ -228,7 +229,7 @@ impl GatewayLink for OpenClaw {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
-            // Listened to first, so that nothing falls between the snapshot and what follows it.
+            // Subscribe first, so that no event falls between the snapshot and the stream.
             let subscription = RunSubscription::open(&self.connection, task_id)?;
             let known = run_status::status(&self.connection, about, task_id).await?;
             let mapper = RunEventMapper::new(task_id, &known.context);

@@ -1,7 +1,7 @@
-//! Reads the outcome of a run from the records of the gateway.
+//! Reads the outcome of a run from the gateway's records.
 //!
-//! Four records describe a run that is over: the last response to `agent`, which has everything; the response to
-//! `agent.wait`, for a while; the gateway's ledger of tasks, which it keeps on disk; and the history of the session.
+//! Four records describe a finished run: the last response to `agent`, which is complete; the response to `agent.wait`,
+//! for a while; the gateway's task ledger on disk; and the history of the session.
 
 use serde_json::{Map, Value, json};
 
@@ -10,10 +10,10 @@ use peer::PeerError;
 
 use super::media;
 
-/// The artifact that an answer is in.
+/// The id of the artifact with the answer.
 pub(super) const ARTIFACT_ID: &str = "reply";
 
-/// The text of the task ledger for a run whose process ended, in [`of_record`].
+/// The ledger's text for a run whose process ended, in [`of_record`].
 const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
 
 /// The state and the result of a run.
@@ -21,11 +21,11 @@ const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
 pub(super) struct RunOutcome {
     /// The state of the task, as A2A 0.3 names it.
     pub state: &'static str,
-    /// Why it is so.
+    /// The reason or summary.
     pub text: Option<String>,
     /// The agent's answer, as parts.
     pub parts: Vec<Value>,
-    /// Further facts of the gateway about the run.
+    /// Further information from the gateway about the run.
     pub metadata: Map<String, Value>,
 }
 
@@ -44,7 +44,7 @@ impl RunOutcome {
         self
     }
 
-    /// Returns the same with an answer of text, where there is any.
+    /// Adds a text answer, if there is one.
     #[must_use]
     pub(super) fn answered(mut self, text: Option<&str>) -> Self {
         let text = text.filter(|text| !text.is_empty());
@@ -52,32 +52,32 @@ impl RunOutcome {
         self
     }
 
-    /// Returns a run that is accepted and has not begun.
+    /// Returns the outcome of an accepted run that has not started.
     pub(super) fn submitted() -> Self {
         Self::new("submitted")
     }
 
-    /// Returns a run that is under way.
+    /// Returns the outcome of a running run.
     pub(super) fn working() -> Self {
         Self::new("working")
     }
 
-    /// Returns a run that was stopped on request.
+    /// Returns the outcome of a run that was canceled on request.
     pub(super) fn canceled() -> Self {
         Self::new("canceled").why(Some("The run was aborted on request."))
     }
 
-    /// Returns a run that the gateway gave up.
+    /// Returns the outcome of a failed run.
     pub(super) fn failed(why: &str) -> Self {
         Self::new("failed").why(Some(why))
     }
 
-    /// Returns whether the run is over.
+    /// Returns whether the run has ended.
     pub(super) fn is_terminal(&self) -> bool {
         !matches!(self.state, "working" | "submitted")
     }
 
-    /// Returns the status of the task, as A2A 0.3 writes it.
+    /// Returns the task status in the names of A2A 0.3.
     pub(super) fn status(&self) -> Value {
         let mut status = json!({ "state": self.state });
         if let Some(text) = &self.text {
@@ -89,7 +89,7 @@ impl RunOutcome {
     /// Returns the run as a task.
     ///
     /// # Errors
-    /// An id that is no id.
+    /// The run or context id is invalid.
     pub(super) fn task(&self, run: &str, context: &str) -> Result<Task, PeerError> {
         let mut task = json!({
             "kind": "task",
@@ -112,12 +112,12 @@ pub(super) fn artifact(parts: &[Value]) -> Value {
     json!({ "artifactId": ARTIFACT_ID, "name": ARTIFACT_ID, "parts": parts })
 }
 
-/// Returns a message of the agent about where its run stands.
+/// Returns an agent message with a status text.
 pub(super) fn message(text: &str) -> Value {
     json!({ "kind": "message", "role": "agent", "messageId": "status", "parts": [media::text_part(text)] })
 }
 
-/// Reads the final response of `agent`.
+/// Reads the final response to `agent`.
 pub(super) fn of_response(response: &Value) -> RunOutcome {
     let payloads = response.pointer("/result/payloads");
     let payloads = payloads
@@ -133,7 +133,7 @@ pub(super) fn of_response(response: &Value) -> RunOutcome {
             RunOutcome::failed(why.or(summary).unwrap_or("the agent's run failed"))
         }
         Some("canceled") => RunOutcome::canceled(),
-        // An agent that says something went wrong has answered all the same.
+        // An agent that reports a problem in its answer has completed the run.
         _ => RunOutcome::new("completed").answered(why),
     };
     outcome
@@ -143,7 +143,7 @@ pub(super) fn of_response(response: &Value) -> RunOutcome {
     outcome
 }
 
-/// Reads a response of `agent.wait`; `None` where the run is not over, or the gateway does not know it.
+/// Reads a response to `agent.wait`; `None` if the run has not ended or the gateway does not know it.
 pub(super) fn of_wait(response: &Value) -> Option<RunOutcome> {
     let state = ended(response)?;
     let why = response["error"].as_str();
@@ -173,8 +173,8 @@ pub(super) fn of_record(entry: &Value) -> RunOutcome {
         Some("failed" | "timed_out") => RunOutcome::failed(why.unwrap_or("the agent's run failed")),
         Some("cancelled") => match why {
             Some(why) if why.contains(EXITED_BEFORE_RESTART_TEXT) => RunOutcome::failed(
-                "the gateway was restarted under this run, which ended with it. The gateway may take the conversation up \
-                 again in a run of its own; ask with the same context_id how far it came",
+                "the gateway restarted during this run and ended it. The gateway may continue the conversation \
+                 in a new run; ask for its progress with the same context_id",
             ),
             _ => RunOutcome::canceled(),
         },
@@ -182,7 +182,7 @@ pub(super) fn of_record(entry: &Value) -> RunOutcome {
     }
 }
 
-/// Returns how a run ended, from a response about its end.
+/// Returns the state that a response about the end of a run reports.
 fn ended(response: &Value) -> Option<&'static str> {
     let aborted = matches!(
         response["stopReason"].as_str(),
@@ -193,14 +193,14 @@ fn ended(response: &Value) -> Option<&'static str> {
         "ok" => Some("completed"),
         "error" | "timeout" if aborted && !timed_out => Some("canceled"),
         "error" => Some("failed"),
-        // What `agent.wait` says where nothing has ended in its time has no end either.
+        // A timeout of `agent.wait` itself has no `endedAt` either.
         "timeout" if timed_out || response["endedAt"].is_u64() => Some("failed"),
         "timeout" if response["summary"] == "aborted" => Some("canceled"),
         _ => None,
     }
 }
 
-/// Returns the metadata of a run for results. No field names a path of the gateway's machine.
+/// Returns the metadata of a run for results. No field contains a path of the gateway's machine.
 fn metadata(response: &Value) -> Map<String, Value> {
     let meta = |pointer: &str| response.pointer(pointer).filter(|value| !value.is_null());
     let kept = [
@@ -225,7 +225,7 @@ fn metadata(response: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// Returns the answer of a run from the history of its session: the text of the last message of the run.
+/// Finds the answer of a run in the history of its session: the text of the run's last message.
 pub(super) fn answer_in(history: &Value, run: &str) -> Option<String> {
     let messages = history["messages"].as_array()?;
     let of_run = |message: &&Value| {

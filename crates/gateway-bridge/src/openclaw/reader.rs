@@ -1,4 +1,4 @@
-//! Reads the connection until it ends, and finds out when it has died in silence.
+//! Reads the connection until it ends, and detects a dead one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use peer::{PeerError, PeerErrorKind};
 use super::connection::OpenClawConnection;
 use super::errors;
 
-/// After so many messages that are no frames of the protocol the connection is ended.
+/// The number of invalid messages that closes the connection.
 const MAX_BAD_FRAMES: usize = 5;
 
-/// How long the gateway has to answer the close frame.
+/// How long the gateway has to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads until the end. The gateway ticks every `period` at least: after that much silence it is asked whether it is there,
-/// after twice as much the connection counts as dead.
+/// Reads until the connection ends. The gateway ticks at least every `period`. The client pings it after that much
+/// silence, and closes the connection after twice as much.
 pub(super) async fn run(
     connection: Arc<OpenClawConnection>,
     mut receiver: Receiver,
@@ -42,12 +42,12 @@ pub(super) async fn run(
                     Frame::Text(text) if connection.handle_frame(&without_token(&text, &settings)) => {}
                     Frame::Text(_) | Frame::Binary(_) => {
                         nonsense += 1;
-                        log.log(Level::Debug, "the gateway sent a message that is no frame of its protocol; it is passed over");
+                        log.log(Level::Debug, "ignored an invalid frame of the gateway");
                         if nonsense >= MAX_BAD_FRAMES {
                             let _ = timeout(CLOSE_TIMEOUT, connection.close()).await;
                             break PeerError::new(
                                 PeerErrorKind::Gateway(ErrorCode::ProtocolError),
-                                format!("the gateway sent {MAX_BAD_FRAMES} messages that are no frames of its protocol"),
+                                format!("the gateway sent {MAX_BAD_FRAMES} invalid frames"),
                             );
                         }
                     }
@@ -65,7 +65,7 @@ pub(super) async fn run(
                     break errors::cut(&format!("the gateway has been silent for {} ms", (period * 2).as_millis()));
                 }
                 asked = true;
-                // A connection that takes nothing is no reason to wait longer for its end.
+                // A blocked send must not delay the check for the end.
                 let _ = timeout(period, connection.ping()).await;
             }
             () = leave.cancelled() => {
@@ -73,9 +73,9 @@ pub(super) async fn run(
                     connection.close().await;
                     while !matches!(receiver.next().await, Frame::Closed { .. } | Frame::Broken(_)) {}
                 };
-                // Who does not answer in time is left without.
+                // The gateway may not answer in time; close anyway.
                 let _ = timeout(CLOSE_TIMEOUT, farewell).await;
-                break errors::cut("it was closed from here");
+                break errors::cut("this client closed it");
             }
         }
     };

@@ -6,47 +6,47 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The longest text of a tool that is passed on, in bytes.
+/// The maximum length of a tool's text, in bytes.
 const MAX_TOOL_TEXT_BYTES: usize = 500;
 
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum RunEvent {
-    /// The agent has begun.
+    /// The agent started.
     Started,
     /// Text of the answer.
     Text {
-        /// It replaces the text so far; otherwise it follows it.
+        /// Whether `text` replaces the text so far. Otherwise it is appended.
         whole: bool,
         /// The text.
         text: String,
     },
-    /// A text of the agent before it starts to work.
+    /// A remark of the agent before it starts to work.
     Remark(String),
-    /// A tool of the agent begins, gets on or is done.
+    /// A tool call started, progressed or ended.
     Tool(ToolUse),
-    /// The run is over: the last response to the request that began it.
+    /// The run ended: the last response to the request that started it.
     Ended(Value),
-    /// The run is over: why the gateway gave it up.
+    /// The run ended because the gateway abandoned it: the reason.
     Abandoned(String),
 }
 
 /// A tool call of the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ToolUse {
-    /// Its name.
+    /// The tool's name.
     pub name: String,
     /// The id that all events of the tool call share.
     pub call_id: Option<String>,
     /// `start`, `update` or `end`.
     pub phase: &'static str,
-    /// Its outcome: `completed`, `failed`, `blocked`, ….
+    /// The outcome: `completed`, `failed`, `blocked` and others.
     pub status: Option<String>,
-    /// Its output or error, at most a few lines.
+    /// The output or error, at most a few lines.
     pub text: Option<String>,
 }
 
-/// Decodes the events of a run. It remembers the last text, so that it repeats no text and detects gaps.
+/// Decodes the events of a run. It remembers the last text to skip repetitions and detect gaps.
 #[derive(Debug, Default)]
 pub(super) struct RunEventDecoder {
     item: Option<String>,
@@ -60,7 +60,7 @@ struct RunReference<'a> {
     run_id: Text<'a>,
 }
 
-/// Text that is borrowed where it has no escapes.
+/// A text that is borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -98,14 +98,14 @@ struct Step {
     partial_result: Option<Value>,
 }
 
-/// Returns the run that an event is about.
+/// Returns the run of an event.
 pub(super) fn run_of(payload: &RawValue) -> Option<Cow<'_, str>> {
     let about: RunReference<'_> = serde_json::from_str(payload.get()).ok()?;
     Some(about.run_id.0)
 }
 
 impl RunEventDecoder {
-    /// Decodes an `agent` event. Thoughts, usage and other unused streams yield `None`.
+    /// Decodes an `agent` event. Returns `None` for thoughts, usage and other unused streams.
     pub(super) fn decode(&mut self, payload: &RawValue) -> Option<RunEvent> {
         let payload: Payload<'_> = serde_json::from_str(payload.get()).ok()?;
         let data = payload.data.get();
@@ -116,7 +116,7 @@ impl RunEventDecoder {
                 (step.phase.as_deref() == Some("start")).then_some(RunEvent::Started)
             }
             "item" => item(serde_json::from_str(data).ok()?),
-            // The start and end of a tool come as items too, which every operator gets.
+            // The start and end of a tool also come as items, which every operator receives.
             "tool" => progress(serde_json::from_str(data).ok()?),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! The status of a run, from the records that the gateway keeps.
+//! Determines the status of a run from the gateway's records.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::connection::OpenClawConnection;
 use super::errors::RequestError;
 use super::outcome::{self, RunOutcome};
 
-/// The size of a page of the task ledger, newest first; the maximum of the gateway.
+/// The page size of the task ledger, newest first: the gateway's maximum.
 const TASK_PAGE_LEN: u64 = 500;
 
-/// The number of messages of a session that are searched for an answer.
+/// The number of session messages that are searched for an answer.
 const HISTORY_PAGE_LEN: u64 = 200;
 
-/// The timeout of one wait for the end of a run, before the bridge checks whether the run is still known.
+/// The timeout of one wait for the end of a run. The bridge then checks whether the gateway still knows the run.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A run that the gateway knows.
@@ -29,16 +29,16 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct RunStatus {
     /// The outcome.
     pub outcome: RunOutcome,
-    /// The conversation it belongs to.
+    /// The conversation of the run.
     pub context: String,
 }
 
-/// An entry of the gateway's ledger.
+/// An entry of the gateway's task ledger.
 #[derive(Debug)]
 pub(super) struct TaskRecord(Value);
 
 impl TaskRecord {
-    /// Returns the gateway's own id for it.
+    /// Returns the gateway's own id of the task.
     pub(super) fn id(&self) -> Option<&str> {
         self.0["id"].as_str()
     }
@@ -54,11 +54,11 @@ impl TaskRecord {
     }
 }
 
-/// Returns the status of `run`: from the responses of this connection, `agent.wait`, the task records, which outlive a restart of
-/// the gateway, and, for the words of an answer, by the history of its session.
+/// Returns the status of `run`. Sources, in order: the responses on this connection, `agent.wait`, and the task ledger,
+/// which outlives a restart of the gateway. The text of an answer may come from the session history.
 ///
 /// # Errors
-/// [`PeerErrorKind::TaskForgotten`] where the gateway knows nothing of it; otherwise why it cannot be asked.
+/// [`PeerErrorKind::TaskForgotten`] if the gateway does not know the run, otherwise why the query failed.
 pub(super) async fn status(
     connection: &OpenClawConnection,
     about: &CallContext,
@@ -128,7 +128,7 @@ pub(super) async fn wait_for_end(
     }
 }
 
-/// Returns the ledger's entry of `run`.
+/// Finds the ledger's entry of `run`.
 pub(super) async fn find_record(
     connection: &OpenClawConnection,
     about: &CallContext,
@@ -153,7 +153,7 @@ pub(super) async fn find_record(
         if let Some(found) = found {
             return Ok(Some(TaskRecord(found)));
         }
-        // A caller may name another conversation than the one the run is in.
+        // The caller may name another conversation than that of the run.
         let narrow = params
             .as_object_mut()
             .and_then(|params| params.remove("sessionKey"));
@@ -163,7 +163,7 @@ pub(super) async fn find_record(
     }
 }
 
-/// Returns the session that a call is about.
+/// Returns the session of a call.
 pub(super) fn session_of(about: &CallContext) -> Option<String> {
     let context = about.context_id.as_deref();
     match (&about.session, context) {
@@ -172,7 +172,7 @@ pub(super) fn session_of(about: &CallContext) -> Option<String> {
     }
 }
 
-/// Returns the key of the session that the conversation `context` goes on in.
+/// Returns the session key of the conversation `context`.
 pub(super) fn session_in(about: &CallContext, context: &str) -> String {
     let session = match &about.session {
         Some(session) => Cow::Borrowed(session),
@@ -181,15 +181,15 @@ pub(super) fn session_in(about: &CallContext, context: &str) -> String {
     session_key::session_key(&about.agent, &session)
 }
 
-/// Returns the error for a run that the gateway does not know.
+/// Returns the error of a run that the gateway does not know.
 pub(super) fn forgotten(run: &str) -> PeerError {
     PeerError::new(
         PeerErrorKind::TaskForgotten,
-        format!("the gateway knows nothing of the run `{run}` any more"),
+        format!("the gateway does not know the run `{run}` anymore"),
     )
 }
 
-/// Returns the context of a run. A run that did not start as an A2A conversation uses its own id.
+/// Returns the context of a run. A run outside A2A conversations uses its own id.
 fn context_of(entry: Option<&TaskRecord>, run: &str) -> String {
     let key = entry.and_then(TaskRecord::session_key);
     key.and_then(session_key::context_id)
@@ -209,7 +209,7 @@ async fn history(
         .await
     {
         Ok(history) => Ok(outcome::answer_in(&history, run)),
-        // A session that was deleted has no words left; how the run ended is known all the same.
+        // A deleted session has no text, but the run's outcome is still known.
         Err(RequestError::Refused(refusal)) if refusal.code == "INVALID_REQUEST" => Ok(None),
         Err(failure) => Err(failure.into_peer_error("chat.history", &about.agent)),
     }

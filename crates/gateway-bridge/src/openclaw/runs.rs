@@ -1,28 +1,28 @@
-//! The runs that were begun over a connection: whose they are, and what came of them.
+//! A cache of the runs that were started on a connection.
 
 use std::num::NonZeroUsize;
 
 use lru::LruCache;
 use serde_json::Value;
 
-/// The maximum number of cached runs; the least recently queried is evicted.
+/// The maximum number of cached runs. The least recently queried one is evicted.
 const MAX_RUNS: usize = 128;
 
-/// A longer answer is not kept, in bytes: the gateway has it.
+/// The maximum size of a cached response, in bytes. The gateway has longer ones.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// A run.
+/// A cached run.
 #[derive(Debug, Clone)]
 pub(super) struct CachedRun {
-    /// The session it belongs to.
+    /// The session of the run.
     pub session_key: String,
-    /// The conversation it belongs to.
+    /// The conversation of the run.
     pub context: String,
-    /// The last response to the request that began it.
+    /// The last response to the request that started the run.
     pub response: Option<Value>,
 }
 
-/// The runs, by id.
+/// The cached runs by id.
 #[derive(Debug)]
 pub(super) struct RunCache(LruCache<String, CachedRun>);
 
@@ -35,7 +35,7 @@ impl Default for RunCache {
 }
 
 impl RunCache {
-    /// Remembers a run that begins.
+    /// Adds a run that starts.
     pub(super) fn insert(&mut self, run: &str, session_key: &str, context: &str) {
         let begun = CachedRun {
             session_key: session_key.to_owned(),
@@ -45,7 +45,7 @@ impl RunCache {
         self.0.push(run.to_owned(), begun);
     }
 
-    /// Remembers what came of a run, which had so many bytes.
+    /// Stores the final response of a run and its size in bytes.
     pub(super) fn set_response(&mut self, run: &str, response: &Value, bytes: usize) {
         if let Some(run) = self.0.get_mut(run).filter(|_| bytes <= MAX_RESPONSE_BYTES) {
             run.response = Some(response.clone());

@@ -1,4 +1,4 @@
-//! The start of a run: its session, its request, and the delegation record before it.
+//! Starts a run: session, delegation record, and request.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,23 +15,24 @@ use peer::{PeerError, PeerErrorKind};
 use super::subscription::RunSubscription;
 use super::{OpenClaw, message, run_status};
 
-/// A run that was started.
+/// A started run.
 pub(super) struct StartedRun {
-    /// Its id, which is the message's.
+    /// The run's id, which is the message's.
     pub run: String,
-    /// The conversation it belongs to.
+    /// The conversation of the run.
     pub context: String,
-    /// The first response: accepted, or over already.
+    /// The first response: accepted, or already ended.
     pub first: Value,
-    /// Everything after it.
+    /// The later events.
     pub subscription: RunSubscription,
 }
 
 impl OpenClaw {
-    /// Hands a message over as the beginning of a run.
+    /// Starts a run with a message.
     ///
     /// # Errors
-    /// [`PeerErrorKind::OwnSession`] for the session that calls; otherwise why it was not handed over, or may not have been.
+    /// [`PeerErrorKind::OwnSession`] if the target is the caller's own session; otherwise why the run did not start, or
+    /// may not have.
     pub(super) async fn begin(
         &self,
         about: &CallContext,
@@ -45,7 +46,7 @@ impl OpenClaw {
             .is_some_and(|own| own.eq_ignore_ascii_case(&key))
         {
             let message = format!(
-                "the context_id `{context}` of the agent `{}` is the session that calls; a session cannot wait for itself. Answer here, or use another context_id",
+                "the context_id `{context}` of the agent `{}` is the caller's own session, which cannot wait for itself; answer directly, or use another context_id",
                 about.agent
             );
             return Err(PeerError::new(PeerErrorKind::OwnSession, message));
@@ -66,8 +67,7 @@ impl OpenClaw {
         })
     }
 
-    /// Returns the conversation that a message belongs to: the one it names, the one of the task it continues, or a
-    /// fresh one.
+    /// Returns the conversation of a message: the one it names, the one of the task it continues, or a new one.
     async fn context(
         &self,
         about: &CallContext,
@@ -86,8 +86,8 @@ impl OpenClaw {
 
 fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: usize) -> Value {
     let message = message::to_agent_message(&outgoing.parts, image_bytes);
-    // `inputProvenance` would mark the sender, but the gateway keeps no record of runs that have it, so their status
-    // would be lost with a restart.
+    // `inputProvenance` would mark the sender, but the gateway does not record runs that have it. Their status would
+    // not survive a restart.
     let mut params = json!({
         "agentId": about.agent,
         "sessionKey": key,
@@ -109,20 +109,20 @@ fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: u
 /// The metadata key of the timeout of a run, in milliseconds.
 pub const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
 
-/// The metadata key of the thinking level of a run, in OpenClaw's words.
+/// The metadata key of the thinking level of a run, in OpenClaw's terms.
 pub const THINKING: &str = "openclaw-remote-agent/thinking";
 
 fn message_field<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> {
     outgoing.metadata.as_ref()?.get(key)
 }
 
-/// Returns the timeout of a run in seconds, the unit of the gateway; `None` means its own configuration.
+/// Returns the timeout of a run in seconds, the gateway's unit. `None` leaves it to the gateway's configuration.
 fn seconds(outgoing: &SendRequest) -> Option<u64> {
     let millis = message_field(outgoing, TIME_LIMIT)?.as_u64()?;
     Some(millis.div_ceil(1000).max(1))
 }
 
-/// Records the delegation depth of the agent's session for the agent's own tool, before the run starts.
+/// Records the delegation depth of the agent's session before the run starts. The agent's own tool reads it.
 async fn record(
     about: &CallContext,
     outgoing: &SendRequest,
@@ -142,10 +142,13 @@ async fn record(
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    // An agent that does not know how deep it is could go on for ever.
+    // Without the record, agents could delegate to each other without end.
     Err(PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::PermissionDenied),
-        format!("how deep this delegation is could not be recorded for the agent `{}`, so nothing was sent: {why}", about.agent),
+        format!(
+            "cannot record the delegation depth for the agent `{}`, so nothing was sent: {why}",
+            about.agent
+        ),
     )
     .undelivered())
 }

@@ -21,7 +21,7 @@ pub(super) struct RunStream {
 }
 
 impl RunStream {
-    /// Begins with `first`.
+    /// Creates a stream that begins with `first`.
     pub(super) fn new(mapper: RunEventMapper, first: impl IntoIterator<Item = Event>) -> Self {
         Self {
             subscription: None,
@@ -31,13 +31,13 @@ impl RunStream {
         }
     }
 
-    /// Goes on with what is said.
+    /// Continues with the events of a subscription.
     pub(super) fn with_subscription(mut self, subscription: RunSubscription) -> Self {
         self.subscription = Some(subscription);
         self
     }
 
-    /// Ends with `end`, where that comes before the gateway says so.
+    /// Ends with `end` if it resolves before the gateway reports the end.
     pub(super) fn with_end(
         mut self,
         end: BoxFuture<'static, Result<RunOutcome, PeerError>>,
@@ -54,7 +54,7 @@ impl RunStream {
                 None => std::future::pending().await,
             }
         };
-        // Events from before the end are delivered before it.
+        // Deliver events from before the end first.
         let next = tokio::select! {
             biased;
             said = subscription.next() => said.and_then(|(said, size)| {

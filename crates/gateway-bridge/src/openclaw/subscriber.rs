@@ -1,4 +1,4 @@
-//! The sending end of a run subscription, which the connection keeps.
+//! The sending end of a run subscription. The connection owns it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 
 use super::run_event::{RunEvent, RunEventDecoder};
 
-/// The most events that wait for a subscriber.
+/// The maximum number of queued events of a subscriber.
 const MAX_QUEUED_EVENTS: usize = 512;
 
-/// The most bytes of events that wait for a subscriber. A slower one asks for the rest later.
+/// The maximum size of a subscriber's queued events, in bytes. A slower subscriber queries the rest later.
 const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 
 /// The sending end of a subscription.
@@ -46,7 +46,7 @@ impl Subscriber {
         (subscriber, receiver)
     }
 
-    /// Queues an event. Returns `false` where the subscriber is too slow.
+    /// Queues an event. Returns `false` if the subscriber is too slow.
     pub(super) fn push(&self, event: RunEvent, size: usize) -> bool {
         let before = self.queued_bytes.fetch_add(size, Ordering::Relaxed);
         before <= MAX_QUEUED_BYTES && self.events.try_send((event, size)).is_ok()

@@ -11,7 +11,7 @@ use super::errors::{self, RequestError};
 use super::run_event::RunEvent;
 use super::subscriber::RunEventReceiver;
 
-/// A subscription to one run. Dropping it ends the subscription; the run goes on.
+/// A subscription to one run. Dropping it does not stop the run.
 pub(super) struct RunSubscription {
     connection: Arc<OpenClawConnection>,
     run: String,
@@ -19,7 +19,7 @@ pub(super) struct RunSubscription {
 }
 
 impl RunSubscription {
-    /// Subscribes to the later events of `run`.
+    /// Subscribes to later events of `run`.
     pub(super) fn open(connection: &Arc<OpenClawConnection>, run: &str) -> Result<Self, PeerError> {
         Ok(Self {
             connection: Arc::clone(connection),
@@ -28,7 +28,7 @@ impl RunSubscription {
         })
     }
 
-    /// Subscribes to `run` and starts it. The answer is the first one: accepted, or ended where it was started before.
+    /// Subscribes to `run`, starts it, and returns the first response: accepted, or ended if it was started before.
     pub(super) async fn start(
         connection: &Arc<OpenClawConnection>,
         run: &str,

@@ -1,7 +1,7 @@
-//! The tasks of gateways without tasks of their own: each message is a task here, with its reply.
+//! Tasks for gateways that have none: each message becomes a task with its reply.
 //!
-//! Tasks outlive connections, so that a late reply is kept for a later query and never given to another message. The
-//! bridge keeps 256 tasks for a day, and 8 frames of bytes; it never evicts a task with a subscriber.
+//! Tasks outlive connections. A late reply is kept for a later query and never assigned to another message. The bridge
+//! keeps 256 tasks for a day, within eight times the frame size. It never evicts a task with a subscriber.
 
 mod render;
 mod stream;
@@ -25,8 +25,8 @@ pub(super) use task::{AwaitGuard, PendingTask, Resend, TaskKind};
 /// The maximum number of tasks.
 const MAX_TASKS: usize = 256;
 
-/// The maximum size of all tasks, in bytes: messages that may be sent again, status texts and replies. It allows eight
-/// replies of the maximum size, or 32 kB for each of the 256 tasks.
+/// The maximum size of all tasks in bytes: messages to send again, status texts and replies. It holds eight replies of
+/// the maximum size, or 32 kB for each of the 256 tasks.
 const MAX_TOTAL_BYTES: usize = 8 * MAX_FRAME_BYTES;
 
 /// The time to live of a task.
@@ -40,7 +40,7 @@ pub(super) struct PendingTasks {
 }
 
 struct TaskIndex {
-    /// By the id that messages and answers share.
+    /// The tasks by correlation id, which a message and its replies share.
     entries: LruCache<String, Arc<PendingTask>>,
     /// The correlation id by message id.
     by_message: HashMap<String, String>,
@@ -61,7 +61,7 @@ impl PendingTasks {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a message is about to be sent.
+    /// Adds the task of a message that is about to be sent.
     pub(super) fn insert(&self, entry: PendingTask) -> Arc<PendingTask> {
         let entry = Arc::new(entry.with_budget(&self.bytes));
         let mut index = self.index();
@@ -73,7 +73,7 @@ impl PendingTasks {
         entry
     }
 
-    /// Removes the least recently used tasks where all of them exceed the byte budget.
+    /// Removes the least recently used tasks while all of them exceed the byte budget.
     pub(super) fn evict(&self) {
         if self.bytes.load(Ordering::SeqCst) > MAX_TOTAL_BYTES {
             self.index().evict(MAX_TASKS, &self.bytes);
@@ -105,7 +105,7 @@ impl PendingTasks {
         self.by_correlation_id(&correlation)
     }
 
-    /// Returns the one message that waits for its answer, where it is only one.
+    /// Returns the only message that waits for its answer; `None` if there are several.
     pub(super) fn only_unfinished(&self) -> Option<Arc<PendingTask>> {
         let open = self.unfinished();
         match open.as_slice() {
@@ -124,7 +124,7 @@ impl PendingTasks {
             .collect()
     }
 
-    /// Returns the task of this agent, by its id or that of its message.
+    /// Returns a task of this agent, by its id or its message's id.
     pub(super) fn find(&self, agent: &str, id: &str) -> Option<Arc<PendingTask>> {
         self.by_correlation_id(id)
             .or_else(|| self.by_message_id(id))
@@ -137,7 +137,7 @@ impl PendingTasks {
     /// [`PeerErrorKind::TaskForgotten`].
     pub(super) fn get(&self, agent: &str, id: &str) -> Result<Arc<PendingTask>, PeerError> {
         self.find(agent, id).ok_or_else(|| {
-            let message = "the gateway keeps no tasks, and what was sent to it is remembered here only for a day and as long as this process runs; the agent may still be at work, and its answer can no longer be fetched";
+            let message = "unknown task: the gateway keeps no tasks, and this process remembers its messages for a day at most; the agent may still work, but its answer cannot be fetched";
             let mut error = PeerError::new(PeerErrorKind::TaskForgotten, message);
             error.delivered = Delivered::Unknown;
             error
@@ -152,7 +152,7 @@ impl PendingTasks {
         self.get(agent, id)?.task()
     }
 
-    /// Cancels the wait for the answer. The protocols of these gateways cannot take a message back.
+    /// Stops waiting for the answer. The protocols of these gateways cannot withdraw a message.
     ///
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`].
@@ -162,8 +162,8 @@ impl PendingTasks {
         entry.task()
     }
 
-    /// The connection is lost. Messages fail and are not sent again; a proposal waits for its decision on the next one, unless
-    /// the gateway has `dismissed` us: then only a new call connects again.
+    /// Handles a lost connection. Messages fail and are not sent again. A proposal waits for its decision on the next
+    /// connection. If the gateway `dismissed` the client, only a new call connects again.
     pub(super) fn connection_lost(&self, why: &str, dismissed: bool) {
         for entry in self.unfinished() {
             entry.connection_lost(why, dismissed);
@@ -179,8 +179,8 @@ impl PendingTasks {
 }
 
 impl TaskIndex {
-    /// Removes tasks without subscribers, the least recently used first, until at most `kept` are left and they fit into
-    /// the byte budget.
+    /// Removes tasks without subscribers, the least recently used first, until at most `kept` are left and they fit
+    /// into the byte budget.
     fn evict(&mut self, kept: usize, bytes: &AtomicUsize) {
         while self.entries.len() > kept || bytes.load(Ordering::SeqCst) > MAX_TOTAL_BYTES {
             let unheld = |entry: &Arc<PendingTask>| Arc::strong_count(entry) == 1;
@@ -211,7 +211,7 @@ fn weight(value: &Value) -> usize {
     size_of::<Value>() + inside
 }
 
-/// Returns the error of a connection that was lost after a message had left on it.
+/// Returns the error of a connection that was lost after a message was sent.
 pub(super) fn reset(why: &str) -> PeerError {
     let message = format!("the connection to the gateway was lost: {why}");
     PeerError::new(PeerErrorKind::Gateway(ErrorCode::ConnectionReset), message)

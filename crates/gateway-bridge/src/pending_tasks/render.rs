@@ -1,4 +1,4 @@
-//! Tasks and their updates in the names of A2A 0.3.
+//! Renders tasks and their updates in the names of A2A 0.3.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use peer::PeerError;
 use super::weight;
 
 /// The text for a message that cannot be withdrawn.
-const CANCELED_TEXT: &str = "the call no longer waits for the answer; the gateway cannot take a message back, so the agent may go on with it";
+const CANCELED_TEXT: &str = "the call stopped waiting for the answer; the gateway cannot withdraw a message, so the agent may continue with it";
 
 /// The ids that every update of a task carries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TaskIds<'a> {
-    /// The id that message and answer share.
+    /// The id that message and reply share.
     pub(super) task_id: &'a str,
     /// The session that the task belongs to.
     pub(super) context_id: &'a str,
@@ -28,12 +28,12 @@ pub(crate) enum TaskOutcome {
     Decided(Value),
     /// No reply will arrive.
     Failed(PeerError),
-    /// The caller waits no longer.
+    /// The caller stopped waiting.
     Canceled,
 }
 
 impl TaskOutcome {
-    /// Returns about how many bytes the outcome takes.
+    /// Estimates the size of the outcome in bytes.
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Answered(message) => weight(message.json()),
@@ -67,13 +67,13 @@ fn update(ids: TaskIds<'_>, status: Value, last: bool) -> Value {
     })
 }
 
-/// Returns an update of the task.
+/// Returns a status update of the task.
 pub(super) fn step(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Value>) -> Value {
     let message = message(ids, number, text, data);
     update(ids, json!({"state": "working", "message": message}), false)
 }
 
-/// Returns the task after these steps.
+/// Returns the task with these steps.
 pub(super) fn task(ids: TaskIds<'_>, steps: &[Value], outcome: Option<&TaskOutcome>) -> Value {
     let (status, artifact) = match outcome {
         Some(outcome) => ended(ids, steps.len(), outcome),
@@ -99,7 +99,7 @@ pub(super) fn task(ids: TaskIds<'_>, steps: &[Value], outcome: Option<&TaskOutco
     task
 }
 
-/// Returns the updates of the end.
+/// Returns the final updates.
 pub(super) fn end(ids: TaskIds<'_>, steps: usize, outcome: &TaskOutcome) -> Vec<Value> {
     let (status, artifact) = ended(ids, steps, outcome);
     let artifact = artifact.map(|artifact| {

@@ -13,7 +13,7 @@ use peer::{BoxFuture, EventStream, NextEvent, PeerError, PeerErrorKind};
 use super::task::{PendingTask, TaskProgress};
 use super::{render, reset};
 
-/// The events of one task: a snapshot of what was delivered before, then every step, then the end.
+/// The events of one task: a snapshot of the steps delivered before, every later step, then the end.
 pub(super) struct TaskStream {
     entry: Arc<PendingTask>,
     progress: watch::Receiver<TaskProgress>,
@@ -28,8 +28,8 @@ pub(super) struct TaskStream {
 }
 
 impl PendingTask {
-    /// Subscribes to its events, beginning after those delivered before. Steps from before the first subscription, such as
-    /// early votes, are delivered like all others.
+    /// Subscribes to the task's events, starting after those delivered before. Steps from before the first
+    /// subscription, such as early votes, are delivered too.
     pub(crate) fn subscribe(self: &Arc<Self>) -> Box<dyn EventStream> {
         Box::new(TaskStream::new(Arc::clone(self), self.progress.subscribe()))
     }
@@ -63,7 +63,7 @@ impl TaskStream {
             }
             let forever = Instant::now() + std::time::Duration::from_secs(24 * 60 * 60);
             let until = self.entry.deadline().unwrap_or(forever);
-            // The sender lives as long as the entry, and the clock is looked at next.
+            // The sender lives as long as the task, and the next loop checks the deadline.
             drop(timeout_at(until, self.progress.changed()).await);
         }
     }
@@ -89,7 +89,7 @@ impl TaskStream {
         }
         if progress.cuts > self.cuts {
             self.cuts = progress.cuts;
-            let why = "the decision is waited for on the next one";
+            let why = "the next connection waits for the decision";
             return Some(Some(Err(reset(why))));
         }
         None

@@ -1,4 +1,4 @@
-//! One message and what came of it.
+//! One message and its outcome.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,38 +16,38 @@ use peer::{Delivered, PeerError, PeerErrorKind};
 use super::render::{self, TaskIds, TaskOutcome};
 use super::{MAX_TOTAL_BYTES, reset, weight};
 
-/// The most steps of a task, and the most bytes of all of them; later steps are dropped. Three votes with reasons as
-/// long as a frame fit.
+/// The maximum number of steps of a task, and their maximum total size. Later steps are dropped. Three votes with
+/// reasons of a full frame fit.
 const MAX_STEPS: usize = 100;
 const MAX_STEP_BYTES: usize = MAX_TOTAL_BYTES / 2;
 
-/// The tolerated delay of a decision after its deadline.
+/// How late a decision may arrive after its deadline.
 const DECISION_GRACE: Duration = Duration::from_secs(2);
 
 /// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
-    /// A message that is answered by a message.
+    /// A message; a message answers it.
     Message,
-    /// A proposal that is decided by this time.
+    /// A proposal; a decision answers it.
     Proposal {
-        /// When it is decided at the latest.
+        /// The latest time of the decision.
         by: Instant,
     },
 }
 
-/// The data for repeating a message to a busy agent.
+/// The data for sending a message again to a busy agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Resend {
-    /// The message as it goes out.
+    /// The encoded message.
     pub frame: String,
-    /// When it is too old to be sent.
+    /// When the message expires.
     pub expires: Option<Instant>,
-    /// Whether to repeat it only while a call waits for it.
+    /// Whether to send it again only while a call waits for it.
     pub while_awaited: bool,
 }
 
-/// One message and what came of it.
+/// One message and its outcome.
 pub(crate) struct PendingTask {
     /// The correlation id, which is the id of the task.
     pub id: String,
@@ -55,14 +55,14 @@ pub(crate) struct PendingTask {
     pub message_id: String,
     /// The recipient.
     pub agent: String,
-    /// The session it belongs to.
+    /// The session of the message.
     pub context_id: String,
     /// The kind of the message.
     pub what: TaskKind,
-    /// The data for repeating it.
+    /// The data for sending it again.
     pub resend: Resend,
     created: Instant,
-    /// Its approximate size, and the size of all tasks.
+    /// Its approximate size, and the total size of all tasks.
     bytes: AtomicUsize,
     all: Arc<AtomicUsize>,
     pub(super) progress: watch::Sender<TaskProgress>,
@@ -74,11 +74,11 @@ pub(crate) struct PendingTask {
 
 #[derive(Debug, Default)]
 pub(super) struct TaskProgress {
-    /// Status updates so far, and what they take.
+    /// The status updates so far, and their size.
     pub(super) steps: Vec<Value>,
     step_bytes: usize,
     pub(super) outcome: Option<TaskOutcome>,
-    /// The number of connections lost meanwhile.
+    /// The number of connections lost so far.
     pub(super) cuts: usize,
 }
 
@@ -127,7 +127,7 @@ impl PendingTask {
         }
     }
 
-    /// Counts its size in `all`.
+    /// Adds its size to `all`.
     pub(super) fn with_budget(mut self, all: &Arc<AtomicUsize>) -> Self {
         self.all = Arc::clone(all);
         self.add_bytes(self.resend.frame.len());
@@ -149,7 +149,7 @@ impl PendingTask {
         self.progress.borrow().outcome.is_some()
     }
 
-    /// Adds a step: text, and data where there is some.
+    /// Adds a step: text, and optional data.
     pub(crate) fn step(&self, text: &str, data: Option<Value>) {
         self.progress.send_if_modified(|progress| {
             if progress.outcome.is_some() || progress.steps.len() == MAX_STEPS {
@@ -183,7 +183,7 @@ impl PendingTask {
         self.votes().iter().any(|(voter, _)| voter == member)
     }
 
-    /// Ends it, unless it has ended. An answer that comes after all counts where only the connection was lost.
+    /// Ends the task, unless it has ended. A late answer replaces a failure that only a lost connection caused.
     pub(crate) fn finish(&self, outcome: TaskOutcome) -> bool {
         self.progress.send_if_modified(|progress| {
             let open = match (&progress.outcome, &outcome) {
@@ -207,20 +207,22 @@ impl PendingTask {
         match self.what {
             TaskKind::Message => drop(self.finish(TaskOutcome::Failed(reset(why)))),
             TaskKind::Proposal { .. } if dismissed => {
-                let why = format!("{why}; a decision may be made, and the next call asks for it");
+                let why = format!(
+                    "{why}; the triad may still decide, and the next call asks for the decision"
+                );
                 self.finish(TaskOutcome::Failed(reset(&why)));
             }
             TaskKind::Proposal { .. } => self.progress.send_modify(|progress| progress.cuts += 1),
         }
     }
 
-    /// Returns whether a decision may still come, on this connection or the next one.
+    /// Returns whether a decision may still come, on this or the next connection.
     pub(crate) fn awaits_decision(&self) -> bool {
         let late = self.deadline().is_none_or(|over| over <= Instant::now());
         !late && self.progress.borrow().awaits_decision()
     }
 
-    /// Lets a proposal that failed with its connection wait for its decision again. Returns whether it waits.
+    /// Makes a proposal that failed with its connection wait again. Returns whether it waits.
     pub(super) fn reopen(&self) -> bool {
         let awaits = self.awaits_decision();
         self.progress.send_if_modified(|progress| {
@@ -229,7 +231,7 @@ impl PendingTask {
         awaits
     }
 
-    /// Returns the time after which the task expects no more events.
+    /// Returns when the task stops expecting events.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.what {
             TaskKind::Message => None,
@@ -256,13 +258,13 @@ impl PendingTask {
             until,
             progress.wait_for(|progress| progress.outcome.is_some()),
         );
-        // The sender lives as long as `self`, so only the clock ends the wait without an outcome.
+        // The sender lives as long as `self`, so only the timeout ends the wait without an outcome.
         drop(came.await);
         self.expire_if_due();
         self.progress.borrow().outcome.clone()
     }
 
-    /// Counts another attempt to send it and returns the number; `None` where no call waits for it.
+    /// Counts another attempt to send the message and returns its number; `None` if no call waits for it.
     pub(crate) fn next_attempt(&self) -> Option<usize> {
         let wanted = !self.resend.while_awaited || self.awaited.load(Ordering::SeqCst) > 0;
         wanted.then(|| self.tries.fetch_add(1, Ordering::SeqCst) + 1)
@@ -282,10 +284,10 @@ impl PendingTask {
         ))
     }
 
-    /// Returns the task as far as it was delivered, which is where the next subscription begins.
+    /// Returns the task as far as it was delivered. The next subscription continues there.
     ///
     /// # Errors
-    /// As [`task`](Self::task).
+    /// See [`task`](Self::task).
     pub(crate) fn delivered_task(&self) -> Result<Task, PeerError> {
         self.expire_if_due();
         read(self.delivered_snapshot(&self.progress.borrow()).0)
@@ -303,7 +305,7 @@ impl PendingTask {
         (task, steps.len(), outcome.is_some())
     }
 
-    /// Notes how many steps were delivered.
+    /// Records the number of delivered steps.
     pub(super) fn mark_delivered(&self, steps: usize) {
         self.delivered_steps.fetch_max(steps, Ordering::SeqCst);
     }
@@ -316,8 +318,7 @@ impl Drop for PendingTask {
     }
 }
 
-/// A task that a call waits for. It is made before the message is sent, since an answer may come before the resend
-/// is over.
+/// A task that a call waits for. Create it before the send: the reply may arrive before the send has returned.
 pub(crate) struct AwaitGuard(Arc<PendingTask>);
 
 impl AwaitGuard {
@@ -346,8 +347,7 @@ fn read(task: Value) -> Result<Task, PeerError> {
 }
 
 fn undecided() -> PeerError {
-    let message =
-        "unknown - decision may have been made: the deadline has passed and no decision has come";
+    let message = "unknown - decision may have been made: the deadline passed without a decision";
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
         message,

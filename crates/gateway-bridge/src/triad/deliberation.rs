@@ -1,4 +1,4 @@
-//! One proposal put to the vote: a task that goes on without subscribers too.
+//! One proposal under vote: a task that continues without subscribers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,16 +13,16 @@ use peer::{BoxFuture, EventStream, NextEvent};
 
 use super::ballot::Ballot;
 
-/// The artifact that the decision is in.
+/// The id of the artifact with the decision.
 const ARTIFACT_ID: &str = "decision";
 
 /// A proposal under vote, or decided.
 pub(super) struct Deliberation {
     id: String,
     context: String,
-    /// The proposal's text, to distinguish a repetition from another proposal.
+    /// The text of the proposal. It distinguishes a repetition from another proposal.
     pub text: String,
-    /// Cancelled when its vote is no longer wanted.
+    /// Cancelled to stop the vote.
     pub stop: CancellationToken,
     state: Mutex<DeliberationState>,
     count: watch::Sender<usize>,
@@ -53,20 +53,20 @@ impl Deliberation {
         }
     }
 
-    /// Returns its task in its current state.
+    /// Returns the task in its current state.
     ///
     /// # Errors
-    /// An id that is no id.
+    /// The task id or context id is invalid.
     pub(super) fn task(&self) -> Result<Task, ShapeError> {
         Task::read(self.snapshot(&self.state()))
     }
 
-    /// Returns whether it is decided or canceled.
+    /// Returns whether the proposal is decided or canceled.
     pub(super) fn is_over(&self) -> bool {
         self.state().over
     }
 
-    /// Resolves when it is over.
+    /// Resolves when the vote has ended.
     pub(super) async fn over(&self) {
         let mut count = self.count.subscribe();
         while !self.is_over() {
@@ -99,7 +99,7 @@ impl Deliberation {
         self.progress(&[text_part(&format!("{member} has not voted: {why}"))]);
     }
 
-    /// Reports the decision. `why` has the reasons of missing members.
+    /// Reports the decision. `why` lists the reasons of missing members.
     pub(super) fn decided(&self, decision: &Decision, why: &[(String, String)]) {
         let votes: Vec<_> = decision
             .votes
@@ -143,7 +143,7 @@ impl Deliberation {
         self.finish("completed", &text);
     }
 
-    /// Reports that the vote was stopped.
+    /// Reports that the vote was canceled.
     pub(super) fn stopped(&self) {
         self.finish("canceled", "The vote was stopped before a decision.");
     }
@@ -211,7 +211,7 @@ impl Deliberation {
     }
 }
 
-/// Listens to a vote.
+/// A stream of the events of a vote.
 pub(super) struct DeliberationStream {
     of: Arc<Deliberation>,
     first: Option<Event>,

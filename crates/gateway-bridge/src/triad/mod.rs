@@ -1,8 +1,8 @@
-//! A triad for gateways without one: the bridge asks three agents in parallel, each in its own session, and counts
+//! A triad for gateways without one. The bridge asks three agents in parallel, each in its own session, and counts
 //! their votes (Heretek A2A §10.6).
 //!
-//! A vote is a task of this process: it goes on without subscribers, and a restart of the process forgets it. A rejected
-//! proposal is a task that is completed: the triad has done its work.
+//! A vote is a task of this process. It continues without subscribers, and a restart of the process forgets it. The
+//! task of a rejected proposal is completed: the triad has done its work.
 
 mod ballot;
 mod deliberation;
@@ -29,7 +29,7 @@ use super::{CallContext, GatewayLink, Settings};
 use deliberation::Deliberation;
 use voter::Voter;
 
-/// The maximum number of remembered proposals; the least recently queried is evicted.
+/// The maximum number of remembered proposals. The least recently queried one is evicted.
 const MAX_REMEMBERED: usize = 64;
 
 /// The maximum number of concurrent votes. Each sends three requests.
@@ -38,7 +38,7 @@ const MAX_OPEN_VOTES: usize = 8;
 /// The number of members.
 const MEMBER_COUNT: usize = 3;
 
-/// Gives the connection that stands, or makes one.
+/// Returns the open connection, or opens one.
 pub(crate) type LinkProvider =
     Arc<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>> + Send + Sync>;
 
@@ -52,7 +52,7 @@ pub(crate) struct Triad {
 }
 
 impl Triad {
-    /// Returns a triad that has voted on nothing.
+    /// Creates a triad without votes.
     pub(crate) fn new(
         settings: Arc<Settings>,
         env: Arc<dyn Environment>,
@@ -69,10 +69,10 @@ impl Triad {
         }
     }
 
-    /// Puts a proposal to the vote. The task comes back decided where that is wanted and does not take too long.
+    /// Puts a proposal to the vote. A blocking call returns the decided task if the vote ends in time.
     ///
     /// # Errors
-    /// Why it was not put to the vote.
+    /// The vote was not started.
     pub(crate) async fn send(
         &self,
         about: &CallContext,
@@ -80,16 +80,16 @@ impl Triad {
     ) -> Result<Reply, PeerError> {
         let vote = self.propose(about, outgoing).await?;
         if outgoing.blocking {
-            // What is not decided by then is decided later.
+            // After the timeout, the vote continues in the background.
             let _ = timeout(about.patience(&self.settings), vote.over()).await;
         }
         task(&vote).map(Reply::Task)
     }
 
-    /// Puts a proposal to the vote and listens.
+    /// Puts a proposal to the vote and subscribes to it.
     ///
     /// # Errors
-    /// Why it was not put to the vote.
+    /// The vote was not started.
     pub(crate) async fn stream(
         &self,
         about: &CallContext,
@@ -99,12 +99,12 @@ impl Triad {
         Ok(Box::new(vote.listen()))
     }
 
-    /// Returns whether a vote of this id is remembered.
+    /// Returns whether the triad remembers a vote with this id.
     pub(crate) fn knows(&self, task_id: &str) -> bool {
         self.votes().contains(task_id)
     }
 
-    /// Returns the state of a vote as a task.
+    /// Returns the vote as a task.
     ///
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`]
@@ -112,7 +112,7 @@ impl Triad {
         task(&*self.deliberation(task_id)?)
     }
 
-    /// Listens to a vote that is under way.
+    /// Subscribes to a running vote.
     ///
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`]
@@ -139,7 +139,7 @@ impl Triad {
         let members = self.members()?;
         let usual = self.settings.triad.deadline;
         let proposal = Proposal::read(&outgoing.parts, self.env.system_time(), usual)?;
-        // Without a gateway no member can vote: an error, and no decision.
+        // Without a gateway no member can vote: return an error, not a decision.
         (self.links)().await?;
         let fresh = || self.env.uuid().to_string();
         let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
@@ -198,7 +198,7 @@ impl Triad {
         Ok(vote)
     }
 
-    /// Takes a vote in, or gives the one that was taken in before under the same id.
+    /// Registers a vote, or returns the one with the same id.
     fn enter(
         &self,
         vote: &Arc<Deliberation>,
@@ -209,13 +209,12 @@ impl Triad {
             if before.text == vote.text {
                 return Ok(Some(Arc::clone(before)));
             }
-            let message = format!("another proposal has the id `{id}` already; take a fresh one");
+            let message = format!("another proposal already has the id `{id}`; use a new id");
             return Err(proposal::unusable(message));
         }
         let open = votes.iter().filter(|(_, vote)| !vote.is_over()).count();
         if open >= MAX_OPEN_VOTES {
-            let message =
-                format!("{open} proposals are voted on already; try again when one is decided");
+            let message = format!("{open} votes are already running; try again when one has ended");
             return Err(
                 PeerError::new(PeerErrorKind::Gateway(ErrorCode::AgentBusy), message).undelivered(),
             );
@@ -241,7 +240,7 @@ impl Triad {
     fn deliberation(&self, id: &str) -> Result<Arc<Deliberation>, PeerError> {
         let known = self.votes().get(id).cloned();
         known.ok_or_else(|| {
-            let message = format!("unknown proposal `{id}`: votes that the bridge counts do not outlive the process, and the oldest are forgotten");
+            let message = format!("unknown proposal `{id}`: the bridge forgets its votes when the process ends, and the oldest ones before");
             PeerError::new(PeerErrorKind::TaskForgotten, message)
         })
     }
@@ -261,12 +260,12 @@ impl Drop for Triad {
 
 fn task(vote: &Deliberation) -> Result<Task, PeerError> {
     vote.task().map_err(|error| {
-        let message = format!("the proposal cannot be shown as a task: {error}");
+        let message = format!("cannot convert the proposal to a task: {error}");
         proposal::unusable(message)
     })
 }
 
-/// A round of votes.
+/// One round of votes.
 struct VoteRound {
     vote: Arc<Deliberation>,
     voters: Vec<Arc<Voter>>,

@@ -1,4 +1,4 @@
-//! One member, asked for its vote.
+//! Asks one member for its vote.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,29 +14,29 @@ use peer::{EventStream, PeerError};
 use super::ballot::Ballot;
 use super::{LinkProvider, ballot};
 
-/// The delay before a cut run is subscribed again.
+/// The delay before the voter subscribes again after a lost connection.
 const RESUBSCRIBE_DELAY: Duration = Duration::from_millis(500);
 
 /// The timeout of canceling a run that is no longer needed.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A member that is asked.
+/// One member of the triad in one vote.
 pub(super) struct Voter {
-    /// Its name, and the session that it is asked in.
+    /// The member's name and session.
     pub about: CallContext,
-    /// The metadata of every message.
+    /// The metadata of every message to it.
     pub metadata: Map<String, Value>,
-    /// Until when its vote counts.
+    /// The deadline of its vote.
     pub until: Instant,
-    /// The run that is under way.
+    /// The current run.
     pub run: Mutex<Option<String>>,
 }
 
 impl Voter {
-    /// Returns its vote. After an answer that is no vote the member is asked once more, and abstains after that.
+    /// Returns the vote. After an invalid answer, asks the member once more. After a second one, the member abstains.
     ///
     /// # Errors
-    /// Why it cannot vote, as a clause.
+    /// The member cannot vote. The error is a clause.
     pub(super) async fn vote(
         &self,
         links: &LinkProvider,
@@ -52,7 +52,7 @@ impl Voter {
         Ok(Ballot::read(&answer).unwrap_or_else(|why| Ballot::abstained(&why)))
     }
 
-    /// Cancels the current run, because its vote no longer counts.
+    /// Cancels the current run because its vote no longer counts.
     pub(super) async fn stop(&self, links: &LinkProvider) {
         let run = self.running(|run| run.take());
         if let Some(run) = run {
@@ -60,7 +60,7 @@ impl Voter {
                 let link = links().await.ok()?;
                 link.cancel(&self.about, &run).await.ok()
             };
-            // A run that does not stop ends with its deadline.
+            // A run that does not stop ends at its deadline.
             let _ = timeout(CANCEL_TIMEOUT, stopped).await;
         }
     }
@@ -97,7 +97,7 @@ impl Voter {
                     break;
                 }
                 Some(Err(error)) => stream = self.again(links, &run, error).await?,
-                None => return Err("it was cut off".into()),
+                None => return Err("its stream broke off".into()),
             }
         }
         self.running(|running| *running = None);
@@ -108,12 +108,12 @@ impl Voter {
                 let why = answer
                     .why
                     .map_or_else(String::new, |why| format!(": {why}"));
-                Err(format!("its run ended as {word}{why}"))
+                Err(format!("its run ended with the state {word}{why}"))
             }
         }
     }
 
-    /// Listens to the run again after a cut, until the deadline.
+    /// Subscribes to the run again after a lost connection, until the deadline.
     async fn again(
         &self,
         links: &LinkProvider,

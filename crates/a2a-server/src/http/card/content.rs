@@ -198,7 +198,7 @@ fn about(agent: &Agent) -> String {
     agent
         .description
         .clone()
-        .unwrap_or_else(|| format!("The OpenClaw agent `{}`.", agent.name))
+        .unwrap_or_else(|| format!("The agent `{}`.", agent.name))
 }
 
 /// Adds the bearer scheme in the fields of both versions, so that readers of either find it.
