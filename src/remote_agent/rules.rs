@@ -146,7 +146,7 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
     }
 }
 
-/// Refuses routing fields beside a continuation, which names the target, the task and the conversation.
+/// Refuses routing fields in a request with a continuation, which names target, task and conversation.
 fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
     for name in ROUTING {
         if request.contains_key(name) {

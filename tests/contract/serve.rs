@@ -1,4 +1,4 @@
-//! What the documents say of the A2A server is what its code does.
+//! Checks the documents of the A2A server against its code.
 
 use a2a::ErrorReason;
 use a2a::v1_0::TaskState;

@@ -150,7 +150,7 @@ fn user(name: &str) -> Result<(), String> {
 fn token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
     let url = normal_url(text).map_err(|wrong| format!("the token endpoint {wrong}"))?;
     if url.scheme() != "https" && !allow_private && !is_loopback(&url) {
-        return Err("the token endpoint is asked over https; over http only on this machine, or with allowPrivateNetwork".into());
+        return Err("the token endpoint must use https; http is allowed only on this machine, or with allowPrivateNetwork".into());
     }
     Ok(())
 }

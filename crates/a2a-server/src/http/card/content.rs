@@ -139,7 +139,7 @@ impl CardContent<'_> {
                 .collect();
             capabilities["extensions"] = json!([{
                 "uri": AGENTS_EXTENSION,
-                "description": "The agents behind this server. Each has a card of its own, and is asked at the address there, or here by its name in the metadata of a message.",
+                "description": "The agents behind this server. Each has its own card with an address. Clients can also call it here, by its name in the metadata of a message.",
                 "required": false,
                 "params": {"metadata": AGENT, "agents": agents},
             }]);
