@@ -79,7 +79,7 @@ function goOn({ continuation: { target, task, conversation }, status_message: sa
   note(`task ${line(task.task_id)} of ${line(target?.target_alias)}: ${line(state)}${said && waits ? `: ${line(said)}` : ""}`);
   if (!task.can_cancel) return;
   const options = `${to} --task ${word(task.task_id)}`;
-  note(waits ? "the task waits for you; answer or cancel it:" : "the task goes on; follow it, look at it, or cancel it:");
+  note(waits ? "the task waits for you; answer or cancel it:" : "the task continues; follow it, show it, or cancel it:");
   for (const command of waits ? [`send ${options} 'YOUR ANSWER'`, `cancel ${options}`] : [`watch ${options}`, `status ${options}`, `cancel ${options}`])
     note(`  ${COMMAND} ${command}`);
 }

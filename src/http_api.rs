@@ -86,7 +86,7 @@ pub struct ApiError {
     pub code: ApiCode,
     /// A sentence without text of a peer.
     pub message: String,
-    /// The place of the fault in the input, as a JSON Pointer: of `INVALID_INPUT` alone.
+    /// The place of the fault in the input, as a JSON Pointer; only for `INVALID_INPUT`.
     pub path: Option<String>,
 }
 

@@ -32,7 +32,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// How long [`Plugin::close_and_wait`] blocks at most.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Two, so that a call that parses a large answer, or whose host takes updates slowly, does not block the others.
+/// Two threads, so that a call with a large answer, or with a slow host, does not block the others.
 const WORKER_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// The name of every thread that an instance starts. Linux shows 15 bytes of it.
@@ -190,7 +190,7 @@ impl Plugin {
     }
 
     /// Closes like [`close`](Self::close), and blocks until the plugin has left the local gateway, at most one second.
-    /// For hosts whose process ends now.
+    /// For hosts whose process is about to exit.
     pub fn close_and_wait(&self) {
         if let Some(left) = self.end() {
             // The sender is dropped, without a value, when the plugin has left the gateway.

@@ -322,8 +322,8 @@ async fn an_unknown_field_of_an_operation_is_named() {
     assert_eq!(
         reported.collect::<Vec<_>>(),
         [
-            "`init` does not take `confg`",
-            "`execute` does not take `timeout`"
+            "`init` has no field `confg`",
+            "`execute` has no field `timeout`"
         ]
     );
 }

@@ -20,7 +20,7 @@ pub struct Record<'a> {
     /// The host's session that called.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub session: Option<&'a str>,
-    /// `list_targets`, `send`, `watch`, `status` or `cancel`; `unknown` for a request that names none of them.
+    /// `list_targets`, `send`, `watch`, `status` or `cancel`; `unknown` for any other action.
     pub action: &'static str,
     /// The target's alias.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
@@ -53,7 +53,7 @@ pub struct Record<'a> {
 
 impl Record<'_> {
     pub fn line(&self) -> String {
-        // `serde_json` fails here only on maps with keys that are not strings, and there is no map.
+        // `serde_json` fails here only on maps with keys that are not strings, and the record has no map.
         let mut line = serde_json::to_string(self).unwrap_or_default();
         line.push('\n');
         line

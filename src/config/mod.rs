@@ -28,7 +28,7 @@ use common::validation;
 
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
 
-/// The longest timeout that a request or the configuration may set: 24 hours.
+/// The maximum timeout of a request or the configuration: 24 hours.
 pub const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The configuration of one instance.
@@ -47,7 +47,7 @@ pub struct Config {
     pub notify: Notify,
     /// The store of task handles.
     pub task_handles: TaskHandles,
-    /// What requests may set.
+    /// The options that requests may set.
     pub policy: Policy,
     /// The cache of agent cards.
     pub cards: Cards,
@@ -77,7 +77,7 @@ pub struct Defaults {
     /// How long a call may take, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub timeout_ms: u64,
-    /// Where a target's agent card is.
+    /// The location of a target's agent card.
     pub card_path: String,
     /// Transports in order of preference.
     pub preferred_transports: Vec<String>,

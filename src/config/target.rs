@@ -16,7 +16,7 @@ pub struct TargetConfig {
     pub alias: String,
     /// Its base URL.
     pub base_url: String,
-    /// What the agent does, in the operator's words.
+    /// The operator's description of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Key words for the catalog.

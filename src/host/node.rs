@@ -276,7 +276,7 @@ fn forward(callback: Callback<String>, answer: Arc<CallPromise>, log: Arc<dyn Lo
             if returned.is_err() && !complained.swap(true, Ordering::Relaxed) {
                 log.log(
                     Level::Warn,
-                    "the host's update callback threw; the call goes on",
+                    "the host's update callback threw; the call continues",
                 );
             }
             drop(held);

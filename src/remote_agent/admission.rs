@@ -9,11 +9,11 @@ use super::error::{Reason, ToolError};
 use super::request::Request;
 use super::resolve::{self, Resolved};
 
-/// Resolves `request` and refuses what its caller may not use; a handle or continuation of another caller opens no
-/// target. Records the target in `account` either way.
+/// Resolves `request`, and refuses a target that its caller may not use. A handle or continuation of another caller
+/// opens no target. Records the target in `call_audit` either way.
 ///
 /// # Errors
-/// The request is ambiguous, or its target is not for this caller.
+/// The request is ambiguous, or the caller may not use its target.
 pub(super) fn resolve(
     request: &Request,
     catalog: &Catalog,

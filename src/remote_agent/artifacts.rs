@@ -27,7 +27,7 @@ use super::error::{Reason, ToolError};
 pub(super) enum Source {
     /// A stream sent it, at its position among the pieces; or it is the only answer to a call.
     Streamed,
-    /// The call requested it beside or after a stream.
+    /// The call requested it during or after a stream.
     Polled,
 }
 

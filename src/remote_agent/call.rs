@@ -54,7 +54,7 @@ pub(super) struct Call<'a> {
     peer: Option<Arc<dyn Peer>>,
     /// The wait expired before the peer was done.
     wait_expired: bool,
-    /// The peer sends no more, though the task goes on.
+    /// The peer sends no more events, though the task continues.
     incomplete: bool,
     /// Performs the exchanges with the peer, and records their metrics.
     pub exchanges: Arc<CallMetrics>,

@@ -36,7 +36,7 @@ pub(super) struct CallAudit<'a> {
     ended: bool,
 }
 
-/// What a call asks about, and who sees what comes of it.
+/// The subject of a call, and the observers of its outcome.
 #[derive(Default)]
 struct Subject {
     task_id: Option<String>,

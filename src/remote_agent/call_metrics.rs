@@ -21,12 +21,12 @@ pub(super) struct CallMetrics {
     recorded: Mutex<RecordedMetrics>,
 }
 
-/// What has been recorded so far.
+/// The recorded values.
 #[derive(Debug, Default)]
 pub(super) struct RecordedMetrics {
     /// The parts that were sent, in bytes of JSON.
     pub(super) sent_bytes: u64,
-    /// What the peer answered, in bytes of JSON.
+    /// The size of the peer's answers, in bytes of JSON.
     pub(super) received_bytes: u64,
     /// The transport that the peer was called over.
     pub(super) transport: Option<Transport>,

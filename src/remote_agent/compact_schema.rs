@@ -40,7 +40,7 @@ const PART_FIELDS: [(&str, &str); 6] = [
     ("data", "A JSON object."),
 ];
 
-/// Makes the compact schema of `flat`, the schema with all fields. `urls` says whether a request may name a target by URL.
+/// Builds the compact schema of `flat`, the schema with all fields. `urls` says whether a request may name a target by URL.
 pub(super) fn compact(flat: &Value, urls: bool) -> Value {
     let fields = FIELDS
         .iter()
@@ -59,7 +59,7 @@ pub(super) fn compact(flat: &Value, urls: bool) -> Value {
     json!({"type": "object", "properties": properties, "required": flat["required"]})
 }
 
-/// Returns the type and the words of the named properties, under these descriptions.
+/// Returns the type and the allowed values of the named properties, with these descriptions.
 fn selected<'a>(
     properties: &Value,
     names: impl Iterator<Item = &'a (&'a str, &'a str)>,

@@ -97,7 +97,7 @@ impl ConcurrencyLimiter {
             // A semaphore is never closed, so the error is the deadline's.
             Ok(Err(_)) | Err(_) => {
                 let message =
-                    format!("{most} calls are running {whose}, and none of them ended in time");
+                    format!("{most} calls are running {whose}, and no slot became free in time");
                 Err(ToolError::new(Reason::Busy, message).delivered(Delivered::No))
             }
         }

@@ -180,7 +180,7 @@ reasons! {
         "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth.";
     /// The peer answered with an error of its own.
     RpcError = "rpc_error", Peer, HandlerError, false,
-        "Read the agent's own words in the message and change the request accordingly.";
+        "Read the agent's error in the message and change the request accordingly.";
     /// The peer's answer has the wrong shape.
     InvalidResponse = "invalid_response", Peer, HandlerError, false,
         "The agent violates the protocol at the place named; report it to the agent's operator.";
@@ -243,7 +243,7 @@ reasons! {
         "The gateway did not process the message. Call again later.";
     /// The agent failed.
     AgentError = "agent_error", Peer, HandlerError, false,
-        "Read the agent's own words in the message and change the request accordingly.";
+        "Read the agent's error in the message and change the request accordingly.";
     /// The local gateway refused the connection.
     ConnectionRefused = "connection_refused", Peer, HandlerError, true,
         "Check that the gateway runs at the address that the message names, then call again.";
@@ -261,7 +261,7 @@ reasons! {
         "Tell the gateway's operator: the message was JSON.";
     /// The local gateway requires a field that a message lacks.
     MissingField = "missing_field", Peer, HandlerError, false,
-        "Read in the message which field the gateway wants, and put it into metadata if it belongs there.";
+        "Read in the message which field the gateway requires, and put it into metadata if it belongs there.";
     /// The local gateway refused the type of a field.
     InvalidType = "invalid_type", Peer, HandlerError, false,
         "Read in the message which field the gateway means, and correct it.";

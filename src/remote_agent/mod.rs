@@ -409,7 +409,7 @@ fn audit(config: &Config, log: &Arc<dyn Log>) -> Option<AuditLog> {
     Some(AuditLog::new(path, config.audit.max_bytes, Arc::clone(log)))
 }
 
-/// Returns a request's action for envelopes and log lines. Repeats an unknown action only if it looks like a word.
+/// Returns a request's action for envelopes and log lines. An action that is too long becomes `unknown`.
 fn action_of(request: &Value) -> &str {
     let action = request.get("action").and_then(Value::as_str);
     action

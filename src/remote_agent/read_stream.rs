@@ -17,7 +17,7 @@ const MAX_DOUBLINGS: u32 = 3;
 /// The end of a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEnd {
-    /// No more events will come: the task is terminal or interrupted, or the peer answered with messages alone.
+    /// No more events will come: the task is terminal or interrupted, or the peer answered only with messages.
     Ended,
     /// The task continues without the connection.
     Lost(LostConnection),
@@ -57,7 +57,7 @@ pub(super) enum FirstEvent {
 }
 
 /// Reads `stream` to its end. `first` is `Some` for a subscription and `None` for the answer to a message. The task's
-/// state decides whether the stream is over, or the end of the body where the peer answered with messages alone. While
+/// state decides whether the stream is over, or the end of the body if the peer answered only with messages. While
 /// the stream is silent, the task's state is polled.
 ///
 /// # Errors

@@ -115,7 +115,7 @@ enum Mismatch {
     Refused(ToolError),
 }
 
-/// Checks that the target beside a handle is the handle's own.
+/// Checks that the target in a request with a handle is the handle's own.
 fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), Mismatch> {
     let continuation = request.continuation.as_ref();
     if let Some(named) = continuation.map(|continuation| &continuation.target)
@@ -219,7 +219,7 @@ fn default_target(catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
 
 fn no_target(alias: &str) -> ToolError {
     let message = match local_name(alias) {
-        // Any name would do if the operator had not listed the agents.
+        // Any name would be allowed if the operator had not listed the agents.
         Some(name) => format!(
             "gateway.agents lists the agents of the local gateway that may be called, and `{name}` is not one of them"
         ),

@@ -146,7 +146,7 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
     }
 }
 
-/// Refuses routing fields beside a continuation, which names the target, the task and the conversation.
+/// Refuses routing fields in a request with a continuation, which names target, task and conversation.
 fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
     for name in ROUTING {
         if request.contains_key(name) {
@@ -383,7 +383,7 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
                 "cannot be set by a request: it carries credentials, controls the connection or is set for each call",
             ),
             Ok(_) if HeaderValue::try_from(value.as_str().unwrap_or_default()).is_err() => {
-                Some("has characters that cannot stand in an HTTP header")
+                Some("has characters that an HTTP header cannot contain")
             }
             Ok(_) => None,
         };

@@ -1,4 +1,4 @@
-//! DelegationFile in a row.
+//! Chains of delegations.
 
 use common::log::Silent;
 use gateway_bridge::delegation::{Delegation, DelegationFile, METADATA_KEY};

@@ -1,4 +1,4 @@
-//! Who calls, and what is said of that: targets for some agents only, delegations in a row, traces and the audit log.
+//! Callers: targets for some agents only, chains of delegations, traces and the audit log.
 
 mod agents;
 mod audit;

@@ -1,4 +1,4 @@
-//! What agents answer, as people and scripts see it.
+//! Answers of agents in the output for people and scripts.
 
 use std::fs;
 

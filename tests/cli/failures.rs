@@ -215,7 +215,7 @@ async fn output_before_timeout_is_printed_once() {
         &ended.stderr,
         &[
             "the wait ended",
-            "the task goes on",
+            "the task continues",
             "remote-agent watch --url",
         ],
     );

@@ -40,7 +40,7 @@ async fn saved_continuation_is_private_and_reusable() {
         );
     }
 
-    // The file alone says where to go.
+    // Only the file names the target.
     for (subcommand, said) in [
         ("status", "Publish it?\n"),
         ("watch", "over\n"),

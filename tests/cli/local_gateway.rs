@@ -7,7 +7,7 @@ use testkit::conformance::gateways::Gateways;
 
 use crate::cli::{process::end, support::*};
 
-/// Returns a gateway with two agents, of which alpha answers. With `token` it wants that first.
+/// Returns a gateway with two agents, of which alpha answers. Requires `token` if given.
 async fn gateway(token: Option<&str>) -> Gateways {
     let known = json!([
         {"name": "alpha", "role": "steward", "status": "Active", "workspace": "/home/secret/alpha"},
@@ -119,7 +119,7 @@ async fn an_agent_is_asked_by_its_name_and_gone_on_with_from_a_file() {
     has(&ended.stdout, &["All is well."]);
     let kept: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(kept["target"]["preferred_transports"], json!(["GATEWAY"]));
-    // The file alone says which gateway that was.
+    // Only the file names the gateway.
     let ended = run(&["send", "--continuation", file, "And", "now?"]).await;
     exits(&ended, 0);
     let asked = gateway.log().matching(&json!({"/type": "message"}));

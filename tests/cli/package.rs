@@ -1,4 +1,4 @@
-//! `remote-agent package`; what it assembles is the matter of `tests/package.rs`.
+//! `remote-agent package`; `tests/package.rs` tests its output.
 
 use std::{
     env::consts::{DLL_PREFIX, DLL_SUFFIX},

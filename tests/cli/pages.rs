@@ -18,7 +18,7 @@ use super::support::scratch;
 /// Far longer than the commands of a page take.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// What a page needs beside the command.
+/// The programs that a page needs besides the command.
 #[derive(Clone, Copy, PartialEq)]
 enum Needs {
     /// Only what its own commands start.

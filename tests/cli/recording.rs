@@ -28,7 +28,7 @@ const LINE_TIME: Duration = Duration::from_millis(180);
 /// How long the end stays.
 const PAUSE: Duration = Duration::from_secs(6);
 
-/// What the crate that draws uses, in pixels.
+/// The sizes of the drawing crate, in pixels.
 const LINE_HEIGHT: usize = 18;
 const PADDING: usize = 10;
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::contract::{generated, root, text};
 
-/// What every package of the workspace is called, or begins with.
+/// The prefix of every package name in the workspace.
 const PRODUCT: &str = "openclaw-remote-agent";
 
 /// Hosts and networks that the picture shows beside the crates.
@@ -31,7 +31,7 @@ fn short(package: &str) -> Option<String> {
     })
 }
 
-/// Which crate links which, tests and benchmarks left out.
+/// The dependencies between crates, without tests and benchmarks.
 fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args([

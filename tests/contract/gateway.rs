@@ -1,4 +1,4 @@
-//! What the documents say of the local gateway is what its code does.
+//! Checks the documents of the local gateway against its code.
 
 use collective::ErrorCode;
 use openclaw_remote_agent::remote_agent::Reason;

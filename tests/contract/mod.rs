@@ -1,4 +1,4 @@
-//! What the project promises, held against what it does: the contract's examples, the schemas, the manifests and the documents.
+//! Checks the contract's examples, the schemas, the manifests and the documents against the code.
 //!
 //! Parts of the manifests and documents are generated. `UPDATE=1 cargo test --test suite contract::` writes them anew; without it a part that is out
 //! of date fails its test.

@@ -1,4 +1,4 @@
-//! What a model reads: how much of it there is, and that pages bring the rest.
+//! The text for models: its length, and pages with the rest.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn ten() -> Value {
     artifacts.collect()
 }
 
-/// What the page says above the table that `contract::tokens` writes.
+/// The text above the table that `contract::tokens` writes.
 const TOKENS: &str = r#"
 ## Tokens
 
@@ -86,7 +86,7 @@ which is as long. `UPDATE=1 cargo real --test suite contract::tokens` writes the
 
 "#;
 
-/// What the page says of forgeries.
+/// The section about forgeries.
 const REPLACED: &str = r#"
 ## What is replaced and left out
 

@@ -1,4 +1,4 @@
-//! Which action takes which field, alone and beside a continuation, and what a handle agrees with.
+//! The fields of each action, with and without a continuation or a handle.
 
 use openclaw_remote_agent::plugin::{Job, Plugin};
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ const CONTINUED: &Table = &[
     ("push_notification_config", [NO, OK, NO, NO, NO]),
 ];
 
-/// The fields that a continuation stands for.
+/// The fields that a continuation replaces.
 const ROUTING: [&str; 5] = [
     "task_handle",
     "task_id",
@@ -148,7 +148,7 @@ impl Desk {
         }
     }
 
-    /// What becomes of each action with each field, where that is not what the table says.
+    /// The outcomes of actions with fields that differ from the table.
     async fn departures(&self, table: &Table, continued: bool) -> Vec<String> {
         let mut departures = Vec::new();
         for (field, verdicts) in table {

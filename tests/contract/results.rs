@@ -1,4 +1,4 @@
-//! `schema/result.schema.json` describes every result, and nothing that is none.
+//! `schema/result.schema.json` accepts every result and rejects anything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What the documents say of the A2A server is what its code does.
+//! Checks the documents of the A2A server against its code.
 
 use a2a::ErrorReason;
 use a2a::v1_0::TaskState;
@@ -82,14 +82,14 @@ const REASONS: [(ErrorReason, &str); 19] = [
         ErrorReason::TaskNotFound,
         "there is no such task or context of this client",
     ),
-    (ErrorReason::TaskNotCancelable, "the task is settled"),
+    (ErrorReason::TaskNotCancelable, "the task has ended"),
     (
         ErrorReason::PushNotificationNotSupported,
         "there are no push notifications",
     ),
     (
         ErrorReason::UnsupportedOperation,
-        "not for this task as it stands, or not here",
+        "not in this state of the task, or not on this server",
     ),
     (
         ErrorReason::ContentTypeNotSupported,

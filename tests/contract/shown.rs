@@ -117,7 +117,7 @@ fn check_audit_line(line: &Value, place: &str) {
     );
 }
 
-/// What examples name as files: certificates, their key, and the keys of cards.
+/// The files that examples name: certificates, their key, and the keys of cards.
 struct Files(PathBuf);
 
 impl Files {

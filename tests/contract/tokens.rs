@@ -1,4 +1,4 @@
-//! What five everyday delegations cost a model, in tokens, beside the envelopes that the reference plugin answers with.
+//! The token costs of five everyday delegations, compared with the reference plugin's envelopes.
 //!
 //! `UPDATE=1 cargo real --test suite contract::tokens` writes the table.
 
@@ -27,7 +27,7 @@ service had grown to 400 after the release of 09:05, twice what the database tak
 was empty again at 09:26. Next: bound the pool in configuration, alert at 80 percent of the connections, and replay \
 the 132 orders that are still missing.";
 
-/// What one delegation cost.
+/// The cost of one delegation.
 struct Cost {
     name: &'static str,
     results: Vec<String>,

@@ -18,7 +18,7 @@ pub(crate) struct Authority {
     folder: PathBuf,
 }
 
-/// Whom a server wants to know.
+/// The client authentication of a server.
 pub(crate) enum Clients {
     /// None.
     Any,

@@ -23,7 +23,7 @@ pub(crate) struct Seen {
 
 /// A running peer.
 pub(crate) struct Echo {
-    /// Where it listens, without a trailing slash.
+    /// The listen address, without a trailing slash.
     pub(crate) origin: String,
     state: Arc<State>,
     _server: Server,
@@ -31,7 +31,7 @@ pub(crate) struct Echo {
 
 struct State {
     origin: String,
-    /// Where its card says it is called.
+    /// The URL in its card.
     called_at: String,
     seen: Mutex<Vec<Seen>>,
 }
@@ -113,7 +113,7 @@ impl State {
         let state = |state: &str| json!({"state": state, "message": message});
         let said = call["params"]["message"]["parts"][0]["text"].as_str();
         match (said, call["method"].as_str().unwrap()) {
-            // What was good for the first request is good no more.
+            // The token of the first request has expired.
             (Some("stale"), _)
                 if request.headers["authorization"] == self.first_authorization() =>
             {

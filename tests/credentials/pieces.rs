@@ -24,7 +24,7 @@ fn completed() -> Value {
     result(status("completed", true))
 }
 
-/// What an instance says of a peer with this token that streams these events, and the envelope of the call.
+/// Returns the log and the envelope of a call to a peer with this token that streams these events.
 async fn streamed(token: &str, events: Vec<Value>) -> (Watched, Value) {
     let script = json!({"main": {"card": card(), "rpc": {"message/stream": {"sse": events}}}});
     called(token, script, &stream()).await
@@ -39,7 +39,7 @@ async fn called(token: &str, script: Value, request: &Value) -> (Watched, Value)
     (watched, envelope)
 }
 
-/// What an instance says of a peer that answers with this message.
+/// Returns the log of a call to a peer that answers with this message.
 async fn answered(token: &str, message: Value) -> (Watched, Value) {
     let script = json!({"main": {"card": card(), "rpc": {"message/send": result(message)}}});
     called(token, script, &send()).await

@@ -1,4 +1,4 @@
-//! Where credentials are sent, and that a peer that repeats its requests does not reveal them.
+//! The places of credentials, and peers that repeat their requests.
 
 use serde_json::{Value, json};
 

@@ -57,7 +57,7 @@ impl Truth {
     }
 }
 
-/// Everything that is wrong with what came of a cut.
+/// Returns the violations in the outcome of a cut.
 pub(crate) fn violations(
     cut: &Cut,
     recording: &Recording,

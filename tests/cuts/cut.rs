@@ -1,4 +1,4 @@
-//! Which cuts are made.
+//! The cuts.
 
 use std::sync::Arc;
 
@@ -40,10 +40,10 @@ pub(crate) enum How {
     Stall,
 }
 
-/// How the peer behaves after a stream was cut. Its task goes on in any case.
+/// The behavior of the peer after a cut. Its task continues in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Then {
-    /// A subscription begins with the task as it stands.
+    /// A subscription begins with the task in its current state.
     Snapshot,
     /// A subscription begins with the next event; some may have been missed.
     Bare,
@@ -71,7 +71,7 @@ pub(crate) const EVERY_THEN: [Then; 7] = [
     Then::Gone,
 ];
 
-/// With which ways to go on each cut is made.
+/// The behaviors that each cut is combined with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ways {
     All,

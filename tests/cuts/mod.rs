@@ -22,7 +22,7 @@ use cut::{Ways, every_cut};
 use recording::Recording;
 use run::Wrong;
 
-/// Where nothing else is said a cut is made at one of so many bytes.
+/// The default distance of cuts, in bytes.
 const STRIDE: usize = 7;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The peer: plays a recording, cuts it, and goes on with its task.
+//! The peer: plays a recording, cuts it, and continues its task.
 //!
 //! It writes bytes and JSON that real servers wrote and knows nothing of the client's types.
 
@@ -199,7 +199,7 @@ impl Case {
         self.cut(&answer.bytes)
     }
 
-    /// Returns the task as it stands, in the body of an answer.
+    /// Returns the task in its current state, in the body of an answer.
     fn task(&self, recording: &Recording) -> Value {
         match self.doubled {
             Some(since) => doubled(&recording.tasks[..self.done], since),

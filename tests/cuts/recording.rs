@@ -110,7 +110,7 @@ impl Answer {
         let head = head_length(&bytes);
         let mut at = head;
         let mut body = Vec::new();
-        // Where each byte of the body stands in the response.
+        // The offset of each byte of the body in the response.
         let mut stands = Vec::new();
         loop {
             let line = at + find(&bytes[at..], b"\r\n").unwrap();

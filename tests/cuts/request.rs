@@ -23,7 +23,7 @@ pub(crate) enum Wanted {
 /// One request.
 pub(crate) struct Request {
     pub(crate) wanted: Wanted,
-    /// Which cut it is about.
+    /// The cut of the request.
     pub(crate) cut: Option<usize>,
     /// Its first line and its JSON-RPC method, for a report.
     pub(crate) reported: String,

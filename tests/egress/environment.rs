@@ -1,4 +1,4 @@
-//! What the process's environment says about proxies.
+//! Proxies of the process's environment.
 
 use std::process::Stdio;
 

@@ -10,7 +10,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 use rig::{Outcome, try_way};
 
-/// The table is meant to have at least so many ways in.
+/// The minimum number of ways in the table.
 const WAYS: usize = 60;
 
 #[tokio::test]

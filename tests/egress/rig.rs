@@ -18,29 +18,29 @@ use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
-/// What a name resolves to, each time that it is asked for.
+/// The addresses of a name, one list per lookup.
 pub(crate) type Answers = Vec<Vec<&'static str>>;
 
 /// A way to reach an address. Everywhere in it `PORT` stands for the port of the trap, `PEER` for that of the peer and
 /// `{{origin}}` for the peer's origin; the peer is the operator's own, on loopback.
 pub(crate) struct Way {
-    /// What leads there.
+    /// The description of the way.
     pub(crate) group: &'static str,
-    /// Where it leads.
+    /// Its destination.
     pub(crate) address: String,
     pub(crate) config: Value,
     /// What the operator's own peer answers, as `fixtures/README.md` describes it.
     pub(crate) peer: Value,
-    /// What names resolve to; each further question gets the next answer, the last one for ever.
+    /// The addresses of names. Each lookup gets the next answer; the last one repeats.
     pub(crate) names: Vec<(&'static str, Answers)>,
     /// The trap is the proxy.
     pub(crate) proxy: bool,
-    /// The calls. The last one counts; what came of the others does not.
+    /// The calls. Only the outcome of the last one counts.
     pub(crate) requests: Vec<Value>,
     pub(crate) expected: Outcome,
 }
 
-/// What must come of a way.
+/// The expected outcome of a way.
 #[derive(Clone, Copy)]
 pub(crate) enum Outcome {
     /// An error with this code and reason, and no connection.
@@ -52,7 +52,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// What is otherwise than it must be.
+    /// The differences from the expected outcome.
     pub(crate) fn differs(self, came: &Came) -> Option<String> {
         let (reported, connections) = match self {
             Self::Refused(code, reason) => (format!("{code}: {reason}"), Some(0)),
@@ -69,7 +69,7 @@ impl Outcome {
     }
 }
 
-/// What came of a way.
+/// The outcome of a way.
 pub(crate) struct Came {
     /// `ok`, or the error's code and reason.
     pub(crate) reported: String,

@@ -1,4 +1,4 @@
-//! What becomes of sockets.
+//! The life of sockets.
 
 use serde_json::{Value, json};
 use tokio::{

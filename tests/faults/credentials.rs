@@ -18,7 +18,7 @@ fn rig(peers: &Peers) -> Rig {
         .keys()
         .map(|name| target(peers, name))
         .collect();
-    // A task that goes on is not waited for: what is said until then counts.
+    // The call does not wait for a running task: the events until then count.
     Rig::new(&json!({"targets": targets, "limits": {"waitMs": 1000}}))
 }
 

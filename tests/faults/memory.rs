@@ -8,7 +8,7 @@ use testkit::conformance::Peers;
 use crate::faults::filter::Filter;
 use crate::faults::rig::{card, parse, peers, reason, result, send, stream, task};
 
-/// What a call may add to what the process held before, with the limits as they are by default.
+/// The memory that a call may add to the process under the default limits.
 const MAY_GROW_KB: u64 = 150 * 1024;
 
 /// The same where the answer carries 32 MB of artifacts, as artifacts and as the text of them all.

@@ -1,4 +1,4 @@
-//! What cases cannot say: bounds on time, order and connections, and that whatever comes in, one envelope goes out.
+//! Properties that recorded cases cannot express: bounds on time, order and connections, and one envelope for every input.
 
 mod any_json;
 mod bad_requests;

@@ -355,7 +355,7 @@ async fn a_card_needs_no_more_than_one_address() {
     }
 }
 
-/// What a transport has no field for is refused before anything is sent.
+/// A field that the transport lacks is refused before anything is sent.
 #[tokio::test]
 async fn references_that_http_json_of_0_3_cannot_say_are_refused() {
     let speech = &speeches()[1];

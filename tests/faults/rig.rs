@@ -90,7 +90,7 @@ impl Rig {
     }
 }
 
-/// Reads an envelope or an update, which always is one.
+/// Parses an envelope or an update.
 pub(crate) fn parse(text: &str) -> Value {
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let whole = value["ok"].is_boolean()

@@ -9,7 +9,7 @@ use crate::faults::rig::{card, peers, result};
 pub(crate) struct Speech {
     pub(crate) name: &'static str,
     pub(crate) card: Value,
-    /// Where a message is sent, where a stream is asked for, where a task is resubscribed to, and where it is asked for.
+    /// The methods and paths of sending, streaming, resubscribing and querying.
     pub(crate) places: [&'static str; 4],
     /// Wraps an answer.
     pub(crate) answer: fn(Value) -> Value,

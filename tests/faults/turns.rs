@@ -19,7 +19,7 @@ fn limited(peers: &Peers, limits: &Value) -> Rig {
     }))
 }
 
-/// Returns a message that is not waited for long.
+/// Returns a message with a short timeout.
 fn hasty() -> Value {
     let mut request = send();
     request["timeout_ms"] = json!(50);

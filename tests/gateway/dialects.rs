@@ -1,4 +1,4 @@
-//! Gateways as they are met in the field, scripted from what was captured of them.
+//! Real gateways, scripted from recordings.
 
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// So many resolutions there are.
+/// The number of resolutions.
 const COUNT: u32 = 50;
 
 /// Those that are no behaviour, and why.

@@ -78,7 +78,10 @@ fn a_library_that_is_no_plugin_is_reported_in_a_sentence() {
         .map(PathBuf::from)
         .next();
     let message = refusal(&libc.expect("the C library is mapped"));
-    assert!(message.contains("no plugin of this interface"), "{message}");
+    assert!(
+        message.contains("not a plugin of this interface"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -336,7 +336,7 @@ fn a_gateway_that_dies_under_a_run_ends_it_honestly(behind: &Behind) {
     );
     assert_eq!(state(cut_later), "failed", "{cut_later:#}");
     assert!(
-        cut_later.to_string().contains("the gateway was restarted"),
+        cut_later.to_string().contains("the gateway restarted"),
         "{cut_later:#}"
     );
 }

@@ -1,7 +1,7 @@
 //! Our client against real A2A servers, each over every binding and version it offers.
 //!
 //! A server runs agents that do what the first word of a message says; one table of behaviours holds for all of them. A
-//! test is one scenario against one server over one binding: it passes where everything arrives as it was said, or where
+//! test is one scenario against one server over one binding: it passes where everything arrives unchanged, or where
 //! the peer refuses in exactly the words that are expected of it. What a comment says a server sends was measured on that
 //! server. `UPDATE=1 cargo real --test peers -- table` writes the README's table.
 #![allow(

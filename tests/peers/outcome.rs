@@ -7,7 +7,7 @@ use serde_json::Value;
 /// How a scenario ended. Whatever is none of these is a failed assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything arrived as it was said.
+    /// Everything arrived unchanged.
     Green,
     /// Everything but what the server itself loses or changes on the way.
     But(&'static str),

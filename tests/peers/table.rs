@@ -89,8 +89,8 @@ impl Legend {
 
     fn written(&self) -> String {
         let mut legend = String::from(
-            "✓: everything arrives as it was said. ≈: it does, but for what the letter says. A code: the peer refuses, in these words of \
-             its own. –: the peer has no such thing.\n",
+            "✓: everything arrives unchanged. ≈: the same, except for the footnote. A code: the peer refuses with this text. –: the \
+             peer lacks the feature.\n",
         );
         for (at, note) in self.notes.iter().enumerate() {
             let letter = char::from(b'a' + u8::try_from(at).unwrap());

@@ -215,7 +215,7 @@ async fn file_is_no_proposal() {
     params["message"]["parts"] = json!([file]);
     let task = call(&server, "SendMessage", &params)["result"]["task"].take();
     assert_eq!(task["status"]["state"], "TASK_STATE_REJECTED", "{task:#}");
-    assert!(said(&task).contains("cannot be voted on"), "{task:#}");
+    assert!(said(&task).contains("is not allowed"), "{task:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

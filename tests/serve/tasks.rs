@@ -64,7 +64,7 @@ fn deleted_task_is_gone_from_running_server() {
     assert_eq!((left.len(), &left[0]["id"]), (1, &json!(kept)));
     let again = tasks(state, &["delete", &gone]);
     assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&again.stderr).contains(&format!("there is no task `{gone}`")));
+    assert!(String::from_utf8_lossy(&again.stderr).contains(&format!("unknown task `{gone}`")));
 }
 
 #[test]

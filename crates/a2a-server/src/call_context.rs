@@ -5,7 +5,7 @@ pub use a2a::Version;
 /// The name of every client if the server requires no token.
 pub const ANONYMOUS_CLIENT: &str = "loopback";
 
-/// The client behind a request, known before the body is read.
+/// The client, version and agent of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallContext {
     /// The client's name, or [`ANONYMOUS_CLIENT`]. It owns the tasks and contexts that the request creates.
@@ -14,6 +14,6 @@ pub struct CallContext {
     pub authenticated: bool,
     /// The version of the request.
     pub version: Version,
-    /// The agent that the path names.
+    /// The agent that the path names, or the tenant in the body.
     pub agent: Option<String>,
 }

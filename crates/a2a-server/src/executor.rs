@@ -18,7 +18,7 @@ pub trait Executor: Send + Sync + 'static {
     /// Lists the agents, the default first. Cards are built from it.
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>>;
 
-    /// Works on a message. Sends events to `reports` in order. After `cancel` the run has to stop for good within
+    /// Works on a message. Sends events to `reports` in order. After `cancel` the run must stop within
     /// seconds, with everything it started; the server then ignores the outcome. Dropping the future has to stop the
     /// run too.
     fn run(
@@ -69,7 +69,7 @@ pub struct Job {
     pub task_id: String,
     /// The context of the task.
     pub context_id: String,
-    /// The OpenClaw session of the context.
+    /// The executor's session of the context.
     pub session: String,
     /// The agent; `None` for the executor's default.
     pub agent: Option<String>,
@@ -86,7 +86,7 @@ pub struct Job {
 pub enum Report {
     /// The name of the run. The server stores it before anything else, for reattaching after a restart.
     Run(String),
-    /// The run goes on, with an optional message of the agent.
+    /// The run continues, with an optional message of the agent.
     Working(Option<Vec<Part>>),
     /// An artifact, or a chunk of one.
     Artifact {

@@ -4,7 +4,7 @@
 //! - `rpc` and `rest` parse a `call` and write its answer: 1.0 as JSON of the official types, 0.3 by [`a2a::v0_3`].
 //! - `agent_protocol` has the endpoints of the Agent Protocol.
 //! - `sse` writes streams, `list` pages of tasks, `error` errors.
-//! - [`app`] puts [`access_control`] before everything, and adds `page` and [`api`] for the operator.
+//! - [`app`] puts [`access_control`] before everything, and adds the operator's page and [`api`].
 //!
 //! The crate `http_server` accepts connections and bounds them.
 

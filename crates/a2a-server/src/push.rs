@@ -1,6 +1,6 @@
 //! Push notifications to webhooks (A2A 1.0 §4.3.3, A2A 0.3 §9.5).
 //!
-//! Notifications neither change nor delay a task: the caller hands a change over and goes on. Each configuration has a
+//! Notifications neither change nor delay a task: the caller passes a change and continues. Each configuration has a
 //! queue that keeps the order, and a notification is retried until it is delivered or dropped. A slow or dead origin
 //! delays only its own notifications, and uses at most half of the capacity.
 
@@ -85,7 +85,7 @@ pub struct PushCounts {
     pub waiting: u64,
     /// Accepted by their webhook.
     pub delivered: u64,
-    /// Failed for good.
+    /// Failed permanently.
     pub failed: u64,
     /// Dropped from a full queue.
     pub dropped: u64,

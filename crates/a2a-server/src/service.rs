@@ -91,7 +91,7 @@ pub struct Service {
     core: Arc<Core>,
 }
 
-/// Maps contexts to OpenClaw sessions. The same context always maps to the same session.
+/// Maps contexts to sessions of the executor. The same context always maps to the same session.
 pub trait Sessions: std::marker::Send + Sync + 'static {
     /// Returns the session id of a context. `client` is `Some` if there may be several; then no two clients share a
     /// session.

@@ -66,7 +66,7 @@ pub trait TaskStore: Send + Sync + 'static {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>>;
 
-    /// Creates a context for `owner` with the OpenClaw session `session`, unless it exists. Returns the stored context.
+    /// Creates a context for `owner` with the executor's session `session`, unless it exists. Returns the stored context.
     fn get_or_create_context<'a>(
         &'a self,
         context_id: &'a str,
@@ -161,7 +161,7 @@ pub trait TaskStore: Send + Sync + 'static {
 pub struct Context {
     /// The client that created it.
     pub owner: String,
-    /// Its OpenClaw session.
+    /// Its session in the executor.
     pub session: String,
 }
 

@@ -21,7 +21,7 @@ pub struct TaskRecord {
     /// The agent that works on it; `None` for the executor's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The OpenClaw session of the task.
+    /// The executor's session of the task.
     pub session: String,
     /// The version of the request that created it.
     pub version: Version,

@@ -12,7 +12,7 @@ use self::ErrorReason as R;
 pub struct A2aError {
     /// The reason.
     pub reason: ErrorReason,
-    /// What failed, why, and what to do. Contains no secret.
+    /// The cause and what to do. Contains no secret.
     pub text: Cow<'static, str>,
     /// The place in the request it is about, as a path of camelCase names, where it is about one.
     pub field: Option<String>,
@@ -180,9 +180,7 @@ impl A2aError {
         let id: String = id.chars().take(64).collect();
         Self::new(
             ErrorReason::TaskNotFound,
-            format!(
-                "there is no task `{id}` of yours; it may have been deleted, or kept too long ago"
-            ),
+            format!("unknown task `{id}`; it may have been deleted or have expired"),
         )
     }
 }

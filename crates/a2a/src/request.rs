@@ -28,7 +28,7 @@ pub struct SendRequest {
     pub blocking: bool,
     /// The caller will listen to the task that comes of it, and wants to hear all of it.
     pub followed: bool,
-    /// At most so many of the newest messages should come back.
+    /// The maximum number of the newest messages should come back.
     pub history_length: Option<u64>,
     /// The push notification configuration, in the contract's camelCase.
     pub push_notification_config: Option<Value>,

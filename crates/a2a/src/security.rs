@@ -46,7 +46,7 @@ pub enum Scheme {
     Unknown,
 }
 
-/// At most so many alternatives are named in a sentence.
+/// The maximum number alternatives are named in a sentence.
 const MAX_NAMED_SCHEMES: usize = 5;
 
 impl Security {

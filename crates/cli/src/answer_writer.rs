@@ -1,4 +1,4 @@
-//! Prints the agent's text on standard output as it arrives: its artifacts, else its message, and nothing else.
+//! Prints the agent's text on standard output as it arrives: its artifacts, else its message.
 
 use std::{
     collections::HashMap,
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::text;
 
-/// As many characters of an unfinished line as fit beside a spinner.
+/// The maximum length of an unfinished line next to a spinner, in characters.
 const TAIL: usize = 60;
 
-/// The words of one call.
+/// The output of one call.
 pub(super) struct AnswerWriter {
     bar: ProgressBar,
-    /// The spinner and the words share a terminal, so that an unfinished line has to wait.
+    /// Whether a spinner shares the terminal, so that an unfinished line must wait.
     shared: bool,
     /// The line that waits.
     waiting: String,
@@ -94,7 +94,7 @@ impl AnswerWriter {
 
     /// Ends the last line.
     pub(super) fn finish(&mut self) {
-        // The spinner takes the line that it is drawn on, so an unfinished one would be lost.
+        // The spinner redraws its line, which would erase an unfinished line.
         let mut rest = std::mem::take(&mut self.waiting);
         if !self.at_line_start {
             rest.push('\n');
@@ -150,7 +150,7 @@ impl AnswerWriter {
         }
     }
 
-    /// A reader that went away misses the rest; the call goes on.
+    /// A closed output misses the rest; the call continues.
     fn out(&self, text: &str) {
         let write = || {
             let mut out = io::stdout().lock();
@@ -173,7 +173,7 @@ fn render(artifact: &Value) -> String {
     parts.map(part).collect()
 }
 
-/// Returns the parts of a message as text, each on lines of its own.
+/// Returns the parts of a message as text, each on separate lines.
 pub(super) fn render_message(message: &Value) -> Option<String> {
     let parts: Vec<_> = message["parts"].as_array()?.iter().map(part).collect();
     let text = parts.iter().map(|part| part.trim_matches('\n'));

@@ -32,8 +32,8 @@ Operations of --jsonl, one a line:
    \"abort_after_ms\": 1000}
   {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}
   {\"id\": 5, \"op\": \"abort\", \"call\": 3}
-With \"content\": true, an `execute` has its answer's \"content\" beside \"result\": what a model reads of it.
-An `abort` is answered at once; the call of that id, if it still runs, ends early with a result of its own.
+With \"content\": true, the answer to an `execute` also has \"content\": the text for a model.
+An `abort` is answered at once; the call of that id, if it still runs, is cancelled and has a result.
 Each `init` closes the instance before it, whose calls end, and starts a new one; when it fails there is none.
 
 Answers, one a line; they carry the id of their operation and may interleave:

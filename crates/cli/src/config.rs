@@ -32,7 +32,7 @@ impl ConfigArgs {
         })?;
         match serde_json::from_str::<Value>(&text) {
             Ok(value) if value["plugins"]["entries"].is_object() => Err(Failure::usage(format!(
-                "`{name}` is a configuration of OpenClaw; give the plugin's own settings alone (plugins.entries.remote-agent.config)"
+                "`{name}` is a configuration of OpenClaw; use only the plugin's settings (plugins.entries.remote-agent.config)"
             ))),
             Ok(value) if value.is_object() => Ok(text),
             Ok(_) => Err(Failure::usage(format!(
@@ -99,13 +99,13 @@ impl UnsetVariables {
         self.0.iter()
     }
 
-    /// Those for want of which the library says `text`: it calls a reference `SOURCE:ID`.
+    /// Returns the missing variables that the library's error `text` names as `SOURCE:ID`.
     pub fn behind(&self, text: &str) -> impl Iterator<Item = &UnsetVariable> {
         self.iter()
             .filter(move |unset| text.contains(&format!("`env:{}`", unset.variable)))
     }
 
-    /// Tells on standard error which variables a call that ended with `envelope` wants.
+    /// Prints on standard error which variables the failed call needs.
     pub fn warn_about(&self, envelope: &str) {
         if envelope.contains("credential_unresolved") {
             self.behind(envelope).for_each(warn);

@@ -11,13 +11,13 @@ use serde_json::Value;
 pub enum Exit {
     /// Done.
     Ok = 0,
-    /// A failure without a code of its own.
+    /// A failure without a specific code.
     Failed = 1,
     /// The command line, the request or the configuration is wrong.
     Usage = 2,
     /// The peer cannot be reached, or may not be.
     Unreachable = 3,
-    /// The peer wants other credentials.
+    /// The peer refused the credentials.
     Auth = 4,
     /// Time ran out.
     Timeout = 5,

@@ -1,4 +1,4 @@
-//! Going on with what an earlier command began: a continuation kept in a file, or the id of a task.
+//! Continues a task of an earlier command: by a continuation in a file, or by the task id.
 
 use std::{
     fs,

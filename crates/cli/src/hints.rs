@@ -36,7 +36,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             "Give `--timeout-ms` a number of milliseconds, 1 or more."
         }
         "rpc_error" if details["rpcCode"] == TASK_NOT_FOUND => {
-            "Check the task id and the agent. `remote-agent send` begins a new task."
+            "Check the task id and the agent. `remote-agent send` starts a new task."
         }
         "rpc_error" if details["rpcCode"] == TASK_NOT_CANCELABLE => {
             "The task has ended. `remote-agent status` shows how."
@@ -71,14 +71,14 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             "Start the agent (`remote-agent gateway agent --name NAME` puts one there that answers), or name one that `remote-agent targets` shows as online."
         }
         "session_not_found" | "session_expired" => {
-            "Leave out `--context` and `--continuation` to begin a new session."
+            "Omit `--context` and `--continuation` to start a new session."
         }
         "message_returned" => {
             "The agent's answer is shown. Leave out `--task-required` if an answer is enough."
         }
         "stream_cut" => "Ask for the task later with `remote-agent status`.",
         "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
-            "The task goes on: look at it with `remote-agent status`. `--timeout-ms` sets a longer wait."
+            "The task continues: show it with `remote-agent status`. `--timeout-ms` sets a longer wait."
         }
         "timeout" if details["delivered"] == "unknown" || details["delivered"] == "yes" => {
             "The agent may have the message and be working on it: find out before you send it again. \
@@ -99,7 +99,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
 pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Option<String> {
     match (reason, peers.token_variable()) {
         ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.are_local() => Some(format!(
-            "Check the token in the environment variable `{variable}`: the gateway does not take it."
+            "Check the token in the environment variable `{variable}`: the gateway refused it."
         )),
         ("auth_required" | "auth_failed" | "token_expired", None) if peers.are_local() => Some(
             "Give the gateway's token with `--gateway-token-env VAR`.".to_owned(),
@@ -115,10 +115,10 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Opt
         // What the configuration has for the gateway is in the library's own hint.
         ("auth_required" | "address_refused", _) if of_gateway => None,
         ("auth_required", Some(variable)) => Some(format!(
-            "Check the token in the environment variable `{variable}`: the agent does not take it."
+            "Check the token in the environment variable `{variable}`: the agent refused it."
         )),
         ("auth_required", None) if peers.reads_config() => {
-            Some("Check targets[].auth of this agent in the configuration: the agent wants a credential, or refuses the one that is configured.".to_owned())
+            Some("Check targets[].auth of this agent in the configuration: the agent requires a credential, or refused the configured one.".to_owned())
         }
         ("auth_required", None) => Some(
             "Name the agent with `--url URL` and give its token with `--bearer-env VAR`, or set targets[].auth in a configuration."

@@ -88,7 +88,7 @@ impl Library {
         }
     }
 
-    /// Makes an instance from a configuration as it stands, whose log lines go to `log`.
+    /// Creates an instance from a configuration. Its log lines go to `log`.
     ///
     /// # Errors
     /// A configuration error as JSON, `{"code", "message", "path"}`.
@@ -164,7 +164,7 @@ impl Instance {
         F: Fn(&str) + Send + Sync + 'static,
     {
         let running = self.execute(request, caller, updates);
-        // Without a handler for the signal, Ctrl-C ends the process as it always does.
+        // Without a signal handler, Ctrl-C ends the process.
         running
             .cancelled_by(async { tokio::signal::ctrl_c().await.is_ok() })
             .await

@@ -6,7 +6,7 @@
 //! | `{"id", "op": "parse_config", "config"}` | `{"id", "parsed"}` or `{"id", "init_error"}` |
 //! | `{"id", "op": "tool_definition"}` | `{"id", "tool_definition"}` |
 //! | `{"id", "op": "execute", "request", "caller"?, "abort_after_ms"?, "content"?}` | any number of `{"id", "update"}`, then `{"id", "result", "content"?}` |
-//! | `{"id", "op": "abort", "call"}` | `{"id", "ok": true}`; the call of this id, if it still runs, ends early with a result of its own |
+//! | `{"id", "op": "abort", "call"}` | `{"id", "ok": true}`; the call of this id, if it still runs, is cancelled and has a result |
 //!
 //! Calls run at the same time, so their answers may interleave. `init` closes the instance before it. A line that is none of these is answered
 //! with `{"id", "error": {"code", "message"}}`, and the next one is read.
@@ -144,7 +144,7 @@ impl Session<'_> {
             .filter(|name| !of_all.contains(name) && !known.contains(name))
             .min();
         if let Some(name) = unknown {
-            return Err(LineError::line(format!("`{op}` does not take `{name}`")));
+            return Err(LineError::line(format!("`{op}` has no field `{name}`")));
         }
         match op.as_str() {
             "init" => self.init(id, required(fields, &op, "config")?),

@@ -129,7 +129,7 @@ impl LocalArgs {
     }
 }
 
-/// Returns the aliases that a configuration's own words give to a gateway's agents.
+/// Returns the aliases of a gateway's agents in a configuration.
 pub(super) fn aliases(config: &Value) -> Vec<String> {
     let gateway = &config["gateway"];
     if gateway["enabled"] != true {

@@ -59,7 +59,7 @@ fn summary(envelope: &Value) -> &Value {
     }
 }
 
-/// Shows the words of a result that were not shown while they came.
+/// Prints the text of a result that was not printed before.
 pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     let summary = summary(envelope);
     for artifact in summary["artifacts"].as_array().into_iter().flatten() {
@@ -164,7 +164,7 @@ fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &
         ));
         if can("can_cancel") && !ends && !keeps_tasks {
             note(
-                "it goes on, but this gateway keeps no tasks: a later command cannot follow it. Send with `--follow` and a larger `--timeout-ms` to wait for the answer",
+                "the task continues, but this gateway stores no tasks: a later command cannot follow it. Send with `--follow` and a larger `--timeout-ms` to wait for the answer",
             );
             return;
         }
@@ -174,7 +174,7 @@ fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &
             note(if waits {
                 "the task waits for you; answer or cancel it:"
             } else {
-                "the task goes on; follow it, look at it, or cancel it:"
+                "the task continues; follow it, show it, or cancel it:"
             });
             if waits {
                 command("send", &options, " 'YOUR ANSWER'");

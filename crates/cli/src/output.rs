@@ -68,7 +68,7 @@ pub fn note(line: impl Display) {
 /// Reads standard input to its end.
 ///
 /// # Errors
-/// It cannot be read, or is not UTF-8. The message names `what` it should have held.
+/// It cannot be read, or is not UTF-8. The message names the expected content, `what`.
 pub async fn standard_input(what: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = tokio::io::stdin().read_to_string(&mut text).await;

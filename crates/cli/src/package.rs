@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "optimize")]
     bundle: bool,
 
-    /// Build the small library of a release first, which takes minutes and needs cargo
+    /// Build the size-optimized release library first, which takes minutes and needs cargo
     #[arg(long, conflicts_with = "library")]
     optimize: bool,
 
@@ -180,7 +180,7 @@ pub enum PackageError {
         expected: String,
     },
     /// The output directory holds something else.
-    #[error("`{}` exists and is no OpenClaw plugin: remove it or choose another directory with `--out`", .0.display())]
+    #[error("`{}` exists and is not an OpenClaw plugin: remove it or choose another directory with `--out`", .0.display())]
     Occupied(PathBuf),
     /// Cargo did not build the library.
     #[error("cargo did not build the library in `{}`: {reason}", root.display())]

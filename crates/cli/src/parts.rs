@@ -1,4 +1,4 @@
-//! The parts of a message, from the words of a command line.
+//! The parts of a message, from the command line.
 
 use std::{fs, path::Path};
 

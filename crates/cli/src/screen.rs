@@ -1,4 +1,4 @@
-//! A running call as people see it: a spinner, or plain lines where standard error is no terminal, and the agent's words beside it.
+//! The progress of a call for people: a spinner, or plain lines if standard error is not a terminal, and the agent's text.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Shows that something is under way.
+    /// Shows that a call is running.
     pub(super) fn new(doing: &str) -> Self {
-        // On standard error, and hidden where that is no terminal.
+        // On standard error, and hidden if that is not a terminal.
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
             bar.set_style(style);

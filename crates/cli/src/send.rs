@@ -49,7 +49,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "ID", conflicts_with = "continuation")]
     context: Option<String>,
 
-    /// The timeout in milliseconds; a followed task goes on after it
+    /// The timeout in milliseconds; a followed task continues after it
     #[arg(long, value_name = "N")]
     timeout_ms: Option<u64>,
 

@@ -330,7 +330,7 @@ fn names_agent(url: &str) -> bool {
     matches!(segments.as_slice(), [.., "agents", _])
 }
 
-/// Refuses a URL without a scheme, in the words of the option.
+/// Refuses a URL without a scheme, and names the option.
 fn complete(url: &str) -> Result<(), Failure> {
     let Some(whole) = completed(url) else {
         return Ok(());

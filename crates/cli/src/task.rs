@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     follow_up: FollowUpArgs,
 
-    /// The timeout in milliseconds; a followed task goes on after it
+    /// The timeout in milliseconds; a followed task continues after it
     #[arg(long, value_name = "N")]
     timeout_ms: Option<u64>,
 

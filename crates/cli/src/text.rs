@@ -39,7 +39,7 @@ pub(super) fn line(text: &str) -> String {
     block(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a word as a shell takes it literally. Ids that agents choose are shown in commands to copy.
+/// Quotes a word for a shell. Printed commands contain ids that agents chose.
 pub(super) fn shell(word: &str) -> String {
     let word = block(word);
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@%,".contains(c);

@@ -23,7 +23,7 @@ Examples:
   remote-agent translate --from fipa --to a2a-v1 < acl.jsonl
 
 Each line of standard input is one JSON object and becomes one line of standard output; an ACL message with several \
-receivers becomes one for each. The command reports a line that it cannot translate on standard error, and reads the next.
+receivers becomes one for each. The command reports a line that it cannot translate on standard error, and continues with the next.
 Messages of the type `auth` are not translated: they hold a credential.
 
 Exit codes: 0 every line was translated, 1 some were not, 2 wrong usage.";
@@ -40,7 +40,7 @@ pub(super) struct Args {
     #[arg(long, value_enum)]
     to: Format,
 
-    /// The agent that A2A messages are for, which do not say so themselves; `triad` makes proposals of them
+    /// The recipient of A2A messages, which name none; `triad` turns them into proposals
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
 }
@@ -63,7 +63,7 @@ enum Format {
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     if args.from == args.to {
         return Err(Failure::usage(
-            "`--from` and `--to` are the same; to check envelopes alone use `remote-agent gateway validate`",
+            "`--from` and `--to` are the same; to check envelopes use `remote-agent gateway validate`",
         ));
     }
     let lines = LineWriter::default();

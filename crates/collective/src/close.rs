@@ -53,7 +53,7 @@ codes! {
     Internal = 1011;
     /// The other side starts anew.
     Restart = 1012;
-    /// The other side has too much to do.
+    /// The other side is overloaded.
     TryLater = 1013;
     /// A gateway behind the other side answers badly.
     BadGateway = 1014;

@@ -58,7 +58,7 @@ errors! {
     AgentNotFound = 3001, "AGENT_NOT_FOUND", "agent_not_found";
     /// The agent is not connected.
     AgentOffline = 3002, "AGENT_OFFLINE", "agent_offline";
-    /// The agent, or the gateway, has too much to do.
+    /// The agent or the gateway is overloaded.
     AgentBusy = 3003, "AGENT_BUSY", "agent_busy";
     /// The agent failed.
     AgentError = 3004, "AGENT_ERROR", "agent_error";
@@ -70,7 +70,7 @@ errors! {
     SessionLocked = 4003, "SESSION_LOCKED", "session_locked";
     /// The stored session cannot be read.
     SessionCorrupt = 4004, "SESSION_CORRUPT", "session_corrupt";
-    /// The gateway wants a credential.
+    /// The gateway requires a credential.
     AuthRequired = 5001, "AUTH_REQUIRED", "auth_required";
     /// The gateway does not take the credential.
     AuthFailed = 5002, "AUTH_FAILED", "auth_failed";

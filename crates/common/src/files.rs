@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Returns options that create a file for its owner alone.
+/// Returns options that create a file readable only by its owner.
 pub fn private_options() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();
@@ -13,7 +13,7 @@ pub fn private_options() -> OpenOptions {
     options
 }
 
-/// Creates a directory and its missing parents, for their owner alone.
+/// Creates a directory and its missing parents, readable only by their owner.
 ///
 /// # Errors
 /// A parent is not a directory, or the system refuses the creation.
@@ -93,7 +93,7 @@ pub fn open_private_append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Replaces a file atomically. A new file is for its owner alone; an existing one keeps its permissions.
+/// Replaces a file atomically. A new file is readable only by its owner; an existing one keeps its permissions.
 ///
 /// # Errors
 /// The new content cannot be written or renamed; the file keeps its old content.

@@ -18,7 +18,7 @@ pub enum Level {
     Debug,
     /// A call that failed, in one line.
     Info,
-    /// A condition that a person should check. The plugin goes on.
+    /// A condition that a person should check. The plugin continues.
     Warn,
     /// A failure.
     Error,

@@ -21,7 +21,7 @@ pub fn check(url: &Url, allow_private: bool, is_configured: bool) -> Result<Acce
     match (address::special_host(url), is_configured) {
         (None, _) => Ok(Access::Public),
         (Some(_), true) if is_literal(url) => Ok(Access::AnyAddress),
-        // A name below `localhost` is a name like any other: what it resolves to decides.
+        // A name below `localhost` is treated like any other name: its addresses decide.
         (Some(_), true) => Ok(Access::Public),
         (Some(class), false) => Err(NetError::new(
             NetFault::AddressRefused,

@@ -1,32 +1,32 @@
-//! Which addresses are public on the internet.
+//! Classifies IP addresses: public, loopback, special use.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// The virtual address at which every machine on Azure finds its host, inside a public range.
+/// The virtual address of the host of a machine on Azure. It is inside a public range.
 const AZURE_HOST: [u8; 4] = [168, 63, 129, 16];
 
 /// Returns whether `ip` is an address of the public internet.
 ///
-/// Loopback, private, link-local, shared (carrier-grade NAT), multicast, unspecified, documentation, benchmark and
-/// reserved addresses are not, nor is any at which a cloud serves its machines (IANA's registries of special-purpose
-/// addresses, RFC 6890). An IPv6 form that carries an IPv4 address (mapped, NAT64, 6to4, ISATAP) is judged by that one;
-/// forms that can lead anywhere (IPv4-compatible, Teredo, local-use NAT64) are reserved.
+/// Not public: loopback, private, link-local, shared (carrier-grade NAT), multicast, unspecified, documentation,
+/// benchmark and reserved addresses, and metadata addresses of clouds (IANA's registries of special-purpose addresses,
+/// RFC 6890). An IPv6 address that embeds an IPv4 address (mapped, NAT64, 6to4, ISATAP) is classified by the IPv4
+/// address. Forms that can lead anywhere (IPv4-compatible, Teredo, local-use NAT64) are reserved.
 #[must_use]
 pub fn is_public(ip: IpAddr) -> bool {
     special_use(ip).is_none()
 }
 
-/// Returns whether `ip` is this machine's own. An IPv6 form counts only where the system turns it into the IPv4 address
-/// itself.
+/// Returns whether `ip` is a loopback address. An IPv6 form counts only if the system itself maps it to the IPv4
+/// address.
 #[must_use]
 pub fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// Returns the address in a URL whose host is an address and not a name. The parser has already turned every spelling
-/// of an IPv4 address (`2130706433`, `0x7f.1`) into the address itself.
+/// Returns the host of a URL if it is a literal address. The URL parser has already normalized every spelling of an
+/// IPv4 address (`2130706433`, `0x7f.1`).
 #[must_use]
 pub fn literal_ip(url: &Url) -> Option<IpAddr> {
     match url.host()? {
@@ -36,8 +36,8 @@ pub fn literal_ip(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Returns whether the host of a URL is this machine itself, as far as that can be said before any name is resolved: a
-/// loopback address, `localhost`, or a name below it (RFC 6761 §6.3).
+/// Returns whether the host of a URL is this machine, as far as known before resolution: a loopback address,
+/// `localhost`, or a name below it (RFC 6761 §6.3).
 #[must_use]
 pub fn is_this_machine(url: &Url) -> bool {
     match literal_ip(url) {
@@ -114,7 +114,7 @@ fn special_v6(ip: Ipv6Addr) -> Option<&'static str> {
         [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => Some("documentation"),
         // Teredo, benchmarks, ORCHID and other protocol assignments: 2001::/23.
         [0x2001, 0..=0x01ff, ..] => Some("reserved"),
-        // Everything else the internet routes is in 2000::/3.
+        // All other addresses that the internet routes are in 2000::/3.
         [0x2000..=0x3fff, ..] => None,
         _ => Some("reserved"),
     }

@@ -1,7 +1,7 @@
-//! Credentials on requests.
+//! Adds credentials to requests.
 //!
-//! An access token that a peer refuses with 401 is replaced, and the request sent once more: a peer that does not know its
-//! caller has not done what was asked. No other request is repeated here.
+//! If a peer refuses an OAuth 2 access token with 401, the request is sent once more with a new token: a peer that does
+//! not accept its caller has not acted. No other request is repeated here.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{Net, NetError, Request, Response};
 
 pub use super::oauth2::TokenEndpoint;
 
-/// A credential for one request. The caller attaches it only to requests to origins that the credential is for.
+/// A credential for one request. The caller attaches it only to requests to the credential's origins.
 #[derive(Clone, Debug)]
 pub struct Authorization {
     /// The credential.
@@ -73,7 +73,7 @@ fn carrying(request: &Request, token: &Token) -> Request {
     request
 }
 
-/// Puts a credential that is known where it belongs.
+/// Adds a static credential to the request.
 fn apply(credential: &Credential, request: &mut Request) -> Result<(), NetError> {
     let headers = &mut request.headers;
     match credential {
@@ -98,13 +98,13 @@ fn apply(credential: &Credential, request: &mut Request) -> Result<(), NetError>
                 CredentialPlace::Cookie(name) => add_cookie(headers, format!("{name}={key}"))?,
             }
         }
-        // Its token has to be fetched first.
+        // The token must be fetched first.
         Credential::OAuth2(_) => {}
     }
     Ok(())
 }
 
-/// Beside the cookies that the operator's own headers may have.
+/// Adds a cookie to those in the operator's own headers.
 fn add_cookie(headers: &mut HeaderMap, cookie: String) -> Result<(), NetError> {
     let before = headers.get(COOKIE).and_then(|value| value.to_str().ok());
     let all = before.map_or_else(|| cookie.clone(), |before| format!("{before}; {cookie}"));

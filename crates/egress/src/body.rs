@@ -1,4 +1,4 @@
-//! Bodies of responses, read up to a limit.
+//! Reads response bodies up to a limit.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{ByteStream, NetError, NetFault, Response, Sent};
 
-/// The maximum number of bytes that are read of an error response.
+/// The maximum size of the body of an error response that is read, in bytes.
 const ERROR_BYTES: usize = 64 * 1024;
 
-/// The timeout of the body of an error response.
+/// How long to wait for the body of an error response.
 const ERROR_WAIT: Duration = Duration::from_secs(1);
 
-/// Returns the whole body, whatever its response announced.
+/// Reads the whole body, whatever its `content-length` says.
 #[cfg(test)]
 pub(crate) async fn read_all(mut body: ByteStream, max: usize) -> Result<Bytes, NetError> {
     collect(&mut body, max).await
 }
 
-/// Returns the whole body of `response`, which is refused unread when its `content-length` is already above `max`.
+/// Reads the whole body of `response`. Refuses it unread if its `content-length` exceeds `max`.
 ///
 /// # Errors
-/// [`NetFault::TooLarge`] as soon as more than `max` bytes have come; the stream's own error when it breaks off.
+/// [`NetFault::TooLarge`] as soon as more than `max` bytes arrived; the stream's own error if it breaks off.
 pub async fn read_response(response: &mut Response, max: usize) -> Result<Bytes, NetError> {
     let announced = response
         .headers
@@ -37,7 +37,7 @@ pub async fn read_response(response: &mut Response, max: usize) -> Result<Bytes,
     collect(&mut response.body, max).await
 }
 
-/// Reads the beginning of the body of an error response within a short time. The status matters, and a missing body
+/// Reads the beginning of the body of an error response within a short time. The status matters more, so a missing body
 /// must not hide it.
 pub async fn read_error(body: ByteStream) -> Bytes {
     error_prefix(body, ERROR_BYTES).await.0
@@ -47,7 +47,7 @@ pub async fn read_error(body: ByteStream) -> Bytes {
 pub(super) enum BodyRest {
     /// No rest: the prefix is the whole body.
     None,
-    /// More than was asked for, or it did not come in time.
+    /// The body is longer than the prefix, or the rest did not arrive in time.
     More,
     /// Unknown: the body broke off.
     Broken(NetError),
@@ -59,8 +59,7 @@ pub(super) async fn error_prefix(body: ByteStream, max: usize) -> (Bytes, BodyRe
     read_until(body, max.min(ERROR_BYTES), Some(late)).await
 }
 
-/// Returns the first `max` bytes of a body, or as many as come before it ends or breaks off, and what there was beyond
-/// them.
+/// Returns the first `max` bytes of a body, or fewer if it ends or breaks off, and what follows them.
 pub(super) async fn prefix(body: ByteStream, max: usize) -> (Bytes, BodyRest) {
     read_until(body, max, None).await
 }
@@ -95,7 +94,7 @@ async fn collect(body: &mut ByteStream, max: usize) -> Result<Bytes, NetError> {
         if chunk.len() > max.saturating_sub(first.len() + rest.len()) {
             return Err(too_large(max));
         }
-        // Most bodies are one chunk, which is handed on without a copy.
+        // Most bodies are one chunk, which needs no copy.
         if first.is_empty() && rest.is_empty() {
             first = chunk;
         } else {

@@ -1,6 +1,6 @@
 //! Credentials and TLS trust.
 //!
-//! Only data: `auth.rs` adds a credential to a request, `tls.rs` secures a connection.
+//! Data only: `auth.rs` adds a credential to a request, `tls.rs` secures a connection.
 
 mod oauth2;
 mod trust;
@@ -19,7 +19,7 @@ use crate::{NetError, NetFault, Sent};
 pub use oauth2::{OAuth2, Token, TokenError, Tokens};
 pub use trust::{Trust, TrustError};
 
-/// A credential for a peer; a certificate belongs to the connection ([`Trust`]). `Debug` shows only its kind.
+/// A credential for a peer. A certificate belongs to the connection instead ([`Trust`]). `Debug` shows only the kind.
 pub enum Credential {
     /// `Authorization: Bearer` (RFC 6750).
     Bearer(SecretString),
@@ -30,7 +30,7 @@ pub enum Credential {
         /// The user's password.
         password: SecretString,
     },
-    /// A key in a place of its own.
+    /// An API key.
     ApiKey {
         /// The place of the key in a request.
         place: CredentialPlace,
@@ -53,7 +53,7 @@ pub enum CredentialPlace {
 }
 
 impl Credential {
-    /// Returns the header that carries it, which no request may set.
+    /// Returns the header that carries it. Requests may not set this header.
     pub fn header(&self) -> Option<HeaderName> {
         match self {
             Self::ApiKey { place, .. } => match place {
@@ -67,8 +67,7 @@ impl Credential {
         }
     }
 
-    /// Returns every text that must not be shown, in whatever form. What an authorization server gave out is in
-    /// [`issued`](Self::issued).
+    /// Returns every form of the credential that must be redacted. Issued tokens are in [`issued`](Self::issued).
     pub fn secrets(&self) -> Vec<SecretString> {
         match self {
             Self::Bearer(token) => vec![token.clone()],
@@ -80,7 +79,7 @@ impl Credential {
         }
     }
 
-    /// Returns the access tokens that were given out for it, the newest last.
+    /// Returns the access tokens that were issued for it, the newest last.
     pub fn issued(&self) -> Option<Arc<[SecretString]>> {
         match self {
             Self::OAuth2(client) => Some(client.tokens.issued()),
@@ -103,7 +102,7 @@ pub(crate) fn form_encoded(text: &str) -> String {
 /// does not print.
 pub(crate) fn sensitive(text: impl AsRef<str>) -> Result<HeaderValue, NetError> {
     let mut value = HeaderValue::from_str(text.as_ref()).map_err(|_| {
-        let message = "the credential has characters that cannot stand in an HTTP header";
+        let message = "the credential has characters that an HTTP header cannot contain";
         NetError::new(NetFault::Protocol, Sent::No, message)
     })?;
     value.set_sensitive(true);

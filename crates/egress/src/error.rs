@@ -2,7 +2,7 @@
 
 use url::Url;
 
-/// The longest message kept, in bytes: some causes quote what the other side sent.
+/// The maximum length of a message, in bytes: some causes quote the other side.
 const MESSAGE_BYTES: usize = 400;
 
 /// Why an exchange failed.
@@ -10,34 +10,34 @@ const MESSAGE_BYTES: usize = 400;
 pub enum NetFault {
     /// The host's name has no address.
     Dns,
-    /// No connection could be made.
+    /// No connection could be opened.
     Unreachable,
-    /// The connection could not be secured.
+    /// The TLS handshake failed.
     Tls,
-    /// The host's address may not be connected under the request's [`Access`](super::Access).
+    /// The request's [`Access`](super::Access) forbids the host's address.
     AddressRefused,
-    /// The authorization server gave no access token.
+    /// The authorization server issued no access token.
     TokenUnavailable,
-    /// The connection was made and broke off before the answer was complete.
+    /// The connection broke before the response was complete.
     Cut,
-    /// The answer is larger than the caller allows.
+    /// The response exceeds the caller's limit.
     TooLarge,
-    /// One event of a stream is larger than the caller allows.
+    /// One event of a stream exceeds the caller's limit.
     EventTooLarge,
-    /// The request cannot be sent as it is, or the answer is not HTTP as it should be.
+    /// The request cannot be sent, or the response is not valid HTTP.
     Protocol,
 }
 
-/// Whether bytes of the request can have left.
+/// Whether bytes of the request may have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sent {
-    /// Certainly none did: the request may be tried again.
+    /// No byte left: the request may be sent again.
     No,
     /// Bytes may have been sent, and the peer may have acted on them.
     Unknown,
 }
 
-/// A failed exchange. Its text shows hosts and ports, never a header's value, a body, user info or a query.
+/// A failed exchange. Its text contains hosts and ports, never a header's value, a body, user info or a query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NetError {

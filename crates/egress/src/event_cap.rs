@@ -2,10 +2,10 @@
 
 use memchr::memchr2;
 
-/// Counts the bytes a parser holds for the unfinished event of an event stream, in constant memory.
+/// Counts the buffered bytes of the unfinished event of a stream, in constant memory.
 ///
-/// Lines end with LF, CR or CRLF, wherever the chunks are split; a blank line ends the event. Comment lines belong to no
-/// event, so a peer may send them for hours without a blank line, but each of them is counted while it is unfinished.
+/// Lines end with LF, CR or CRLF, wherever the chunks are split. A blank line ends the event. Comment lines belong to
+/// no event, so a peer may send any number of them. Each is counted until its line ends.
 #[derive(Debug, Default)]
 pub(super) struct EventCap {
     /// Bytes of the event's finished lines.
@@ -17,7 +17,7 @@ pub(super) struct EventCap {
 }
 
 impl EventCap {
-    /// Takes the next bytes. False when an event has grown beyond `max` bytes.
+    /// Counts the next bytes. Returns false if an event exceeds `max` bytes.
     pub(super) fn feed(&mut self, mut bytes: &[u8], max: usize) -> bool {
         loop {
             if self.after_cr && !bytes.is_empty() {
@@ -48,7 +48,7 @@ impl EventCap {
         }
     }
 
-    /// Returns whether an event has begun and no blank line has ended it.
+    /// Returns whether an event has begun that no blank line has ended yet.
     pub(super) fn unfinished(&self) -> bool {
         self.event > 0 || (self.line > 0 && !self.comment)
     }

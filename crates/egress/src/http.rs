@@ -1,14 +1,12 @@
 //! The real network: HTTP/1.1 over TCP and TLS, by reqwest.
 //!
-//! There is a client for each [`Access`]. A connection is kept for the next request to the same host, and a
-//! request that is handed a kept connection asks no resolver. With one client, a request that may connect only public
-//! addresses could travel over a connection to a private one that another request was allowed to open. With one for
-//! each, the addresses behind a pool were all checked the same way. Each [`Trust`] has its own, for the same reason: a kept
-//! connection was secured as the request that opened it wanted. Connections that change their protocol come from clients
-//! that keep nothing, and connections to a proxy from clients that resolve the proxy's name alone.
+//! There is one client per [`Access`]. A client reuses connections to the same host, and a reused connection needs no
+//! resolver. With one shared client, a request that may reach only public addresses could reuse a private connection of
+//! another request. Each [`Trust`] has its own clients for the same reason. Upgrades use clients without reuse.
+//! Connections to a proxy use clients that resolve only the proxy's name.
 //!
-//! An address is judged in one of two places: the resolver of a client sees every answer for a name, and a host that already
-//! is an address never reaches a resolver and is looked at before the call.
+//! `resolve.rs` checks the addresses that a name resolves to, before a connection and before a proxy gets the name.
+//! `target.rs` checks a host that is a literal address. Callers choose the policy before, with [`crate::access`].
 
 mod target;
 
@@ -39,24 +37,25 @@ use super::{
 
 const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
-/// Name, TCP and TLS together. A host that drops packets is found out while it is still certain that nothing was sent.
+/// The timeout of resolution, TCP and TLS together. It detects hosts that drop packets while certainly no byte was
+/// sent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An idle connection is given up before the usual server does it (Node.js and uvicorn close after 5 seconds): a request
-/// written to a connection that is being closed fails, and the client cannot know whether it arrived.
+/// How long an idle connection is kept: less than usual servers do (Node.js and uvicorn close after 5 seconds). A
+/// request on a connection that the server is closing fails, and the client cannot know whether it arrived.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_IDLE_PER_HOST: usize = 64;
 
 /// The real [`Net`].
 pub struct HttpClient {
-    /// By the address of the [`Trust`], which its clients keep alive, and 0 for the system's own.
+    /// The clients by the address of their [`Trust`], which they keep alive; 0 stands for the system's trust.
     clients: Mutex<HashMap<usize, Arc<TrustClients>>>,
     lookup: Arc<dyn Lookup>,
     proxies: Proxies,
     retries: Option<RetryContext>,
 }
 
-/// The clients whose connections are secured in one way.
+/// The clients with one TLS trust.
 #[derive(Default)]
 struct TrustClients {
     trust: Option<Arc<Trust>>,
@@ -76,18 +75,18 @@ struct PoolKey {
 /// The kind of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum PoolKind {
-    /// It carries requests, one after another.
+    /// Carries requests, one after another.
     Exchange,
-    /// It becomes something else than HTTP.
+    /// Becomes a connection of another protocol.
     Upgrade,
 }
 
-/// A request and the client that sends it, with what its errors name.
+/// A request, its client, and the names for its errors.
 struct PreparedRequest {
     client: reqwest::Client,
     request: reqwest::Request,
     url: Url,
-    /// Resolves the name first where a proxy would resolve it, to check its addresses.
+    /// Resolves the name to check its addresses, if a proxy would resolve it.
     lookup: Option<Arc<dyn Lookup>>,
     without_roots: Option<Arc<str>>,
 }
@@ -103,10 +102,10 @@ impl TrustClients {
 }
 
 impl HttpClient {
-    /// Returns a client without connections and without retries. The clients of reqwest are made at the first exchange.
+    /// Creates a client without connections and without retries. It creates reqwest's clients on first use.
     ///
     /// # Errors
-    /// None today; what can fail is made later and reported by the exchange.
+    /// None today; the first exchange reports what is unusable.
     pub fn new() -> Result<Self, NetError> {
         Ok(Self {
             clients: Mutex::default(),
@@ -123,7 +122,7 @@ impl HttpClient {
         self
     }
 
-    /// Resolves names by `lookup` instead of the system.
+    /// Resolves names with `lookup` in place of the system.
     #[must_use]
     pub fn with_lookup(mut self, lookup: Arc<dyn Lookup>) -> Self {
         self.lookup = lookup;
@@ -170,8 +169,8 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// Builds a reqwest client. reqwest detects a peer that is gone: by keep-alive probes from 15 s on, and after 30 s
-    /// during a request.
+    /// Builds a reqwest client. It detects a dead peer by keep-alive probes after 15 s, and after 30 s during a
+    /// request.
     fn build(
         &self,
         tls: &Tls,
@@ -181,13 +180,13 @@ impl HttpClient {
         let policy = proxy.map_or(ResolvePolicy::Peer(pool.access), |_| ResolvePolicy::Proxy);
         let lookup = Arc::clone(&self.lookup);
         let builder = reqwest::Client::builder()
-            // The environment's proxies are not asked unless the operator wants it.
+            // The operator decides about the proxies of the environment.
             .no_proxy()
             .tls_backend_preconfigured(tls.config.clone())
             .dns_resolver(Resolver { policy, lookup })
             .redirect(Policy::none())
             .referer(false)
-            // Left alone, the client may repeat a request.
+            // By default, reqwest may repeat a request.
             .retry(reqwest::retry::never())
             .user_agent(PRODUCT_TOKEN)
             .connect_timeout(CONNECT_TIMEOUT)
@@ -206,7 +205,7 @@ impl HttpClient {
         builder.proxy(all).build()
     }
 
-    /// Returns the proxies for a request; none for this machine.
+    /// Returns the proxies for a request. Requests to this machine use none.
     fn proxies(&self, access: Access) -> Option<&Proxies> {
         Some(&self.proxies).filter(|proxies| access != Access::Loopback && !proxies.is_empty())
     }
@@ -243,7 +242,7 @@ impl HttpClient {
         let mut request = reqwest::Request::new(method, to);
         *request.headers_mut() = headers;
         *request.body_mut() = body.map(reqwest::Body::from);
-        // Through a proxy it is the proxy that resolves the name, so it is checked before.
+        // A proxy would resolve the name, so check it before.
         let resolved_elsewhere = access == Access::Public && proxies.is_some();
         Ok(PreparedRequest {
             client,
@@ -276,8 +275,8 @@ impl PreparedRequest {
 }
 
 impl Net for HttpClient {
-    /// Credentials and retries come before this client's own `exchange`, each with the part of the request that it needs
-    /// taken out, so that the request is sent once where neither is left.
+    /// Handles credentials and retries first. Each removes its part of the request and calls `exchange` again, so that
+    /// the last call sends the request once.
     fn exchange(&self, mut request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
         if let Some(authorization) = request.authorization.take() {
             return Box::pin(auth::exchange(self, authorization, request));

@@ -15,8 +15,8 @@ pub(super) fn unusable(fault: NetFault, what: &str, why: &dyn StdError) -> NetEr
     NetError::new(fault, Sent::No, message)
 }
 
-/// reqwest secures both ends of a tunnel in one way: the proxy would be shown the peer's certificate and trusted as the
-/// peer is.
+/// reqwest uses one TLS configuration for both ends of a tunnel. So the proxy would receive the peer's client
+/// certificate, and would be trusted by the peer's authorities.
 pub(super) fn not_for_a_proxy(url: &Url) -> NetError {
     let message = format!(
         "cannot connect to `{}` through an `https` proxy: the proxy would be trusted by the target's CA and shown its client certificate; use an `http` proxy or add the host to NO_PROXY",
@@ -83,7 +83,7 @@ pub(super) fn before_response(
                 format!("no TLS connection to `{place}`: {text}{note}"),
             )
         }
-        // The TCP connection stood, so what broke off was the handshake.
+        // The TCP connection was open, so the TLS handshake broke off.
         Kind::Io(io) if matches!(url.scheme(), "https" | "wss") && broken_off(io) => NetError::new(
             NetFault::Tls,
             Sent::No,
@@ -116,7 +116,7 @@ pub(super) fn in_body(error: &reqwest::Error, url: &Url) -> NetError {
     )
 }
 
-/// Returns the error for an upgrade that failed after the peer accepted it.
+/// Returns the error of an upgrade that failed after the peer accepted it.
 pub(super) fn not_handed_over(error: &reqwest::Error, url: &Url) -> NetError {
     let (place, cause) = (place(url), Cause::find(error));
     let message = format!(
@@ -142,13 +142,13 @@ enum Kind {
     Refused(String),
     NoAddress(String),
     Tls(String),
-    /// The client could not parse the head of the answer.
+    /// The head of the response is invalid.
     Malformed(String),
     Io(io::ErrorKind),
     Other,
 }
 
-/// The telling link of a chain of errors, and the text of the last one: the outer links say only where it happened.
+/// The most specific error of a chain and the text of the last one. Outer errors say only where it happened.
 struct Cause {
     kind: Kind,
     last: String,
@@ -162,12 +162,12 @@ impl Cause {
         };
         let mut next = error.source();
         while let Some(link) = next {
-            // The client's own errors print the URL.
+            // reqwest's own errors print the URL.
             if !link.is::<reqwest::Error>() {
                 cause.last = link.to_string();
             }
             cause.look_at(link);
-            // An I/O error names as its source not what it wraps but the source of that.
+            // The source of an I/O error is the source of the error that it wraps.
             let wrapped = link
                 .downcast_ref::<io::Error>()
                 .and_then(io::Error::get_ref);
@@ -194,7 +194,7 @@ impl Cause {
         } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
             self.kind = Kind::Tls(error.to_string());
         } else if let Some(error) = link.downcast_ref::<io::Error>() {
-            // The inner ones are more exact: outer ones may be mere wrappings.
+            // Inner errors are more specific: outer ones may only wrap them.
             if matches!(self.kind, Kind::Other | Kind::Io(_)) {
                 self.kind = Kind::Io(error.kind());
             }
@@ -204,8 +204,7 @@ impl Cause {
     }
 }
 
-/// Returns whether what came cannot be read as an answer. That bytes came unasked has no name in the library, only
-/// words.
+/// Returns whether the response is malformed. hyper has no predicate for unexpected bytes, only a text.
 fn malformed(error: &hyper::Error) -> bool {
     error.is_parse() || error.to_string().contains("unexpected message")
 }

@@ -3,7 +3,8 @@
 //! Other crates use the trait [`Net`], which sends a request and returns status, headers and a stream of bytes.
 //! [`HttpClient`] implements it with reqwest and guarantees:
 //!
-//! * It sends a request at most once, and [`NetError::sent`] tells whether the peer may have received bytes.
+//! * It sends a request once. Only [repeatable](Request::repeatable) requests after [`HttpClient::with_retries`], and
+//!   requests with OAuth 2 after a 401, are sent again. [`NetError::sent`] says whether the peer may have received bytes.
 //! * It follows no redirect, uses no proxy unless one is given, and stores no cookie.
 //! * It connects only to the addresses that it has checked, see [`Access`].
 //! * No error and no `Debug` output shows the value of a header, a body, or the user info or query of a URL.

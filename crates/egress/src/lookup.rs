@@ -1,21 +1,21 @@
-//! Asking which addresses a name has.
+//! Name resolution.
 
 use std::io;
 use std::net::IpAddr;
 
 use super::BoxFuture;
 
-/// Tells which addresses a name has. [`SystemLookup`] is the real one. What it answers is judged afterwards, and only what
-/// was judged is connected, so an answer that differs the next time changes nothing.
+/// Resolves names. [`SystemLookup`] is the real one. The client checks the returned addresses and connects only to
+/// these, so a different answer to a second lookup has no effect.
 pub trait Lookup: Send + Sync + 'static {
     /// Resolves `name`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The name has no address.
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
-/// Asks the operating system.
+/// Uses the resolver of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemLookup;
 

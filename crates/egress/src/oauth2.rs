@@ -1,7 +1,7 @@
-//! Access tokens by client credentials (RFC 6749 §4.4).
+//! Access tokens by the client credentials grant (RFC 6749 §4.4).
 //!
-//! The client names itself by HTTP Basic (`client_secret_basic`), which every authorization server has to take (§2.3.1), and
-//! never in the body.
+//! The client authenticates with HTTP Basic (`client_secret_basic`), which every authorization server must support
+//! (§2.3.1), and never in the body.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,22 +21,22 @@ use common::redact::Secrets;
 use super::error::place;
 use super::{Net, NetError, NetFault, Request, Response, Sent, access, body};
 
-/// A server that gives no token in this time gives none: others may be waiting for the same one.
+/// The timeout of a token request: other calls may wait for the same token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The largest answer of a token endpoint that is read, in bytes.
+/// The maximum size of a token response, in bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// A token whose server does not say how long it holds is replaced after this time.
+/// The lifetime of a token whose server names none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
-/// A token is replaced so long before its time, or a fifth of its time where that is shorter: it still has to travel.
+/// How long before its expiry a token is replaced; at most a fifth of its lifetime. A request takes time to arrive.
 const REFRESH_MARGIN: Duration = Duration::from_secs(30);
 
-/// And so long before it at least: servers count in whole seconds.
+/// The minimum of this margin: servers count in whole seconds.
 const MIN_REFRESH_MARGIN: Duration = Duration::from_secs(1);
 
-/// No token is used longer than this, whatever its server says.
+/// The maximum lifetime of a token, whatever its server says.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
 /// The maximum length of the server's text in an error, in characters.
@@ -45,18 +45,18 @@ const MAX_QUOTED_CHARS: usize = 200;
 /// The token endpoint, which the operator configured.
 #[derive(Clone, Debug)]
 pub struct TokenEndpoint {
-    /// It may be at any address, not only at public ones.
+    /// Whether its address may be other than public.
     pub allow_private: bool,
     /// The TLS trust.
     pub trust: Option<Arc<Trust>>,
 }
 
-/// Returns the token to use now: the one at hand, or else a new one, for which one request is under way at a time. A
-/// caller that waits for it takes what comes of it, so that a server that is in trouble is not asked once for each of
-/// them.
+/// Returns a valid token: the current one, or a new one. One token request runs at a time, and waiting callers share
+/// its result, so that a failing server does not receive one request per caller.
 ///
 /// # Errors
-/// [`NetFault::TokenUnavailable`] when the server gives none, [`NetFault::AddressRefused`] when it may not be asked.
+/// [`NetFault::TokenUnavailable`] if the server issues no token, [`NetFault::AddressRefused`] if the policy forbids its
+/// address.
 pub(super) async fn token(
     net: &dyn Net,
     client: &OAuth2,
@@ -68,7 +68,7 @@ pub(super) async fn token(
     }
     let before = tokens.ended.load(Ordering::Acquire);
     let mut failed = tokens.asking.lock().await;
-    // Another call may have fetched one meanwhile, or failed to.
+    // Another call may have fetched a token meanwhile, or failed.
     if let Some(token) = tokens.current(Instant::now()) {
         return Ok(token);
     }
@@ -115,14 +115,14 @@ async fn obtain(
     let early = (holds / 5).clamp(MIN_REFRESH_MARGIN, REFRESH_MARGIN);
     let token = Token {
         header: sensitive(format!("Bearer {}", given.secret.expose_secret()))
-            .map_err(|_| unavailable(client, "its token cannot stand in an HTTP header"))?,
+            .map_err(|_| unavailable(client, "an HTTP header cannot contain its token"))?,
         good_until: asked + holds.saturating_sub(early),
     };
     client.tokens.keep(token.clone(), given.secret);
     Ok(token)
 }
 
-/// A token as the server gave it.
+/// A token as the server issued it.
 struct IssuedToken {
     secret: SecretString,
     holds: Option<Duration>,
@@ -187,13 +187,13 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken
     if response.status != StatusCode::OK {
         return Err(refused(client, response.status, body));
     }
-    // The parser's own words could repeat the token.
+    // The parser's error could contain the token.
     let answer: TokenResponse = serde_json::from_slice(body)
         .map_err(|_| unavailable(client, "its answer is not a token response"))?;
     let kind = answer.token_type.as_deref().unwrap_or("Bearer");
     if !kind.eq_ignore_ascii_case("bearer") {
         let message = format!(
-            "it gives tokens of the type `{}`; only bearer tokens can be used",
+            "it issues tokens of the type `{}`; only bearer tokens are supported",
             redacted(client, kind)
         );
         return Err(unavailable(client, message));
@@ -201,7 +201,7 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken
     if answer.access_token.is_empty() {
         return Err(unavailable(client, "its token is empty"));
     }
-    // Some servers write the number as a text.
+    // Some servers write the number as a string.
     let seconds = answer
         .expires_in
         .and_then(|n| n.as_f64().or_else(|| n.as_str()?.trim().parse().ok()));

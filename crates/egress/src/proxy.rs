@@ -1,8 +1,8 @@
-//! Proxies that requests go through, where an operator wants that.
+//! Proxies for outgoing requests.
 //!
-//! With a proxy, the client connects to the proxy, which resolves the name of the peer again. The policy still checks
-//! what is known here before the proxy gets the request: an address in a URL, and a name as this system resolves it.
-//! The proxy decides about names that this system cannot resolve.
+//! With a proxy, the client connects to the proxy, which resolves the peer's name again. The policy first checks what
+//! this system knows: a literal address, or the addresses that the name resolves to here. The proxy decides about names
+//! that this system cannot resolve.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use url::Url;
 
-/// Never sent through a proxy, for there they would be the proxy's own.
+/// Hosts that are never reached through a proxy: there they would be the proxy's own.
 const LOOPBACK: &str = "localhost,localhost.,127.0.0.0/8,::1,::ffff:127.0.0.0/104";
 
-/// Which proxies to use, as the environment tells it. Their addresses may hold credentials.
+/// The proxy settings of the environment. Their addresses may contain credentials.
 #[derive(Clone, Default)]
 pub struct ProxySettings {
     /// The proxy for `https` (`HTTPS_PROXY`).
     pub https: Option<String>,
     /// The proxy for `http` (`HTTP_PROXY`).
     pub http: Option<String>,
-    /// The proxy for whatever has none of its own (`ALL_PROXY`).
+    /// The proxy for schemes without one (`ALL_PROXY`).
     pub all: Option<String>,
-    /// Hosts that are connected directly (`NO_PROXY`): names with all below them, addresses and blocks of addresses,
-    /// separated by commas; `*` for all.
+    /// Hosts that are connected directly (`NO_PROXY`): names with their subdomains, addresses and address blocks,
+    /// separated by commas; `*` means all.
     pub none: Option<String>,
 }
 
 impl ProxySettings {
-    /// Reads the settings from variables by their usual names, of which the lower-case form counts first.
+    /// Reads the settings from the usual variables. The lower-case name has precedence.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let named = |lower: &str| {
             [lower.to_owned(), lower.to_ascii_uppercase()]
@@ -58,7 +58,7 @@ impl fmt::Debug for ProxySettings {
     }
 }
 
-/// The proxies that clients are made with.
+/// The proxies of a client.
 #[derive(Clone, Default)]
 pub struct Proxies(Option<Arc<Matcher>>);
 
@@ -66,7 +66,7 @@ impl Proxies {
     /// Returns the proxies of `settings`.
     ///
     /// # Errors
-    /// Which variable holds no proxy that can be used. Its value is not repeated.
+    /// A variable does not contain a usable proxy. The error omits its value.
     pub fn new(settings: &ProxySettings) -> Result<Self, String> {
         let direct = match settings.none.as_deref() {
             Some(hosts) => format!("{hosts},{LOOPBACK}"),
@@ -78,7 +78,7 @@ impl Proxies {
                     .ok_or_else(|| format!("{variable} is not the http or https URL of a proxy"))?;
                 Ok(String::from(url))
             }
-            // What is empty counts as not given.
+            // An empty value counts as unset.
             None => Ok::<_, String>(String::new()),
         };
         let https = address("HTTPS_PROXY", &settings.https)?;
@@ -97,15 +97,15 @@ impl Proxies {
         self.0.is_none()
     }
 
-    /// Returns the proxy between here and `to`.
+    /// Returns the proxy for requests to `to`.
     pub(super) fn before(&self, to: &Url) -> Option<Intercept> {
-        // What is no URI is not sent at all.
+        // The client refuses an invalid URI later.
         self.0.as_ref()?.intercept(&to.as_str().parse().ok()?)
     }
 }
 
-/// Returns the URL of a proxy, if `value` is one. A value that the matcher cannot read would count as none, and
-/// requests would leave past the proxy.
+/// Returns the URL of a proxy, if `value` is one. The matcher would ignore an invalid value, and requests would bypass
+/// the proxy.
 fn usable(value: &str) -> Option<Url> {
     let url = if value.contains("://") {
         Url::parse(value)

@@ -1,4 +1,4 @@
-//! Redirects of reads, within one origin.
+//! Follows redirects of GET requests within one origin.
 
 use http::header::LOCATION;
 use http::{Method, StatusCode};
@@ -9,15 +9,14 @@ use super::{Net, NetError, NetFault, Request, Response, Sent};
 /// A response and the URL it came from.
 #[derive(Debug)]
 pub struct Fetched {
-    /// The response. A 3xx among the followed ones leads to another origin, or nowhere.
+    /// The response. A redirect status means that the redirect leads to another origin or has no valid target.
     pub response: Response,
     /// The final URL, after redirects.
     pub url: Url,
 }
 
-/// Sends a GET and follows 301, 302, 303, 307 and 308 while they stay on the origin (scheme, host and port) of the
-/// request, since its headers belong to that origin. Any other redirect is returned as it came, for the caller to refuse;
-/// so is every redirect of another method.
+/// Sends a GET and follows 301, 302, 303, 307 and 308 within the origin (scheme, host and port) of the request, because
+/// its headers belong to that origin. Returns any other redirect, and every redirect of another method, to the caller.
 ///
 /// # Errors
 /// Those of the exchange, and [`NetFault::Protocol`] after `max_hops` redirects.

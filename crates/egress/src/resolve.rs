@@ -1,4 +1,4 @@
-//! Names to addresses, under the policy of the request.
+//! Resolves names under the address policy of the request.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,14 +13,14 @@ use super::error::place;
 use super::lookup::Lookup;
 use super::{Access, NetError, NetFault, Sent};
 
-/// Resolves names, and refuses a name with a forbidden address. The client connects only to the addresses that it
-/// returns, so no second look-up can return others.
+/// Resolves names, and refuses a name with a forbidden address. The client connects only to the returned addresses, so
+/// no second lookup can change them.
 pub(super) struct Resolver {
     pub(super) policy: ResolvePolicy,
     pub(super) lookup: Arc<dyn Lookup>,
 }
 
-/// Which addresses a name may resolve to.
+/// The addresses that a name may resolve to.
 #[derive(Clone, Copy)]
 pub(super) enum ResolvePolicy {
     /// The addresses that the request permits, for the peer's name.
@@ -54,15 +54,15 @@ impl Resolve for Resolver {
         Box::pin(async move {
             let found = lookup.await.map_err(to_error)?;
             let addresses = check_all(found, access)?;
-            // The port is filled in by the connector.
+            // The connector sets the port.
             let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, 0));
             Ok(Box::new(addresses) as Addrs)
         })
     }
 }
 
-/// Checks the name that a proxy is to connect to: refuses it if this system resolves it to an address that is not
-/// public. The proxy resolves names that this system does not know.
+/// Checks the name of a request that a proxy will resolve: refuses it if this system resolves it to an address that is
+/// not public. The proxy resolves names that this system does not know.
 pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Result<(), NetError> {
     let Some(Host::Domain(name)) = url.host() else {
         return Ok(());
@@ -80,8 +80,8 @@ pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Resul
     }
 }
 
-/// Returns the addresses if `access` permits each of them. A name with public and private addresses is a rebinding
-/// attempt or a mistake, and connecting to the public ones would hide either.
+/// Returns the addresses if `access` permits all of them. A name with both public and private addresses is a rebinding
+/// attempt or a mistake. Connecting only to the public ones would hide either.
 fn check_all(found: Vec<IpAddr>, access: Access) -> Result<Vec<IpAddr>, ResolveError> {
     if found.is_empty() {
         return Err(ResolveError::Empty);

@@ -1,8 +1,8 @@
 //! Retries of idempotent requests.
 //!
-//! A [repeatable](Request::repeatable) request is sent again, at most twice and within three seconds, when the connection
-//! failed or the answer is 429, 502, 503 or 504. A `Retry-After` is honoured where it fits into that time; where it does
-//! not, the answer stands.
+//! A [repeatable](Request::repeatable) request is sent again at most twice within three seconds, if the connection
+//! failed or the status is 429, 502, 503 or 504. A `Retry-After` within that time is honored; otherwise the response is
+//! returned.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,26 +13,27 @@ use tokio::time::Instant;
 
 use super::{Net, NetError, NetFault, Request, Response};
 
-/// Retries after the first attempt.
+/// The maximum number of retries.
 const MAX_RETRIES: u32 = 2;
 
-/// The time from the first attempt in which the last one must begin.
+/// The time from the first attempt within which the last one must start.
 const RETRY_WINDOW: Duration = Duration::from_secs(3);
 
-/// The delay before the first retry where the peer names none; it doubles. Each delay is shortened by up to half at random,
-/// so that callers that failed together do not retry together.
+/// The delay before the first retry if the peer names none. It doubles. Each delay is shortened by up to half at
+/// random, so that callers that failed together do not retry together.
 const RETRY_BASE_DELAY: Duration = Duration::from_millis(300);
 
-/// The clock and the randomness that delays depend on.
+/// The clock and random numbers for delays.
 #[derive(Clone)]
 pub struct RetryContext {
-    /// The time of day, which a `Retry-After` may name.
+    /// The time of day, for a date in `Retry-After`.
     pub wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// A random number from 0 up to 1.
     pub random: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
-/// Sends `request` over `net`, once unless it is repeatable. The requests that reach `net` are not repeatable.
+/// Sends `request` over `net`, and again if it is repeatable. The requests that reach `net` are marked as not
+/// repeatable.
 ///
 /// # Errors
 /// Those of the last attempt.
@@ -57,14 +58,14 @@ pub async fn exchange(
         {
             return outcome;
         }
-        // Closes the connection before the delay.
+        // Close the connection before the delay.
         drop(outcome);
         tokio::time::sleep(delay).await;
     }
     net.exchange(request).await
 }
 
-/// Returns the delay before the next attempt, or `None` where another one would not help.
+/// Returns the delay before the next attempt, or `None` if a retry would not help.
 fn retry_delay(
     outcome: &Result<Response, NetError>,
     retry: u32,
@@ -83,7 +84,7 @@ fn retry_delay(
     }))
 }
 
-/// Returns whether the server, or something in front of it, cannot answer right now.
+/// Returns whether the status says that the server or a proxy is overloaded.
 fn is_busy(status: StatusCode) -> bool {
     use StatusCode as S;
     matches!(

@@ -1,8 +1,8 @@
 //! Server-sent events over [`Net`].
 //!
-//! The lines are parsed by `eventsource-client`. That client would also connect, reconnect, follow redirects and post a
-//! request again, accept any content type and hold an event of any size. None of that is left to it: the request is sent
-//! here, once, and it is given a body that is already open and can be taken a single time.
+//! `eventsource-client` parses the lines. It would also connect, reconnect, follow redirects, accept any content type
+//! and buffer events of any size. This module prevents all of that: it sends the request once, and passes the parser an
+//! open body that can be read once.
 
 use std::fmt;
 use std::future::ready;
@@ -24,9 +24,9 @@ use super::{ByteStream, Net, NetError, NetFault, Request, Sent};
 /// The memory limits of responses.
 #[derive(Clone, Copy, Debug)]
 pub struct SseLimits {
-    /// The largest event, in bytes as sent.
+    /// The maximum size of an event, in bytes as sent.
     pub event_bytes: usize,
-    /// The largest body of an answer that is not an event stream, in bytes.
+    /// The maximum size of a body that is not an event stream, in bytes.
     pub answer_bytes: usize,
 }
 
@@ -42,7 +42,7 @@ pub enum Opened {
         headers: HeaderMap,
         /// The body, up to the limit.
         body: Bytes,
-        /// Whether the body is not whole: it is above the limit, or the body of an error broke off or did not come in time.
+        /// Whether the body is incomplete: it exceeds the limit, or the body of an error broke off or was late.
         truncated: bool,
     },
 }
@@ -71,19 +71,19 @@ impl fmt::Debug for Opened {
 pub enum SseItem {
     /// An event.
     Event {
-        /// Its type, when the peer named one other than the default `message`.
+        /// Its type, unless that is the default `message`.
         event: Option<String>,
-        /// Its data; the lines of several `data` fields are joined with a line feed.
+        /// Its data: the `data` fields, joined with a line feed.
         data: String,
     },
     /// A comment, which keeps the connection alive.
     Comment,
 }
 
-/// Sends `request` once and reads the head of the answer. Adds an `accept` header when there is none.
+/// Sends `request` once and reads the head of the response. Adds an `accept` header if there is none.
 ///
 /// # Errors
-/// Those of the exchange, and of reading the body when a 2xx answer that is not an event stream breaks off.
+/// Those of the exchange, and of reading a 2xx body that is not an event stream and breaks off.
 pub async fn open(
     net: &dyn Net,
     mut request: Request,
@@ -103,7 +103,7 @@ pub async fn open(
         error_prefix(response.body, limits.answer_bytes).await
     };
     match rest {
-        // What an error says is worth having in part; a result is not.
+        // A part of an error is useful; a part of a result is not.
         BodyRest::Broken(error) if status.is_success() => Err(error),
         rest => Ok(Opened::Answer {
             status,
@@ -127,7 +127,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 
 /// The events of one response. Dropping it closes the connection.
 pub struct EventReader {
-    /// `None` once the end is known, which closes the connection.
+    /// `None` after the end, which closes the connection.
     events: Option<BoxStream<Result<SSE, Error>>>,
     /// The end of the body, once known.
     end: Option<Result<(), NetError>>,
@@ -142,7 +142,7 @@ impl EventReader {
             event_bytes,
             place: place.clone(),
         };
-        // The address is never used: see `TakeBody`.
+        // The parser requires a URL, but `TakeBody` ignores it.
         let client = ClientBuilder::for_url("/")
             .map_err(|e| {
                 NetError::new(
@@ -165,12 +165,12 @@ impl EventReader {
         })
     }
 
-    /// Returns the next item, and `None` at the end of a complete body. Neither end says anything about the work that the
-    /// events report on. Cancelling the wait loses no item.
+    /// Returns the next item, or `None` at the end of a complete body. Neither end says anything about the task that
+    /// the events report on. Cancelling the wait loses no item.
     ///
     /// # Errors
-    /// The body broke off, ended inside an event, held one that is too large, or is not an event stream. The error repeats
-    /// at every further call.
+    /// The body broke off, ended inside an event, contained an event above the limit, or is not an event stream.
+    /// Further calls return the same error.
     pub async fn next(&mut self) -> Option<Result<SseItem, NetError>> {
         while let Some(events) = &mut self.events {
             match events.next().await {
@@ -183,8 +183,8 @@ impl EventReader {
                 }
                 Some(Ok(SSE::Comment(_))) => return Some(Ok(SseItem::Comment)),
                 Some(Ok(SSE::Connected(_))) => {}
-                // The parser hands out the events before a bad line after the error about it, and one error may be
-                // followed by another about the same end: the first one counts, and the events are still read.
+                // The parser reports a bad line before the events that precede it, and may report several errors for
+                // one end. The first error counts, and the events are still read.
                 Some(Err(error)) => {
                     self.end.get_or_insert_with(|| end(&error, &self.place));
                 }
@@ -220,17 +220,14 @@ fn end(error: &Error, place: &str) -> Result<(), NetError> {
             None => cut(NetFault::Cut, e.to_string()),
         },
         Error::InvalidLine(_) => cut(NetFault::Protocol, "a line is not UTF-8".to_owned()),
-        Error::InvalidEvent => cut(
-            NetFault::Protocol,
-            "an event has no field that is known".to_owned(),
-        ),
+        Error::InvalidEvent => cut(NetFault::Protocol, "an event has no known field".to_owned()),
         other => cut(NetFault::Protocol, other.to_string()),
     }
 }
 
 type TransportStream = launchdarkly_sdk_transport::ByteStream;
 
-/// The transport of the parser's client: hands over the open body the first time it is asked and never again.
+/// The transport of the parser's client. Returns the open body once.
 #[derive(Clone)]
 struct TakeBody(Arc<Mutex<Option<TransportStream>>>);
 
@@ -248,7 +245,7 @@ impl HttpTransport for TakeBody {
     }
 }
 
-/// A body that ends with an error when an event grows too large or is left unfinished, and after any error.
+/// A body that ends with an error if an event exceeds the limit or is unfinished, and after any error.
 struct CappedBody {
     body: Option<ByteStream>,
     cap: EventCap,

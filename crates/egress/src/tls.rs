@@ -1,4 +1,4 @@
-//! TLS configurations: the system's, and those of peers with a [`Trust`] of their own.
+//! TLS configurations: the system's, and those of peers with their own [`Trust`].
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::credential::Trust;
 /// A TLS configuration, and the reason if it trusts no certificate.
 pub(super) struct Tls {
     pub(super) config: ClientConfig,
-    /// Set when the system's certificates could not be loaded: `https` then fails, `http` works.
+    /// Why the system's certificates could not be loaded: `https` then fails, `http` works.
     pub(super) without_roots: Option<Arc<str>>,
 }
 
-/// Trusts whom `trust` says, else whom the operating system trusts. The crypto provider is passed along rather than
-/// installed: one process may hold several copies of this library, and a process-wide default would be everyone's.
+/// Trusts the authorities of `trust`, or else those of the operating system. The crypto provider is an argument rather
+/// than a process-wide default, because one process may load several copies of this library.
 pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let (whom, without_roots) = match trust.and_then(Trust::roots) {
@@ -63,7 +63,7 @@ fn build(
         Some(own) => builder.with_client_cert_resolver(own),
         None => builder.with_no_client_auth(),
     };
-    // A configuration made by hand is taken as it is, so the protocol is offered here.
+    // A custom TLS configuration needs its ALPN protocol set here.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -1,4 +1,4 @@
-//! Connections that change their protocol.
+//! HTTP connections that upgrade to another protocol.
 
 use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -7,20 +7,20 @@ use url::Url;
 use super::error::place;
 use super::{ByteStream, NetError, NetFault, Request, Sent};
 
-/// A connection whose bytes go both ways.
+/// A bidirectional stream of bytes.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// The answer to a request to change the protocol.
+/// The response to an upgrade request.
 pub struct Upgrade {
-    /// The status: 101 where the protocol is changed.
+    /// The status: 101 if the upgrade succeeded.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The connection, where the protocol is changed. Dropping it closes it.
+    /// The connection, if the upgrade succeeded. Dropping it closes it.
     pub stream: Option<Box<dyn Duplex>>,
-    /// The body where it is not.
+    /// The body, if the upgrade failed.
     pub body: ByteStream,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn over_http(url: &mut Url) {
         "wss" => "https",
         _ => return,
     };
-    // Fails only between schemes with and without a host, and all of these have one.
+    // Fails only between schemes with and without a host. All of these have one.
     let _ = url.set_scheme(scheme);
 }
 
@@ -51,7 +51,7 @@ pub(super) fn unsupported(request: &Request) -> NetError {
         NetFault::Protocol,
         Sent::No,
         format!(
-            "no connection to `{}` can change its protocol on this network",
+            "this network supports no upgrade of connections to `{}`",
             place(&request.url)
         ),
     )

@@ -1,4 +1,4 @@
-//! What answers for an agent.
+//! The backends of agents.
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ pub struct Turn {
     pub from: String,
     /// The conversation: the session of a message, or an id of the proposal.
     pub thread: String,
-    /// What to answer. For a proposal it contains the form of the answer too.
+    /// The text to answer. For a proposal it also contains the format of the answer.
     pub text: String,
     /// The conversation before, the oldest first.
     pub history: Vec<Utterance>,
@@ -68,9 +68,9 @@ pub struct Proposal {
 pub struct BackendError {
     /// Whether another attempt later may succeed, because the backend is busy.
     pub is_busy: bool,
-    /// What failed, for the sender of the message. It contains nothing of this machine.
+    /// The cause, for the sender of the message. Reveals nothing about this machine.
     pub message: String,
-    /// What the operator needs beside that, such as the last words of a command.
+    /// Details for the operator, such as the last output of a command.
     pub detail: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl BackendError {
         }
     }
 
-    /// Creates the error of a backend that has too much to do.
+    /// Creates the error of an overloaded backend.
     pub fn busy(message: impl Into<String>) -> Self {
         Self {
             is_busy: true,

@@ -27,7 +27,7 @@ const PATH: &str = "chat/completions";
 /// The maximum size of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-/// The number of attempts at an endpoint that has too much to do.
+/// The number of attempts at an overloaded endpoint.
 const ATTEMPTS: u32 = 3;
 
 /// The delay before the second attempt, where the endpoint names none. It doubles with each further attempt.
@@ -161,7 +161,7 @@ impl ModelBackend {
             let body = read_error(response.body).await;
             let error = match status {
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                    BackendError::busy("the model of the agent has too much to do; try again later")
+                    BackendError::busy("the model of the agent is overloaded; try again later")
                 }
                 _ => BackendError::new(format!(
                     "the model of the agent answered with HTTP {}",

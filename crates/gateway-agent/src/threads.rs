@@ -1,4 +1,4 @@
-//! Conversations: what was said before, within bounds, and the order of turns.
+//! Conversations: earlier messages within bounds, and the order of turns.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -68,7 +68,7 @@ impl Threads {
         }
     }
 
-    /// Returns what was said, the oldest first.
+    /// Returns the messages, the oldest first.
     pub(super) fn history(&self, id: &str) -> Vec<Utterance> {
         self.with(id, |thread| thread.utterances.iter().cloned().collect())
     }

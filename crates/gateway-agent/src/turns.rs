@@ -184,7 +184,7 @@ impl Turns {
             return Ok(());
         }
         Err(BackendError::new(format!(
-            "this is delegation {hop} in a row, and `{}` accepts {}; do the work yourself, or answer with what you have",
+            "the delegation depth is {hop}, and `{}` accepts {}; do the work yourself, or answer with what you have",
             self.name(),
             self.settings.max_depth
         )))
@@ -301,7 +301,7 @@ impl Turns {
         connection.running.spawn(async move {
             let ballot = match turns.kept_ballot(&proposal) {
                 Some(ballot) => ballot,
-                None if !admitted => vote::abstention("the agent has too much to do"),
+                None if !admitted => vote::abstention("the agent is overloaded"),
                 None => turns.ballot(&envelope, &proposal, &link.cancel).await,
             };
             if admitted {
@@ -367,7 +367,7 @@ impl Turns {
             }
         };
         let Some(Some(_permit)) = cancel.run_until_cancelled(ready).await else {
-            return vote::abstention("the agent has too much to do");
+            return vote::abstention("the agent is overloaded");
         };
         let _active = ActiveGuard::new(&self.active);
         let mut reason = String::new();

@@ -85,9 +85,8 @@ impl Connector {
         state.link.as_ref().filter(|link| link.is_open()).cloned()
     }
 
-    /// Returns the open connection, or opens one. All callers share one attempt at a time.
-    /// A gateway that was connected before is tried up to five times. One that never was is tried once, as it probably
-    /// does not run.
+    /// Returns the open connection, or opens one. All callers share one attempt at a time. A gateway that was connected
+    /// before is tried up to five times. One that never was is tried once, as it probably does not run.
     ///
     /// # Errors
     /// Connecting failed.

@@ -26,10 +26,8 @@ pub(crate) struct Proposal {
 
 impl Proposal {
     /// Reads a proposal from a message: text, or a data part `{proposal, reasoning, deadline}`. Text next to a data
-    /// part is
-    /// the proposal, or further reasoning if the data names one. `now` is the time of day. `usual` is the voting time
-    /// of a
-    /// proposal without a deadline.
+    /// part is the proposal, or further reasoning if the data names one. `now` is the time of day. `usual` is the
+    /// voting time of a proposal without a deadline.
     ///
     /// # Errors
     /// Error 2005: there is no proposal, a field has the wrong type, or the deadline has passed.

@@ -35,8 +35,7 @@ pub fn session_id(context_id: &str) -> String {
 }
 
 /// Returns the session id of a context id that a client chose. The hash covers the client's name and the context id,
-/// each
-/// with its length. So no context id leads to a session of another client.
+/// each with its length. So no context id leads to a session of another client.
 pub fn session_id_of_client(client: &str, context_id: &str) -> String {
     let slug = slug_of(&format!("{client}-{context_id}"));
     with_hash(&slug, &[client, context_id])

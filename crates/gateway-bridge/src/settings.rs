@@ -75,8 +75,7 @@ impl Settings {
     }
 
     /// Returns how long a message waits for the list of agents before it is sent. This is a share of `timeout`, because
-    /// a
-    /// gateway need not answer.
+    /// a gateway need not answer.
     pub(crate) fn list_wait(&self) -> Duration {
         (self.timeout / LIST_WAIT_DIVISOR).min(MAX_LIST_WAIT)
     }

@@ -1,4 +1,4 @@
-//! Timeouts that the configuration does not set.
+//! Timeouts that the configuration does not set. `limits.idleMs` and `heartbeatMs` are in `config`.
 
 use std::time::Duration;
 

@@ -87,7 +87,7 @@ impl ConnectionLimiter {
         self.admit_as(Some(end_site(address)))
     }
 
-    /// Admits a connection of a proxy, which carries the requests of many clients: it counts against the total alone.
+    /// Admits a connection of a proxy, which carries the requests of many clients: it counts only towards the total.
     ///
     /// # Errors
     /// Every connection of the server is in use.

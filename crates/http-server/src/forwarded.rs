@@ -39,7 +39,7 @@ pub struct TrustedProxies {
 pub struct ForwardedClient {
     /// The client's address.
     pub address: Option<IpAddr>,
-    /// What the client called the server, with its port if it said one.
+    /// The name that the client used for the server, with its port if given.
     pub host: Option<String>,
     /// Whether the client's connection was TLS.
     pub is_tls: bool,

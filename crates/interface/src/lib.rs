@@ -1,7 +1,7 @@
-//! The Rust door of openclaw-remote-agent: the types a host and the library share.
+//! The Rust door of openclaw-remote-agent: the types that a host and the library share.
 //!
-//! A Rust host depends on this crate alone. It loads the library with [`load`], makes one [`Tool`] for each configuration and calls it
-//! with JSON:
+//! A Rust host depends only on this crate. It loads the library with [`load`], creates one [`Tool`] per configuration,
+//! and calls it with JSON:
 //!
 //! ```no_run
 //! use openclaw_remote_agent_interface::{RNone, RSome, load, log_to, updates_to};
@@ -21,15 +21,15 @@
 //! # }
 //! ```
 //!
-//! The envelope is for programs. What a model should read of it is `tool.render(envelope)`: a short text in which everything that an agent
-//! wrote is fenced and harmless.
+//! Programs read the envelope. A model reads `tool.render(envelope)`: a short text in which everything that an agent
+//! wrote is fenced and sanitized.
 //!
-//! Everything that crosses is text or an opaque object, so that the layouts which both sides must agree on stay few. Any executor may poll the
-//! futures: the library brings its own runtime and never looks for one of the host.
+//! Only text and opaque objects cross the boundary, so that both sides share few layouts. Any executor may poll the
+//! futures: the library brings its own runtime and never uses one of the host.
 
-// abi_stable's macros are older than this lint, which fires once for each `#[sabi_trait]`.
+// abi_stable's macros predate this lint, which fires for each `#[sabi_trait]`.
 #![allow(non_local_definitions)]
-// The same macros expand to `unsafe` code. Nothing here is unsafe by hand.
+// The same macros expand to `unsafe` code. This crate writes none itself.
 #![allow(unsafe_code)]
 
 mod load;

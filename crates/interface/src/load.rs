@@ -1,4 +1,4 @@
-//! Loading the library from a file.
+//! Loads the library from a file.
 
 use std::{
     error::Error,
@@ -12,21 +12,23 @@ use crate::PluginModuleRef;
 
 /// Loads the library at `path` and checks that it was built for this interface.
 ///
-/// Each file is its own plugin: two files loaded by one host give two modules that share nothing. A library stays mapped until the process ends.
+/// Each file is a separate plugin: a host that loads two files gets two modules that share nothing. A library stays
+/// mapped until the process ends.
 ///
 /// # Errors
-/// The file cannot be read, is no shared library, is no plugin of this interface, or was built for another version of it.
+/// The file cannot be read, is not a shared library or not a plugin of this interface, or was built for another version
+/// of it.
 pub fn load(path: impl AsRef<Path>) -> Result<PluginModuleRef, LoadError> {
     let given = path.as_ref();
     let fails = |kind| LoadError {
         path: given.to_owned(),
         kind,
     };
-    // An absolute path also keeps the system's loader from searching its own directories for a bare file name.
+    // An absolute path keeps the system's loader from searching its own directories.
     let file = given
         .canonicalize()
         .map_err(|error| fails(Kind::File(error)))?;
-    // `RootModule::load_from_file` remembers one module for each type and would answer every later path with the first library.
+    // `RootModule::load_from_file` caches one module per type, and would return the first library for every later path.
     let header =
         lib_header_from_path(&file).map_err(|error| fails(Kind::from_library_error(error)))?;
     header
@@ -41,7 +43,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<PluginModuleRef, LoadError> {
         })
 }
 
-/// Why a library was not loaded. The message is one sentence or two, with the path and what to do.
+/// Why a library was not loaded. The message contains the path and what to do.
 #[derive(Debug)]
 pub struct LoadError {
     path: PathBuf,
@@ -59,7 +61,7 @@ enum Kind {
 }
 
 impl LoadError {
-    /// Returns the path as it was given to [`load`].
+    /// Returns the path that was passed to [`load`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -67,7 +69,7 @@ impl LoadError {
 }
 
 impl Kind {
-    /// Keeps what a person needs of abi_stable's errors, whose own text fills pages.
+    /// Summarizes abi_stable's errors, whose own text fills pages.
     fn from_library_error(error: LibraryError) -> Self {
         let ours = || PluginModuleRef::VERSION_STRINGS.version.to_string();
         match error {
@@ -99,7 +101,7 @@ impl fmt::Display for LoadError {
             Kind::Open(why) => write!(f, "cannot open `{path}` as a shared library: {why}"),
             Kind::NotAPlugin => write!(
                 f,
-                "`{path}` is a shared library but no plugin of this interface: it does not export the root module"
+                "`{path}` is a shared library but not a plugin of this interface: it does not export the root module"
             ),
             Kind::Version(ours, theirs) => write!(
                 f,

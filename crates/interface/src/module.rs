@@ -13,7 +13,8 @@ use crate::{LogBox, UpdatesBox};
 
 /// The root module: the functions that the library exports.
 ///
-/// A host gets it as [`PluginModuleRef`] from [`load`](crate::load) and calls its functions through the accessor of the same name.
+/// A host gets it as [`PluginModuleRef`] from [`load`](crate::load), and calls each function through the accessor of
+/// that name.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = PluginModuleRef, prefix_fields = PluginModule_Prefix)))]
@@ -22,18 +23,18 @@ pub struct PluginModule {
     /// The plugin's id, `remote-agent`.
     pub id: extern "C" fn() -> RStr<'static>,
 
-    /// Names the sources that the library was built from. Two builds of one version differ here.
+    /// Identifies the sources of the build. Two builds of one version differ here.
     pub build_id: extern "C" fn() -> RStr<'static>,
 
-    /// Checks a configuration and returns it as JSON, with every default filled in. Needs no network and starts nothing.
+    /// Checks a configuration and returns it as JSON with all defaults. Uses no network and starts nothing.
     ///
     /// The error is JSON, `{"code", "message", "path"}`; `path` is a JSON Pointer into the configuration.
     pub parse_config: extern "C" fn(RStr<'_>) -> RResult<RString, RString>,
 
-    /// Makes one configured tool. Starts no thread and opens no socket before the first call.
+    /// Creates one configured tool. Starts no thread and opens no socket before the first call.
     ///
-    /// The first argument is the configuration as JSON, the second takes the tool's log lines (none: they are dropped). The error is the one of
-    /// [`parse_config`](Self::parse_config).
+    /// The first argument is the configuration as JSON. The second receives the tool's log lines; without it they are
+    /// dropped. For the error see [`parse_config`](Self::parse_config).
     #[sabi(last_prefix_field)]
     pub new_tool: extern "C" fn(RStr<'_>, ROption<LogBox>) -> RResult<ToolBox, RString>,
 }
@@ -47,7 +48,7 @@ impl RootModule for PluginModuleRef {
 
 /// One configured tool.
 ///
-/// Dropping it leaves running calls alone; the library's threads end with the last of them.
+/// Dropping it does not stop running calls. The library's threads end with the last call.
 #[sabi_trait]
 pub trait Tool: Send + Sync + 'static {
     /// Returns the tool's definition as JSON, `{"name", "label", "description", "parameters"}`. `parameters` is a JSON
@@ -56,11 +57,10 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Starts a call. `request` is the tool's input as JSON.
     ///
-    /// `caller` says on whose behalf the call is made, as JSON: `{"agent_id"?, "session_key"?, "chain"?, "state_dir"?,
-    /// "traceparent"?, "update_interval_ms"?}`. `chain` is
-    /// the delegation that the caller works on, `{"hop", "chain"}`; without it, what the file of delegations in `state_dir` says of the session.
-    /// `traceparent` is the trace that the call belongs to (W3C Trace Context). `updates` takes the call's progress: every
-    /// event, or with `update_interval_ms` the first, the last, and between them the newest of each interval.
+    /// `caller` describes the caller as JSON: `{"agent_id"?, "session_key"?, "chain"?, "state_dir"?, "traceparent"?}`.
+    /// `chain` is the delegation that the caller works on, `{"hop", "chain"}`. Without it, the library looks up the
+    /// session in the delegation file in `state_dir`. `traceparent` is the trace of the call (W3C Trace Context).
+    /// `updates` receives the progress of the call.
     fn execute(
         &self,
         request: RString,
@@ -68,24 +68,25 @@ pub trait Tool: Send + Sync + 'static {
         updates: ROption<UpdatesBox>,
     ) -> Call;
 
-    /// Cancels running calls and stops the tool's threads. Returns at once; the calls still finish, each with its result.
+    /// Cancels running calls and stops the tool's threads. Returns at once; each running call still returns a result.
     ///
-    /// A call made afterwards is answered with an error whose `reason` is `shutting_down`. Closing twice does nothing.
+    /// Later calls return an error with the `reason` `shutting_down`. Closing twice has no effect.
     #[sabi(last_prefix_field)]
     fn close(&self);
 
-    /// Returns the text that a model reads of an envelope or update: short labelled lines, and text of agents inside a
-    /// fence, in at most `limits.modelTextChars` characters. Starts no thread and opens no socket.
+    /// Returns the text of an envelope or update for a model: short labelled lines, and the text of agents inside a
+    /// fence. It has at most `limits.modelTextChars` characters. Starts no thread and opens no socket.
     ///
-    /// Text that is no envelope gives a sentence that says so. A library that is older than this method gives `envelope` back.
+    /// Returns a sentence that says so if the input is not an envelope. A library without this method returns
+    /// `envelope` unchanged.
     fn render(&self, envelope: RStr<'_>) -> RString {
         envelope.into()
     }
 
-    /// Closes like [`close`](Self::close), and returns when leave has been taken of the local gateway, or after a second. For a
-    /// process that ends now; others have no need to wait. Without a gateway it returns at once.
+    /// Closes like [`close`](Self::close), and returns once the gateway connection is closed, or after a second. For a
+    /// process that is about to exit; others need not wait. Returns at once without a gateway.
     ///
-    /// A library that is older than this method closes without waiting.
+    /// A library without this method closes without waiting.
     fn close_and_wait(&self) {
         self.close();
     }
@@ -98,17 +99,17 @@ pub type ToolBox = Tool_TO<RBox<()>>;
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct Call {
-    /// Ends with the result as JSON: `{"ok": true, …}` or `{"ok": false, "error": …}`, whatever happened. Dropping it cancels the call.
+    /// Resolves to the result as JSON: `{"ok": true, …}` or `{"ok": false, "error": …}`. Dropping it cancels the call.
     pub future: FfiFuture<RString>,
 
-    /// Cancels the call and lets it finish with a result that says so.
+    /// Cancels the call, which then returns a result that says so.
     pub cancel: CancelBox,
 }
 
-/// Ends a running call early.
+/// Cancels a running call.
 #[sabi_trait]
 pub trait Cancel: Send + Sync + 'static {
-    /// Asks the call to end. Asking again, or after the end, does nothing.
+    /// Cancels the call. Has no effect the second time or after the end.
     #[sabi(last_prefix_field)]
     fn cancel(&self);
 }

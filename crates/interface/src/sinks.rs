@@ -1,4 +1,4 @@
-//! Callbacks of a host: for log lines and for updates.
+//! Callbacks of a host for log lines and updates.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,13 +8,13 @@ use abi_stable::{
     std_types::{RBox, RStr},
 };
 
-/// Takes the progress of one call. Make one with [`updates_to`].
+/// Receives the progress of one call. Create one with [`updates_to`].
 ///
-/// Called from threads of the library, in the order of the updates and never after the call's result. It should return quickly: the call waits
-/// for it.
+/// The library calls it from its own threads, in the order of the updates, and never after the result of the call. It
+/// should return quickly: the call waits for it.
 #[sabi_trait]
 pub trait Updates: Send + Sync + 'static {
-    /// Takes one update as JSON: `{"ok": true, "phase": "update", …}`.
+    /// Receives one update as JSON: `{"ok": true, "phase": "update", …}`.
     #[sabi(last_prefix_field)]
     fn update(&self, json: RStr<'_>);
 }
@@ -22,12 +22,12 @@ pub trait Updates: Send + Sync + 'static {
 /// An owned [`Updates`] of the host.
 pub type UpdatesBox = Updates_TO<RBox<()>>;
 
-/// Takes the library's log lines. Make one with [`log_to`].
+/// Receives the library's log lines. Create one with [`log_to`].
 ///
-/// Called from any thread, those of the library included.
+/// Any thread may call it, including those of the library.
 #[sabi_trait]
 pub trait Log: Send + Sync + 'static {
-    /// Takes one line without its line end. `level` is `debug`, `info`, `warn` or `error`.
+    /// Receives one line without its line end. `level` is `debug`, `info`, `warn` or `error`.
     #[sabi(last_prefix_field)]
     fn log(&self, level: RStr<'_>, line: RStr<'_>);
 }
@@ -35,17 +35,17 @@ pub trait Log: Send + Sync + 'static {
 /// An owned [`Log`] of the host.
 pub type LogBox = Log_TO<RBox<()>>;
 
-/// Hands each update to `take`.
+/// Passes each update to `take`.
 ///
-/// A panic in `take` loses that update and nothing else. A hand-written [`Updates`] has to see to that itself: a panic that reaches the library
-/// aborts the process.
+/// A panic in `take` loses only that update. An implementation of [`Updates`] by hand must catch panics itself: a panic
+/// that reaches the library aborts the process.
 pub fn updates_to(take: impl Fn(&str) + Send + Sync + 'static) -> UpdatesBox {
     UpdatesBox::from_value(Closure(take), TD_Opaque)
 }
 
-/// Hands each log line to `take`, the level first.
+/// Passes each log line to `take`, the level first.
 ///
-/// A panic in `take` loses that line and nothing else, as in [`updates_to`].
+/// A panic in `take` loses only that line, as in [`updates_to`].
 pub fn log_to(take: impl Fn(&str, &str) + Send + Sync + 'static) -> LogBox {
     LogBox::from_value(Closure(take), TD_Opaque)
 }

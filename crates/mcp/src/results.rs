@@ -29,7 +29,7 @@ pub(crate) fn result(tool: &Tool, envelope: &str, structured: bool) -> CallToolR
             None => value,
             Some(error) => {
                 let mut error = json!(error);
-                // Some hosts show a model this message alone. The hint for an invalid request repeats it.
+                // Some hosts show a model only this message. The hint for an invalid request repeats it.
                 if value["error"]["reason"] != "invalid_request"
                     && let (Some(Value::String(message)), Some(hint)) = (
                         error.pointer_mut("/error/message"),

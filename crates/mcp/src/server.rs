@@ -29,7 +29,7 @@ use crate::tool::Tool;
 /// How often a client should query a task, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 1000;
 
-/// How long a client may keep the list of tools, in milliseconds: it changes with the configuration alone.
+/// How long a client may keep the list of tools, in milliseconds: it changes only with the configuration.
 const TOOLS_TTL_MS: u64 = 3_600_000;
 
 /// How many questions of one call the person at a client answers; the model answers the rest.

@@ -34,10 +34,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, opens the store, and takes up what an earlier server left.
+    /// Listens, opens the store, and resumes or fails the tasks of an earlier server.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The address, the store or the executor is unusable.
     pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
         let frontend = Frontend::bind(config).await?;
         let Frontend {
@@ -97,7 +97,7 @@ impl Server {
         self.frontend.page()
     }
 
-    /// Returns a description of one line.
+    /// Returns a one-line description.
     pub fn about(&self) -> &str {
         &self.about
     }
@@ -105,13 +105,13 @@ impl Server {
     /// Returns whether the executor can run tasks now.
     ///
     /// # Errors
-    /// Why not.
+    /// The executor cannot run tasks.
     pub async fn ready(&self) -> Result<(), String> {
         self.service.ready().await
     }
 
-    /// Serves clients until `shutdown` is cancelled. Then runs are stopped and marked, streams and responses end,
-    /// and notifications go out, within the time that the configuration gives them.
+    /// Serves clients until `shutdown` is cancelled. Then stops and marks runs, ends streams and responses, and sends
+    /// queued notifications, within the configured timeout.
     pub async fn run(self, shutdown: CancellationToken) {
         let service = self.service.clone();
         let drain_timeout = self.frontend.connections.drain_timeout;

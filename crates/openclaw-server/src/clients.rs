@@ -1,4 +1,4 @@
-//! The clients that were added by command, in the state directory's `clients.json`. Only digests of tokens are there.
+//! The clients that commands added, in `clients.json` of the state directory. The file contains only digests of tokens.
 
 mod watch;
 
@@ -30,7 +30,7 @@ pub struct ClientFile {
     path: PathBuf,
 }
 
-/// Why clients cannot be read or changed. Says what to do.
+/// Why the client file cannot be read or changed. Says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ClientFileError(String);
@@ -42,7 +42,7 @@ struct Written {
 }
 
 impl ClientFile {
-    /// Returns the clients of a state directory, which need not exist.
+    /// Returns the client file of a state directory, which need not exist.
     pub fn in_directory(state_dir: &Path) -> Self {
         Self {
             path: state_dir.join(FILE),
@@ -54,10 +54,10 @@ impl ClientFile {
         &self.path
     }
 
-    /// Allows every caller.
+    /// Reads the clients; empty if the file does not exist.
     ///
     /// # Errors
-    /// The file cannot be read, or is none of ours.
+    /// The file cannot be read, or is not a client file of this server.
     pub fn read(&self) -> Result<Vec<ClientConfig>, ClientFileError> {
         let text = match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -77,21 +77,21 @@ impl ClientFile {
         Ok(written.clients)
     }
 
-    /// Adds a client and returns its token, of which the file keeps only the digest.
+    /// Adds a client and returns its token. The file stores only the digest.
     ///
     /// # Errors
-    /// There is one of that name, the name is none, or the file cannot be written.
+    /// The name is in use or invalid, or the file cannot be written.
     pub fn add(&self, name: &str, operator: bool) -> Result<SecretString, ClientFileError> {
         if !is_name(name) {
             return Err(ClientFileError(
-                "a client's name has 1 to 64 letters, digits, `_`, `-` and `.`, begins with none of the last two, and is not `loopback`".into(),
+                "a client's name has 1 to 64 letters, digits, `_`, `-` and `.`, does not begin with `-` or `.`, and is not `loopback`".into(),
             ));
         }
         let token = fresh()?;
         self.change(|clients| {
             if clients.iter().any(|client| client.name == name) {
                 return Err(ClientFileError(format!(
-                    "there is a client `{name}` already; replace its token with `remote-agent serve clients rotate {name}`, or remove it first with `remote-agent serve clients remove {name}`"
+                    "the client `{name}` already exists; replace its token with `remote-agent serve clients rotate {name}`, or remove it first with `remote-agent serve clients remove {name}`"
                 )));
             }
             clients.push(ClientConfig {
@@ -104,7 +104,7 @@ impl ClientFile {
         Ok(token)
     }
 
-    /// Replaces the token of a client, and returns the new one; `None` where there is no such client.
+    /// Replaces the token of a client and returns the new one, or `None` if there is no such client.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -124,7 +124,7 @@ impl ClientFile {
         Ok(found.then_some(token))
     }
 
-    /// Removes a client, and says whether there was one.
+    /// Removes a client. Returns whether it existed.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -139,7 +139,7 @@ impl ClientFile {
         Ok(true)
     }
 
-    /// Changes the file as a whole, or not at all. Only its owner can read it.
+    /// Replaces the whole file, or nothing. Only its owner can read it.
     fn change(
         &self,
         change: impl FnOnce(&mut Vec<ClientConfig>) -> Result<(), ClientFileError>,
@@ -151,7 +151,7 @@ impl ClientFile {
         let fresh = self.path.with_extension("json.new");
         let mut options = private_options();
         options.write(true).create_new(true);
-        // The new file is also the lock: the process that created it may replace the old one.
+        // The new file is also the lock: only the process that created it replaces the old one.
         let mut file = match options.open(&fresh) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(ClientFileError(format!(
@@ -213,7 +213,7 @@ fn fresh() -> Result<SecretString, ClientFileError> {
     let mut bytes = [0; 32];
     SystemRandom::new()
         .fill(&mut bytes)
-        .map_err(|_| ClientFileError("the system gives no randomness".into()))?;
+        .map_err(|_| ClientFileError("the system provides no random bytes".into()))?;
     Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)).into())
 }
 

@@ -1,6 +1,6 @@
-//! The server's configuration: its type, its schema, its defaults, and errors that name their place.
+//! The server's configuration: type, schema, defaults, and errors that contain a JSON Pointer.
 //!
-//! `schema/serve.schema.json` is the one description; what it cannot say is in `check.rs`.
+//! `schema/serve.schema.json` describes it; `check.rs` checks what a schema cannot express.
 
 mod check;
 mod limits;
@@ -39,7 +39,7 @@ pub struct ServeConfig {
     /// The public URL.
     #[serde(deserialize_with = "url")]
     pub public_url: Option<Url>,
-    /// Names it answers to beside loopback, its address and that of `public_url`.
+    /// Accepted host names besides loopback, the listen address and that of `public_url`.
     pub hosts: Vec<String>,
     /// The name in agent cards.
     pub name: String,
@@ -48,9 +48,9 @@ pub struct ServeConfig {
     /// The documentation URL in agent cards.
     #[serde(deserialize_with = "url")]
     pub documentation_url: Option<Url>,
-    /// Connections are TLS.
+    /// TLS; `None` means plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// A proxy passes requests on.
+    /// Whether a proxy forwards requests.
     pub behind_proxy: bool,
     /// The proxies, besides loopback.
     pub trusted_proxies: Vec<String>,
@@ -62,14 +62,14 @@ pub struct ServeConfig {
     pub executor: ExecutorKind,
     /// The gateway of the executor.
     pub gateway: GatewayConfig,
-    /// The agents that may be asked; all where there are none.
+    /// The agents that clients may call. Empty allows all.
     pub agents: Vec<String>,
-    /// The session of messages that name no context.
+    /// The session of messages without a context.
     pub session_id: Option<String>,
-    /// The agent that is asked where a message names none.
+    /// The agent of messages that name none.
     pub agent_id: Option<String>,
-    /// The thinking level of a turn; by default `low` with OpenClaw's command if the model supports it, else OpenClaw's
-    /// own.
+    /// The thinking level of a turn. The default is `low` with OpenClaw's command if the model supports it, else
+    /// OpenClaw's own.
     #[serde(deserialize_with = "thinking")]
     pub thinking: Option<Thinking>,
     /// The timeout of a turn, in seconds.
@@ -79,27 +79,27 @@ pub struct ServeConfig {
     pub openclaw_path: PathBuf,
     /// The working directory of the command.
     pub working_directory: Option<PathBuf>,
-    /// Variables of the command beside those that it gets of the server's.
+    /// Additional environment variables of the command.
     pub env_vars: SecretMap,
-    /// Names of variables of the server's that the command gets too.
+    /// Names of the server's variables that the command also receives.
     pub pass_env: Vec<String>,
     /// Whether the command runs turns itself.
     pub local: Local,
-    /// A request of 0.3 that does not say `blocking` is answered with the task at once.
+    /// Whether a request of 0.3 without `blocking` returns the task at once.
     pub async_mode: bool,
     /// The task store, in the form of [`TaskStoreKind`].
     pub task_store: Option<Secret>,
-    /// When a change of a task counts as kept.
+    /// When the store acknowledges a change of a task.
     pub fsync: FsyncMode,
-    /// The retention of ended tasks.
+    /// The retention of finished tasks.
     pub retention: RetentionConfig,
-    /// Which webhooks clients may register.
+    /// The webhooks that clients may register.
     pub push: PushConfig,
     /// The limits of clients.
     pub limits: ServeLimits,
 }
 
-/// The files that secure connections, both PEM.
+/// The TLS files, both PEM.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsFiles {
@@ -117,7 +117,7 @@ pub struct ClientConfig {
     pub name: String,
     /// The SHA-256 of its token, in hexadecimal digits.
     pub sha256: String,
-    /// It may see and end the tasks of all.
+    /// Whether it may see and cancel the tasks of all clients.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub operator: bool,
 }
@@ -141,7 +141,7 @@ pub enum ExecutorKind {
     Gateway,
     /// The command `openclaw agent`.
     Command,
-    /// A script.
+    /// A scripted executor.
     Scripted,
 }
 
@@ -160,13 +160,13 @@ impl ExecutorKind {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayConfig {
-    /// Its address, ws or wss.
+    /// Its URL, ws or wss.
     pub url: String,
     /// Its shared token.
     pub token: Option<Secret>,
-    /// It may be on another machine.
+    /// Whether it may be on another machine.
     pub allow_remote: bool,
-    /// A certificate authority for its certificate.
+    /// The certificate authority of its certificate.
     pub ca_file: Option<PathBuf>,
     /// The timeout of connecting, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
@@ -185,27 +185,27 @@ impl Default for GatewayConfig {
     }
 }
 
-/// The words of `fsync`.
+/// When a change is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FsyncMode {
-    /// On the disk before it is acknowledged.
+    /// After a sync to disk.
     Always,
-    /// On the disk within a second.
+    /// Within a second.
     #[default]
     Interval,
-    /// With the operating system.
+    /// When the operating system writes it.
     Never,
 }
 
-/// The retention of ended tasks.
+/// The retention of finished tasks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct RetentionConfig {
-    /// For so long, in seconds.
+    /// How long they are kept, in seconds.
     #[serde(deserialize_with = "validation::whole")]
     pub age: u64,
-    /// At most so many of each client.
+    /// The maximum number per client.
     #[serde(deserialize_with = "validation::whole_size")]
     pub count: usize,
     /// How long a task waits for an answer of its client, in seconds.
@@ -223,14 +223,14 @@ impl Default for RetentionConfig {
     }
 }
 
-/// Which webhooks clients may register.
+/// The webhooks that clients may register.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PushConfig {
-    /// Only these and what is below them.
+    /// The allowed URLs and everything below them. Empty allows all public HTTPS URLs.
     #[serde(deserialize_with = "urls")]
     pub allowed_urls: Vec<Url>,
-    /// Any address at all.
+    /// Whether any address is allowed.
     pub allow_any_address: bool,
 }
 
@@ -241,7 +241,7 @@ pub enum TaskStoreKind {
     Memory,
     /// In a directory.
     Directory(PathBuf),
-    /// In a Redis. The address may hold a password.
+    /// In Redis. The address may contain a password.
     Redis(SecretString),
 }
 
@@ -282,34 +282,33 @@ impl Default for ServeConfig {
 }
 
 impl ServeConfig {
-    /// Reads the configuration in the file at `path`, if there is one, with `over` put over it key by key. Relative paths in
-    /// the file begin at its folder.
+    /// Reads the configuration in the optional file at `path`, overridden by `over` key by key. Relative paths in the
+    /// file are relative to its directory.
     ///
     /// # Errors
-    /// The file cannot be read, or the first thing that is wrong, with its place.
+    /// The file cannot be read, or contains a fault. The error contains its place.
     pub fn read(path: Option<&Path>, over: Value) -> Result<Self, ConfigError> {
         let mut config = match path {
             None => Value::Object(serde_json::Map::new()),
             Some(path) => {
                 let text = fs::read_to_string(path).map_err(|e| {
-                    let message = format!("the file cannot be read: {e}");
+                    let message = format!("cannot read the file: {e}");
                     ConfigError::at("", message)
                 })?;
                 value(&text)?
             }
         };
-        // What is wrong in the file is said of the file.
+        // Faults of the file are reported before those of the combination.
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         Self::from_value(config.clone(), folder)?;
         place::put_over(&mut config, over);
         Self::from_value(config, folder)
     }
 
-    /// Reads a configuration. What it leaves out is as in [`Default`]. Whether its parts go together says
-    /// [`check`](Self::check).
+    /// Parses a configuration. Missing settings are those of [`Default`]. [`check`](Self::check) checks combinations.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first fault, with its place.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
         Self::from_value(value(json)?, Path::new(""))
     }
@@ -326,10 +325,10 @@ impl ServeConfig {
         Ok(config)
     }
 
-    /// Checks what goes together, `clients` being all there are.
+    /// Checks combinations of settings. `clients` are all clients.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first fault, with its place.
     pub fn check(&self, clients: &[ClientConfig]) -> Result<(), ConfigError> {
         check::check(self, clients)
     }
@@ -371,7 +370,7 @@ impl ServeConfig {
         }
     }
 
-    /// Returns the retention of ended tasks.
+    /// Returns the retention of finished tasks.
     pub fn retention(&self) -> Retention {
         Retention {
             age: Duration::from_secs(self.retention.age),

@@ -1,10 +1,10 @@
-//! Those who do the work: agents of the OpenClaw on this machine.
+//! The executors over the OpenClaw on this machine.
 //!
-//! [`GatewayExecutor`] hands messages to its gateway: answers stream, and runs are found again after a restart of the
-//! server. [`CommandExecutor`] runs `openclaw agent` for each message, with or without a gateway; a turn takes half a
-//! minute then. Both write down how deep a message is in a row of delegations before they begin (`delegated.rs`), and see
-//! to it that nothing a client writes is a command or a path that OpenClaw follows (`sanitize.rs`). [`Redacted`] keeps the
-//! server's secrets (`environment.rs`) out of what clients read.
+//! [`GatewayExecutor`] sends messages to its gateway: answers stream, and runs are found again after a restart of the
+//! server. [`CommandExecutor`] runs `openclaw agent` for each message, with or without a gateway; a turn then takes
+//! half a minute. Both record the delegation depth of a message before the run starts (`delegated.rs`), and neutralize
+//! commands and paths in text of clients (`sanitize.rs`). [`Redacted`] removes the server's secrets (`environment.rs`)
+//! from the output.
 
 mod command;
 mod delegated;

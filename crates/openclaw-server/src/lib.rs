@@ -1,4 +1,4 @@
-//! The A2A server in front of a local OpenClaw: it adds to the crate `a2a_server` the parts that know this machine.
+//! The A2A server in front of a local OpenClaw. It adds the parts that know this machine to the crate `a2a_server`.
 //!
 //! - [`config`] reads `serve.json`, [`clients`] the file of clients, [`sessions`] maps contexts to sessions.
 //! - [`executor`] runs tasks in OpenClaw's gateway, by the command `openclaw agent`, or by a script.

@@ -1,4 +1,4 @@
-//! Carries notifications to webhooks, under the egress policy.
+//! Sends notifications to webhooks under the egress policy.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use egress::address::special_host;
 use egress::body::read_error;
 use egress::{Access, Net, NetError, NetFault, Request};
 
-/// Which webhooks clients may register.
+/// The policy for webhooks that clients register.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookPolicy {
     /// The addresses that the operator allows, with everything below them; they may use plain HTTP and private
@@ -28,7 +28,7 @@ impl WebhookPolicy {
     /// Returns the addresses that a notification to `url` may use. The policy checks a name again after it is resolved.
     ///
     /// # Errors
-    /// Why it may not be sent, as the end of a sentence.
+    /// The webhook is not allowed. The error is the end of a sentence.
     fn access(&self, url: &Url) -> Result<Access, String> {
         let listed = self.listed.iter().any(|listed| covers(listed, url));
         if !listed && !self.anywhere {
@@ -82,7 +82,7 @@ impl PushSender for HttpPushSender {
         body: Bytes,
     ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
         Box::pin(async move {
-            // Asked again, since the operator may allow less than when it was registered.
+            // Check again: the operator may have restricted the policy since the registration.
             let access = self.webhooks.access(&url).map_err(|why| PushError {
                 text: format!("the webhook {why}"),
                 retryable: false,
@@ -101,7 +101,7 @@ impl PushSender for HttpPushSender {
             let mut response = Response::new(());
             *response.status_mut() = answer.status;
             *response.headers_mut() = answer.headers;
-            // A body that is read leaves the connection to the next notification.
+            // Reading the body frees the connection for the next notification.
             read_error(answer.body).await;
             Ok(response)
         })

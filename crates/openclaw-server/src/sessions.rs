@@ -1,10 +1,10 @@
-//! Which session of OpenClaw a conversation is, for the server.
+//! Maps A2A conversations to sessions of OpenClaw.
 
 use a2a_server::service::Sessions;
 
 use gateway_bridge::session_key;
 
-/// The mapping of `session_key.rs`. It stores nothing, so every server of one OpenClaw says the same.
+/// The mapping of `session_key.rs`. It stores nothing, so all servers of one OpenClaw map alike.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionKeys;
 

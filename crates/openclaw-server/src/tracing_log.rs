@@ -1,8 +1,8 @@
-//! The log of what is shared with the plugin, in the server's own.
+//! The log sink of code that the plugin shares.
 
 use common::log::{Level, Log};
 
-/// Hands lines on to `tracing`.
+/// Forwards lines to `tracing`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TracingLog;
 

@@ -15,10 +15,10 @@ use egress::credential::{Credential, Trust};
 /// The protocol of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct NegotiatedProtocol {
-    /// In which version or dialect (`summary.protocol_version`).
+    /// The version or dialect (`summary.protocol_version`).
     #[serde(rename = "protocol_version")]
     pub version: &'static str,
-    /// Over which transport (`summary.transport`).
+    /// The transport (`summary.transport`).
     #[serde(serialize_with = "as_text")]
     pub transport: Transport,
 }
@@ -33,25 +33,25 @@ fn as_text<S: serde::Serializer>(
 /// The location of an agent card.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CardLocation {
-    /// A path: below the base URL where it begins with `/`, else a relative reference to it.
+    /// A path: below the base URL if it begins with `/`, else a relative reference to it.
     Path(String),
-    /// Somewhere else altogether.
+    /// Any other URL.
     Url(Url),
 }
 
-/// With which keys a peer's agent card must be signed (A2A 1.0 §8.4).
+/// The keys that may sign a peer's agent card (A2A 1.0 §8.4).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CardKeys {
-    /// One of these, which the operator gave.
+    /// The keys that the operator configured.
     Given(Arc<KeySet>),
-    /// One that a signature points to (`jku`), on the peer's own origin and over https.
+    /// The key that a signature references (`jku`), on the peer's own origin and over https.
     OfOwnOrigin,
 }
 
 /// The configuration of a peer. `Debug` shows no credential.
 #[derive(Clone)]
 pub struct PeerConfig {
-    /// The operator wrote these addresses. False where a request names the peer: then none of them has his word.
+    /// Whether the operator configured these addresses. False if a request names the peer: then no address is trusted.
     pub configured: bool,
     /// The peer's base URL.
     pub base_url: Url,
@@ -61,21 +61,22 @@ pub struct PeerConfig {
     pub endpoint: Option<Url>,
     /// Transports in order of preference.
     pub preferred: Vec<Transport>,
-    /// Headers for every request to the peer's own origins. What an operator puts here counts as a credential.
+    /// Headers for every request to the peer's own origins. They count as credentials.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The credential for the peer's own origins.
     pub credential: Option<Arc<Credential>>,
     /// The TLS trust for the peer's own origins, if it differs from that of the system.
     pub trust: Option<Arc<Trust>>,
-    /// The same for other origins that its card leads to, and for its authorization server. Shows no certificate.
+    /// The TLS trust for other origins that the card leads to, and for the authorization server. Contains no
+    /// certificate.
     pub trust_elsewhere: Option<Arc<Trust>>,
-    /// The version to speak, whatever else the card offers.
+    /// The version to use, whatever the card offers.
     pub version: Option<Version>,
-    /// The tenant to name in every request, instead of the card's.
+    /// The tenant of every request, in place of the card's.
     pub tenant: Option<String>,
-    /// With which keys its card must be signed; `None` where it need not be.
+    /// The keys that may sign the card; `None` allows an unsigned card.
     pub card_keys: Option<CardKeys>,
-    /// Any address may be connected, not only public ones.
+    /// Whether addresses that are not public may be connected.
     pub allow_private: bool,
 }
 
@@ -137,8 +138,8 @@ impl PeerConfig {
     }
 }
 
-/// Returns whether the same host and port. `localhost`, 127.0.0.1 and [::1] are one host: servers write one where
-/// operators write another.
+/// Returns whether two URLs have the same host and port. `localhost`, 127.0.0.1 and [::1] count as one host, because
+/// servers and operators mix them.
 fn same_place(a: &Url, b: &Url) -> bool {
     let loopback = |url: &Url| match url.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),

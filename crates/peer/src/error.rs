@@ -1,4 +1,4 @@
-//! Why a peer could not be asked, or what was wrong with its answer.
+//! Errors of calls to peers.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ use collective::ErrorCode;
 pub enum PeerErrorKind {
     /// The host's name does not resolve.
     Dns,
-    /// No connection could be made.
+    /// No connection could be opened.
     Unreachable,
-    /// The connection could not be secured.
+    /// The TLS handshake failed.
     Tls,
-    /// Policy does not allow a connection to that address.
+    /// The address policy forbids the address.
     AddressRefused,
-    /// The peer sent us elsewhere, and that is not followed.
+    /// The peer redirected the request, and the client does not follow the redirect.
     RedirectRefused,
-    /// An HTTP status that is no success.
+    /// The HTTP status is not a success.
     HttpStatus,
-    /// The peer wants credentials, or other ones (401, 403).
+    /// The peer requires credentials, or rejected them (401, 403).
     AuthRequired,
-    /// The authorization server of the peer's credential gave no access token.
+    /// The authorization server issued no access token.
     TokenUnavailable,
-    /// The peer answered with a JSON-RPC error, or its HTTP+JSON equal.
+    /// The peer answered with a JSON-RPC error, or its equivalent in HTTP+JSON.
     Rpc,
     /// The answer has the wrong shape.
     InvalidResponse,
@@ -33,13 +33,13 @@ pub enum PeerErrorKind {
     TooLarge,
     /// One event of a stream is larger than the limits allow.
     EventTooLarge,
-    /// The connection broke while an answer or a stream was under way.
+    /// The connection broke during a response or a stream.
     Cut,
-    /// The peer offers no transport that we speak, or one was asked for that we do not speak.
+    /// The peer offers no supported transport, or the request asked for an unsupported one.
     UnsupportedTransport,
-    /// The peer offers no version of the protocol that we speak.
+    /// The peer offers no supported version of the protocol.
     UnsupportedVersion,
-    /// The peer takes only requests that use an extension we do not have.
+    /// The peer requires an extension that the client does not support.
     ExtensionRequired,
     /// The request cannot be expressed in this transport.
     Unaddressable,
@@ -47,18 +47,18 @@ pub enum PeerErrorKind {
     CardUnavailable,
     /// The agent card cannot be read.
     CardMalformed,
-    /// The agent card must be signed, and no signature of it holds.
+    /// The agent card must be signed, and it has no valid signature.
     CardSignature,
-    /// An error of the registry of the gateway's protocol.
+    /// An error of the gateway protocol's registry.
     Gateway(ErrorCode),
-    /// The gateway has nothing to tell about that task any more.
+    /// The gateway no longer knows the task.
     TaskForgotten,
-    /// The call would have gone to the very session it comes from.
+    /// The target is the session that the call comes from.
     OwnSession,
 }
 
 impl PeerErrorKind {
-    /// Returns whether the peer was not there, or was lost. It refused nothing and may be back in a moment.
+    /// Returns whether the peer was unreachable or lost. It has not refused anything and may be back in a moment.
     pub fn is_away(self) -> bool {
         use ErrorCode as E;
         matches!(
@@ -70,20 +70,20 @@ impl PeerErrorKind {
         )
     }
 
-    /// Returns whether the connection broke while something was under way on it.
+    /// Returns whether the connection broke during an operation.
     pub fn is_cut(self) -> bool {
         matches!(self, Self::Cut | Self::Gateway(ErrorCode::ConnectionReset))
     }
 }
 
-/// Whether a peer has seen a request.
+/// Whether the peer's agent received a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
-    /// Certainly not: no byte of it left.
+    /// Certainly not: no byte left, or a gateway refused the request before it forwarded it.
     No,
     /// Unknown.
     Unknown,
-    /// It has: it answered.
+    /// Yes: the agent answered.
     Yes,
 }
 
@@ -144,21 +144,21 @@ impl Delivered {
     }
 }
 
-/// Why a peer could not be asked, or what was wrong with its answer. Holds no credential and no query string.
+/// The error of a call to a peer. Contains no credential and no query string.
 #[derive(Debug, Clone)]
 pub struct PeerError {
     /// The kind.
     pub kind: PeerErrorKind,
     /// What failed and why, as a sentence without a full stop.
     pub message: String,
-    /// The peer's JSON-RPC error code, where it gave one.
+    /// The peer's JSON-RPC error code, if any.
     pub rpc_code: Option<i64>,
-    /// The peer's error data, where it gave any.
+    /// The peer's error data, if any.
     pub rpc_data: Option<Value>,
-    /// The HTTP status, where that is the matter.
+    /// The HTTP status, if that caused the error.
     pub http_status: Option<u16>,
-    /// The ways of proving who calls that the peer asks for, for [`PeerErrorKind::AuthRequired`]: the schemes of HTTP
-    /// (RFC 9110 §11), else what its card declares.
+    /// The authentication schemes that the peer accepts, for [`PeerErrorKind::AuthRequired`]: those of its response
+    /// (RFC 9110 §11), else those of its card.
     pub auth_schemes: Vec<String>,
     /// Whether the peer has seen the request.
     pub delivered: Delivered,
@@ -166,7 +166,7 @@ pub struct PeerError {
     pub transports: Option<Box<Transports>>,
 }
 
-/// Transports by name: those that stand in the way, and those that would do.
+/// The names of unsupported and supported transports.
 #[derive(Debug, Clone)]
 pub struct Transports {
     /// The requested or offered transports without support.
@@ -176,7 +176,7 @@ pub struct Transports {
 }
 
 impl PeerError {
-    /// Returns an error of which no more is known.
+    /// Creates an error without further details.
     pub fn new(kind: PeerErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -190,14 +190,14 @@ impl PeerError {
         }
     }
 
-    /// Returns the same error, where the request certainly never left.
+    /// Marks the request as certainly not received.
     #[must_use]
     pub fn undelivered(mut self) -> Self {
         self.delivered = Delivered::No;
         self
     }
 
-    /// Returns the same error with what was being done in front.
+    /// Prefixes the message with the operation that failed.
     #[must_use]
     pub fn during(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);

@@ -1,9 +1,9 @@
 //! Excerpts of the text of a peer, for error messages.
 
-/// The most of it that is repeated.
+/// The maximum length of an excerpt, in characters.
 const MAX_EXCERPT_CHARS: usize = 300;
 
-/// Returns the beginning of a text of a peer, on one line.
+/// Returns the beginning of a peer's text, on one line.
 pub fn excerpt(text: &str) -> String {
     let clean = text
         .trim()

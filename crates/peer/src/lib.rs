@@ -4,8 +4,7 @@
 //! `a2a`. These have the shape of A2A 0.3 JSON (`kind`, `completed`), whatever protocol the agent speaks. The crates
 //! `a2a_client` and `gateway_bridge` implement the traits.
 //!
-//! Every failure is a [`PeerError`]. It says whether the agent may have received the message ([`Delivered`]) and whether a
-//! repeated call can succeed.
+//! Every failure is a [`PeerError`]. [`Delivered`] says whether the agent may have received the message.
 //!
 //! # Examples
 //!
@@ -42,29 +41,29 @@ pub use options::{CallOptions, HostSession};
 /// A boxed future, so that peers can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A peer as one call sees it: the chosen interface, with this call's parameters.
+/// A peer for one call: the chosen interface, with the parameters of the call.
 pub trait Peer: Send + Sync {
-    /// Returns the protocol. If the card leaves it open, a call decides it, so it is final after a call.
+    /// Returns the protocol. A call may still change it if the card leaves it open, so it is final only after a call.
     fn protocol(&self) -> NegotiatedProtocol;
 
-    /// Returns the credentials that were sent so far. No response contains one in one piece, but several together may.
+    /// Returns the credentials that were sent so far. One event contains no whole credential, but several together may.
     fn secrets(&self) -> Arc<Secrets> {
         Arc::default()
     }
 
-    /// Returns the card the peer shows to this caller in particular (A2A 0.3 §7.10, 1.0 §3.1.11: the extended card).
+    /// Returns the card that the peer shows to this caller (the extended card, A2A 0.3 §7.10, 1.0 §3.1.11).
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>>;
 
-    /// Hands over one message and waits for the one answer.
+    /// Sends one message and waits for the response.
     fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>>;
 
-    /// Hands over one message and listens to what follows.
+    /// Sends one message and subscribes to the events that follow.
     fn stream<'a>(
         &'a self,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 
-    /// Returns the task as it stands. `history_length` asks for at most so many of the newest messages.
+    /// Returns the task in its current state, with at most `history_length` of the newest messages.
     fn get_task<'a>(
         &'a self,
         task_id: &'a str,
@@ -78,24 +77,24 @@ pub trait Peer: Send + Sync {
         Box::pin(std::future::ready(Err(error)))
     }
 
-    /// Asks the peer to cancel; the task that comes back says whether it did.
+    /// Requests cancellation. The returned task shows whether it succeeded.
     fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>>;
 
-    /// Listens to a task that is under way.
+    /// Subscribes to a running task.
     fn resubscribe<'a>(
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 }
 
-/// A stream of events of a peer. Dropping it closes the connection; the peer's task goes on.
+/// A stream of a peer's events. Dropping it closes the connection; the peer's task continues.
 pub trait EventStream: Send {
-    /// Returns the next event with the bytes of JSON that it came in, and `None` where the body ended after an event. An
+    /// Returns the next event and the size of its JSON in bytes. Returns `None` if the body ended after an event. An
     /// error means that the connection broke, or that the peer reported an error in the stream. No event follows either
-    /// end, and neither says anything about the task: only its state does.
+    /// end. Only the task's state, not the end of the stream, says whether the task has ended.
     fn next(&mut self) -> BoxFuture<'_, NextEvent>;
 
-    /// Returns whether the peer answered with one plain response in place of a stream, which is the only event.
+    /// Returns whether the peer sent one plain response, the only event, in place of a stream.
     fn is_plain_response(&self) -> bool {
         false
     }
@@ -106,19 +105,20 @@ pub type NextEvent = Option<Result<(Event, usize), PeerError>>;
 
 /// Finds peers of one protocol: reads their cards and opens them.
 pub trait Directory: Send + Sync {
-    /// Reads the peer's card from where `reach` says. `known` lets the peer answer that the card has not changed.
+    /// Reads the peer's card from the location in `reach`. With `known`, the peer can answer that the card is
+    /// unchanged.
     fn discover<'a>(
         &'a self,
         reach: &'a PeerConfig,
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>>;
 
-    /// Opens a peer for one call, on the interface that `reach` and `card` agree on.
+    /// Opens a peer for one call, on an interface that `reach` and `card` both allow.
     ///
     /// # Errors
-    /// [`PeerErrorKind::UnsupportedTransport`] or [`PeerErrorKind::UnsupportedVersion`] when no interface can be spoken,
-    /// [`PeerErrorKind::ExtensionRequired`] when the peer demands what we do not have, [`PeerErrorKind::AddressRefused`] when it may not be
-    /// called.
+    /// [`PeerErrorKind::UnsupportedTransport`] or [`PeerErrorKind::UnsupportedVersion`] if no interface is supported,
+    /// [`PeerErrorKind::ExtensionRequired`] if the peer requires an unsupported extension, and
+    /// [`PeerErrorKind::AddressRefused`] if the policy forbids the address.
     fn open(
         &self,
         reach: &PeerConfig,
@@ -139,7 +139,7 @@ pub struct Validator {
 /// The outcome of discovery.
 #[derive(Debug)]
 pub enum Discovered {
-    /// The card that [`Validator`] stands for still holds.
+    /// The card of the given [`Validator`] is still valid.
     Unchanged {
         /// The lifetime that the peer set.
         max_age: Option<std::time::Duration>,

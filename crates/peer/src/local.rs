@@ -1,4 +1,4 @@
-//! Peers beside the caller, found through the gateway that they share.
+//! Peers behind the local gateway.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use a2a::Card;
 
 use super::{BoxFuture, PeerError};
 
-/// The gateway that the caller and other agents are behind.
+/// The local gateway, which connects the caller with other agents.
 pub trait LocalGateway: Send + Sync {
     /// Returns the agents, the triad last. Connects if necessary.
     ///
     /// # Errors
-    /// Why the agents are unknown.
+    /// The gateway did not list its agents.
     fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
 
     /// Returns the state of the connection.
@@ -30,7 +30,7 @@ pub struct Member {
     pub role: Option<String>,
     /// The status.
     pub status: MemberStatus,
-    /// For the triad: its members and how each is.
+    /// For the triad: its members and their status.
     pub members: Vec<(String, MemberStatus)>,
     /// The card. Contains no path of a file system.
     pub card: Card,
@@ -39,22 +39,22 @@ pub struct Member {
 /// The status of an agent (Heretek A2A §8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemberStatus {
-    /// It takes messages.
+    /// It accepts messages.
     Online,
     /// Not running.
     Offline,
-    /// It works on something.
+    /// It is working.
     Busy,
-    /// It takes messages and has nothing to do.
+    /// It accepts messages and is not working.
     Idle,
     /// It has failed.
     Error,
-    /// Its gateway does not say, or not in a word that is known.
+    /// The gateway reports no known status.
     Unknown,
 }
 
 impl MemberStatus {
-    /// Returns the status that a gateway's word stands for. `Active` is how registries write online.
+    /// Parses a gateway's status. Registries write `Active` for online.
     pub fn from_word(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "online" | "active" => Self::Online,
@@ -79,7 +79,7 @@ impl MemberStatus {
     }
 }
 
-/// The connection to the gateway, and the parameters it is made with (Heretek A2A §3.2, §3.3).
+/// The connection to the gateway and its parameters (Heretek A2A §3.2, §3.3).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Connection {
     /// The gateway's URL, without user info and query.
@@ -88,7 +88,7 @@ pub struct Connection {
     pub state: ConnectionState,
     /// The dialect, once known.
     pub dialect: Option<&'static str>,
-    /// The subprotocol that is offered.
+    /// The subprotocol that the client offers.
     pub protocol: String,
     /// The timeout of connecting.
     pub timeout: Duration,
@@ -103,11 +103,11 @@ pub struct Connection {
 pub enum ConnectionState {
     /// Connecting.
     Connecting = 0,
-    /// It stands.
+    /// Open.
     Open = 1,
     /// Closing.
     Closing = 2,
-    /// There is none.
+    /// Closed, or never opened.
     Closed = 3,
 }
 

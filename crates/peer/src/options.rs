@@ -7,20 +7,20 @@ use tokio::time::Instant;
 /// Options of a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallOptions<'a> {
-    /// The request's service parameters, in order; they override the target's own.
+    /// The service parameters of the request, in order. They override those of the target.
     pub parameters: &'a [(String, String)],
-    /// The conversation it belongs to, where the request or a handle names one.
+    /// The conversation, if the request or a handle names one.
     pub context_id: Option<&'a str>,
-    /// The session of OpenClaw to go on in, by the id that its key ends with, where it is not the conversation's own.
+    /// The id of the OpenClaw session to continue, as its key ends, if it is not the conversation's own.
     pub session: Option<&'a str>,
-    /// The host's session that calls, where the host says which.
+    /// The calling session of the host, if the host names it.
     pub host: Option<&'a HostSession>,
-    /// Until when an answer that is to come at once is waited for. A peer that can make a task of it does so then, so that
-    /// what it goes on with is not lost with the call.
+    /// When a blocking send stops waiting. A peer that supports it then returns a task, so that the call can end
+    /// without losing the work.
     pub until: Option<Instant>,
 }
 
-/// A session of the host that the tool is called from.
+/// A session of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostSession {
     /// The session's key.

@@ -2,7 +2,7 @@
 #![allow(
     missing_docs,
     clippy::new_without_default,
-    reason = "part of tests alone"
+    reason = "used only in tests"
 )]
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
 //! The HTTP/1.1 server of all tests: it reads requests off sockets and leaves every byte of a response to its handler.
-#![allow(missing_docs, reason = "part of tests alone")]
+#![allow(missing_docs, reason = "used only in tests")]
 
 mod raw_server;
 
@@ -33,7 +33,7 @@ impl Server {
     ///
     /// # Panics
     /// Loopback has no free port.
-    #[allow(clippy::expect_used, reason = "part of tests alone")]
+    #[allow(clippy::expect_used, reason = "used only in tests")]
     pub async fn start<F, R>(handler: F) -> Self
     where
         F: Fn(TcpStream, usize) -> R + Send + 'static,
@@ -47,7 +47,7 @@ impl Server {
     ///
     /// # Panics
     /// The listener has no address.
-    #[allow(clippy::expect_used, reason = "part of tests alone")]
+    #[allow(clippy::expect_used, reason = "used only in tests")]
     pub fn on<F, R>(listener: TcpListener, handler: F) -> Self
     where
         F: Fn(TcpStream, usize) -> R + Send + 'static,

@@ -1,5 +1,5 @@
 //! The raw WebSocket (RFC 6455) of all tests: it writes frames with any fault that a test wants, and reads strictly.
-#![allow(missing_docs, reason = "part of tests alone")]
+#![allow(missing_docs, reason = "used only in tests")]
 
 use std::io;
 

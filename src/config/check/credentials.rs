@@ -111,7 +111,7 @@ pub(super) fn resolved(secret: &Secret) -> Option<&str> {
 fn in_header(secret: &Secret, what: &str) -> Result<(), String> {
     match resolved(secret) {
         Some(text) if HeaderValue::try_from(text).is_err() => Err(format!(
-            "the {what} has characters that cannot stand in an HTTP header (a line break at its end?)"
+            "the {what} has characters that an HTTP header cannot contain (a line break at its end?)"
         )),
         _ => Ok(()),
     }
@@ -150,7 +150,7 @@ fn user(name: &str) -> Result<(), String> {
 fn token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
     let url = normal_url(text).map_err(|wrong| format!("the token endpoint {wrong}"))?;
     if url.scheme() != "https" && !allow_private && !is_loopback(&url) {
-        return Err("the token endpoint is asked over https; over http only on this machine, or with allowPrivateNetwork".into());
+        return Err("the token endpoint must use https; http is allowed only on this machine, or with allowPrivateNetwork".into());
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ pub(super) fn header(name: &str, value: Option<&str>, place: &str) -> Result<(),
         .map_err(|_| {
             ConfigError::at(
                 place(),
-                "the value has characters that cannot stand in an HTTP header",
+                "the value has characters that an HTTP header cannot contain",
             )
         })
 }

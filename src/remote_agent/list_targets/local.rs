@@ -33,7 +33,7 @@ pub(super) struct Agent {
     pub(super) standing: AgentPresence,
 }
 
-/// The gateway's data about an agent beside its card.
+/// The gateway's data about an agent, in addition to its card.
 pub(super) struct AgentPresence {
     role: Option<String>,
     status: MemberStatus,

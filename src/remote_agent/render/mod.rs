@@ -114,7 +114,7 @@ impl ModelText {
         self.text.push_str(line);
     }
 
-    /// Adds what an agent said, with `advice` above it where it had to be cut.
+    /// Adds the text of an agent, with `advice` above it if the text was cut.
     fn fenced(&mut self, sections: &Sections<'_>, advice: Option<&str>) {
         if sections.is_empty() {
             return;

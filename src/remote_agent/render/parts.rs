@@ -16,9 +16,9 @@ pub(super) fn text<'a>(parts: &[&'a RawValue]) -> Cow<'a, str> {
 /// The files and data of messages, which the summary's texts lack. Only this text shows them to a model.
 #[derive(Default)]
 pub(super) struct MessageParts<'a> {
-    /// Of the task's status message.
+    /// A part of the task's status message.
     pub(super) status: Cow<'a, str>,
-    /// Of a message that is the answer.
+    /// A part of a message that is the answer.
     pub(super) answer: Cow<'a, str>,
 }
 

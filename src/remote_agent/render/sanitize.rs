@@ -71,7 +71,7 @@ pub(super) fn quoted(text: &str) -> String {
     let quoted = escaped(text, |c| is_plain(c) && !is_ignorable(c));
     match sanitize(&quoted) {
         Cow::Borrowed(_) => quoted,
-        // Plain letters alone can form a marker.
+        // Plain letters can form a marker too.
         Cow::Owned(_) => escaped(text, |_| false),
     }
 }

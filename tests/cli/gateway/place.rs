@@ -1,4 +1,4 @@
-//! Which gateway a command means, what it keeps in files, and what its commands say of its agents and sessions.
+//! Selects the gateway of a command; its files, agents and sessions.
 
 use super::*;
 

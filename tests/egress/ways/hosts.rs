@@ -1,4 +1,4 @@
-//! Where the ways lead.
+//! The destinations of the ways.
 
 /// Hosts that lead inside, in every spelling that a URL can have.
 pub(super) const INSIDE: [&str; 53] = [
@@ -61,7 +61,7 @@ pub(super) const INSIDE: [&str; 53] = [
 pub(super) const IN_DISGUISE: [&str; 4] =
     ["１２７.０.０.１", "127。0。0。1", "①②⑦.⓪.⓪.①", "ｌocalhost"];
 
-/// What a name may be made to resolve to.
+/// Addresses that a name may resolve to.
 pub(super) const ANSWERS: [&[&str]; 10] = [
     &["127.0.0.1"],
     &["::1"],

@@ -17,7 +17,7 @@ const FAR: u64 = 15_000;
 /// The deadline of a call without a reply.
 const NEAR: u64 = 700;
 
-/// What comes of asking an agent.
+/// The outcome of a message to an agent.
 enum Comes {
     /// This text.
     Answer(&'static str),

@@ -1,4 +1,4 @@
-//! What answers at the gateway's address is no gateway, or greets as none should.
+//! Servers at the gateway's address that are not gateways, or greet wrongly.
 
 use std::time::Duration;
 

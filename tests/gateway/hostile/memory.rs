@@ -11,7 +11,7 @@ use crate::gateway::support::{and, named, propose, to};
 /// a round, or 15 bytes for each message of the floods.
 const MAY_GROW_KB: u64 = 6 * 1024;
 
-/// So many processes are measured side by side. Most of a round is spent waiting.
+/// The number of processes that are measured in parallel. Most of a round is spent waiting.
 const PROCESSES: usize = 2;
 
 /// After so many rounds every cache and list is as full as it gets.

@@ -101,7 +101,7 @@ async fn a_decision_of_other_types_is_an_error_at_once() {
 async fn h_35_decision_with_other_votes_has_a_warning() {
     let (envelope, _, rig) = put("other votes").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(warned(&rig, "other votes"), "{:?}", rig.log.lines());
+    assert!(warned(&rig, "contradicts"), "{:?}", rig.log.lines());
     let warning = &artifacts(&envelope)[0]["metadata"]["warning"];
     let warning = warning.as_str().unwrap_or_default();
     assert!(warning.contains("alpha reject before"), "{envelope}");

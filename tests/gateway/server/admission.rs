@@ -1,4 +1,4 @@
-//! Who may open a connection, and who gives way when too many do.
+//! Admission of connections, and eviction when there are too many.
 
 use super::*;
 
@@ -94,11 +94,11 @@ async fn refuses_forwarded_upgrade_without_auth() {
     }
 }
 
-/// So many connections may be opening at a time.
+/// The maximum number of connections that are opening.
 #[cfg(unix)]
 const OPENING: usize = 512;
 
-/// Lets this process open both ends of so many sockets.
+/// Raises the limit of open files for both ends of the given number of sockets.
 #[cfg(unix)]
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};

@@ -8,7 +8,7 @@ use crate::gateway::{
     support::{at, scripted, to},
 };
 
-/// What a client says in the tests below, and what no log may know.
+/// The text of the tests' clients, which must not appear in a log.
 const SECRET: &str = "what-was-said";
 
 fn said(agent: &str) -> Value {
@@ -19,7 +19,7 @@ fn said(agent: &str) -> Value {
     })
 }
 
-/// A gateway of these settings answers each frame with this error, and its log has the outcomes and nothing of what was said.
+/// A gateway of these settings answers each frame with this error. Its log has the outcomes and none of the texts.
 async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
     let config = config(settings);
     let log = config.state_dir.join("audit.jsonl");

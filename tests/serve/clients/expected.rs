@@ -38,7 +38,7 @@ const STATUS_ALONE: &str = "the client looks at the status of a refusal and not 
 
 pub fn of(column: Column, operation: &str) -> Expected {
     let refused = match operation {
-        "not_found" => Some(("TASK_NOT_FOUND", "there is no task `no-such-task` of yours")),
+        "not_found" => Some(("TASK_NOT_FOUND", "unknown task `no-such-task`")),
         "not_cancelable" => Some(("TASK_NOT_CANCELABLE", "has ended and cannot be canceled")),
         "bad_webhook" => Some(("INVALID_PARAMS", "`url` begins with `ftp:`")),
         _ => None,

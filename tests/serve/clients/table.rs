@@ -48,8 +48,8 @@ fn table() -> String {
             write!(table, " {} |", cell(*column, operations, &mut notes)).unwrap();
         }
     }
-    table += "\n\n✓: everything arrives as it was said, and a refusal says why. ≈: it does, but for what the letter says, which is the \
-              client's own. –: the client has no such thing.\n\n";
+    table += "\n\n✓: everything arrives unchanged, and a refusal states its reason. ≈: the same, except for the footnote, which is a limit of \
+              the client. –: the client lacks the feature.\n\n";
     for (at, note) in notes.iter().enumerate() {
         writeln!(table, "- <sup>{}</sup> {note}.", letter(at)).unwrap();
     }

@@ -1,6 +1,7 @@
-//! Decides which requests reach the server, before any handler.
+//! Checks every request before its handler.
 //!
-//! Checks, in order: proxy, `Host`, `Origin`, rate, body.
+//! In order: proxy, `Host`, token, `Origin`, rate, body. A request without a valid token passes; handlers that require a
+//! client refuse it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

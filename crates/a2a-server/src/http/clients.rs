@@ -73,7 +73,8 @@ pub struct Principal {
     pub authenticated: bool,
     /// Whether the client may see and end the tasks of all clients.
     pub operator: bool,
-    /// Cancelled when the token becomes invalid, which ends requests and streams that began with it.
+    /// Cancelled when the token becomes invalid, which ends requests and event streams that began with it. A page of tasks that
+    /// is being sent is completed.
     pub revoked: CancellationToken,
 }
 

@@ -8,7 +8,7 @@ use a2a::{A2aError, ErrorReason};
 /// of their own: ProtoJSON commonly 100, others 128.
 pub(crate) const DEPTH: usize = 64;
 
-/// The most values. A small value takes up to a hundred times its text once it is parsed.
+/// The maximum number of values. A parsed small value takes up to a hundred times the memory of its text.
 pub(crate) const VALUES: usize = 200_000;
 
 /// Checks the limits. Does not check that the text is JSON.

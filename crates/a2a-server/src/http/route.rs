@@ -15,7 +15,7 @@ pub(crate) struct Path {
     pub(crate) route: Route,
 }
 
-/// What a path leads to.
+/// The resource of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     /// The agent card.

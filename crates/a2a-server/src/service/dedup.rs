@@ -1,7 +1,7 @@
 //! Detection of retried messages, so that a client that was cut off can send again without a second run (A2A 1.0
 //! §3.3.1).
 //!
-//! Once the server has answered, the id is free: some clients reuse ids, and their next message is no retry.
+//! Once the server has answered, the id is free: some clients reuse ids, and their next message is not a retry.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};

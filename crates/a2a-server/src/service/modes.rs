@@ -35,7 +35,7 @@ impl Core {
         Err(A2aError::new(
             ErrorReason::ContentTypeNotSupported,
             format!(
-                "the agent answers in none of the types in `acceptedOutputModes`; it gives {}",
+                "the agent supports none of the types in `acceptedOutputModes`; it returns {}",
                 given.join(", ")
             ),
         )

@@ -1,4 +1,4 @@
-//! A run of the executor on a task of its own, so that a panic or a hang stays contained.
+//! Runs the executor in a separate tokio task, so that a panic or a hang stays contained.
 
 use std::time::Duration;
 

@@ -166,7 +166,7 @@ impl Core {
                 }
             }
         };
-        // The task goes on after the timeout.
+        // The task continues after the timeout.
         let _ = tokio::time::timeout(self.settings.timeout + END_GRACE, follow).await;
         Ok(TaskEnd::Task(Arc::new(record)))
     }

@@ -126,7 +126,7 @@ impl TaskRunner {
                 ending
             }
             Err(RunEnd::Canceled) if matches!(request, RunRequest::Reattach(_)) => {
-                // The run goes on outside of this process until it is reattached and canceled.
+                // The run continues outside of this process until it is reattached and canceled.
                 held = Some((None, Some(self.start(request).0)));
                 RunEnd::Canceled
             }
@@ -218,7 +218,7 @@ impl TaskRunner {
         }
     }
 
-    /// Applies the reports of a run until its end. Returns the run if it may still go on.
+    /// Applies the reports of a run until its end. Returns the run if it may still continue.
     async fn work(
         &mut self,
         mut running: Running,

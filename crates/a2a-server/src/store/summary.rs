@@ -201,7 +201,7 @@ impl Filter {
             })
     }
 }
-/// What a state means for the recovery of a task.
+/// How a task in a state is recovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// A server works on it.

@@ -187,7 +187,7 @@ impl Driver for ExternalCommand {
     }
 }
 
-/// Hands each line of the process to who waits for it, and tells them when there are no more.
+/// Passes each line of the process to the caller that waits for it, and reports the end.
 async fn answers(stdout: impl AsyncRead + Unpin, received: Arc<Received>) {
     let mut lines = BufReader::new(stdout).lines();
     let why = loop {
@@ -197,7 +197,7 @@ async fn answers(stdout: impl AsyncRead + Unpin, received: Arc<Received>) {
             Err(error) => break format!("its answers cannot be read: {error}"),
         };
         let Ok(value) = serde_json::from_str::<Value>(&line) else {
-            break format!("it answered what is no JSON: {line}");
+            break format!("its answer is not JSON: {line}");
         };
         let id = value.get("id").and_then(Value::as_u64);
         let waiting = id.and_then(|id| lock(&received.waiting).get(&id).cloned());

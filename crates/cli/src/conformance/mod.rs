@@ -53,7 +53,7 @@ pub struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// There are no cases, they cannot be read, or the library cannot be opened.
+/// No case was found, a case cannot be read, or the library cannot be opened.
 pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let root = directory(args.fixtures)?;
     let options = Options {
@@ -111,7 +111,7 @@ fn count(root: &Path, options: &Options) -> Result<usize, Failure> {
         return Ok(chosen);
     }
     let which = match &options.filter {
-        Some(text) => format!("none of the {} cases has `{text}` in its name", cases.len()),
+        Some(text) => format!("no name of the {} cases contains `{text}`", cases.len()),
         None => "it holds no case".to_owned(),
     };
     Err(Failure::usage(format!(

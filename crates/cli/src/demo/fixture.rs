@@ -181,7 +181,7 @@ impl StepResult {
         )))
     }
 
-    /// Checks that so many updates came before the result, or more.
+    /// Checks the minimum number of updates before the result.
     pub(super) fn after_at_least(&self, fewest: usize) -> Result<&Self, Failure> {
         if self.updates >= fewest {
             return Ok(self);

@@ -41,10 +41,7 @@ fn send(to: &str, message: &str) -> Value {
 }
 
 async fn list_targets(fixture: &mut Fixture) -> Result<(), Failure> {
-    fixture.step(
-        "list_targets",
-        "Which agents can take work? Their cards say.",
-    );
+    fixture.step("list_targets", "Lists the agents, by their cards.");
     let seen = fixture.call(&json!({"action": "list_targets"})).await?;
     for (i, (alias, name)) in [
         ("triage", "Incident Triage"),
@@ -97,10 +94,7 @@ async fn newer_version(fixture: &mut Fixture) -> Result<(), Failure> {
 }
 
 async fn stream_over_json_rpc(fixture: &mut Fixture) -> Result<(), Failure> {
-    fixture.step(
-        "send",
-        "Work that takes a while, followed as it goes (JSON-RPC).",
-    );
+    fixture.step("send", "Follows a longer task while it runs (JSON-RPC).");
     let message = "Find the cause.";
     fixture.printer.sent("triage", message);
     let mut request = send("triage", message);
@@ -142,7 +136,7 @@ async fn cut_stream(fixture: &mut Fixture) -> Result<(), Failure> {
     request["follow_updates"] = json!(true);
     let seen = fixture.call(&request).await?;
     let remedy = "In May a larger pool of connections helped.";
-    // The snapshot that the second connection begins with brings nothing new, so no update shows it.
+    // The second connection's snapshot has no news, so it causes no update.
     seen.after_updates(4)?
         .is(STATE, "completed")?
         .is(ANSWER, remedy)?;
@@ -172,7 +166,7 @@ async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
     let file = TempFile::new();
     follow_up::save(file.path(), seen.at(CONTINUATION))?;
     let handle = seen.text(HANDLE).to_owned();
-    let shown = "summary.continuation is kept in a file";
+    let shown = "`summary.continuation` is stored in a file";
     fixture.printer.shown(shown);
 
     fixture.step(
@@ -232,7 +226,7 @@ async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
 
 async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
     let wait = u64::try_from(SHORT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
-    let why = format!("Work that takes longer than the call waits; here {wait} ms.");
+    let why = format!("A task that takes longer than the call waits; here {wait} ms.");
     fixture.step("watch", &why);
     let message = "How did the incidents of last year begin?";
     fixture.printer.sent("archive", message);
@@ -261,7 +255,7 @@ async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
 }
 
 async fn cancel(fixture: &mut Fixture) -> Result<(), Failure> {
-    fixture.step("cancel", "Work that is not wanted any more.");
+    fixture.step("cancel", "Cancels a task.");
     let message = "Translate the report into 24 languages.";
     fixture.printer.sent("writer", message);
     let mut request = send("writer", message);
@@ -301,7 +295,7 @@ async fn triad(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn expired_handle(fixture: &mut Fixture, repair: &Value) -> Result<(), Failure> {
     let ttl = u64::try_from(HANDLE_TTL.as_millis()).unwrap_or(u64::MAX);
-    let why = format!("A handle lives as long as it is used; here for {ttl} ms.");
+    let why = format!("A handle expires {ttl} ms after its last use.");
     fixture.step("status", &why);
     fixture.restart(&json!({"ttlMs": ttl}))?;
     let by_continuation = json!({"action": "status", "continuation": repair});

@@ -103,7 +103,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                     text::line(&name),
                     match status {
                         "offline" => "offline: no connection serves it",
-                        _ => "in the state `error`, as it says itself",
+                        _ => "in the state `error`, as it reports",
                     }
                 ))),
                 Some(_) => Ok(Exit::Ok),

@@ -88,7 +88,7 @@ impl BackendArgs {
     /// Returns the backend that the options name; `None` for a scripted agent.
     ///
     /// # Errors
-    /// There is no configuration for `--target`.
+    /// `--target` has no configuration.
     pub(super) fn config(&self) -> Result<Option<BackendConfig>, Failure> {
         let secret = |variable: &Option<String>| {
             variable.clone().map(|id| Secret::Unresolved {

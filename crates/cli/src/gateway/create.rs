@@ -14,7 +14,7 @@ use common::files::{create_private_dir, replace};
 use gateway_server::clients::{ClientError, ClientErrorKind, Connector, Endpoint};
 use gateway_server::config::ServerConfig;
 
-/// Add an agent to the gateway's configuration, make its workspace, and inform the gateway that runs
+/// Add an agent to the gateway's configuration, create its workspace, and inform the running gateway
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Its name
@@ -37,7 +37,7 @@ pub(super) struct Args {
 /// # Errors
 /// The name is taken, or the configuration would not do, or cannot be written, or the gateway that runs refuses.
 pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Result<Exit, Failure> {
-    // What is wrong now is reported before anything is changed.
+    // Report existing faults before changing anything.
     let before = args.gateway_args.files.read()?;
     if before.agents.iter().any(|agent| agent.name == args.name) {
         return Err(Failure::usage(format!(
@@ -54,7 +54,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
         Err(_) => json!({}),
     };
     if config.get("agents").is_none() {
-        // Without a list of its own it has the collective's.
+        // Without its own list it has the agents of the collective.
         let listed = before.agents.iter();
         config["agents"] = listed
             .map(|agent| json!({"name": agent.name, "role": agent.role}))

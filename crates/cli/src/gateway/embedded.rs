@@ -21,7 +21,7 @@ use gateway_server::{
 /// times decide before the third arrives.
 const VOTE_INTERVAL: Duration = Duration::from_millis(150);
 
-/// A gateway inside this process. Dropping it ends it and takes its files away.
+/// A gateway in this process. Dropping it stops it and removes its files.
 pub(crate) struct Embedded {
     url: String,
     shutdown: CancellationToken,

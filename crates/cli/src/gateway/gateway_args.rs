@@ -32,19 +32,19 @@ pub(super) struct GatewayArgs {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// Show the gateway the API key or token in this environment variable
+    /// The environment variable with the API key or token to send
     #[arg(long, value_name = "VAR")]
     token_env: Option<String>,
 
-    /// Trust the authorities in this PEM file, for `wss`
+    /// The PEM file of the trusted certificate authorities, for `wss`
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
-    /// Let the gateway be on another machine; that needs `wss`
+    /// Allow a gateway on another machine; requires `wss`
     #[arg(long)]
     allow_remote: bool,
 
-    /// Wait so long for the connection, and for each answer
+    /// The timeout of the connection and of each response, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     timeout_ms: u64,
 
@@ -152,7 +152,7 @@ impl GatewayArgs {
     /// Creates the client of gateways.
     ///
     /// # Errors
-    /// The system gives no TLS.
+    /// The system's TLS is unusable.
     pub(super) fn connector() -> Result<Connector, Failure> {
         Connector::new().map_err(|trouble| failure(&trouble))
     }
@@ -165,7 +165,7 @@ fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
     let trust = Trust::read(Some(&bytes), None);
     trust.map(Arc::new).map_err(|_| {
         Failure::usage(format!(
-            "`--ca-file {name}` holds no authorities in PEM form"
+            "`--ca-file {name}` contains no certificate authorities in PEM format"
         ))
     })
 }

@@ -101,7 +101,7 @@ pub(super) struct RequestArgs {
     #[command(flatten)]
     text: TextArgs,
 
-    /// Wait so long for the reply
+    /// The timeout of the reply
     #[arg(long, value_name = "MS", default_value_t = 120_000)]
     wait_ms: u64,
 

@@ -26,7 +26,7 @@ use super::exit::{Exit, Failure};
 pub use tally::table as tally_table;
 
 const EXAMPLES: &str = "\
-Examples, each in a terminal of its own:
+Examples, each in a separate terminal:
   remote-agent gateway
   remote-agent gateway agent --name alpha --vote approve
   remote-agent gateway agent --name beta --vote approve --delay-ms 500

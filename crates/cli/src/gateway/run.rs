@@ -27,17 +27,17 @@ use gateway_server::{
 };
 use testkit::conformance::gateways::{Gateways, PROFILES, profile};
 
-/// The profile that is the reference gateway, held to the letter.
+/// The profile of the reference gateway with the setting `strict`.
 const STRICT: &str = "strict";
 
-/// The options of `gateway run`.
+/// The options of `gateway`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
-    /// Listen on this port of 127.0.0.1; 0 takes a free one [default: that of the configuration, else 18789]
+    /// Listen on this port of 127.0.0.1; 0 selects a free one [default: that of the configuration, else 18789]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
-    /// When a session entry counts as kept [default: that of the configuration, else always]
+    /// When the gateway acknowledges a session entry [default: that of the configuration, else always]
     #[arg(long, value_name = "WHEN", value_enum)]
     fsync: Option<FsyncOption>,
 
@@ -86,7 +86,7 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the reference gateway.
+/// Runs the reference gateway until Ctrl-C.
 async fn real(
     strict: bool,
     args: &RunArgs,
@@ -165,9 +165,9 @@ fn supervisor(
 /// Returns what to change on the command line, if the error does not say it.
 fn next(error: &StartError) -> &'static str {
     match error {
-        StartError::Taken { .. } => "; `--port` names it, and `--port 0` takes a free one",
+        StartError::Taken { .. } => "; `--port` names another, and `--port 0` selects a free one",
         StartError::Sessions(SessionError::Locked(..)) => {
-            ", or give this one a directory of its own with `--state-dir`"
+            ", or choose another directory with `--state-dir`"
         }
         _ => "",
     }
@@ -190,7 +190,7 @@ impl Log for StandardError {
     }
 }
 
-/// Returns a gateway that says what a script says, for those who test a client.
+/// Runs a scripted gateway until Ctrl-C, to test clients.
 async fn scripted(name: &str, args: &RunArgs, lines: &LineWriter) -> Result<Exit, Failure> {
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, args.port.unwrap_or(PORT)).into();
     let failed = |error: std::io::Error| {
@@ -202,7 +202,7 @@ async fn scripted(name: &str, args: &RunArgs, lines: &LineWriter) -> Result<Exit
     let gateway = Gateways::start_at(&script, address).await;
     let gateway = gateway.map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => Failure::new(format!(
-            "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` tells whether a gateway has it, and `--port 0` takes a free one",
+            "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` shows whether a gateway uses it, and `--port 0` selects a free one",
             address.port(),
             address.ip()
         )),

@@ -19,7 +19,7 @@ pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Value {
     let entries = jsonl
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        // Lines about the session itself are no entries.
+        // Skip lines that record changes of the session itself.
         .filter(|entry| entry["event"].is_null());
     let mut steps: Vec<Value> = Vec::new();
     for entry in entries {

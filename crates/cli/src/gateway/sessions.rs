@@ -1,4 +1,4 @@
-//! `remote-agent gateway sessions`: what was said at a gateway, kept in files (Heretek A2A §7.3).
+//! `remote-agent gateway sessions`: the sessions of a gateway, stored in files (Heretek A2A §7.3).
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -59,9 +59,9 @@ enum Command {
     },
     /// List sessions, without those of the archive
     List {
-        /// Of this agent alone
+        /// Only this agent's
         agent: Option<String>,
-        /// List archived sessions too, behind the others
+        /// List archived sessions too, after the others
         #[arg(long)]
         archived: bool,
         #[command(flatten)]
@@ -69,7 +69,7 @@ enum Command {
     },
     /// Show the entries of a session
     Get(SessionArgs),
-    /// Bring a session to the disk, and mark it
+    /// Sync a session to disk and add a commit entry
     Commit(SessionArgs),
     /// Archive old sessions; they accept no more messages
     Archive {
@@ -87,11 +87,11 @@ enum Command {
     Export {
         #[command(flatten)]
         one: SessionArgs,
-        /// The form
+        /// The output format
         #[arg(long, value_name = "FORM", value_enum, default_value_t)]
         format: ExportFormat,
     },
-    /// Make a session of JSON Lines that were exported
+    /// Import a session from JSON Lines
     Import {
         /// The agent with the workspace of the new session
         agent: String,
@@ -189,7 +189,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
     if operation == Operation::List && answer["sessions"].as_array().is_some_and(Vec::is_empty) {
         note(
-            "no sessions; the first message to an agent begins one, and `--archived` adds those of the archive",
+            "no sessions; the first message to an agent creates one, and `--archived` adds those of the archive",
         );
     }
     if operation == Operation::Create {

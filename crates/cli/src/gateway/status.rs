@@ -19,7 +19,7 @@ Examples:
     --token-env GATE_TOKEN
 
 Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 no gateway of a2a-v1 answers, \
-4 it wants a credential, 5 it does not answer in time.";
+4 it requires a credential, 5 it does not answer in time.";
 
 /// Show the program at the address of a gateway, with its agents and services
 #[derive(Debug, clap::Args)]

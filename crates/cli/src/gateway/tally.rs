@@ -19,7 +19,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// A way in which three members can have voted, and what comes of it.
+/// A combination of three votes and its result.
 struct Row {
     approve: usize,
     reject: usize,

@@ -27,7 +27,7 @@ It prints each vote as it arrives, then the decision. A gateway knows the propos
 Exit codes: 0 approved, 1 failed, 2 wrong usage, 3 no gateway answers or fewer than two members are connected, 4 credential or permission, \
 5 no decision in time, 10 rejected by two votes, 11 rejected without consensus.";
 
-/// Put a proposal to the triad, show the votes, and end by the decision
+/// Send a proposal to the triad, show the votes, and exit with a code for the decision
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TEXT")]
     reasoning: Option<String>,
 
-    /// Decide within this time, by the votes of then [default: that of the gateway]
+    /// The time until the deadline; then the votes so far decide [default: that of the gateway]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     deadline_ms: Option<u64>,
 

@@ -1,4 +1,4 @@
-//! The key that binds the ids of MCP tasks to clients. It is kept, so that tasks outlive the server.
+//! The key that binds the ids of MCP tasks to clients. It is stored, so that tasks outlive the server.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -16,7 +16,7 @@ const FILE: &str = "task-ids.key";
 /// Returns the key in `directory`, which is created there first.
 ///
 /// # Errors
-/// The file cannot be read or written, others may read it, or its content is no key.
+/// The file cannot be read or written, others may read it, or its content is not a key.
 pub(super) fn read_or_create(directory: &Path) -> Result<TaskIdKey, Failure> {
     let path = directory.join(FILE);
     let failed = |error: io::Error| {

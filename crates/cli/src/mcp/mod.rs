@@ -35,7 +35,7 @@ Examples:
 
 Over standard input and output the host starts the command and ends it. Over HTTP, /mcp is for MCP hosts, and \
 /remote_agent/read and /remote_agent/write are for other programs. `remote-agent serve clients add NAME --state-dir DIR` \
-makes a token for a client, with the DIR of this command.";
+creates a token for a client, with the DIR of this command.";
 
 /// Offer the tool to MCP hosts, over standard input and output or over HTTP
 #[derive(Debug, clap::Args)]
@@ -68,7 +68,7 @@ struct HttpArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
 
-    /// Accept this host name in requests, beside those of the address; may be given several times
+    /// Accept this additional host name in requests; may be given several times
     #[arg(long, value_name = "NAME", requires = "listen")]
     host: Vec<String>,
 

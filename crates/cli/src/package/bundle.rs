@@ -20,9 +20,10 @@ const NPM_NAME: &str = "openclaw-remote-agent-mcp";
 /// The name in the MCP registry. The npm package repeats it, as proof of ownership.
 const REGISTRY_NAME: &str = "io.github.openclaw-remote-agent/remote-agent";
 
-const DESCRIPTION: &str = "One tool that hands work to A2A agents: send, follow, answer, cancel.";
+const DESCRIPTION: &str =
+    "One tool that delegates work to A2A agents: send, follow, answer, cancel.";
 
-/// Starts the binary of this platform: that of the platform's package, or else the one beside it.
+/// Starts the binary of this platform: that of the platform's package, or else the one next to it.
 const START_JS: &str = r#"#!/usr/bin/env node
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";

@@ -18,7 +18,7 @@ use super::{
 /// The glibc that every library for `linux-*-gnu` runs on, that of Debian 10 and RHEL 8.
 const GLIBC_FLOOR: Version = Version(2, 28);
 
-/// A platform in the words of npm.
+/// A platform by npm's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Platform {
     pub(super) os: &'static str,

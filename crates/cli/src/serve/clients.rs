@@ -32,9 +32,9 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a token for a client, and print it once; only its hash is kept
+    /// Create a token for a client, and print it once; the file stores only its hash
     Add {
-        /// The client's name; its tasks and sessions are kept under it
+        /// The client's name; it owns the client's tasks and sessions
         name: String,
 
         /// It may see, cancel and delete the tasks of all
@@ -65,7 +65,7 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Remove a client: its token is good for nothing from then on, and its streams, unfinished tasks and webhooks end
+    /// Remove a client: revoke its token, and end its streams, unfinished tasks and webhooks
     Remove {
         /// The client's name
         name: String,

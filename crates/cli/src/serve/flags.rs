@@ -59,7 +59,7 @@ impl FileArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Access")]
 struct ReachArgs {
-    /// Listen on this port, of 127.0.0.1 unless the configuration names another address; 0 takes a free one [default: that of the configuration, else 9000]
+    /// Listen on this port, of 127.0.0.1 unless the configuration names another address; 0 selects a free one [default: that of the configuration, else 9000]
     #[arg(long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
 
@@ -71,7 +71,7 @@ struct ReachArgs {
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
 
-    /// Answer to this name too (`Host`), beside loopback, the own address and the public URL's; may be given several times
+    /// Accept this name in `Host` too, besides loopback, the listen address and the public URL's; may be given several times
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
@@ -112,11 +112,11 @@ struct WorkArgs {
     #[arg(long, value_name = "NAME")]
     agent: Vec<String>,
 
-    /// The agent that is asked where a message names none [default: OpenClaw's own]
+    /// The agent of messages that name none [default: OpenClaw's own]
     #[arg(long, value_name = "NAME")]
     agent_id: Option<String>,
 
-    /// The session of messages that name no context [default: each has one of its own]
+    /// The session of messages without a context [default: a new session for each]
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
 
@@ -137,7 +137,7 @@ struct WorkArgs {
     #[arg(long, value_name = "DIR")]
     working_directory: Option<PathBuf>,
 
-    /// Give the command this variable of the server too, beside those that every program needs; `AWS_*` means all
+    /// Pass this variable of the server to the command too, besides the common ones; `AWS_*` means all
     /// names with this prefix; may be given several times
     #[arg(long, value_name = "NAME")]
     pass_env: Vec<String>,
@@ -177,7 +177,7 @@ enum LocalOption {
 
 /// The task store.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Where tasks are kept")]
+#[command(next_help_heading = "Task store")]
 struct StoreArgs {
     /// `memory`, a directory, or redis://HOST:PORT/DB for several servers [default: tasks in the state directory]
     #[arg(long, value_name = "STORE")]
@@ -187,19 +187,19 @@ struct StoreArgs {
     #[arg(long, value_name = "VAR", conflicts_with = "task_store")]
     task_store_env: Option<String>,
 
-    /// When a change counts as kept in a directory; a server that is killed loses nothing with any [default: interval]
+    /// When a task store in a directory acknowledges a change; every value survives a killed server [default: interval]
     #[arg(long, value_name = "WHEN", value_enum)]
     fsync: Option<FsyncOption>,
 
-    /// Forget settled tasks so long after they last changed [default: 604800, a week]
+    /// Delete finished tasks this long after their last change [default: 604800, a week]
     #[arg(long, value_name = "SECONDS")]
     retention_age: Option<u64>,
 
-    /// The maximum number of ended tasks of each client [default: 10000]
+    /// The maximum number of finished tasks of each client [default: 10000]
     #[arg(long, value_name = "NUMBER")]
     retention_count: Option<u64>,
 
-    /// End a task that has waited so long for its client's answer [default: 604800, a week]
+    /// End a task that has waited this long for its client's answer [default: 604800, a week]
     #[arg(long, value_name = "SECONDS")]
     retention_unanswered: Option<u64>,
 }
@@ -390,7 +390,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 
 fn limit(text: &str) -> Result<(String, u64), String> {
     let (name, number) = text.split_once('=').ok_or("write it as NAME=NUMBER")?;
-    let number = number.parse().map_err(|_| "that is no whole number")?;
+    let number = number.parse().map_err(|_| "not a whole number")?;
     Ok((name.to_owned(), number))
 }
 

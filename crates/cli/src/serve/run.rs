@@ -14,7 +14,7 @@ use crate::{
 };
 use openclaw_server::assembly::{Server, StartError};
 
-/// The options of `serve run`.
+/// The options of `serve`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(super) struct RunArgs {
 /// Runs the server until Ctrl-C, or until the system ends it.
 ///
 /// # Errors
-/// The configuration is wrong, the port is taken, or tasks cannot be kept.
+/// The configuration is invalid, the port is taken, or the task store is unusable.
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     log::install(args.log, verbose);
     let config = args.serve.read()?;
@@ -105,7 +105,7 @@ pub(crate) fn failure(error: StartError) -> Failure {
     };
     let next = match &error {
         StartError::Listen { error, .. } if error.kind() == ErrorKind::AddrInUse => {
-            "; something else has the port: `--port` names another, and `--port 0` takes a free one"
+            "; something else has the port: `--port` names another, and `--port 0` selects a free one"
         }
         StartError::Listen { .. } => {
             "; choose an address of this machine and a port that may be used"

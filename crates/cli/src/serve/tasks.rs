@@ -63,7 +63,7 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         client: Option<String>,
 
-        /// At most so many
+        /// The maximum number
         #[arg(long, value_name = "NUMBER", default_value_t = 100)]
         limit: usize,
 
@@ -82,7 +82,7 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Print every task that can be read as a line of JSON, with what the server keeps beside it
+    /// Print every readable task as a line of JSON, with the server's metadata
     Export {
         #[command(flatten)]
         files: FileArgs,
@@ -188,9 +188,7 @@ fn show(found: &TaskList, json: bool) {
         return;
     }
     if found.tasks.is_empty() {
-        note(
-            "there are no such tasks here; a server that keeps its tasks in memory is asked with --url",
-        );
+        note("no matching tasks; --url queries a server that keeps its tasks in memory");
         return;
     }
     let mut table = Table::new(["TASK", "STATE", "CLIENT", "AGENT", "AGE", "ASKED"]);
@@ -222,7 +220,7 @@ async fn delete(source: &TaskSource, ids: &[String]) -> Result<Exit, Failure> {
             note(format_args!("`{id}` is deleted"));
         } else {
             note(format_args!(
-                "error: there is no task `{id}` here; `remote-agent serve tasks list` lists them, with the same flags"
+                "error: unknown task `{id}`; `remote-agent serve tasks list` lists them, with the same flags"
             ));
             exit = Exit::Failed;
         }

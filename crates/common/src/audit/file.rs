@@ -38,7 +38,7 @@ impl LogFile {
         &self.path
     }
 
-    /// Opens the file, which is made where there is none, for its owner alone.
+    /// Opens the file, which is made where there is none, readable only by its owner.
     pub(super) fn open(&self) -> io::Result<Open> {
         let mut options = private_options();
         let file = options.create(true).append(true).open(&self.path)?;

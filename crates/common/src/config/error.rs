@@ -31,7 +31,7 @@ impl ConfigError {
         // The schema has alternatives for secrets only.
         if matches!(wrong.kind(), ValidationErrorKind::AnyOf { .. }) {
             let message =
-                "must be a text that is not empty, or a SecretRef `{source, provider, id}`";
+                "must be a string that is not empty, or a SecretRef `{source, provider, id}`";
             return Self::at(place, message);
         }
         Self::at(place, message)

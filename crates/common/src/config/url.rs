@@ -28,7 +28,7 @@ pub fn normal_url(text: &str) -> Result<Url, String> {
         return Err("carries a user name or password; put credentials into `auth`".into());
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("has a query or fragment; give the address alone".into());
+        return Err("has a query or fragment; give only the address".into());
     }
     Ok(url)
 }
@@ -88,7 +88,7 @@ pub fn gateway_url(text: &str) -> Result<Url, String> {
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(
-            "has a query or fragment; give the address alone, and put a token into `gateway.token`"
+            "has a query or fragment; give only the address, and put a token into `gateway.token`"
                 .into(),
         );
     }

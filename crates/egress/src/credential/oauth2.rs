@@ -1,4 +1,4 @@
-//! A client of an authorization server, and the tokens it was given.
+//! A client of an authorization server, and its tokens.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::AtomicU64;
@@ -11,10 +11,10 @@ use url::Url;
 
 use super::{basic, form_encoded};
 
-/// A peer may repeat a token that it was sent a while ago; so many of the newest are kept out of what it says.
+/// The number of recent tokens to redact: a peer may repeat a token that it received earlier.
 const RECENT_TOKENS: usize = 8;
 
-/// A client that gets its tokens by client credentials (RFC 6749 §4.4).
+/// A client that gets its tokens with the client credentials grant (RFC 6749 §4.4).
 pub struct OAuth2 {
     /// The token endpoint.
     pub token_url: Url,
@@ -24,12 +24,12 @@ pub struct OAuth2 {
     pub client_secret: SecretString,
     /// The requested scopes.
     pub scopes: Vec<String>,
-    /// The tokens it was given.
+    /// The issued tokens.
     pub tokens: Tokens,
 }
 
 impl OAuth2 {
-    /// Returns a client without a token.
+    /// Creates a client without a token.
     pub fn new(
         token_url: Url,
         client_id: String,
@@ -45,8 +45,7 @@ impl OAuth2 {
         }
     }
 
-    /// Returns the client's id and secret as `Authorization: Basic` writes them (RFC 6749 §2.3.1: each form-encoded
-    /// first).
+    /// Encodes the client's id and secret for `Authorization: Basic`, each form-encoded first (RFC 6749 §2.3.1).
     pub fn basic(&self) -> SecretString {
         let secret = form_encoded(self.client_secret.expose_secret());
         basic(&form_encoded(&self.client_id), &secret)
@@ -66,13 +65,13 @@ impl Hash for OAuth2 {
     }
 }
 
-/// The tokens a client was given: the one in use, and which are not to be shown.
+/// The tokens of a client: the current one, and those to redact.
 #[derive(Default)]
 pub struct Tokens {
     current: Mutex<Option<Token>>,
     issued: Mutex<Arc<[SecretString]>>,
-    /// Held by the call that fetches a new one, so that one request at a time is under way. In it is why the last try came to
-    /// nothing, where it did.
+    /// Held by the call that fetches a token, so that only one request runs at a time. Contains the error of the last
+    /// attempt.
     pub asking: tokio::sync::Mutex<Option<TokenError>>,
     /// The number of finished attempts.
     pub ended: AtomicU64,
@@ -81,7 +80,7 @@ pub struct Tokens {
 /// Why there is no token.
 #[derive(Clone)]
 pub struct TokenError {
-    /// The server is at an address that may not be connected.
+    /// The policy forbids the server's address.
     pub address_refused: bool,
     /// The reason as a sentence, without a secret.
     pub why: String,
@@ -90,14 +89,14 @@ pub struct TokenError {
 /// An access token.
 #[derive(Clone)]
 pub struct Token {
-    /// As `Authorization` carries it.
+    /// The value of `Authorization`.
     pub header: HeaderValue,
-    /// When it is to be replaced.
+    /// When to replace it.
     pub good_until: Instant,
 }
 
 impl Tokens {
-    /// Returns the token to use at `now`, if there is one.
+    /// Returns the token if it is valid at `now`.
     pub fn current(&self, now: Instant) -> Option<Token> {
         let current = lock(&self.current);
         current
@@ -106,7 +105,7 @@ impl Tokens {
             .cloned()
     }
 
-    /// Replaces the token by `token`, whose text is `secret`.
+    /// Stores `token`, whose text is `secret`, in place of the previous one.
     pub fn keep(&self, token: Token, secret: SecretString) {
         let mut issued = lock(&self.issued);
         let older = issued.len().saturating_sub(RECENT_TOKENS - 1);

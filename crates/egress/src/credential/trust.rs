@@ -15,7 +15,7 @@ pub struct Trust {
     certificate: Option<Arc<CertifiedKey>>,
 }
 
-/// Why files cannot be used: the end of a sentence that begins with the file. Never shows what is in it.
+/// Why a file is unusable: the end of a sentence that begins with the file. Never shows its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrustError {
     /// The authorities.
@@ -27,11 +27,11 @@ pub enum TrustError {
 }
 
 impl Trust {
-    /// Returns a connection that trusts the authorities in `ca`, instead of those that the system trusts, and shows the
-    /// certificate in `own`: its chain and its private key. All of them are PEM (RFC 7468).
+    /// Creates a trust from PEM files (RFC 7468). `ca` replaces the system's authorities. `own` is the chain and the
+    /// private key of the client certificate.
     ///
     /// # Errors
-    /// The fault of one of them.
+    /// The first unusable file.
     pub fn read(ca: Option<&[u8]>, own: Option<(&[u8], &[u8])>) -> Result<Self, TrustError> {
         Ok(Self {
             authorities: ca.map(authorities).transpose()?,
@@ -41,8 +41,8 @@ impl Trust {
         })
     }
 
-    /// Returns the same without a certificate of its own, for hosts it is not meant for. Nothing where the system's own
-    /// ways are left.
+    /// Returns the trust without the client certificate, for other hosts. Returns `None` if that equals the system's
+    /// trust.
     pub fn anonymous(&self) -> Option<Self> {
         let authorities = Some(self.authorities.clone()?);
         Some(Self {
@@ -51,7 +51,7 @@ impl Trust {
         })
     }
 
-    /// Returns the authorities to trust, where not those of the system.
+    /// Returns the trusted authorities; `None` means those of the system.
     pub fn roots(&self) -> Option<&Arc<RootCertStore>> {
         self.authorities.as_ref().map(|(_, roots)| roots)
     }

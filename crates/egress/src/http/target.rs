@@ -7,7 +7,7 @@ use crate::address::{is_loopback, literal_ip, special_use};
 use crate::error::place;
 use crate::{Access, NetError, NetFault, Sent, upgrade};
 
-/// Returns whether a request can be sent to `url`, as far as it tells without a resolver.
+/// Checks whether a request can be sent to `url`, as far as known before resolution.
 pub(super) fn check(url: &Url, access: Access, kind: PoolKind) -> Result<(), NetError> {
     check_scheme(url, kind)?;
     check_literal(url, access)
@@ -18,15 +18,13 @@ fn check_scheme(url: &Url, kind: PoolKind) -> Result<(), NetError> {
         "http" | "https" => Ok(()),
         "ws" | "wss" if kind == PoolKind::Upgrade => Ok(()),
         other => {
-            let message = format!(
-                "`{other}:` is not a scheme a request can be sent to: use `http` or `https`"
-            );
+            let message = format!("`{other}:` is not a supported scheme; use `http` or `https`");
             Err(NetError::new(NetFault::Protocol, Sent::No, message))
         }
     }
 }
 
-/// Checks a host that is an address, which needs no resolver.
+/// Checks a host that is a literal address.
 fn check_literal(url: &Url, access: Access) -> Result<(), NetError> {
     let refused = literal_ip(url).and_then(|ip| match access {
         Access::AnyAddress => None,
@@ -43,7 +41,7 @@ fn check_literal(url: &Url, access: Access) -> Result<(), NetError> {
     })
 }
 
-/// Returns the URL for the client, without user info, which a proxy would receive.
+/// Returns the URL without user info, which a proxy would receive.
 pub(super) fn over_http(url: &Url) -> Url {
     let mut url = url.clone();
     upgrade::over_http(&mut url);

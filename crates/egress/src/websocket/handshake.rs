@@ -17,7 +17,7 @@ use super::{Dial, WsError};
 /// The text that a server appends to the key before it hashes it (RFC 6455 §1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Asks for the upgrade and checks the answer. Gives the connection and the subprotocol that was chosen.
+/// Requests the upgrade and checks the response. Returns the connection and the selected subprotocol.
 pub(super) async fn shake(
     net: &dyn Net,
     dial: Dial,
@@ -68,13 +68,13 @@ fn key() -> Result<String, NetError> {
         NetError::new(
             NetFault::Protocol,
             Sent::No,
-            "the system has no randomness to give",
+            "the system provides no random bytes",
         )
     })?;
     Ok(STANDARD.encode(bytes))
 }
 
-/// Returns the required answer to `key`.
+/// Returns the required `sec-websocket-accept` for `key`.
 pub fn accept(key: &str) -> String {
     let hashed = format!("{key}{GUID}");
     STANDARD.encode(digest::digest(
@@ -97,7 +97,7 @@ fn check(
     }
     let said = headers.get(SEC_WEBSOCKET_ACCEPT);
     if said.is_none_or(|said| said.as_bytes().trim_ascii() != accept.as_bytes()) {
-        return Err("its `sec-websocket-accept` does not fit our key");
+        return Err("its `sec-websocket-accept` does not match the key");
     }
     let extensions = headers.get_all(SEC_WEBSOCKET_EXTENSIONS);
     if extensions
@@ -139,7 +139,7 @@ fn text(value: &str) -> Result<HeaderValue, NetError> {
         NetError::new(
             NetFault::Protocol,
             Sent::No,
-            "a subprotocol has characters that cannot stand in an HTTP header",
+            "a subprotocol has characters that an HTTP header cannot contain",
         )
     })
 }

@@ -1,8 +1,8 @@
 //! WebSockets (RFC 6455) over [`Net`].
 //!
-//! `handshake.rs` asks for the upgrade and checks the answer; `socket.rs` carries frames. No extension is offered, no
-//! redirect followed, and a message above the cap ends the connection before it is held in memory. Time limits are the
-//! caller's: dropping a future or both halves closes the connection.
+//! `handshake.rs` requests the upgrade and checks the response. `socket.rs` sends and receives frames. The client
+//! offers no extension and follows no redirect. A message above the limit closes the connection before it is buffered.
+//! The caller sets timeouts: dropping a future or both halves closes the connection.
 
 mod handshake;
 mod socket;
@@ -23,17 +23,17 @@ pub use socket::{Frame, Receiver, Sender};
 /// The target and the settings of a connection.
 #[derive(Clone)]
 pub struct Dial {
-    /// The address, `ws` or `wss`. User info is never sent.
+    /// The URL, `ws` or `wss`. User info is never sent.
     pub url: Url,
-    /// The subprotocols that are offered, most wanted first.
+    /// The offered subprotocols in order of preference.
     pub protocols: Vec<String>,
-    /// Headers beside those of the upgrade.
+    /// Headers in addition to those of the upgrade.
     pub headers: HeaderMap,
-    /// Which addresses may be connected.
+    /// The addresses that may be connected.
     pub access: Access,
     /// The TLS trust, if it differs from that of the system.
     pub trust: Option<Arc<Trust>>,
-    /// The largest message that is taken, in bytes.
+    /// The maximum size of a received message, in bytes.
     pub frame_bytes: usize,
 }
 
@@ -48,40 +48,40 @@ impl fmt::Debug for Dial {
     }
 }
 
-/// An open WebSocket in its two halves.
+/// The two halves of an open WebSocket.
 #[derive(Debug)]
 pub struct Opened {
-    /// The half that sends. Clones send over the same connection.
+    /// The sending half. Clones share the connection.
     pub sender: Sender,
-    /// The half that receives.
+    /// The receiving half.
     pub receiver: Receiver,
-    /// The subprotocol that the server chose. Some servers repeat whatever is offered, so this proves nothing.
+    /// The subprotocol that the server selected. Some servers echo any offer, so this proves nothing.
     pub protocol: Option<String>,
 }
 
-/// Why there is no WebSocket.
+/// Why the WebSocket could not be opened.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WsError {
     /// The exchange failed.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// The server answered, and not with an upgrade.
+    /// The server's response is not an upgrade.
     #[error("the answer is HTTP {}, not an upgrade", status.as_u16())]
     NoUpgrade {
         /// The status.
         status: StatusCode,
-        /// The media type of what it answered with, in lower case and without parameters.
+        /// The media type of the response, in lower case and without parameters.
         content_type: Option<String>,
     },
-    /// The server answered with an upgrade that is no WebSocket as it was asked for.
-    #[error("the upgrade is not a WebSocket as it was asked for: {0}")]
+    /// The server accepted the upgrade with an invalid handshake.
+    #[error("invalid WebSocket handshake: {0}")]
     Handshake(&'static str),
 }
 
 /// Opens a WebSocket.
 ///
 /// # Errors
-/// Why there is none.
+/// The connection or the handshake failed.
 pub async fn connect(net: &dyn Net, dial: Dial) -> Result<Opened, WsError> {
     let frame_bytes = dial.frame_bytes;
     let (stream, protocol) = handshake::shake(net, dial).await?;

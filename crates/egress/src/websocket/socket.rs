@@ -1,4 +1,4 @@
-//! Frames over a connection that has become a WebSocket.
+//! Frames of an open WebSocket.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::{Duplex, NetError, NetFault, Sent};
 
 type Socket = WebSocketStream<Box<dyn Duplex>>;
 
-/// One connection for each instance, and most frames are small.
+/// The size of the read buffer. Most frames are small.
 const READ_BUFFER: usize = 16 * 1024;
 
-/// The close codes that say why we end a connection (RFC 6455 §7.4.1).
+/// The close codes that the client sends (RFC 6455 §7.4.1).
 const PROTOCOL: u16 = 1002;
 const INVALID_PAYLOAD: u16 = 1007;
 const MESSAGE_TOO_BIG: u16 = 1009;
 
-/// The most of a reason that fits a close frame, in bytes (RFC 6455 §5.5).
+/// The maximum length of a reason in a close frame, in bytes (RFC 6455 §5.5).
 const REASON: usize = 123;
 
 /// An incoming frame.
@@ -31,24 +31,24 @@ const REASON: usize = 123;
 pub enum Frame {
     /// A text message.
     Text(String),
-    /// A binary message of so many bytes, which are dropped.
+    /// A binary message; contains its length in bytes. The content is dropped.
     Binary(usize),
-    /// The other side asks whether we are there; it is answered.
+    /// A ping. The client has answered it.
     Ping,
-    /// The other side is there.
+    /// A pong.
     Pong,
-    /// The other side closed the connection. Nothing follows.
+    /// The server closed the connection. No frame follows.
     Closed {
-        /// Its close code, where it sent one.
+        /// The close code, if any.
         code: Option<u16>,
         /// The reason text.
         reason: String,
     },
-    /// The connection broke, or was ended for what came. Nothing follows.
+    /// The connection broke, or an invalid frame ended it. No frame follows.
     Broken(NetError),
 }
 
-/// The half that sends. Whatever is sent goes out whole: a future that is dropped leaves no half frame behind.
+/// The sending half. Sends whole frames: dropping the future leaves no partial frame.
 #[derive(Clone)]
 pub struct Sender(Arc<Mutex<SplitSink<Socket, Message>>>);
 
@@ -60,7 +60,7 @@ pub struct Receiver {
     over: bool,
 }
 
-/// Returns a socket over a connection that was upgraded, at the client's end.
+/// Creates a client-side socket over an upgraded connection.
 pub(super) async fn over(stream: Box<dyn Duplex>, frame_bytes: usize) -> (Sender, Receiver) {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
@@ -79,27 +79,27 @@ pub(super) async fn over(stream: Box<dyn Duplex>, frame_bytes: usize) -> (Sender
 }
 
 impl Sender {
-    /// Sends a text message and resolves when it has been handed to the system.
+    /// Sends a text message and resolves when the operating system has it.
     ///
     /// # Errors
-    /// [`NetFault::Cut`] where the connection is no more. Whether any of the message left is unknown unless the connection
-    /// had been closed before.
+    /// [`NetFault::Cut`] if the connection has ended. Whether bytes left is unknown unless the connection was closed
+    /// before.
     pub async fn text(&self, text: String) -> Result<(), NetError> {
         self.send(Message::Text(text.into())).await
     }
 
-    /// Asks the other side whether it is there.
+    /// Sends a ping.
     ///
     /// # Errors
-    /// As [`text`](Self::text).
+    /// See [`text`](Self::text).
     pub async fn ping(&self) -> Result<(), NetError> {
         self.send(Message::Ping(bytes::Bytes::new())).await
     }
 
-    /// Says that nothing more will come. The other side answers with [`Frame::Closed`].
+    /// Closes the sending direction. The server answers with [`Frame::Closed`].
     ///
     /// # Errors
-    /// As [`text`](Self::text).
+    /// See [`text`](Self::text).
     pub async fn close(&self, code: u16, reason: &str) -> Result<(), NetError> {
         let mut end = reason.len().min(REASON);
         while !reason.is_char_boundary(end) {
@@ -124,8 +124,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Returns the next thing that comes in. After [`Frame::Closed`] and [`Frame::Broken`] it stays at the end of the
-    /// connection. Dropping the future loses nothing.
+    /// Returns the next frame. Repeats [`Frame::Closed`] and [`Frame::Broken`]. Dropping the future loses no frame.
     pub async fn next(&mut self) -> Frame {
         if self.over {
             return broken_off();
@@ -138,7 +137,7 @@ impl Receiver {
                 Some(Ok(Message::Pong(_))) => return Frame::Pong,
                 Some(Ok(Message::Frame(_))) => {}
                 Some(Ok(Message::Close(frame))) => {
-                    // The answer to it goes out with the next look at the connection.
+                    // Polling the stream sends the pong.
                     let _ = self.stream.next().now_or_never();
                     break Frame::Closed {
                         code: frame.as_ref().map(|frame| frame.code.into()),
@@ -153,7 +152,7 @@ impl Receiver {
         frame
     }
 
-    /// Ends the connection for what came, and says why to both sides.
+    /// Ends the connection because of an invalid frame, and reports the reason to both sides.
     fn give_up(&self, error: &Error) -> NetError {
         let (code, fault, message) = match error {
             Error::Capacity(_) => (
@@ -167,14 +166,14 @@ impl Receiver {
                 "a text message is not UTF-8".to_owned(),
             ),
             Error::Protocol(why) => match why {
-                // A connection that ends without a word is one that was cut.
+                // A connection that ends without a close frame was lost.
                 tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake => {
                     return cut(Sent::Unknown, error);
                 }
                 why => (
                     PROTOCOL,
                     NetFault::Protocol,
-                    format!("what came is no frame of a WebSocket: {why}"),
+                    format!("received an invalid WebSocket frame: {why}"),
                 ),
             },
             other => return cut(Sent::Unknown, other),
@@ -196,7 +195,7 @@ fn broken_off() -> Frame {
 fn cut(sent: Sent, error: &Error) -> NetError {
     let why = match error {
         Error::Io(io) => io.to_string(),
-        _ => "the other side closed it without a word".to_owned(),
+        _ => "the server closed the connection without a close frame".to_owned(),
     };
     NetError::new(
         NetFault::Cut,

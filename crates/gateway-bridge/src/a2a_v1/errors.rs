@@ -85,7 +85,7 @@ impl GatewayError {
     pub(super) fn during_handshake(self, settings: &Settings) -> PeerError {
         let next = match self.code {
             ErrorCode::AuthRequired => "; set `gateway.token`",
-            ErrorCode::AuthFailed | ErrorCode::TokenExpired => "; see `gateway.token`",
+            ErrorCode::AuthFailed | ErrorCode::TokenExpired => "; check `gateway.token`",
             _ => "",
         };
         let mut error = self.into_error().undelivered();

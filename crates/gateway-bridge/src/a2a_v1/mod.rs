@@ -1,9 +1,8 @@
 //! Gateways that speak `a2a-v1`: JSON envelopes over a WebSocket, agents behind a gateway, and a triad that votes.
 //!
 //! `handshake.rs` authenticates and negotiates. `connection.rs` is the connection, `reader.rs` reads it, and
-//! `replies.rs`
-//! matches replies with requests. `message.rs` and `proposal.rs` send messages and proposals. `registry.rs` and
-//! `discovery.rs` track agents. `pending_tasks/` keeps sent messages and outlives the connection.
+//! `replies.rs` matches replies with requests. `message.rs` and `proposal.rs` send messages and proposals.
+//! `registry.rs` and `discovery.rs` track agents. `pending_tasks/` keeps sent messages and outlives the connection.
 
 mod connection;
 mod decision;

@@ -1,8 +1,7 @@
 //! The file with the delegation of each session.
 //!
 //! Format: `{"version": 1, "sessions": [{"session", "hop", "chain"}]}`, the newest session last. Writers replace the
-//! whole
-//! file, so a reader sees the old or the new version. Only its owner may read it.
+//! whole file, so a reader sees the old or the new version. Only its owner may read it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

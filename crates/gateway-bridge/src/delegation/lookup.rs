@@ -29,9 +29,9 @@ struct CachedFile {
 }
 
 impl DelegationLookup {
-    /// Returns the delegation of a session, from the file in the state directory `state_dir`.
-    /// Returns `None` without a file. Also returns `None` for an unusable file, and logs that once per version.
-    /// `now` is the time of day. Needs a tokio runtime.
+    /// Returns the delegation of a session, from the file in the state directory `state_dir`. Returns `None` without a
+    /// file. Also returns `None` for an unusable file, and logs that once per version. `now` is the time of day. Needs
+    /// a tokio runtime.
     pub async fn find(
         &self,
         state_dir: &Path,

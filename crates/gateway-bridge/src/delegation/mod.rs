@@ -1,13 +1,11 @@
 //! The depth of delegation: how many agents passed the work on before it reaches a peer.
 //!
 //! Every message carries `{"hop", "chain"}` in its metadata under [`METADATA_KEY`]. `hop` counts the delegations up to
-//! and
-//! including this message, so it is 1 for a sender with work of its own. `chain` identifies the chain. An agent that
-//! receives the message and delegates further sends `hop` + 1 under the same `chain`.
+//! and including this message, so it is 1 for a sender with work of its own. `chain` identifies the chain. An agent
+//! that receives the message and delegates further sends `hop` + 1 under the same `chain`.
 //!
 //! The host supplies the delegation of a session. Some hosts send it with each call. For OpenClaw, `file.rs` stores it
-//! by
-//! session key in a file of the state directory, and `lookup.rs` reads it.
+//! by session key in a file of the state directory, and `lookup.rs` reads it.
 
 mod file;
 mod lookup;

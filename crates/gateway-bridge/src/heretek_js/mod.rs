@@ -1,8 +1,7 @@
 //! The archived JavaScript gateway of the collective. It predates `a2a-v1` and spells the same messages differently.
 //!
 //! Used only if `gateway.dialect` is `heretek-js`. The client registers as an agent and receives replies under that
-//! name.
-//! The gateway takes a message's sender from the URL, so it authenticates no sender. The rest is in `a2a_v1/`.
+//! name. The gateway takes a message's sender from the URL, so it authenticates no sender. The rest is in `a2a_v1/`.
 
 mod frames;
 

@@ -152,7 +152,7 @@ async fn queued_message_to_offline_agent_is_undelivered() {
             Delivered::No
         )
     );
-    assert!(error.message.contains("no delivery"), "{error}");
+    assert!(error.message.contains("not a delivery"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,8 +18,7 @@ impl OpenClaw {
     /// Aborts a run and returns its state.
     ///
     /// The gateway accepts `chat.abort` only on the connection that started the run. For a run of another instance or
-    /// of an
-    /// earlier connection, the bridge calls `tasks.cancel` of the task ledger.
+    /// of an earlier connection, the bridge calls `tasks.cancel` of the task ledger.
     pub(super) async fn abort(
         &self,
         about: &CallContext,

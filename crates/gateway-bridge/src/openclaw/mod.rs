@@ -2,11 +2,9 @@
 //!
 //! One connection carries requests, their responses by id, and events of runs. A message to an agent starts a run
 //! (`agent`) whose id is the message's id. Its session is derived from the context id (`session_key.rs`). The run is
-//! the
-//! task. `run_event.rs` and `event_mapper.rs` turn the gateway's events into A2A events. `outcome.rs` and
-//! `run_status.rs`
-//! return its status, also after a restart. The bridge sends no request twice: a request that a lost connection
-//! interrupts fails.
+//! the task. `run_event.rs` and `event_mapper.rs` turn the gateway's events into A2A events. `outcome.rs` and
+//! `run_status.rs` return its status, also after a restart. The bridge sends no request twice: a request that a lost
+//! connection interrupts fails.
 //!
 //! An OpenClaw agent cannot wait for its caller during a run. It asks its question as the answer, and the task is
 //! completed. The caller answers with another message under the same context id.

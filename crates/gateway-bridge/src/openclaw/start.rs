@@ -87,8 +87,7 @@ impl OpenClaw {
 fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: usize) -> Value {
     let message = message::to_agent_message(&outgoing.parts, image_bytes);
     // `inputProvenance` would mark the sender, but the gateway does not record runs that have it. Their status would
-    // not
-    // survive a restart.
+    // not survive a restart.
     let mut params = json!({
         "agentId": about.agent,
         "sessionKey": key,

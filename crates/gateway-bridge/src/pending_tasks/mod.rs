@@ -180,8 +180,7 @@ impl PendingTasks {
 
 impl TaskIndex {
     /// Removes tasks without subscribers, the least recently used first, until at most `kept` are left and they fit
-    /// into
-    /// the byte budget.
+    /// into the byte budget.
     fn evict(&mut self, kept: usize, bytes: &AtomicUsize) {
         while self.entries.len() > kept || bytes.load(Ordering::SeqCst) > MAX_TOTAL_BYTES {
             let unheld = |entry: &Arc<PendingTask>| Arc::strong_count(entry) == 1;

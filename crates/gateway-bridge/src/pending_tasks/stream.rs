@@ -29,8 +29,7 @@ pub(super) struct TaskStream {
 
 impl PendingTask {
     /// Subscribes to the task's events, starting after those delivered before. Steps from before the first
-    /// subscription,
-    /// such as early votes, are delivered too.
+    /// subscription, such as early votes, are delivered too.
     pub(crate) fn subscribe(self: &Arc<Self>) -> Box<dyn EventStream> {
         Box::new(TaskStream::new(Arc::clone(self), self.progress.subscribe()))
     }

@@ -163,7 +163,7 @@ mod tests {
                 r#"{"vote":"approve","reasoning":"x"} {"vote":"reject","reasoning":"x"}"#,
                 "not one JSON object",
             ),
-            (r#"["approve"]"#, "no object"),
+            (r#"["approve"]"#, "not an object"),
             (r#"{"reasoning":"x"}"#, "`vote` is missing"),
             (r#"{"vote":"yes","reasoning":"x"}"#, "\"yes\""),
             (r#"{"vote":"Approve","reasoning":"x"}"#, "\"Approve\""),

@@ -2,8 +2,7 @@
 //! their votes (Heretek A2A §10.6).
 //!
 //! A vote is a task of this process. It continues without subscribers, and a restart of the process forgets it. The
-//! task
-//! of a rejected proposal is completed: the triad has done its work.
+//! task of a rejected proposal is completed: the triad has done its work.
 
 mod ballot;
 mod deliberation;

@@ -165,7 +165,7 @@ async fn send_after(
     Ok(done)
 }
 
-/// What the agent replies. Only who wants an answer gets one: two agents of this kind would talk for ever.
+/// Returns the reply, if the sender requires one. Otherwise two such agents would reply to each other without end.
 fn reply_to_message(
     envelope: &Envelope,
     script: &Script,

@@ -10,27 +10,27 @@ use egress::NetError;
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration, or a file that it names, cannot be used.
+    /// The configuration or a file that it names is unusable.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The file of clients cannot be used.
+    /// The client file is unusable.
     #[error(transparent)]
     Clients(#[from] ClientFileError),
-    /// The server cannot listen there.
+    /// The address is unusable.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// The address that was asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// Outgoing connections cannot be made.
+    /// The client for outgoing connections is unusable.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// The executor cannot be set up.
+    /// The executor is unusable.
     #[error("{0}")]
     Executor(String),
-    /// The store cannot be opened.
-    #[error("the tasks cannot be kept: {0}")]
+    /// The store is unusable.
+    #[error("cannot open the task store: {0}")]
     Store(String),
 }

@@ -1,4 +1,4 @@
-//! The part of a server that faces clients: the listener, TLS, the access control, and the file of clients.
+//! The part of a server that faces clients: listener, TLS, access control and client file.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ pub struct Frontend {
 }
 
 impl Frontend {
-    /// Listens, for the clients of the configuration and of the file in its state directory.
+    /// Listens, for the clients of the configuration and of the client file in its state directory.
     ///
     /// # Errors
     /// The configuration is invalid, a file cannot be read, or the address cannot be used.
     pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
         let file = ClientFile::in_directory(&config.state_dir);
-        // Before the file is read, so that no later change is missed.
+        // Create the watch before the file is read, so that no later change is missed.
         let watch = ClientFileWatch::new(&file);
         let mut all = config.clients.clone();
         all.extend(file.read()?);
@@ -116,7 +116,8 @@ impl Frontend {
         }
     }
 
-    /// Serves `app` until `shutdown` is cancelled, and applies changes of the file of clients; `changed` runs after each.
+    /// Serves `app` until `shutdown` is cancelled, and applies changes of the client file. `changed` runs after each
+    /// change.
     pub async fn serve(
         self,
         app: Router,

@@ -11,10 +11,10 @@ use common::environment::{Clock as _, SystemEnvironment};
 use super::error::StartError;
 use crate::config::{ServeConfig, TaskStoreKind};
 
-/// Returns the store of a server whose page is at `page`, and in words where it is.
+/// Opens the store of a server whose page is at `page`. Returns it with a description of its location.
 ///
 /// # Errors
-/// It cannot be opened.
+/// The store cannot be opened.
 pub(super) async fn store(
     config: &ServeConfig,
     page: String,

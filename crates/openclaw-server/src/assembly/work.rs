@@ -23,18 +23,18 @@ use gateway_bridge::TRIAD;
 /// Creates the executor that the configuration names. It redacts the secrets of the server.
 ///
 /// # Errors
-/// It cannot be set up as the configuration says.
+/// The configured executor is unusable.
 pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let inner = unredacted(config)?;
-    // It knows nothing but what its clients say.
+    // The scripted executor knows only what its clients send.
     if config.executor == ExecutorKind::Scripted {
         return Ok(inner);
     }
     Ok(Arc::new(Redacted::new(inner, secrets(config)?)))
 }
 
-/// Returns the values that no client may read: the token of the gateway, the address of the store, and the secret
-/// variables of the server and of the command.
+/// Returns the values that clients must not read: the gateway's token, the store's address, and the secret variables of
+/// the server and the command.
 fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
     let mut all = secrets_of(std::env::vars_os());
     let given = config.env_vars.iter();
@@ -99,7 +99,7 @@ fn gateway(config: &ServeConfig) -> Result<gateway_bridge::Settings, ConfigError
     Ok(settings)
 }
 
-/// Returns the token for the gateway: that of the configuration, or else that of OpenClaw's own clients.
+/// Returns the token for the gateway: the configured one, or else that of OpenClaw's own clients.
 fn token(config: &ServeConfig) -> Result<Option<SecretString>, ConfigError> {
     let variable = |name: &str| std::env::var(name).ok();
     let usual = || variable("OPENCLAW_GATEWAY_TOKEN").filter(|token| !token.is_empty());
@@ -116,7 +116,7 @@ fn trust(file: &PathBuf) -> Result<Arc<Trust>, ConfigError> {
     let trust = Trust::read(Some(&bytes), None);
     trust
         .map(Arc::new)
-        .map_err(|_| wrong("holds no authorities in PEM form".into()))
+        .map_err(|_| wrong("contains no certificate authorities in PEM format".into()))
 }
 
 #[cfg(test)]

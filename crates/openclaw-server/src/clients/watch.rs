@@ -1,24 +1,24 @@
-//! Applies changes of the file of clients while a server runs.
+//! Applies changes of the client file while a server runs.
 
 use std::time::{Duration, SystemTime};
 
 use super::ClientFile;
 use crate::config::ClientConfig;
 
-/// The interval of checks of the file of clients: the requests of a removed client end within a second.
+/// The interval between checks. The requests of a removed client end within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Watches the file of clients.
+/// Watches the client file.
 #[derive(Debug)]
 pub struct ClientFileWatch {
     file: ClientFile,
-    /// The version that is in force.
+    /// The version in force.
     last: Option<FileVersion>,
-    /// The version that could not be taken up last, which the log has said.
+    /// The last version that could not be applied, which was logged.
     failed: Option<Option<FileVersion>>,
 }
 
-/// A version of the file. Two may have the same time and length; the inode is another one where the file was replaced.
+/// A version of the file. Two may have the same time and length; a replaced file has another inode.
 #[derive(Debug, PartialEq, Eq)]
 struct FileVersion {
     modified: SystemTime,
@@ -37,7 +37,7 @@ fn inode(_: &std::fs::Metadata) -> u64 {
 }
 
 impl ClientFileWatch {
-    /// Notices every change from now on.
+    /// Creates a watch that detects every later change.
     #[must_use]
     pub fn new(file: &ClientFile) -> Self {
         let mut watch = Self {
@@ -63,8 +63,8 @@ impl ClientFileWatch {
             .ok()
     }
 
-    /// Passes the clients of the file to `apply` after each change, for as long as this is polled. `apply` returns the number of
-    /// all clients, or why it refuses them.
+    /// Passes the clients to `apply` after each change, for as long as the future is polled. `apply` returns the total
+    /// number of clients, or why it refuses them.
     pub async fn run(mut self, mut apply: impl FnMut(Vec<ClientConfig>) -> Result<usize, String>) {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -78,10 +78,10 @@ impl ClientFileWatch {
                     (self.last, self.failed) = (version, None);
                     tracing::info!("reloaded the clients: {count}");
                 }
-                // A change that failed is tried again, and logged once.
+                // Retry a failed change, and log it once.
                 Err(error) => {
                     if self.failed.as_ref() != Some(&version) {
-                        tracing::warn!("the clients stay as they were: {error}");
+                        tracing::warn!("kept the previous clients: {error}");
                     }
                     self.failed = Some(version);
                 }

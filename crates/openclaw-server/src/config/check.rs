@@ -14,12 +14,12 @@ use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, place};
 use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
-/// Returns the first complaint of the schema.
+/// Converts an error of the schema.
 pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigError {
     let (place, message) = validation::sentence(wrong);
-    // The schema has alternatives for secrets only.
+    // Only secrets have alternatives in the schema.
     if matches!(wrong.kind(), ValidationErrorKind::AnyOf { .. }) {
-        let message = "must be a text that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
+        let message = "must be a string that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
         return ConfigError::at(place, message);
     }
     ConfigError::at(place, message)
@@ -55,7 +55,7 @@ fn web(url: &str, place: &str) -> Result<(), ConfigError> {
         .map_err(|wrong| ConfigError::at(place, format!("the URL {wrong}")))
 }
 
-/// Checks what goes together, `clients` being all there are.
+/// Checks combinations of settings. `clients` are all clients.
 pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<(), ConfigError> {
     reach(config, !clients.is_empty())?;
     names(clients)?;
@@ -63,25 +63,25 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
         let place = format!("/trustedProxies/{i}");
         if parse_network(text).is_none() {
             let message = format!(
-                "`{}` is no address; write it as `10.0.0.7` or `10.0.0.0/24`",
+                "`{}` is not an address; write it as `10.0.0.7` or `10.0.0.0/24`",
                 text.escape_debug()
             );
             return Err(ConfigError::at(place, message));
         }
     }
     if !config.trusted_proxies.is_empty() && !config.behind_proxy {
-        let message = "it has no effect without `behindProxy`; set that, or take this out";
+        let message = "it has no effect without `behindProxy`; set that, or remove this";
         return Err(ConfigError::at("/trustedProxies", message));
     }
     if config.executor == ExecutorKind::Gateway {
         gateway(config)?;
     }
     if config.limits.total_body_bytes < config.limits.body_bytes {
-        let message = "there is no room for one body of `bodyBytes`; raise it";
+        let message = "smaller than one body of `bodyBytes`; increase it";
         return Err(ConfigError::at("/limits/totalBodyBytes", message));
     }
     if config.limits.body_share() < config.limits.body_bytes {
-        let message = "there is no room for one body of `bodyBytes`; raise it, or leave it out";
+        let message = "smaller than one body of `bodyBytes`; increase it, or omit it";
         return Err(ConfigError::at("/limits/bodyBytesPerClient", message));
     }
     store(config)
@@ -93,14 +93,14 @@ fn reach(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
     if !config.listen.ip().to_canonical().is_loopback() {
         if !has_clients {
             let message = format!(
-                "others can reach `{}`, and no client needs a token; {CLIENTS} and secure the connections with --tls-cert and --tls-key, or listen on 127.0.0.1",
+                "other machines can reach `{}`, and no client needs a token; {CLIENTS} and secure the connections with --tls-cert and --tls-key, or listen on 127.0.0.1",
                 config.listen
             );
             return Err(ConfigError::at("/listen", message));
         }
         if config.tls.is_none() && !config.behind_proxy {
             let message = format!(
-                "others can reach `{}`, and tokens would cross the network in the clear; set `tls` (`--tls-cert`, `--tls-key`), or `behindProxy` where a proxy secures connections, or listen on 127.0.0.1",
+                "other machines can reach `{}`, and tokens would cross the network unencrypted; set `tls` (`--tls-cert`, `--tls-key`), or `behindProxy` where a proxy secures connections, or listen on 127.0.0.1",
                 config.listen
             );
             return Err(ConfigError::at("/listen", message));
@@ -115,7 +115,7 @@ fn reach(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
     let host = config.public_url.as_ref().and_then(Url::host_str);
     if !has_clients && host.is_some_and(|host| !is_loopback(host)) {
         let message = format!(
-            "others are to reach it, and no client needs a token; {CLIENTS}, or take it out"
+            "other machines can reach it, and no client needs a token; {CLIENTS}, or remove it"
         );
         return Err(ConfigError::at("/publicUrl", message));
     }
@@ -134,13 +134,13 @@ fn names(clients: &[ClientConfig]) -> Result<(), ConfigError> {
         }
         if !names.insert(client.name.as_str()) {
             let message = format!(
-                "there is a client `{}` already, here or of `remote-agent serve clients`; each is named once",
+                "the client `{}` already exists, here or in `remote-agent serve clients`; choose another name",
                 client.name
             );
             return Err(ConfigError::at(format!("/clients/{i}/name"), message));
         }
         if !digests.insert(client.sha256.to_ascii_lowercase()) {
-            let message = "another client has the same token; each has its own";
+            let message = "another client has the same token; create one token per client";
             return Err(ConfigError::at(format!("/clients/{i}/sha256"), message));
         }
     }
@@ -162,7 +162,7 @@ fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
         );
     }
     if config.gateway.ca_file.is_some() && url.scheme() != "wss" {
-        let message = "it has no effect on an address that begins with `ws:`; take it out";
+        let message = "it has no effect on an address that begins with `ws:`; remove it";
         return Err(ConfigError::at("/gateway/caFile", message));
     }
     Ok(())
@@ -174,7 +174,8 @@ fn store(config: &ServeConfig) -> Result<(), ConfigError> {
     };
     match place::store(word, |_| None)? {
         TaskStoreKind::Directory(path) if path.to_string_lossy().contains("://") => {
-            let message = "it is no kind of store that is known; there are `memory`, a directory, `redis://` and `rediss://`";
+            let message =
+                "unknown kind of store; use `memory`, a directory, `redis://` or `rediss://`";
             Err(ConfigError::at("/taskStore", message))
         }
         _ => Ok(()),

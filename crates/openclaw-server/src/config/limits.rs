@@ -1,4 +1,4 @@
-//! Limits of clients.
+//! The limits of the A2A server.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>
     whole_size(deserializer).map(Some)
 }
 
-/// One address or client may have this part of what all have, unless it is set.
+/// One client or address may use this part of a limit, unless its own limit is set.
 const DEFAULT_SHARE_DIVISOR: usize = 4;
 
 /// Limits of clients.
@@ -38,13 +38,13 @@ pub struct ServeLimits {
     /// The number of requests that a client may send at once.
     #[serde(deserialize_with = "whole")]
     pub burst: u64,
-    /// The largest body, in bytes.
+    /// The maximum size of a body, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub body_bytes: usize,
-    /// All bodies together until they are parsed, in bytes.
+    /// The maximum size of all unparsed bodies, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub total_body_bytes: usize,
-    /// The same of one client; a quarter of `total_body_bytes`, and at least `body_bytes`, where it is not set.
+    /// The maximum per client. The default is a quarter of `total_body_bytes`, and at least `body_bytes`.
     #[serde(deserialize_with = "some_size")]
     pub body_bytes_per_client: Option<usize>,
     /// The timeout of a request head, in milliseconds.
@@ -53,7 +53,7 @@ pub struct ServeLimits {
     /// The timeout of a body, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub body_timeout_ms: u64,
-    /// After how much silence a stream says that it is still there, in milliseconds.
+    /// How long a stream is silent before the server sends a comment, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub keep_alive_ms: u64,
     /// The timeout of the shutdown, in milliseconds.
@@ -77,10 +77,10 @@ pub struct ServeLimits {
     /// The maximum size of a page of a list, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub page_bytes: usize,
-    /// The tasks of one client that are kept, in bytes.
+    /// The maximum size of one client's stored tasks, in bytes.
     #[serde(deserialize_with = "whole")]
     pub bytes_per_client: u64,
-    /// The tasks of all that are kept, in bytes.
+    /// The maximum size of all stored tasks, in bytes.
     #[serde(deserialize_with = "whole")]
     pub total_bytes: u64,
     /// The maximum number of webhooks of a task.

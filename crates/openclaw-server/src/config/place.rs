@@ -15,8 +15,8 @@ pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf
     config::default_state_dir("serve", variable)
 }
 
-/// Resolves relative paths from `folder`, and `~/` from the home directory of the process. A command without a `/` is
-/// looked for in `PATH`.
+/// Resolves relative paths from `folder`, and `~/` from the home directory of the process. `PATH` locates a command
+/// without `/`.
 pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
     let mut all = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {
@@ -40,7 +40,7 @@ pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
     }
 }
 
-/// Puts `over` over `config`, key by key.
+/// Overrides `config` with `over`, key by key.
 pub(super) fn put_over(config: &mut Value, over: Value) {
     match (config, over) {
         (Value::Object(config), Value::Object(over)) => {

@@ -1,13 +1,14 @@
-//! Work is done by the command `openclaw agent`, one process for each message.
+//! An executor that runs the command `openclaw agent`, one process per message.
 //!
-//! Where a gateway runs on OpenClaw's state, the command goes through it; where none does, it is run with `--local`. Which
-//! of both is so only OpenClaw can tell, by refusing the other before anything has begun; what it said last is tried first.
-//! A setting keeps it to one of the two.
+//! If a gateway runs on OpenClaw's state, the command goes through it; otherwise it needs `--local`. Only OpenClaw
+//! knows which applies: it refuses the other mode before it starts the turn. The executor tries the last accepted mode
+//! first. A setting can fix the mode.
 //!
-//! The launcher of OpenClaw looks for its own options (`--profile`, `--container`) in all arguments before it parses them,
-//! values of other options among them. So no text of a client is an argument: the message is read from standard input, and
-//! each value stands in one argument with its option.
-//! A turn takes half a minute with `--local` and some seconds through a gateway, and tells nothing before it is over.
+//! OpenClaw's launcher looks for its own options (`--profile`, `--container`) in all arguments before it parses them,
+//! even in the values of other options. So no client text becomes an argument: the command reads the message from
+//! standard input, and each value shares an argument with its option.
+//!
+//! A turn takes half a minute with `--local` and some seconds through a gateway, and reports nothing before its end.
 
 mod answer;
 mod error;
@@ -47,19 +48,19 @@ const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
 /// The settings of the command. `Debug` omits the values of variables.
 #[derive(Debug, Clone)]
 pub struct CommandSettings {
-    /// The command, as a path or as a name that is looked for in `PATH`.
+    /// The command: a path, or a name in `PATH`.
     pub openclaw_path: PathBuf,
-    /// The agent that is asked where a message names none; OpenClaw's default where there is none.
+    /// The agent of messages that name none; `None` means OpenClaw's default.
     pub agent_id: Option<String>,
     /// The thinking level of a turn; by default `low` if the model supports it, else that of OpenClaw.
     pub thinking: Option<Thinking>,
-    /// The timeout of a turn, with the start of the command.
+    /// The timeout of a turn, including the start of the command.
     pub timeout: Duration,
     /// The working directory of the command; by default that of the server.
     pub working_directory: Option<PathBuf>,
-    /// Variables beside those that it gets of the server's.
+    /// Additional environment variables of the command.
     pub env_vars: Vec<(String, SecretString)>,
-    /// Names of variables of the server's that the command gets too; a `*` at the end stands for anything.
+    /// Names of the server's variables that the command also receives; a `*` at the end matches any suffix.
     pub pass_env: Vec<String>,
     /// Whether the command runs turns itself.
     pub local: Local,
@@ -80,23 +81,23 @@ impl Default for CommandSettings {
     }
 }
 
-/// Has the command `openclaw` do the work.
+/// Runs messages with the command `openclaw`.
 pub struct CommandExecutor(Arc<TurnLimiter>);
 
 struct TurnLimiter {
     settings: CommandSettings,
     delegated: DelegationWriter,
     home: Option<PathBuf>,
-    /// No gateway ran when the command was run last.
+    /// Whether no gateway ran at the last turn.
     local: AtomicBool,
-    /// The model takes no level of thinking.
+    /// Whether the model refuses thinking levels.
     plain: AtomicBool,
-    /// OpenClaw's default agent, once it was needed.
+    /// OpenClaw's default agent, once known.
     default: OnceCell<String>,
 }
 
 impl CommandExecutor {
-    /// Returns the OpenClaw whose command `settings` name. Where it keeps its state is found out from its variables.
+    /// Creates the executor of the command in `settings`. Its variables determine OpenClaw's state directory.
     pub fn new(settings: CommandSettings, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         let state_dir = state_dir(|name| {
             let own = settings.env_vars.iter().find(|(known, _)| known == name);
@@ -169,7 +170,7 @@ impl TurnLimiter {
         let agent = job.agent.clone().or_else(|| self.settings.agent_id.clone());
         if let Some(agent) = agent.as_ref().filter(|agent| !is_name(agent)) {
             return Err(Outcome::Rejected(format!(
-                "{agent:?} is no name of an agent"
+                "{agent:?} is not a valid agent name"
             )));
         }
         self.note(&agent, &job).await?;
@@ -197,7 +198,7 @@ impl TurnLimiter {
                     }
                     return Ok(outcome);
                 }
-                // In all three cases nothing has begun.
+                // In all three cases the turn has not started.
                 Ok(Reading::OtherWay) => match self.settings.local {
                     Local::Auto if !turned => (local, turned) = (!local, true),
                     only => return Err(self.command_error(CommandError::of_way(only))),
@@ -221,7 +222,7 @@ impl TurnLimiter {
         self.settings.thinking.is_none() && command_error.reason == error::THINKING
     }
 
-    /// Writes down what the session works on.
+    /// Records the delegation of the session.
     async fn note(&self, agent: &Option<String>, job: &Job) -> Result<(), Outcome> {
         if !self.delegated.is_kept() {
             return Ok(());
@@ -260,7 +261,7 @@ impl TurnLimiter {
         .map_err(|command_error| command_error.without(self.home.as_deref()))
     }
 
-    /// Returns one turn as a command that reads its message from standard input.
+    /// Builds the command of one turn, which reads its message from standard input.
     fn command(
         &self,
         agent: Option<&str>,
@@ -277,7 +278,7 @@ impl TurnLimiter {
         if cfg!(unix) {
             command.arg("--message-file=/dev/stdin");
         } else {
-            // Where standard input has no name in the file system.
+            // For systems without a path for standard input.
             command.arg(format!("--message={text}"));
         }
         command.arg("--json").arg(format!("--session-id={session}"));
@@ -312,7 +313,7 @@ impl TurnLimiter {
         command
     }
 
-    /// Returns whether there is such a command.
+    /// Checks that the command exists.
     fn is_there(&self) -> Result<(), CommandError> {
         let own = self
             .settings

@@ -1,7 +1,7 @@
-//! Writes down how deep a message is in a row of delegations, before the agent can begin to work on it.
+//! Records the delegation depth of a message before the agent starts to work on it.
 //!
-//! The tool `remote_agent` of the OpenClaw that works reads it by the key of its session, and refuses to hand on what is
-//! too deep.
+//! The tool `remote_agent` of that OpenClaw reads the record by session key, and refuses to delegate beyond the maximum
+//! depth.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use common::environment::Environment;
 use common::log::Log;
 use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup};
 
-/// The file of one OpenClaw.
+/// Writes the delegation file of one OpenClaw.
 pub(super) struct DelegationWriter {
-    /// The state directory of OpenClaw; without it nothing is written.
+    /// OpenClaw's state directory; `None` records nothing.
     state_dir: Option<PathBuf>,
     kept: DelegationLookup,
     env: Arc<dyn Environment>,
@@ -36,17 +36,16 @@ impl DelegationWriter {
         }
     }
 
-    /// Returns whether the file has any delegation.
+    /// Returns whether a state directory is set, so that delegations are recorded.
     pub(super) fn is_kept(&self) -> bool {
         self.state_dir.is_some()
     }
 
-    /// Sets the delegation that the session of `key` works on. A message without one is not delegated, whatever the
-    /// one before it was.
+    /// Sets the delegation that the session of `key` works on. A message without a delegation clears the record of
+    /// the previous message.
     ///
     /// # Errors
-    /// It could not be written down, and the run must not begin: an agent that does not know how deep it is could go on
-    /// for ever.
+    /// The record could not be written, and the run must not start: without it, agents could delegate without end.
     pub(super) async fn note(&self, key: &str, said: Option<&Value>) -> Result<(), Outcome> {
         let Some(state_dir) = &self.state_dir else {
             return Ok(());
@@ -74,8 +73,8 @@ impl DelegationWriter {
         Err(Outcome::Failed {
             reason: "delegation_not_recorded",
             text: format!(
-                "how deep this delegation is could not be written down for OpenClaw ({why}), so nothing was begun. The operator must \
-                 say where this OpenClaw keeps its state"
+                "cannot record the delegation depth for OpenClaw ({why}), so the run did not start. The operator must \
+                 configure the state directory of this OpenClaw"
             ),
         })
     }

@@ -1,12 +1,12 @@
-//! The variables of the server: which of them the command gets, and which hold what no client may read.
+//! The server's environment variables: which ones the command receives, and which ones are secret.
 
 use std::ffi::OsString;
 
 use secrecy::SecretString;
 use url::Url;
 
-/// Variables that programs need for their files, their language and the network. A name with `*` at its end is a
-/// prefix. None contains a secret, except for the password of a proxy and those that [`has_secret_name`] finds.
+/// Variables that programs need for their files, language and network. A name with a final `*` is a prefix. None
+/// contains a secret, except for the password of a proxy and those that [`has_secret_name`] finds.
 const COMMON_VARIABLES: [&str; 47] = [
     "PATH",
     "HOME",
@@ -58,7 +58,7 @@ const COMMON_VARIABLES: [&str; 47] = [
     "PROCESSOR_ARCHITECTURE",
 ];
 
-/// The credentials of model providers that OpenClaw 2026.9.6 knows, which it needs where it runs a turn itself.
+/// The credentials of the model providers that OpenClaw 2026.9.6 supports, which it needs to run a turn itself.
 const PROVIDERS: [&str; 68] = [
     "AI_GATEWAY_API_KEY",
     "ANTHROPIC_API_KEY",
@@ -141,14 +141,14 @@ const SECRET_NAME_PARTS: [&str; 7] = [
     "APIKEY",
 ];
 
-/// Shorter values of variables that were given under a telling name are no secrets, and would tear holes into every text.
+/// The minimum length of a secret under a secret name, in bytes. Redacting shorter values would damage ordinary text.
 const MIN_SECRET_BYTES: usize = 4;
 
-/// The same of values that only may be secrets, in bytes.
+/// The minimum length of a value that may be a secret, in bytes.
 const MIN_ADDRESSED_SECRET_BYTES: usize = 8;
 
-/// Returns the variables that the command receives: those that every program needs, the credentials of model providers
-/// where `models` says so, and what `more` names.
+/// Returns the variables that the command receives: the common ones, with `models` the credentials of model providers,
+/// and those named in `more`.
 pub(super) fn passed(
     variables: impl Iterator<Item = (OsString, OsString)>,
     models: bool,
@@ -176,7 +176,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the values of the server's own variables that no client may read.
+/// Returns the values of the server's own variables that clients must not read.
 pub(crate) fn secrets_of(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<SecretString> {
@@ -191,7 +191,7 @@ pub(crate) fn secrets_of(
     secrets.collect()
 }
 
-/// Returns the values of the configured variables of the command that no client may read: all but the common ones.
+/// Returns the values of the command's configured variables that clients must not read: all but the common ones.
 pub(crate) fn secrets_of_given<'a>(
     variables: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Vec<SecretString> {
@@ -208,7 +208,7 @@ pub(crate) fn secrets_of_given<'a>(
     secrets.collect()
 }
 
-/// Returns whether a variable's name is that of a secret. The name of a file or a socket is not.
+/// Returns whether a name is that of a secret. The name of a file or a socket is not.
 fn has_secret_name(upper: &str) -> bool {
     let mut words = upper.split('_');
     let place = words.clone().next_back();
@@ -218,8 +218,7 @@ fn has_secret_name(upper: &str) -> bool {
     said && !is_place
 }
 
-/// Returns the password of an address, as it is written there and as it is. The address of a store or a proxy may have
-/// one.
+/// Returns the password in the address of a store or proxy, both as written and decoded.
 pub(crate) fn password(address: &str) -> Vec<SecretString> {
     let parsed = Url::parse(address).ok();
     let Some(written) = parsed.as_ref().and_then(Url::password) else {

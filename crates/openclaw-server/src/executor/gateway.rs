@@ -1,10 +1,9 @@
-//! Agents behind a gateway do the work: those of OpenClaw's gateway, or the members of a collective behind a gateway of
+//! An executor over a gateway: the agents of OpenClaw's gateway, or the members of a collective behind a gateway of
 //! `a2a-v1`. A message is a run there, whose answer streams back.
 //!
-//! A run has an id of its own, made here: what a client calls its message is the client's business, and two clients may call
-//! theirs the same. With the agent's name before it (`AGENT/ID`) it is what the server keeps, and what a run is found by
-//! after a restart. The triad is an agent where the gateway counts its votes (`collective.rs`). Behind OpenClaw's gateway it
-//! is none: the process that asked counts the votes there, and a restart would lose them.
+//! The executor creates the id of a run, because two clients may use the same message id. The server stores it with the
+//! agent's name (`AGENT/ID`) to find the run after a restart. The triad is an agent if the gateway counts its votes
+//! (`collective.rs`). Behind OpenClaw's gateway it is not: the client counts the votes, and a restart would lose them.
 
 mod abort;
 mod collective;
@@ -50,7 +49,7 @@ const RECONNECT_DELAYS_S: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
 /// The delay before a proposal is sent again.
 const REPEAT_DELAY: Duration = Duration::from_secs(1);
 
-/// The agent that is asked where neither the message nor the gateway names one, as OpenClaw calls its first one.
+/// The agent if neither the message nor the gateway names one: OpenClaw's name for its first agent.
 const DEFAULT_AGENT: &str = "main";
 
 /// The settings of runs.
@@ -58,15 +57,15 @@ const DEFAULT_AGENT: &str = "main";
 pub struct GatewayRuns {
     /// The timeout of a run, which the gateway enforces even without the server.
     pub timeout: Duration,
-    /// The thinking level; by default OpenClaw's own.
+    /// The thinking level; `None` means OpenClaw's own.
     pub thinking: Option<Thinking>,
     /// The state directory of the gateway's OpenClaw, for the depth of delegations; `None` if it is on another machine.
     pub state_dir: Option<PathBuf>,
-    /// Whether the triad of a collective may be asked.
+    /// Whether clients may call the triad of a collective.
     pub triad: bool,
 }
 
-/// Has the agents behind a gateway do the work.
+/// Runs messages with the agents behind a gateway.
 pub struct GatewayExecutor(Arc<Runs>);
 
 struct Runs {
@@ -74,15 +73,15 @@ struct Runs {
     settings: GatewayRuns,
     delegated: DelegationWriter,
     env: Arc<dyn Environment>,
-    /// The default agent, once it is known.
+    /// The default agent, once known.
     default: Mutex<Option<String>>,
 }
 
 impl GatewayExecutor {
-    /// Returns the agents behind the gateway that `settings` describe. It is connected when it is first needed.
+    /// Creates the executor of the gateway in `settings`. It connects on first use.
     ///
     /// # Errors
-    /// The system gives no TLS.
+    /// The system's TLS is unusable.
     pub fn new(
         settings: gateway_bridge::Settings,
         runs: GatewayRuns,
@@ -170,7 +169,7 @@ impl Executor for GatewayExecutor {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(error)) => Err(ExecutorError(error.to_string())),
                 Err(_) => Err(ExecutorError(format!(
-                    "the gateway has not answered within {} s; check it with `{}`",
+                    "the gateway did not answer within {} s; check it with `{}`",
                     READY_TIMEOUT.as_secs(),
                     outcome::GATEWAY_STATUS
                 ))),
@@ -229,7 +228,7 @@ impl Runs {
         self.settings.triad && self.is_collective()
     }
 
-    /// Connects, unless a connection has shown before what the gateway is.
+    /// Connects, unless an earlier connection has identified the gateway.
     async fn connect(&self) -> Result<(), Outcome> {
         if self.gateway.connection().dialect.is_none() {
             let connected = self.listed().await;
@@ -243,7 +242,8 @@ impl Runs {
         if let Some(name) = &job.agent {
             if name == TRIAD && !self.offers_triad() {
                 return Err(Outcome::Rejected(
-                    "this server does not offer a triad; ask one of its agents".into(),
+                    "this server does not offer a triad; send the message to one of its agents"
+                        .into(),
                 ));
             }
             return Ok(name.clone());
@@ -265,9 +265,7 @@ impl Runs {
             .next()
             .map(|agent| agent.name)
             .ok_or_else(|| {
-                Outcome::Rejected(
-                    "there is no agent behind the gateway; the operator must make one".into(),
-                )
+                Outcome::Rejected("the gateway has no agent; the operator must create one".into())
             })
     }
 
@@ -299,7 +297,7 @@ impl Runs {
                 (run.clone(), run)
             }
         };
-        // Kept first, so that a server that dies now looks for the run when it is back.
+        // Store the run first, so that a restarted server looks for it.
         let _ = reports.send(Report::Run(format!("{agent}/{kept}"))).await;
         let outgoing = match &proposal {
             Some(proposal) => proposal.request(),
@@ -395,7 +393,7 @@ impl RunHandle {
         self.runs.gateway.agent(self.agent.clone(), &opening)
     }
 
-    /// Listens to the run until it ends, over one connection after another.
+    /// Follows the run until it ends, across lost connections.
     async fn follow(&self, mut stream: Box<dyn EventStream>, reports: Reports) -> Outcome {
         let reporter = RunReporter::new(reports);
         loop {
@@ -425,7 +423,7 @@ impl RunHandle {
         away && self.proposal.is_some()
     }
 
-    /// Listens to the run anew. `broken` is why that has to be.
+    /// Subscribes to the run again. `broken` is the error of the lost connection.
     async fn again(&self, broken: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
         let mut last = broken;
         for pause in RECONNECT_DELAYS_S {
@@ -434,14 +432,14 @@ impl RunHandle {
                 Some(proposal) if proposal.is_over(&*self.runs.env) => {
                     return Err(collective::undecided());
                 }
-                // The gateway takes a proposal with a known id once, and gives its decision again.
+                // The gateway accepts a proposal with a known id once, and repeats its decision.
                 Some(proposal) => self.peer().stream(&proposal.request()).await,
                 None => self.peer().resubscribe(&self.run).await,
             };
             match opened {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind.is_away() => last = Some(error),
-                // The members come back to a gateway that was restarted.
+                // The members reconnect to a restarted gateway.
                 Err(error) if self.proposal.is_some() && outcome::is_offline(&error) => {
                     last = Some(error);
                 }
@@ -454,7 +452,7 @@ impl RunHandle {
         Err(last.map_or_else(outcome::interrupted, |error| outcome::outcome(&error)))
     }
 
-    /// Goes on with `work` until it ends. When `cancel` says so, or this is dropped, the run is aborted at the gateway.
+    /// Polls `work` until it ends. If `cancel` resolves or this future is dropped, aborts the run at the gateway.
     async fn until_canceled(
         &self,
         work: impl Future<Output = Outcome>,

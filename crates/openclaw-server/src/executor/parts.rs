@@ -1,4 +1,4 @@
-//! Parts of messages: those of A2A 1.0 as the server has them, and those of the peers' contract as OpenClaw's side has them.
+//! Converts parts between A2A 1.0 and the form of the crate `peer`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::sanitize::inert;
 
-/// Parts of a message as they are handed to an agent, [`inert`] wherever the agent reads them as text.
+/// Converts parts for an agent, with [`inert`] text.
 pub(super) fn to_agent(parts: Vec<Part>) -> Vec<a2a::Part> {
     parts.into_iter().map(handed).collect()
 }
@@ -35,8 +35,8 @@ fn handed(part: Part) -> a2a::Part {
     }
 }
 
-/// Checks each text, plain and in JSON: there white space is two characters that are none, and what stands before and
-/// after it is one path.
+/// Makes each text inert, plain and in JSON. JSON escapes white space, so that a path and its surroundings could look
+/// like one.
 fn inert_json(value: Value) -> Value {
     match value {
         Value::String(text) => inert_in_json(&text).into(),
@@ -54,14 +54,14 @@ fn inert_in_json(text: &str) -> String {
     let written = Value::from(plain.as_ref()).to_string();
     match inert(&written) {
         Cow::Borrowed(_) => plain.into_owned(),
-        // No escape of JSON has a dot in it, so this is JSON still.
+        // JSON escapes contain no dot, so the result is still JSON.
         Cow::Owned(written) => {
             serde_json::from_str(&written).unwrap_or_else(|_| plain.replace('.', "[.]"))
         }
     }
 }
 
-/// Parts that an agent answered with. What cannot be read as a part is left out.
+/// Converts the parts of an agent's answer, without invalid ones.
 pub(super) fn from_agent(parts: &[Value]) -> Vec<Part> {
     parts.iter().filter_map(answered).collect()
 }
@@ -75,7 +75,7 @@ fn answered(part: &Value) -> Option<Part> {
             (Some(uri), _) => Part::url(uri),
             (None, Some(bytes)) => match STANDARD.decode(bytes) {
                 Ok(bytes) => Part::raw(bytes),
-                Err(_) => Part::text("[The agent made a file that is not base64 as it should be.]"),
+                Err(_) => Part::text("[The agent made a file with invalid base64.]"),
             },
             (None, None) => return None,
         },
@@ -100,7 +100,7 @@ pub(super) fn of_message(message: &Value) -> Vec<Part> {
     from_agent(parts.map_or(&[][..], Vec::as_slice))
 }
 
-/// Returns a part of text as an agent is handed it, for what stands before a client's own parts.
+/// Returns a text part that precedes a client's parts.
 pub(super) fn note(text: &str) -> a2a::Part {
     a2a::Part::text(text.to_owned())
 }

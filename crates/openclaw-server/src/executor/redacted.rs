@@ -1,4 +1,4 @@
-//! Keeps secrets out of everything that clients read of an executor: answers, pieces of answers, words on the way, facts,
+//! Redacts secrets in everything that clients read of an executor: answers, chunks, status texts, metadata and
 //! failures.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use common::redact::{Redactor, Secrets};
 
-/// An executor that says none of `secrets`.
+/// An executor whose output contains none of `secrets`.
 pub struct Redacted {
     inner: Arc<dyn Executor>,
     secrets: Arc<Secrets>,
@@ -27,7 +27,7 @@ impl Redacted {
         Self { inner, secrets }
     }
 
-    /// Runs `work`, whose reports arrive at `said`, and passes on what clients may read of it.
+    /// Runs `work`, whose reports arrive at `said`, and forwards them redacted.
     fn filtered(
         &self,
         work: BoxFuture<'static, Outcome>,
@@ -115,24 +115,24 @@ impl Executor for Redacted {
 /// Removes secrets from the reports of one run.
 struct Filter {
     secrets: Arc<Secrets>,
-    /// The artifacts of which more may come, by their ids.
+    /// The unfinished artifacts by id.
     open: BTreeMap<String, OpenArtifact>,
 }
 
-/// An artifact that arrives in pieces.
+/// An artifact that arrives in chunks.
 struct OpenArtifact {
     text: Redactor,
-    /// Its last part of text, without the text.
+    /// Its last text part, without the text.
     part: Part,
-    /// The artifact, while no piece of it was passed on.
+    /// The artifact, until the first chunk is forwarded.
     first: Option<Artifact>,
 }
 
 impl Filter {
-    /// Returns the next report; `None` while no part of it may be shown.
+    /// Returns the next report, or `None` while a secret may be incomplete.
     fn report(&mut self, report: Report) -> Option<Report> {
         Some(match report {
-            // This stays in the server.
+            // The server does not show this report to clients.
             Report::Run(name) => Report::Run(name),
             Report::Working(parts) => Report::Working(parts.map(|parts| self.parts(parts))),
             Report::Artifact {
@@ -161,7 +161,7 @@ impl Filter {
         }
     }
 
-    /// Parts that are whole. A secret may begin in one text and end in the next.
+    /// Redacts complete parts. A secret may begin in one text and end in the next.
     fn parts(&self, mut parts: Vec<Part>) -> Vec<Part> {
         let texts = parts.iter_mut().filter_map(|part| match &mut part.content {
             PartContent::Text(text) => Some(text),

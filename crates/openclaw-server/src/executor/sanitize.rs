@@ -1,29 +1,28 @@
 //! Keeps OpenClaw from executing commands in a message of a client.
 //!
-//! OpenClaw 2026.9.6 looks at a message before the agent does, after JavaScript's `trim`. A `/` in front is a command:
-//! `/new` and `/reset` throw the session away (with the rights of an operator, which the command `openclaw agent` takes for
-//! itself), `/NAME` and `$NAME` call up a skill of the operator, and the command refuses `/compact`. It looks for `$NAME`
-//! everywhere, unless the message begins with a `/`; `//` begins no command. Directives such as `/think high` on a later
-//! line count in channels alone, not here. So a message in which it would find any of this gets a line in front that begins
-//! with `//` and says what it does; the client's own words stay as they are. Session keys in a message mean nothing to it: the
-//! session is named beside the message.
+//! OpenClaw 2026.9.6 parses a message before the agent reads it, after JavaScript's `trim`. A leading `/` is a command:
+//! `/new` and `/reset` discard the session (the command `openclaw agent` has operator rights), `/NAME` and `$NAME` run
+//! a skill of the operator, and the command refuses `/compact`. OpenClaw looks for `$NAME` everywhere, unless the
+//! message begins with `/`; `//` begins no command. Directives such as `/think high` on a later line count only in
+//! channels. So a message with any of these gets a first line that begins with `//` and says what it does. The client's
+//! text is unchanged. Session keys in a message have no effect: the session is a separate argument.
 //!
-//! It also attaches images of its machine that a message names by a path, see [`inert`].
+//! OpenClaw also attaches images of its machine that a message names by path, see [`inert`].
 
 use std::borrow::Cow;
 
 use gateway_bridge::openclaw::is_space;
 
-/// The line before a message in which some text looks like a command.
+/// The line that precedes a message with text that looks like a command.
 const NOTICE_LINE: &str =
     "// Text of an A2A client. Slash commands and $references in it have no effect.";
 
-/// Returns the line that has to stand before `text` for nothing in it to be a command; `None` where nothing is.
+/// Returns the line that must precede `text` to disable commands; `None` if there are none.
 pub(super) fn line_before(text: &str) -> Option<&'static str> {
     (text.trim_start_matches(is_space).starts_with('/') || refers(text)).then_some(NOTICE_LINE)
 }
 
-/// Puts that line before `text`, if necessary.
+/// Adds that line to `text` if necessary.
 pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
     match line_before(text) {
         Some(line) => format!("{line}\n\n{text}").into(),

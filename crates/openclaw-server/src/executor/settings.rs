@@ -7,21 +7,21 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// A thinking level, in OpenClaw's words.
+/// A thinking level, by OpenClaw's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thinking {
-    /// Not at all.
+    /// None.
     Off,
-    /// As little as the model can.
+    /// The model's minimum.
     Minimal,
-    /// A little.
+    /// Low.
     #[default]
     Low,
-    /// More.
+    /// Medium.
     Medium,
-    /// Much.
+    /// High.
     High,
-    /// As much as the model can.
+    /// The model's maximum.
     Xhigh,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Thinking {
     }
 }
 
-/// A word that is no level.
+/// The error of an unknown level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a thinking level is one of off, minimal, low, medium, high, xhigh")]
 pub struct UnknownThinking;
@@ -73,10 +73,10 @@ impl FromStr for Thinking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Local {
-    /// Through a gateway where one runs on OpenClaw's state, itself where none does.
+    /// Through a gateway if one runs on OpenClaw's state, else itself.
     #[default]
     Auto,
-    /// Itself. OpenClaw refuses that while a gateway runs on its state.
+    /// Itself. OpenClaw refuses this while a gateway runs on its state.
     Always,
     /// Through a gateway.
     Never,

@@ -1,4 +1,4 @@
-//! One fixture: a config, scripted peers, requests, and what must come of them.
+//! One fixture: a config, scripted peers, requests, and the expected results.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,7 +87,7 @@ pub struct Case {
 pub struct Step {
     /// Milliseconds to wait first.
     pub sleep_before_ms: u64,
-    /// The caller gives up after so many milliseconds.
+    /// The caller cancels after this time, in milliseconds.
     pub abort_after_ms: Option<u64>,
     /// By peer: the caller gives up once each of them has received so many requests in the whole case.
     pub abort_after_requests: BTreeMap<String, usize>,

@@ -3,7 +3,7 @@
     clippy::expect_used,
     clippy::missing_panics_doc,
     clippy::unwrap_used,
-    reason = "part of tests alone"
+    reason = "used only in tests"
 )]
 
 use std::net::SocketAddr;

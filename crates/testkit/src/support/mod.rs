@@ -10,7 +10,7 @@
     clippy::len_without_is_empty,
     clippy::new_without_default,
     clippy::missing_panics_doc,
-    reason = "part of tests alone"
+    reason = "used only in tests"
 )]
 
 pub mod driver;

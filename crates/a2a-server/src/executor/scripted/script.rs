@@ -48,7 +48,7 @@ impl Script {
     }
 }
 
-/// Reports that the run goes on.
+/// Reports that the run continues.
 pub(super) fn working() -> Step {
     Step::Report(Report::Working(None))
 }

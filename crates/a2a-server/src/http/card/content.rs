@@ -139,7 +139,7 @@ impl CardContent<'_> {
                 .collect();
             capabilities["extensions"] = json!([{
                 "uri": AGENTS_EXTENSION,
-                "description": "The agents behind this server. Each has a card of its own, and is asked at the address there, or here by its name in the metadata of a message.",
+                "description": "The agents behind this server. Each has its own card with an address. Clients can also call it here, by its name in the metadata of a message.",
                 "required": false,
                 "params": {"metadata": AGENT, "agents": agents},
             }]);
@@ -198,7 +198,7 @@ fn about(agent: &Agent) -> String {
     agent
         .description
         .clone()
-        .unwrap_or_else(|| format!("The OpenClaw agent `{}`.", agent.name))
+        .unwrap_or_else(|| format!("The agent `{}`.", agent.name))
 }
 
 /// Adds the bearer scheme in the fields of both versions, so that readers of either find it.

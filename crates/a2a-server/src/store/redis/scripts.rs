@@ -67,7 +67,7 @@ impl Scripts {
 }
 
 impl Lua {
-    /// Starts a call without arguments of its own.
+    /// Starts a call without arguments.
     pub(super) fn call(&self) -> Call<'_> {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(self.script.get_hash())

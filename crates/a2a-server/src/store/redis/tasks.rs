@@ -128,7 +128,7 @@ impl Inner {
     /// Decodes a task.
     ///
     /// # Errors
-    /// The stored parts are no task.
+    /// The stored parts are not a task.
     async fn read(
         &self,
         task_id: &str,

@@ -100,12 +100,12 @@ pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreErr
     StoreError::Failed(format!("cannot {verb} `{}`: {error}{hint}", path.display()))
 }
 
-/// Creates a directory and its parents, readable by their owner alone. Existing ones keep their mode.
+/// Creates a directory and its parents, readable only by their owner. Existing ones keep their mode.
 pub(super) fn create_directory(directory: &Path) -> Result<(), StoreError> {
     files::create_private_dir(directory).map_err(|error| file_error("create", directory, &error))
 }
 
-/// Opens a file for writing and creates it if it is missing, readable by its owner alone.
+/// Opens a file for writing and creates it if it is missing, readable only by its owner.
 pub(super) fn open_private(path: &Path) -> Result<File, StoreError> {
     let mut options = files::private_options();
     options.read(true).write(true).create(true).truncate(false);

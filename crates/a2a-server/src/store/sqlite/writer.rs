@@ -36,7 +36,7 @@ pub(super) enum Command {
 pub(super) trait Write: Send {
     /// Returns the approximate size of the write.
     fn bytes(&self) -> usize;
-    /// Runs inside the transaction. An error rolls back this write alone.
+    /// Runs inside the transaction. An error rolls back only this write.
     fn run(&mut self, connection: &Connection) -> Result<(), rusqlite::Error>;
     /// Replies after the commit, or after its failure.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);

@@ -51,7 +51,7 @@ impl RunningServer {
         }
         let tasks = match answer["tasks"].take() {
             Value::Array(tasks) => tasks,
-            _ => return Err(Failure::new(format!("{} is no such server", self.url))),
+            _ => return Err(Failure::new(format!("{} is not such a server", self.url))),
         };
         let next = answer["next"].as_str().map(str::to_owned);
         Ok(Page { tasks, next })
@@ -127,7 +127,7 @@ fn refused(status: StatusCode, answer: &Value) -> Failure {
     let (exit, next) = match status {
         StatusCode::UNAUTHORIZED => (
             Exit::Auth,
-            "; `--bearer-env VAR` shows it an operator's token, which `remote-agent serve clients add NAME --operator` makes",
+            "; `--bearer-env VAR` sends an operator's token, which `remote-agent serve clients add NAME --operator` creates",
         ),
         StatusCode::FORBIDDEN => (Exit::Auth, ""),
         _ => (Exit::Failed, ""),

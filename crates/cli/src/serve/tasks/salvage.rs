@@ -68,7 +68,7 @@ fn directory(files: &FileArgs) -> Result<PathBuf, Failure> {
     match store.map_err(|error| Failure::usage(error.to_string()))? {
         TaskStoreKind::Directory(path) => Ok(path),
         TaskStoreKind::Memory | TaskStoreKind::Redis(_) => Err(Failure::usage(
-            "the configuration keeps tasks in no directory; there is no file to read",
+            "the configured task store is not a directory; there is no file to read",
         )),
     }
 }

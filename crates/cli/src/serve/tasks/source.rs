@@ -38,7 +38,7 @@ pub(super) enum TaskSource {
     RunningServer(RunningServer),
     /// No server holds them, or any may open them.
     StoredTasks(StoredTasks),
-    /// There is no directory yet.
+    /// The directory does not exist yet.
     Nowhere,
 }
 
@@ -75,7 +75,7 @@ impl TaskSourceArgs {
     async fn directory(&self, path: &Path) -> Result<TaskSource, Failure> {
         if !path.exists() {
             note(format_args!(
-                "no server has kept tasks in {} yet",
+                "no server has stored tasks in {} yet",
                 path.display()
             ));
             return Ok(TaskSource::Nowhere);

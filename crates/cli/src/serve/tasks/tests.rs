@@ -181,5 +181,5 @@ async fn refusal_says_how_to_pass_a_token() {
 async fn something_else_at_that_place_is_no_list() {
     let server = RawServer::start(vec![json("200 OK", "<html>")]).await;
     let refused = running(&server, None).page(None).await;
-    assert!(refused.is_err_and(|failure| failure.message.ends_with("is no such server")));
+    assert!(refused.is_err_and(|failure| failure.message.ends_with("is not such a server")));
 }

@@ -24,7 +24,7 @@ async fn accept_for_another_key_is_rejected() {
     )
     .await;
     assert!(
-        matches!(error, WsError::Handshake(why) if why.contains("does not fit our key")),
+        matches!(error, WsError::Handshake(why) if why.contains("does not match the key")),
         "{error}"
     );
 }

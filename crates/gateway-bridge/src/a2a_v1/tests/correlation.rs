@@ -183,7 +183,7 @@ async fn h_26_queued_is_no_delivery() {
             Delivered::No
         )
     );
-    assert!(error.message.contains("the gateway says queued"), "{error}");
+    assert!(error.message.contains("the gateway queued"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

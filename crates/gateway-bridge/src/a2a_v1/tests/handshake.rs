@@ -76,7 +76,7 @@ async fn h_08_without_an_acknowledgement_the_connection_times_out() {
         PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout)
     );
     assert!(
-        error.message.contains("acknowledged") && error.message.contains("30000"),
+        error.message.contains("acknowledge") && error.message.contains("30000"),
         "{error}"
     );
 }

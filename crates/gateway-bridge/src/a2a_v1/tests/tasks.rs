@@ -100,10 +100,7 @@ async fn a_task_of_another_run_is_forgotten_and_said_so() {
         .await
         .unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::TaskForgotten);
-    assert!(
-        error.message.contains("as long as this process runs"),
-        "{error}"
-    );
+    assert!(error.message.contains("this process remembers"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,7 +198,7 @@ async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
         canceled
             .status_text()
             .unwrap()
-            .contains("the agent may go on")
+            .contains("the agent may continue")
     );
     connection.send(reply(&asked, "alpha", "well")).await;
     wait_until_idle().await;

@@ -1,7 +1,7 @@
 //! Reads the output of `openclaw agent --json`.
 //!
-//! With `--local` it is `{payloads, meta}`, through the gateway `{runId, status, result: {payloads, meta}}`, and what went
-//! wrong before a turn is `{ok: false, error: {type, message}}`. Log lines may stand before and after it.
+//! With `--local` it is `{payloads, meta}`, through the gateway `{runId, status, result: {payloads, meta}}`. An error
+//! before the turn is `{ok: false, error: {type, message}}`. Log lines may precede and follow it.
 
 use a2a_server::executor::{Outcome, Report};
 use serde_json::{Value, json};
@@ -20,21 +20,21 @@ const MAX_JSON_CANDIDATES: usize = 1000;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Reading {
-    /// It has an end.
+    /// The turn ended.
     QueuePermit {
         /// The outcome.
         outcome: Outcome,
         /// OpenClaw's metadata of the turn.
         metadata: Option<Report>,
     },
-    /// It has not begun: a gateway runs and `--local` was given, or the other way round.
+    /// The turn did not start: OpenClaw refused the mode.
     OtherWay,
 }
 
-/// Reads what a turn has left.
+/// Reads the output of a turn.
 ///
 /// # Errors
-/// There is no answer in it: why.
+/// The output contains no answer.
 pub(super) fn read(
     finished: &Finished,
     task: &str,
@@ -81,7 +81,7 @@ pub(super) fn read(
     })
 }
 
-/// Returns the same answer as the gateway gives it.
+/// Converts an answer of `--local` to the format of the gateway.
 fn of_local(answer: Value) -> Value {
     let aborted = answer.pointer("/meta/aborted") == Some(&json!(true));
     let status = if aborted { "timeout" } else { "ok" };

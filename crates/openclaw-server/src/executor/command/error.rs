@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::{CommandSettings, Local};
 use process::Finished;
 
-/// The longest text that is passed on of what OpenClaw says, in characters.
+/// The maximum length of OpenClaw's text in an error, in characters.
 const MAX_TEXT_CHARS: usize = 1000;
 
 /// Why a turn has no answer.
 #[derive(Debug, PartialEq)]
 pub(super) struct CommandError {
-    /// One word for programs.
+    /// The reason, for programs.
     pub reason: &'static str,
     /// What failed, why, and what to do.
     pub text: String,
@@ -34,7 +34,7 @@ impl CommandError {
             .filter(|folder| !folder.is_dir());
         if let Some(folder) = folder {
             let text = format!(
-                "the command is to be run in {}, which is no directory; set `working_directory` to one",
+                "`working_directory` is `{}`, which is not a directory",
                 folder.display()
             );
             return Self::new("working_directory_not_found", text);
@@ -42,12 +42,12 @@ impl CommandError {
         let path = settings.openclaw_path.display();
         match error.kind() {
             io::ErrorKind::NotFound => Self::not_found(settings),
-            // A file that is no program has no kind of its own in the standard library.
+            // The standard library has no error kind for a file that is not a program.
             io::ErrorKind::PermissionDenied => Self::not_executable(settings),
             _ if error.raw_os_error() == Some(NO_PROGRAM) => Self::not_executable(settings),
             _ => Self::new(
                 "not_started",
-                format!("the command `{path}` does not start: {error}"),
+                format!("cannot start the command `{path}`: {error}"),
             ),
         }
     }
@@ -55,7 +55,7 @@ impl CommandError {
     fn not_found(settings: &CommandSettings) -> Self {
         let path = settings.openclaw_path.display();
         let text = format!(
-            "there is no command `{path}`; install OpenClaw, or set `openclaw_path` to where it is"
+            "there is no command `{path}`; install OpenClaw, or set `openclaw_path` to its path"
         );
         Self::new("binary_not_found", text)
     }
@@ -63,14 +63,14 @@ impl CommandError {
     fn not_executable(settings: &CommandSettings) -> Self {
         let path = settings.openclaw_path.display();
         let text = format!(
-            "`{path}` cannot be executed; set `openclaw_path` to the command of OpenClaw, and its mode so that it may be run"
+            "`{path}` cannot be executed; set `openclaw_path` to the command of OpenClaw, and make it executable"
         );
         Self::new("binary_not_executable", text)
     }
 
     pub(super) fn late(limit: Duration) -> Self {
         let text = format!(
-            "OpenClaw was not done within {} s and was stopped; ask for less, or set a longer `timeout`",
+            "OpenClaw did not finish within {} s and was stopped; ask for less, or set a longer `timeout`",
             limit.as_secs_f64()
         );
         Self::new("timeout", text)
@@ -80,18 +80,18 @@ impl CommandError {
     pub(super) fn stopped() -> Self {
         Self::new(
             "timeout",
-            "OpenClaw ended the turn before it was done; ask for less, or set a longer `timeout`",
+            "OpenClaw ended the turn before it finished; ask for less, or set a longer `timeout`",
         )
     }
 
     pub(super) fn canceled() -> Self {
-        Self::new("canceled", "the turn was stopped on request")
+        Self::new("canceled", "the turn was canceled on request")
     }
 
     pub(super) fn unknown_agent() -> Self {
         Self::new(
             "agent_not_found",
-            "OpenClaw has no agent; make one with `openclaw agents add`",
+            "OpenClaw has no agent; create one with `openclaw agents add`",
         )
     }
 
@@ -100,7 +100,7 @@ impl CommandError {
         match local {
             Local::Auto => Self::new(
                 "gateway_unreachable",
-                "OpenClaw's gateway came and went while the command was run; send the message again",
+                "OpenClaw's gateway started or stopped during the command; send the message again",
             ),
             Local::Always => Self::new(
                 "gateway_running",
@@ -124,7 +124,7 @@ impl CommandError {
     pub(super) fn malformed(why: &str) -> Self {
         Self::new(
             "invalid_json",
-            format!("the answer of OpenClaw cannot be used: {why}"),
+            format!("OpenClaw's answer is invalid: {why}"),
         )
     }
 
@@ -164,7 +164,7 @@ impl CommandError {
         let said = end(said.trim());
         let with_stderr = |what: String| match said {
             "" => what,
-            said => format!("{what}; its last words were: {said}"),
+            said => format!("{what}; its last output was: {said}"),
         };
         #[cfg(unix)]
         if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&finished.status) {
@@ -176,7 +176,7 @@ impl CommandError {
         if finished.more {
             return Self::new(
                 "output_too_large",
-                "the command printed more than an answer can be; it is not read to its end",
+                "the command printed more than the maximum size of an answer",
             );
         }
         match finished.status.code() {
@@ -185,7 +185,7 @@ impl CommandError {
             }
             Some(0) => Self::new(
                 "invalid_json",
-                with_stderr("the command printed no answer in JSON; is `openclaw_path` the command of OpenClaw?".into()),
+                with_stderr("the command printed no JSON answer; check that `openclaw_path` is OpenClaw's command".into()),
             ),
             code => {
                 let lower = said.to_ascii_lowercase();
@@ -198,7 +198,7 @@ impl CommandError {
     }
 }
 
-/// The reason of a level of thinking that the model does not take.
+/// The reason for a thinking level that the model does not support.
 pub(super) const THINKING: &str = "thinking_not_supported";
 
 /// The error of the system for a file that is not a program (`ENOEXEC`).
@@ -214,7 +214,7 @@ fn end(text: &str) -> &str {
     from.map_or(text, |(at, _)| &text[at..])
 }
 
-/// Returns whether the command is there, by the directories of `path` where it is only a name.
+/// Checks that the command exists; looks up a name in the directories of `path`.
 pub(super) fn find(settings: &CommandSettings, path: Option<OsString>) -> Result<(), CommandError> {
     let named = &settings.openclaw_path;
     let folder = settings

@@ -21,12 +21,12 @@ impl AbortRequest {
     }
 
     pub(super) async fn abort(self) {
-        // One that cannot be aborted ends by its own time limit.
+        // A run that cannot be aborted ends at its own timeout.
         let _ = timeout(ABORT_TIMEOUT, self.peer.cancel(&self.run)).await;
     }
 }
 
-/// A run that is aborted when this is dropped, unless what that takes was taken before.
+/// Aborts a run when it is dropped, unless the request was taken out before.
 pub(super) struct AbortGuard(Option<AbortRequest>);
 
 impl AbortGuard {

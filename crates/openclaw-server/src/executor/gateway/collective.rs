@@ -76,7 +76,7 @@ fn triad(triad: &Member) -> Agent {
     }
 }
 
-/// Returns a role as a word for programs: letters and digits, with `-` between words.
+/// Converts a role to an identifier: letters and digits, with `-` between words.
 fn slug(role: &str) -> String {
     let words = role.split(|c: char| !c.is_alphanumeric());
     let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
@@ -163,11 +163,11 @@ impl Proposal {
     }
 }
 
-/// The outcome of a proposal whose deadline passed while the gateway was away.
+/// Returns the outcome of a proposal whose deadline passed while the gateway was unreachable.
 pub(super) fn undecided() -> Outcome {
     Outcome::Failed {
         reason: "interrupted",
-        text: "the deadline of the proposal passed while the gateway was away, so the decision is unknown; ask the operator of the gateway, or send the proposal again".into(),
+        text: "the deadline of the proposal passed while the gateway was unreachable, so the decision is unknown; ask the operator of the gateway, or send the proposal again".into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why the gateway could not be asked, as the ends of tasks.
+//! Converts errors of the gateway to outcomes of tasks.
 
 use a2a_server::executor::Outcome;
 
@@ -64,7 +64,7 @@ pub(super) fn outcome(error: &PeerError) -> Outcome {
 pub(super) fn interrupted() -> Outcome {
     Outcome::Failed {
         reason: "interrupted",
-        text: "the gateway knows nothing of the run any more; it ended with a restart, or was never begun. Send the message again".into(),
+        text: "the gateway does not know the run anymore; it ended with a restart, or never started. Send the message again".into(),
     }
 }
 

@@ -8,7 +8,7 @@ use a2a::{Event, TaskState};
 
 use super::{outcome, parts};
 
-/// Passes on what is said of one run.
+/// Reports the events of one run.
 pub(super) struct RunReporter(Reports);
 
 impl RunReporter {
@@ -16,7 +16,7 @@ impl RunReporter {
         Self(reports)
     }
 
-    /// Passes one event on; the outcome where it is the last one.
+    /// Reports one event. Returns the outcome if it is the last one.
     pub(super) async fn on_event(&self, event: Event) -> Option<Outcome> {
         let said = event.json();
         let state = match &event {
@@ -64,7 +64,7 @@ impl RunReporter {
             TaskState::Rejected => Outcome::Rejected(text()),
             TaskState::Failed => outcome::failed(or(
                 text(),
-                "the agent's run failed and the gateway does not say why",
+                "the agent's run failed without a reason from the gateway",
             )),
             TaskState::Canceled => Outcome::Failed {
                 reason: "aborted",

@@ -1,4 +1,4 @@
-//! Whether two validation errors blame the same places, whatever their words.
+//! Compares the places of two validation errors, whatever their texts.
 
 use std::collections::BTreeSet;
 

@@ -24,7 +24,7 @@ pub enum LogEvent {
     Upgrade(Value),
     /// A text frame: parsed when it is JSON, else its text.
     Text(Value),
-    /// A binary frame of so many bytes.
+    /// A binary frame; contains its length in bytes.
     Binary(usize),
     /// A ping of the WebSocket.
     Ping,

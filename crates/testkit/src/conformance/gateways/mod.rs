@@ -1,4 +1,4 @@
-//! Gateways, and clients of gateways, that say over a WebSocket what a script says.
+//! Scripted gateways and clients of gateways over WebSockets.
 //!
 //! Like the scripted A2A peers they know nothing of the client's types: frames are literal JSON or bytes, the WebSocket's own
 //! frames are written here, so that they can be broken at every place. `fixtures/README.md` describes the script.

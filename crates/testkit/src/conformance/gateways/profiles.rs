@@ -4,7 +4,7 @@ use std::io;
 
 use serde_json::Value;
 
-/// Names and scripts of the profiles: gateways as they are met in the field, and one that does everything wrong.
+/// Names and scripts of the profiles: real gateways, and one that violates the protocol everywhere.
 pub const PROFILES: &[(&str, &str)] = &[
     (
         "reference-11.2",

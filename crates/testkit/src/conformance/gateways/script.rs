@@ -44,7 +44,7 @@ pub(super) struct UpgradeReply {
     /// Pings of the WebSocket are left unanswered.
     #[serde(default)]
     pub(super) mute: bool,
-    /// Done once the connection stands.
+    /// The acts after the connection opens.
     #[serde(default, rename = "do")]
     pub(super) acts: Vec<Action>,
 }
@@ -65,7 +65,7 @@ pub(super) struct Rule {
     pub(super) unless: Option<String>,
     /// Only on the connection of this number, the first being 1.
     pub(super) connection: Option<usize>,
-    /// Used up after so many frames.
+    /// The maximum number of frames that it matches.
     pub(super) times: Option<u64>,
     /// A name for what is done, so that `stop` can end it.
     #[serde(rename = "as")]

@@ -25,7 +25,7 @@ pub(super) struct ScriptedGateway {
     connections: Mutex<BTreeMap<usize, Arc<Connection>>>,
 }
 
-/// Which acts are done.
+/// The completed acts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
     UpgradeReply(usize),

@@ -64,7 +64,7 @@ async fn each_wrong_end_has_its_own_reason() {
         (
             "echo it broke >&2; exit 3",
             "exit_status",
-            "status 3; its last words were: it broke",
+            "status 3; its last output was: it broke",
         ),
         (
             "echo 'Invalid config at openclaw.json' >&2; exit 1",
