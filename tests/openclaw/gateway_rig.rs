@@ -41,6 +41,8 @@ impl Behind {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-agents");
         let model = Model::start();
         let mut config = world::model_config(&model);
+        // The first turns of three agents at once take minutes on a busy machine.
+        config["agents"]["defaults"]["timeoutSeconds"] = json!(280);
         config["agents"]["list"] = json!([
             {"id": "main", "default": true},
             {"id": "alpha", "identity": {"name": "Alpha", "theme": "steward of safety"}},
@@ -130,9 +132,9 @@ pub struct Tool(Arc<Plugin>);
 impl Tool {
     /// Returns an instance without targets besides the gateway.
     pub fn new(url: &str, gateway: Value) -> Self {
-        // An agent's first turn may take half a minute on a busy machine.
-        let limits = json!({"waitMs": 115_000});
-        let mut config = json!({"enabled": true, "targets": [], "limits": limits, "gateway": {
+        // An agent's first turn may take minutes on a busy machine.
+        let (limits, defaults) = (json!({"waitMs": 290_000}), json!({"timeoutMs": 300_000}));
+        let mut config = json!({"enabled": true, "targets": [], "limits": limits, "defaults": defaults, "gateway": {
             "enabled": true, "url": url, "token": TOKEN,
             "triad": {"members": ["alpha", "beta", "charlie"], "deadlineMs": 60_000}
         }});

@@ -1,10 +1,19 @@
 //! Three real agents that vote.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
 use serde_json::{Value, json};
+use testkit::support::sdk::{self, Sdk};
 
 use crate::{
     Behind,
     gateway_rig::{send, state, with},
+    host::TOKEN,
+    server::Server,
 };
 
 type Test = (&'static str, fn(&Behind));
@@ -19,6 +28,7 @@ pub const TESTS: &[Test] = tests![
     an_answer_that_is_no_vote_is_asked_for_once_more
     a_member_that_takes_too_long_is_missing_and_its_run_is_stopped
     a_vote_that_is_canceled_is_over
+    official_clients_read_the_decision_of_openclaw_members
 ];
 
 fn decision(envelope: &Value) -> &Value {
@@ -134,4 +144,84 @@ fn a_vote_that_is_canceled_is_over(behind: &Behind) {
         json!({"action": "cancel", "target_alias": "gateway:triad", "task_id": begun["summary"]["continuation"]["task"]["task_id"]}),
     );
     assert_eq!(state(&canceled), "canceled", "{canceled:#}");
+}
+
+/// A process that prints lines of JSON. It ends with its value.
+struct Started(Child, BufReader<std::process::ChildStdout>);
+
+impl Started {
+    fn new(args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+            .args(args)
+            .env("OPENCLAW_TOKEN", TOKEN)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self(child, out)
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The reference gateway runs OpenClaw's agents as members, and `remote-agent serve` offers them with their triad.
+fn official_clients_read_the_decision_of_openclaw_members(behind: &Behind) {
+    let folder = tempfile::tempdir().unwrap();
+    let members = ["alpha", "beta", "charlie"];
+    let openclaw = behind.http().replace("http://", "ws://");
+    let token = json!({"source": "env", "id": "OPENCLAW_TOKEN"});
+    let agents = members.map(|name| {
+        json!({"name": name, "role": "Triad member", "backend": {
+            "timeoutMs": 300_000, "openclaw": {"agent": name, "url": openclaw, "token": token},
+        }})
+    });
+    let config = json!({
+        "listen": "127.0.0.1:0", "stateDir": folder.path(), "triad": {"quorum": "all"}, "agents": agents,
+    });
+    let file = folder.path().join("gateway.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let mut gateway = Started::new(&["gateway", "--json", "--config", file]);
+    let url = gateway.next()["url"].as_str().unwrap().to_owned();
+    let mut watch = Started::new(&["gateway", "watch", "--json", "--url", &url]);
+    for _ in members {
+        while watch.next()["status"] != "online" {}
+    }
+    let flags = ["--port", "0", "--executor", "gateway", "--gateway", &url];
+    let no_token = [("OPENCLAW_GATEWAY_TOKEN".to_owned(), String::new())];
+    let server = Server::start(&flags, &no_token);
+    let triad = format!("{}/agents/triad", server.url());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/serve");
+    let mut python = Command::new(sdk::home(Sdk::Py13).join("bin/python"));
+    python.arg(root.join("collective_client.py"));
+    let mut javascript = Command::new("node");
+    javascript
+        .arg(root.join("collective_client.mjs"))
+        .arg(sdk::home(Sdk::Js13));
+    for mut client in [python, javascript] {
+        let proposal = "Move the backups. (alpha:approve beta:reject charlie:approve)";
+        let output = client.args([&*triad, proposal]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+        println!("{client:?}: {seen:#}");
+        let expected = json!({
+            "skill": "decide",
+            "votes": {"alpha": "approve", "beta": "reject", "charlie": "approve"},
+            "decision": {"name": "decision", "result": "approved"},
+            "state": "TASK_STATE_COMPLETED",
+        });
+        assert_eq!(seen, expected);
+    }
 }

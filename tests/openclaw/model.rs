@@ -110,12 +110,16 @@ fn words_one_by_one(stream: &mut TcpStream, words: u64) {
 
 /// What a member of a triad answers: what the proposal says that it does.
 fn vote(said: &str, all: &str) -> Option<Value> {
-    let asked_again = said.contains("does not count as a vote");
-    if !asked_again && !said.contains("who vote on a proposal") {
+    let asked_again =
+        said.contains("does not count as a vote") || said.contains("answer was not usable");
+    let asked = ["who vote on a proposal", "that vote on a proposal"];
+    if !asked_again && !asked.iter().any(|words| said.contains(words)) {
         return None;
     }
     let does = ["alpha", "beta", "charlie"].into_iter().find_map(|name| {
-        let is_asked = all.contains(&format!("You are {name}, one of three members"));
+        let is_asked = [name.to_owned(), format!("`{name}`")]
+            .iter()
+            .any(|name| all.contains(&format!("You are {name}, one of three members")));
         let rest = all.split(&format!("{name}:")).nth(1).filter(|_| is_asked)?;
         Some(
             rest.split(|c: char| !c.is_ascii_lowercase())

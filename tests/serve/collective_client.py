@@ -22,7 +22,7 @@ def data(parts):
 
 async def main():
     seen = {"votes": {}}
-    async with httpx.AsyncClient(timeout=30) as http:
+    async with httpx.AsyncClient(timeout=120) as http:
         card = await A2ACardResolver(http, ORIGIN).get_agent_card()
         seen["skill"] = card.skills[0].id
         client = ClientFactory(ClientConfig(streaming=True, httpx_client=http)).create(card)

@@ -55,6 +55,13 @@ fn target(folder: &Path, url: &str) -> String {
     file.to_str().unwrap().to_owned()
 }
 
+/// Starts a gateway that decides once all three members have voted.
+fn patient(folder: &Path) -> (Running, String) {
+    let config = json!({"triad": {"quorum": "all"}});
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    Running::gateway(folder, &[])
+}
+
 async fn vote(url: &str) -> Ended {
     run(&["gateway", "vote", "Ship it", "--json", "--url", url]).await
 }
@@ -83,15 +90,14 @@ async fn command_model_and_a2a_agent_decide_a_proposal() {
     let judge = format!("{}/agents/coder", served.trim_end_matches('/'));
     let targets = target(&folder, &judge);
 
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = patient(&folder);
     let approve = model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
     let _beta = Running::agent(
         &url,
         "beta",
         &["--model", &approve, "--model-name", "small"],
     );
-    let slow = format!("sleep 1; {APPROVE}");
-    let _alpha = Running::agent(&url, "alpha", &["--run", &slow]);
+    let _alpha = Running::agent(&url, "alpha", &["--run", APPROVE]);
     let charlie = ["--target", "judge", "--target-config", &targets];
     let _charlie = Running::agent(&url, "charlie", &charlie);
     let ended = vote(&url).await;
@@ -165,7 +171,7 @@ async fn command_model_and_official_server_decide_a_proposal() {
     use testkit::support::sdk::{Sdk, server};
 
     let folder = scratch("gateway-three-backends");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = patient(&folder);
     let mut watch = Running::start(&["gateway", "watch", "--url", &url]);
     let approve = model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
     let targets = target(&folder, &server(Sdk::Py13).origin("1.0"));
@@ -173,9 +179,7 @@ async fn command_model_and_official_server_decide_a_proposal() {
     let _charlie = Running::agent(&url, "charlie", &charlie);
     let beta = ["--model", &approve, "--model-name", "small"];
     let _beta = Running::agent(&url, "beta", &beta);
-    // Last, so that each vote arrives before the decision.
-    let slow = format!("sleep 3; {APPROVE}");
-    let _alpha = Running::agent(&url, "alpha", &["--run", &slow]);
+    let _alpha = Running::agent(&url, "alpha", &["--run", APPROVE]);
     let ended = run(&["gateway", "vote", "Ship it", "--url", &url]).await;
     println!("{}{}", ended.stderr, ended.stdout);
     exits(&ended, 0);
