@@ -86,7 +86,8 @@ fn invariants_hold_under_faults() {
                     }
                     if before / 10_000 < total.0 / 10_000 {
                         let (seconds, memory) = (began.elapsed().as_secs(), resident());
-                        println!("{} calls, {seconds} s, {memory} MiB", total.0);
+                        let (calls, faults) = (total.0, total.1.values().sum::<u64>());
+                        println!("{calls} calls, {faults} faults, {seconds} s, {memory} MiB");
                     }
                 }
             });

@@ -1,7 +1,6 @@
 //! The network between the processes of a simulation, with faults.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,194 +9,23 @@ use bytes::{Bytes, BytesMut};
 use common::environment::Clock as _;
 use egress::auth;
 use egress::retry::{self, RetryContext};
-use egress::{BoxFuture, Duplex, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
-use futures_util::{StreamExt as _, stream};
+use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
+use futures_util::stream;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use memchr::memmem;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::body::{Pump, wire};
+use super::fault::Fault;
 use super::random::{Random, SimulatedEnvironment};
-use super::servers::{LOGIN_HOST, Servers};
-
-/// A redirect leads here, and no request may follow it.
-pub(super) const TRAP_HOST: &str = "trap.example";
-
-/// The webhooks; the path is the id of the message.
-pub(super) const HOOKS_HOST: &str = "hooks.example";
-
-/// A peer replaces this text with the credential that it received.
-pub(super) const ECHOED: &str = "CREDENTIAL";
+use super::servers::LOGIN_HOST;
+use super::world::{Attempt, CALL, Exchange, HOOKS_HOST, Recorded, TRAP_HOST, World};
 
 /// The size of the buffer of each direction of a connection.
 const BUFFER_BYTES: usize = 64 * 1024;
-
-/// How a message left, by the id of the message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attempt {
-    /// Certainly not.
-    NeverLeft,
-    /// The peer refused it before it acted.
-    Refused,
-    /// It may have arrived.
-    Left,
-}
-
-/// The state of one call that the network sees.
-#[derive(Default)]
-pub(super) struct CallState {
-    /// Whether the network changed what a peer said, so that the content cannot be predicted.
-    pub(super) altered: Mutex<bool>,
-}
-
-tokio::task_local! {
-    pub(super) static CALL: Arc<CallState>;
-}
-
-/// What all processes share.
-pub(super) struct World {
-    pub(super) servers: Servers,
-    /// No faults happen once this is cancelled.
-    pub(super) healed: CancellationToken,
-    pub(super) faults: Mutex<BTreeMap<&'static str, u64>>,
-    pub(super) attempts: Mutex<BTreeMap<String, Vec<Attempt>>>,
-    pub(super) violations: Mutex<Vec<String>>,
-    pub(super) random: Mutex<Random>,
-    /// The fault of the next exchange of a kind, in place of chance.
-    pub(super) plan: Mutex<Option<(Exchange, Fault)>>,
-    /// How many bytes the last planned exchange carried, without and with a fault.
-    pub(super) carried: AtomicUsize,
-    /// The ids of messages that did not arrive whole, which no server may act on.
-    pub(super) broken: Mutex<Vec<String>>,
-    /// The states that each webhook received: whether the task was terminal.
-    pub(super) hooks: Mutex<BTreeMap<String, Vec<bool>>>,
-}
-
-/// An exchange that carries work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exchange {
-    /// A message to a server, and the answer.
-    Message,
-    /// A connection to the gateway.
-    Connection,
-    /// A notification to a webhook.
-    Notification,
-}
-
-impl World {
-    pub(super) fn violation(&self, text: String) {
-        self.violations.lock().unwrap().push(text);
-    }
-
-    pub(super) fn count(&self, fault: &'static str) {
-        *self.faults.lock().unwrap().entry(fault).or_default() += 1;
-    }
-
-    /// Records a notification. None of an earlier state follows the end of a task.
-    fn notified(&self, request: &Request) {
-        let body = request.body.as_deref().unwrap_or_default();
-        let ends: [&[u8]; 4] = [b"complet", b"fail", b"rejected", b"cancel"];
-        let is_terminal = |word: &[u8]| {
-            let upper = [b"TASK_STATE_", &*word.to_ascii_uppercase()].concat();
-            let lower = [b"\"state\":\"", word].concat();
-            memmem::find(body, &upper).is_some() || memmem::find(body, &lower).is_some()
-        };
-        let is_over = ends.into_iter().any(is_terminal);
-        let mut hooks = self.hooks.lock().unwrap();
-        let states = hooks.entry(request.url.path().to_owned()).or_default();
-        if states.last() == Some(&true) && !is_over {
-            let text = String::from_utf8_lossy(body);
-            self.violation(format!("a notification after the end: {text}"));
-        }
-        states.push(is_over);
-    }
-
-    pub(super) fn fork(&self) -> Random {
-        self.random.lock().unwrap().fork()
-    }
-}
-
-/// A fault of one exchange. Positions are bytes of the body, or events of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    None,
-    Unreachable,
-    LostRequest,
-    LostAnswer,
-    DuplicateRequest,
-    Delay,
-    Silence,
-    Status(u16),
-    Cut(usize),
-    End(usize),
-    Stall(usize),
-    Corrupt(usize),
-    DuplicateEvent(usize),
-    ReorderEvents(usize),
-    CutRequest(usize),
-    CorruptRequest(usize),
-}
-
-impl Fault {
-    fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Unreachable => "unreachable",
-            Self::LostRequest => "lost request",
-            Self::LostAnswer => "lost answer",
-            Self::DuplicateRequest => "duplicated request",
-            Self::Delay => "delay",
-            Self::Silence => "no answer",
-            Self::Status(_) => "status",
-            Self::Cut(_) => "cut",
-            Self::End(_) => "early end",
-            Self::Stall(_) => "stall",
-            Self::Corrupt(_) => "corruption",
-            Self::DuplicateEvent(_) => "duplicated event",
-            Self::ReorderEvents(_) => "reordered events",
-            Self::CutRequest(_) => "cut request",
-            Self::CorruptRequest(_) => "corrupted request",
-        }
-    }
-
-    /// Returns whether the peer seems to say something that it did not say.
-    fn alters(self) -> bool {
-        matches!(
-            self,
-            Self::Corrupt(_)
-                | Self::DuplicateEvent(_)
-                | Self::ReorderEvents(_)
-                | Self::CorruptRequest(_)
-        )
-    }
-
-    fn any(random: &mut Random) -> Self {
-        // Half of the positions lie in the first bytes, where a plain answer is.
-        let limit = random.pick(&[60, 600, 6000]);
-        let at = random.index(limit);
-        match random.below(16) {
-            0 => Self::Unreachable,
-            1 => Self::LostRequest,
-            2 => Self::LostAnswer,
-            3 => Self::DuplicateRequest,
-            4 | 5 => Self::Delay,
-            6 => Self::Silence,
-            7 => Self::Status(random.pick(&[307, 401, 404, 429, 500, 502, 503])),
-            8 => Self::Cut(at),
-            9 => Self::End(at),
-            10 => Self::Stall(at),
-            11 => Self::Corrupt(at),
-            12 => Self::DuplicateEvent(at % 8),
-            13 => Self::ReorderEvents(at % 8),
-            14 => Self::CutRequest(at),
-            _ => Self::CorruptRequest(at),
-        }
-    }
-}
 
 /// What chance or the plan decides about an exchange.
 struct Drawn {
@@ -466,22 +294,6 @@ impl Net for SimulatedNet {
     }
 }
 
-/// Records how a message left, also if the call is dropped meanwhile.
-struct Recorded<'a> {
-    world: &'a World,
-    id: Option<String>,
-    attempt: Attempt,
-}
-
-impl Drop for Recorded<'_> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            let mut attempts = self.world.attempts.lock().unwrap();
-            attempts.entry(id).or_default().push(self.attempt);
-        }
-    }
-}
-
 /// Returns the id of the message in a request, which the simulation chose.
 fn message_id(body: &[u8]) -> Option<String> {
     let start = memmem::find(body, br#""messageId":"call-"#)? + r#""messageId":""#.len();
@@ -536,201 +348,5 @@ fn json(body: String) -> Response {
         status: StatusCode::OK,
         headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
         body: Box::pin(stream::iter([Ok(Bytes::from(body))])),
-    }
-}
-
-/// Carries the body of a response.
-struct Pump {
-    fault: Fault,
-    random: Random,
-    secret: Option<Vec<u8>>,
-    sender: mpsc::Sender<Result<Bytes, NetError>>,
-    sent: usize,
-}
-
-impl Pump {
-    /// Returns how many bytes the server sent.
-    async fn run(mut self, body: Body, closed: CancellationToken) -> usize {
-        let sender = self.sender.clone();
-        tokio::select! {
-            biased;
-            // The client dropped the response.
-            () = sender.closed() => {}
-            () = closed.cancelled() => self.cut().await,
-            () = self.pieces(body) => {}
-        }
-        self.sent
-    }
-
-    async fn cut(&self) {
-        let cut = NetError::new(NetFault::Cut, Sent::Unknown, "simulated");
-        let _ = self.sender.send(Err(cut)).await;
-    }
-
-    async fn pieces(&mut self, body: Body) {
-        let mut body = body.into_data_stream();
-        let mut held = None;
-        let mut number = 0;
-        while let Some(piece) = body.next().await {
-            let Ok(piece) = piece else {
-                return self.cut().await;
-            };
-            let piece = self.echoing(piece);
-            let turn = number;
-            number += 1;
-            match self.fault {
-                Fault::DuplicateEvent(at) if at == turn => {
-                    if !self.send(piece.clone()).await {
-                        return;
-                    }
-                }
-                Fault::ReorderEvents(at) if at == turn => {
-                    held = Some(piece);
-                    continue;
-                }
-                _ => {}
-            }
-            for piece in [Some(piece), held.take()].into_iter().flatten() {
-                if !self.send(piece).await {
-                    return;
-                }
-            }
-        }
-        if let Some(piece) = held {
-            self.send(piece).await;
-        }
-    }
-
-    /// Puts the credential of the request where the peer is asked to repeat it.
-    fn echoing(&self, piece: Bytes) -> Bytes {
-        let Some(secret) = &self.secret else {
-            return piece;
-        };
-        let Some(at) = memmem::find(&piece, ECHOED.as_bytes()) else {
-            return piece;
-        };
-        let rest = self.echoing(piece.slice(at + ECHOED.len()..));
-        [&piece[..at], secret, &rest].concat().into()
-    }
-
-    /// Sends a piece up to the fault, in parts. Returns whether more follows.
-    async fn send(&mut self, piece: Bytes) -> bool {
-        let begins = self.sent;
-        self.sent += piece.len();
-        let inside = |at: usize| (begins..self.sent).contains(&at).then(|| at - begins);
-        match self.fault {
-            Fault::Cut(at) => {
-                if let Some(at) = inside(at) {
-                    self.parts(piece.slice(..at)).await;
-                    self.cut().await;
-                    return false;
-                }
-            }
-            Fault::End(at) => {
-                if let Some(at) = inside(at) {
-                    self.parts(piece.slice(..at)).await;
-                    return false;
-                }
-            }
-            Fault::Stall(at) => {
-                if let Some(at) = inside(at) {
-                    self.parts(piece.slice(..at)).await;
-                    return std::future::pending().await;
-                }
-            }
-            Fault::Corrupt(at) => {
-                if let Some(at) = inside(at) {
-                    let mut changed = BytesMut::from(&piece[..]);
-                    changed[at] ^= 1 << self.random.below(8);
-                    return self.parts(changed.freeze()).await;
-                }
-            }
-            Fault::Delay => sleep(self.random.millis(500)).await,
-            _ => {}
-        }
-        self.parts(piece).await
-    }
-
-    async fn parts(&mut self, mut piece: Bytes) -> bool {
-        if piece.len() > 1 && self.random.percent(30) {
-            let at = self.random.index(piece.len());
-            if self.sender.send(Ok(piece.split_to(at))).await.is_err() {
-                return false;
-            }
-            sleep(self.random.millis(20)).await;
-        }
-        self.sender.send(Ok(piece)).await.is_ok()
-    }
-}
-
-/// Carries the bytes of a WebSocket in both directions up to the fault.
-async fn wire(
-    mut near: tokio::io::DuplexStream,
-    mut far: Box<dyn Duplex>,
-    fault: Fault,
-    mut random: Random,
-    closed: CancellationToken,
-    planned: Option<Arc<World>>,
-) {
-    let (mut up, mut down) = (vec![0; 4096], vec![0; 4096]);
-    let mut carried = 0;
-    loop {
-        let (upwards, length) = tokio::select! {
-            biased;
-            () = closed.cancelled() => return,
-            length = near.read(&mut up) => (true, length.unwrap_or(0)),
-            length = far.read(&mut down) => (false, length.unwrap_or(0)),
-        };
-        if length == 0 {
-            return;
-        }
-        let piece = if upwards {
-            &mut up[..length]
-        } else {
-            &mut down[..length]
-        };
-        let inside = |at: usize| {
-            (carried..carried + length)
-                .contains(&at)
-                .then(|| at - carried)
-        };
-        let (mut kept, mut stalls, mut ends) = (length, false, false);
-        match fault {
-            Fault::Cut(at) | Fault::End(at) => {
-                if let Some(at) = inside(at) {
-                    (kept, ends) = (at, true);
-                }
-            }
-            Fault::Stall(at) => {
-                if let Some(at) = inside(at) {
-                    (kept, stalls) = (at, true);
-                }
-            }
-            Fault::Corrupt(at) => {
-                if let Some(at) = inside(at) {
-                    piece[at] ^= 1 << random.below(8);
-                }
-            }
-            Fault::Delay => sleep(random.millis(500)).await,
-            _ => {}
-        }
-        carried += length;
-        if let Some(world) = &planned {
-            world.carried.store(carried, Ordering::Relaxed);
-        }
-        let piece = &piece[..kept];
-        let written = match upwards {
-            true => far.write_all(piece).await,
-            false => near.write_all(piece).await,
-        };
-        if written.is_err() || ends {
-            return;
-        }
-        if stalls {
-            // Both ends stay open and silent.
-            closed.cancelled().await;
-            return;
-        }
-        sleep(random.millis(3)).await;
     }
 }

@@ -7,10 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::network::{Exchange, Fault, HOOKS_HOST};
+use super::command::{Command, TARGETS, Work};
+use super::fault::Fault;
+use super::instance::start_instance;
 use super::random::Random;
 use super::servers::HOOK_TOKEN;
-use super::{Call, Command, Report, Settings, Simulation, TARGETS, Work, start, start_instance};
+use super::world::{Exchange, HOOKS_HOST};
+use super::{Call, Report, Settings, Simulation, start};
 
 /// The exchanges: messages to each target, and what only some of them have.
 pub const EXCHANGES: [&str; 8] = [
@@ -199,7 +202,7 @@ impl Simulation {
         let bytes = (0..self.carried()).step_by(step);
         let at_bytes = bytes.flat_map(|at| AT_A_BYTE.iter().map(move |fault| fault(at)));
         for fault in at_bytes.chain(WHOLE) {
-            let fresh = start_instance(&self.world, 0, self.settings);
+            let fresh = start_instance(&self.world, 0, self.settings.faults);
             *self.instances[0].lock().unwrap() = fresh;
             self.plan(Exchange::Connection, fault);
             self.ask(0, alias, Some(20_000), &mut Random::new(1)).await;

@@ -1,0 +1,168 @@
+//! The invariants.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::instance::{INSTANCES, start_instance};
+use super::random::Random;
+use super::world::Attempt;
+use super::{Call, Known, Simulation};
+
+/// How long a server lets a task run, and a little more.
+const MAX_RUN: Duration = Duration::from_secs(299);
+
+impl Simulation {
+    /// Nothing is sent twice, and what an error says about delivery is true.
+    pub(super) fn check_sent(&self, id: &str, envelope: &Value) {
+        let error = &envelope["error"];
+        let delivered = error["details"]["delivered"].as_str().unwrap_or_default();
+        let claim = if envelope["ok"] == true {
+            "yes"
+        } else {
+            delivered
+        };
+        if error["retryable"] == true && delivered != "no" {
+            let wrong = format!("{id} is retryable, and delivered `{delivered}`: {error}");
+            self.world.violation(wrong);
+        }
+        self.claims
+            .lock()
+            .unwrap()
+            .push((id.to_owned(), claim.to_owned()));
+    }
+
+    /// A cut is not an end.
+    pub(super) fn check_followed(&self, call: &Call, envelope: &Value) {
+        let summary = &envelope["summary"];
+        let status = summary["continuation"]["task"]["status"].as_str();
+        let open = ["wait_expired", "incomplete"]
+            .iter()
+            .any(|flag| summary[flag] == true);
+        let is_over = matches!(
+            status,
+            Some("completed" | "failed" | "rejected" | "canceled" | "input-required")
+        );
+        if !open && !is_over && summary["response_kind"] != "message" {
+            let request = &call.request;
+            self.world.violation(format!(
+                "a call ended before its task: {request} {envelope}"
+            ));
+        }
+    }
+
+    /// Complete artifacts, once, and no other state than the script's.
+    pub(super) fn check_task(
+        &self,
+        task: &Known,
+        summary: &Value,
+        follows: bool,
+        envelope: &Value,
+    ) {
+        if task.unpredictable {
+            return;
+        }
+        let status = summary["continuation"]["task"]["status"]
+            .as_str()
+            .unwrap_or_default();
+        let restarted = self.world.servers.starts.lock().unwrap()[task.server] > task.starts
+            || !self.world.servers.is_up(task.server);
+        let possible = ["submitted", "working", task.command.state()].contains(&status)
+            // A watch that learned nothing in its time.
+            || status.is_empty() && summary["wait_expired"] == true
+            || status == "canceled" && task.canceled
+            || status == "failed" && (restarted || task.sent.elapsed() > MAX_RUN);
+        let mut wrong = Vec::new();
+        if !possible {
+            wrong.push(format!("the state `{status}`"));
+        }
+        let artifacts = summary["artifacts"].as_array();
+        let texts = artifacts.into_iter().flatten().flat_map(|artifact| {
+            let parts = artifact["parts"].as_array().cloned().unwrap_or_default();
+            parts
+                .into_iter()
+                .filter_map(|part| part["text"].as_str().map(str::to_owned))
+        });
+        let text: String = texts.collect();
+        if let Some(whole) = task.command.artifact(&task.id) {
+            let complete = status == "completed" && summary["incomplete"] != true;
+            if complete && text != whole || !whole.starts_with(&text) {
+                wrong.push(format!("the artifact `{text}`"));
+            }
+        }
+        if !wrong.is_empty() {
+            let (command, id) = (task.command, &task.id);
+            let wrong = wrong.join(", ");
+            self.world.violation(format!(
+                "{id} {command:?} follows {follows}: {wrong} in {envelope}"
+            ));
+        }
+    }
+
+    /// Checks what holds once the faults are over: counts of messages, and every task through its continuation.
+    pub(super) async fn check_the_end(&self) {
+        let world = &self.world;
+        for number in 0..INSTANCES {
+            *self.instances[number].lock().unwrap() =
+                start_instance(world, number, self.settings.faults);
+        }
+        let duplicated = world
+            .faults
+            .lock()
+            .unwrap()
+            .get("duplicated request")
+            .copied();
+        for (id, attempts) in world.attempts.lock().unwrap().iter() {
+            let left = attempts
+                .iter()
+                .filter(|attempt| **attempt == Attempt::Left)
+                .count();
+            if left > 1 {
+                world.violation(format!("{id} was sent {left} times: {attempts:?}"));
+            }
+        }
+        let runs = world.servers.runs.lock().unwrap().clone();
+        for (id, count) in &runs {
+            // The network duplicates requests to servers, and no frames.
+            if *count > 1 && (duplicated.is_none() || !id.starts_with("call-")) {
+                world.violation(format!("{id} ran {count} times"));
+            }
+        }
+        for id in world.broken.lock().unwrap().iter() {
+            // A refused message is sent again, whole.
+            let once = world.attempts.lock().unwrap()[id].len() == 1;
+            if once && runs.contains_key(id) {
+                world.violation(format!("{id} ran, and did not arrive whole"));
+            }
+        }
+        for (id, claim) in self.claims.lock().unwrap().iter() {
+            if claim == "no" && runs.contains_key(id) {
+                world.violation(format!(
+                    "{id} ran, and its error says that it was not delivered"
+                ));
+            }
+        }
+        let known = std::mem::take(&mut *self.known.lock().unwrap());
+        for (number, mut task) in known.into_iter().enumerate() {
+            let call = Call {
+                request: json!({"action": "status", "continuation": task.continuation}),
+                id: None,
+                limit: Duration::from_secs(120),
+                follows: false,
+            };
+            let mut calm = Random::new(1);
+            let outcome = self.call(number % INSTANCES, &call, &mut calm).await;
+            let envelope = outcome.map(|outcome| outcome.envelope).unwrap_or_default();
+            if task.unpredictable {
+                continue;
+            }
+            if envelope["ok"] != true {
+                let wrong = format!("{} is lost after a restart: {envelope}", task.id);
+                world.violation(wrong);
+                continue;
+            }
+            task.starts = task.starts.min(1);
+            self.check_task(&task, &envelope["summary"], false, &envelope);
+        }
+    }
+}

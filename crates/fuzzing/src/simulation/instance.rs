@@ -1,0 +1,90 @@
+//! A plugin instance.
+
+use std::sync::Arc;
+
+use common::log::{Level, Log};
+use openclaw_remote_agent::config::Config;
+use openclaw_remote_agent::plugin::assemble_over;
+use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::network::SimulatedNet;
+use super::random::SimulatedEnvironment;
+use super::servers::{CLIENT_SECRET, LOGIN_HOST, SERVERS, host_of, token_of};
+use super::world::World;
+
+/// Plugin instances.
+pub(super) const INSTANCES: usize = 3;
+
+/// The part of every credential that nothing may show.
+pub(super) const SECRET: &str = "s3cret";
+
+/// An instance until it crashes.
+pub(super) struct Instance {
+    pub(super) agent: RemoteAgent,
+    pub(super) net: Arc<SimulatedNet>,
+    pub(super) env: Arc<SimulatedEnvironment>,
+    pub(super) crashed: CancellationToken,
+}
+
+/// The lines of all instances, none of which shows a credential.
+pub(super) struct CheckedLog(Arc<World>);
+
+impl Log for CheckedLog {
+    fn log(&self, _: Level, line: &str) {
+        if line.contains(SECRET) || line.contains("panic") {
+            self.0.violation(format!("a line of the log: {line}"));
+        }
+    }
+}
+
+pub(super) fn names() -> Vec<String> {
+    (0..INSTANCES)
+        .map(|number| format!("plugin-{number}"))
+        .collect()
+}
+
+pub(super) fn config() -> String {
+    let bearer = |server: usize| json!({"type": "bearer", "token": token_of(server)});
+    let last = SERVERS - 1;
+    let target = |alias: &str, server: usize, version: &str, transport: &str, auth: Value| {
+        json!({
+            "alias": alias, "baseUrl": format!("https://{}/", host_of(server)), "protocolVersion": version,
+            "preferredTransports": [transport], "auth": auth,
+        })
+    };
+    let oauth = json!({
+        "type": "oauth2", "tokenUrl": format!("https://{LOGIN_HOST}/token"), "clientId": "plugin",
+        "clientSecret": CLIENT_SECRET,
+    });
+    json!({
+        "targets": [
+            target("rpc-1", 0, "1.0", "JSONRPC", bearer(0)),
+            target("rpc-0.3", 1, "0.3", "JSONRPC", bearer(1)),
+            target("http-1", 0, "1.0", "HTTP+JSON", bearer(0)),
+            target("http-0.3", 1, "0.3", "HTTP+JSON", bearer(1)),
+            target("any", last, "auto", "JSONRPC", oauth),
+        ],
+        "gateway": {"enabled": true, "url": "ws://127.0.0.1:1", "dialect": "a2a-v1", "timeoutMs": 5000},
+        "cards": {"ttlMs": 60_000},
+        "taskHandles": {"maxEntries": 20},
+    })
+    .to_string()
+}
+
+pub(super) fn start_instance(world: &Arc<World>, number: usize, faults: u64) -> Arc<Instance> {
+    let env = Arc::new(SimulatedEnvironment::new(world.fork()));
+    let name = &names()[number];
+    let net = SimulatedNet::new(Arc::clone(world), name, faults, Arc::clone(&env));
+    let net = Arc::new(net);
+    let config = Config::parse(&config()).unwrap();
+    let log = Arc::new(CheckedLog(Arc::clone(world)));
+    let agent = assemble_over(&config, net.clone(), env.clone(), Pace::default(), log).unwrap();
+    Arc::new(Instance {
+        agent,
+        net,
+        env,
+        crashed: CancellationToken::new(),
+    })
+}

@@ -1,0 +1,120 @@
+//! What all processes of a simulation share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use egress::Request;
+use memchr::memmem;
+use tokio_util::sync::CancellationToken;
+
+use super::fault::Fault;
+use super::random::Random;
+use super::servers::Servers;
+
+/// A redirect leads here, and no request may follow it.
+pub(super) const TRAP_HOST: &str = "trap.example";
+
+/// The webhooks; the path is the id of the message.
+pub(super) const HOOKS_HOST: &str = "hooks.example";
+
+/// How a message left, by the id of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// Certainly not.
+    NeverLeft,
+    /// The peer refused it before it acted.
+    Refused,
+    /// It may have arrived.
+    Left,
+}
+
+/// The state of one call that the network sees.
+#[derive(Default)]
+pub(super) struct CallState {
+    /// Whether the network changed what a peer said, so that the content cannot be predicted.
+    pub(super) altered: Mutex<bool>,
+}
+
+tokio::task_local! {
+    pub(super) static CALL: Arc<CallState>;
+}
+
+/// What all processes share.
+pub(super) struct World {
+    pub(super) servers: Servers,
+    /// No faults happen once this is cancelled.
+    pub(super) healed: CancellationToken,
+    pub(super) faults: Mutex<BTreeMap<&'static str, u64>>,
+    pub(super) attempts: Mutex<BTreeMap<String, Vec<Attempt>>>,
+    pub(super) violations: Mutex<Vec<String>>,
+    pub(super) random: Mutex<Random>,
+    /// The fault of the next exchange of a kind, in place of chance.
+    pub(super) plan: Mutex<Option<(Exchange, Fault)>>,
+    /// How many bytes the last planned exchange carried, without and with a fault.
+    pub(super) carried: AtomicUsize,
+    /// The ids of messages that did not arrive whole, which no server may act on.
+    pub(super) broken: Mutex<Vec<String>>,
+    /// The states that each webhook received: whether the task was terminal.
+    pub(super) hooks: Mutex<BTreeMap<String, Vec<bool>>>,
+}
+
+/// An exchange that carries work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// A message to a server, and the answer.
+    Message,
+    /// A connection to the gateway.
+    Connection,
+    /// A notification to a webhook.
+    Notification,
+}
+
+impl World {
+    pub(super) fn violation(&self, text: String) {
+        self.violations.lock().unwrap().push(text);
+    }
+
+    pub(super) fn count(&self, fault: &'static str) {
+        *self.faults.lock().unwrap().entry(fault).or_default() += 1;
+    }
+
+    /// Records a notification. None of an earlier state follows the end of a task.
+    pub(super) fn notified(&self, request: &Request) {
+        let body = request.body.as_deref().unwrap_or_default();
+        let ends: [&[u8]; 4] = [b"complet", b"fail", b"rejected", b"cancel"];
+        let is_terminal = |word: &[u8]| {
+            let upper = [b"TASK_STATE_", &*word.to_ascii_uppercase()].concat();
+            let lower = [b"\"state\":\"", word].concat();
+            memmem::find(body, &upper).is_some() || memmem::find(body, &lower).is_some()
+        };
+        let is_over = ends.into_iter().any(is_terminal);
+        let mut hooks = self.hooks.lock().unwrap();
+        let states = hooks.entry(request.url.path().to_owned()).or_default();
+        if states.last() == Some(&true) && !is_over {
+            let text = String::from_utf8_lossy(body);
+            self.violation(format!("a notification after the end: {text}"));
+        }
+        states.push(is_over);
+    }
+
+    pub(super) fn fork(&self) -> Random {
+        self.random.lock().unwrap().fork()
+    }
+}
+
+/// Records how a message left, also if the call is dropped meanwhile.
+pub(super) struct Recorded<'a> {
+    pub(super) world: &'a World,
+    pub(super) id: Option<String>,
+    pub(super) attempt: Attempt,
+}
+
+impl Drop for Recorded<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let mut attempts = self.world.attempts.lock().unwrap();
+            attempts.entry(id).or_default().push(self.attempt);
+        }
+    }
+}
