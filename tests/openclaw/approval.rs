@@ -38,7 +38,7 @@ pub fn message_without_approver_is_not_sent(followed: &Followed) {
 }
 
 /// Starts a turn of Control UI that sends `text`, and returns the id of OpenClaw's question.
-pub fn question(followed: &Followed, text: &str) -> Value {
+fn question(followed: &Followed, text: &str) -> Value {
     let parts = json!([{"kind": "text", "text": text}]);
     let request = json!({"action": "send", "target_alias": "asked", "parts": parts});
     followed.with_socket(|socket| {
@@ -55,7 +55,7 @@ pub fn question(followed: &Followed, text: &str) -> Value {
 }
 
 /// Answers OpenClaw's question.
-pub fn resolve(followed: &Followed, id: &Value, decision: &str) {
+fn resolve(followed: &Followed, id: &Value, decision: &str) {
     let answer = json!({"id": id, "decision": decision});
     followed.with_socket(|socket| socket.request("plugin.approval.resolve", answer));
 }
