@@ -85,10 +85,6 @@ pub const TESTS: &[Test] = &[
         "wakes_each_session_once_after_a_kill_with_five_tasks",
         wakes_after_a_kill,
     ),
-    (
-        "message_without_answer_in_time_is_not_sent",
-        approval::message_without_answer_in_time_is_not_sent,
-    ),
 ];
 
 impl Followed {
