@@ -80,18 +80,10 @@ pub const TESTS: &[Test] = &[
         "page_shows_a_task_from_start_to_end",
         surfaces::page_shows_a_task_from_start_to_end,
     ),
-    (
-        "control_ui_shows_the_tab_and_the_question",
-        surfaces::control_ui_shows_the_tab_and_the_question,
-    ),
     ("wakes_the_session_when_the_task_ends", wakes_the_session),
     (
         "wakes_each_session_once_after_a_kill_with_five_tasks",
         wakes_after_a_kill,
-    ),
-    (
-        "message_without_answer_in_time_is_not_sent",
-        approval::message_without_answer_in_time_is_not_sent,
     ),
 ];
 

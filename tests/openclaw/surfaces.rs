@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{approval, chromium::Browser, host::TOKEN, notify::Followed};
+use crate::{chromium::Browser, host::TOKEN, notify::Followed};
 
 /// OpenClaw's check for authors of plugins accepts the package, and finds its manifest up to date.
 pub fn package_passes_validate_and_build(followed: &Followed) {
@@ -57,25 +57,4 @@ fn both_schemes(browser: &mut Browser, name: &str) {
         browser.picture(&format!("{name}-{scheme}.png"))
     });
     assert_ne!(light, dark);
-}
-
-/// The text of the page and of the shadow trees in it.
-const TEXT: &str = "(function text(node) { return [node.textContent, ...[...node.querySelectorAll('*')].filter((one) => one.shadowRoot)\
-    .map((one) => text(one.shadowRoot))].join(' '); })(document.body)";
-
-/// Control UI offers the tab, and asks its operator about a message.
-pub fn control_ui_shows_the_tab_and_the_question(followed: &Followed) {
-    let mut browser = Browser::start("openclaw-control-ui");
-    let page = |path: &str| format!("http://{}/{path}#token={TOKEN}", followed.address());
-    browser.ask("Page.navigate", json!({"url": page("remote-agents")}));
-    browser.until(&format!("{TEXT}.includes('Remote agents')"));
-    both_schemes(&mut browser, "openclaw-control-ui-tab");
-    browser.ask("Page.navigate", json!({"url": page("chat?session=main")}));
-    let text = "greetings in the browser";
-    let id = approval::question(followed, text);
-    browser.until(&format!("{TEXT}.includes('Send to asked')"));
-    both_schemes(&mut browser, "openclaw-control-ui-question");
-    approval::resolve(followed, &id, "allow-once");
-    browser.until(&format!("{TEXT}.includes('The tool said')"));
-    both_schemes(&mut browser, "openclaw-control-ui-chat");
 }

@@ -48,25 +48,14 @@ impl<T: Clone> Journal<T> {
 
     /// Returns the first entry from the place `from` on that `wanted` accepts.
     pub fn wait_from(&self, from: usize, what: &str, wanted: impl Fn(&T) -> bool) -> T {
-        self.wait_within(WAIT_TIMEOUT, from, what, wanted)
-    }
-
-    /// Waits like [`wait_from`](Self::wait_from), for at most `timeout`.
-    pub fn wait_within(
-        &self,
-        timeout: Duration,
-        from: usize,
-        what: &str,
-        wanted: impl Fn(&T) -> bool,
-    ) -> T {
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now() + WAIT_TIMEOUT;
         let mut entries = self.entries();
         loop {
             if let Some(entry) = entries[from..].iter().find(|entry| wanted(entry)) {
                 return entry.clone();
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "waited {timeout:?} for {what}");
+            assert!(!left.is_zero(), "waited {WAIT_TIMEOUT:?} for {what}");
             entries = self
                 .0
                 .1
