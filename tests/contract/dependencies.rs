@@ -6,8 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use serde_json::Value;
-
+use crate::contract::architecture::metadata;
 use crate::contract::{root, text};
 
 /// A crate of the lock file that this machine builds.
@@ -155,18 +154,7 @@ fn has_word(text: &str, word: &str) -> bool {
 
 #[test]
 fn every_dependency_is_used() {
-    let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-        ])
-        .current_dir(root(""))
-        .output()
-        .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metadata = metadata();
     let mut unused = Vec::new();
     for package in metadata["packages"].as_array().unwrap() {
         let (mut product, mut tests) = (String::new(), String::new());
