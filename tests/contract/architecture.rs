@@ -31,8 +31,8 @@ fn short(package: &str) -> Option<String> {
     })
 }
 
-/// The dependencies between crates, without tests and benchmarks.
-fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+/// Returns what Cargo says about the crates of the workspace.
+pub(super) fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -44,7 +44,12 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
         .current_dir(root(""))
         .output()
         .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Which crate links which, tests and benchmarks left out.
+fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = metadata();
     let mut arrows = BTreeMap::new();
     for package in metadata["packages"].as_array().unwrap() {
         let dependencies = package["dependencies"].as_array().unwrap();

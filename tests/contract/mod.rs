@@ -4,6 +4,7 @@
 //! of date fails its test.
 
 mod architecture;
+mod dependencies;
 mod deployment;
 pub(crate) mod documents;
 mod examples;

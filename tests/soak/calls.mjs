@@ -45,7 +45,7 @@ const steps = [
     if (continuation?.task) await call("status", { action: "status", continuation });
   },
   async () => {
-    const continuation = again(await send("wait", "serve", "stream 12 100", { ...followed, timeout_ms: 500 }));
+    const continuation = again(await send("wait", "serve", "stream 30 100", { ...followed, timeout_ms: 2000 }));
     if (continuation?.task) await call("watch", { action: "watch", continuation });
   },
   async () => {

@@ -319,18 +319,17 @@ async fn watch(
             held: [&*node, &stage.serve, &stage.gateway].map(Process::held),
             node: of_node,
         });
-        // The token is revoked, calls are refused for two seconds, and then the client has the new one.
-        if began.elapsed().as_secs() / 4 > rotations {
+        // The token is revoked, calls are refused for two seconds or more, and then the client has the new one.
+        let old = new_token
+            .take_if(|(_, since): &mut (String, Instant)| since.elapsed() > Duration::from_secs(2));
+        if let Some((token, _)) = old {
+            let config = config(&token).to_string();
+            node.write(&json!({"config": config})).await;
+        } else if new_token.is_none() && began.elapsed().as_secs() / 4 > rotations {
             rotations = began.elapsed().as_secs() / 4;
             let folder = stage.folder.clone();
             let rotated = tokio::task::spawn_blocking(move || token(&folder, "rotate", "changing"));
             new_token = Some((rotated.await.unwrap(), Instant::now()));
-        }
-        if let Some((token, _)) =
-            new_token.take_if(|(_, since)| since.elapsed() > Duration::from_secs(2))
-        {
-            node.write(&json!({"config": config(&token).to_string()}))
-                .await;
         }
     }
     samples

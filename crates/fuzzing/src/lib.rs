@@ -95,6 +95,10 @@ pub const TARGETS: &[Target] = &[
         run: servers::serve_request,
     },
     Target {
+        name: "mcp_request",
+        run: servers::mcp_request,
+    },
+    Target {
         name: "gateway_frames",
         run: servers::gateway_frames,
     },

@@ -1,4 +1,4 @@
-//! The two servers on real sockets. One server answers all inputs, so it also has to survive each.
+//! The servers on real sockets. One server of each kind answers all inputs, so it also has to survive each.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -9,6 +9,11 @@ use common::environment::SystemEnvironment;
 use common::log::Silent;
 use futures_util::{SinkExt as _, StreamExt as _};
 use gateway_server::config::ServerConfig;
+use mcp_server::http::{ApiLimits, router};
+use mcp_server::{McpServer, Options, Tool};
+use openclaw_remote_agent::host::abi::root_module;
+use openclaw_remote_agent_interface::RNone;
+use openclaw_server::assembly::Frontend;
 use openclaw_server::config::ServeConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -39,16 +44,47 @@ const PATHS: &[&str] = &[
     "POST /tasks/task-1/pushNotificationConfigs",
 ];
 
+/// Returns the configuration of an HTTP server that answers every request of a fuzzer.
+fn serve_config() -> ServeConfig {
+    let folder = tempfile::tempdir().unwrap().keep();
+    let config = serde_json::json!({
+        "listen": "127.0.0.1:0", "executor": "scripted", "taskStore": "memory", "stateDir": folder,
+        "limits": {"requestsPerSecond": 1_000_000, "burst": 1_000_000},
+    });
+    ServeConfig::parse(&config.to_string()).unwrap()
+}
+
 static SERVE: LazyLock<SocketAddr> = LazyLock::new(|| {
     RUNTIME.block_on(async {
-        let folder = tempfile::tempdir().unwrap().keep();
-        let config = serde_json::json!({
-            "listen": "127.0.0.1:0", "executor": "scripted", "taskStore": "memory", "stateDir": folder,
-        });
-        let config = ServeConfig::parse(&config.to_string()).unwrap();
-        let server = openclaw_server::assembly::Server::bind(config).await.unwrap();
+        let server = openclaw_server::assembly::Server::bind(serve_config())
+            .await
+            .unwrap();
         let address = server.address();
         tokio::spawn(server.run(CancellationToken::new()));
+        address
+    })
+});
+
+/// The MCP server of an instance whose only agent refuses connections.
+static MCP: LazyLock<SocketAddr> = LazyLock::new(|| {
+    RUNTIME.block_on(async {
+        let config =
+            r#"{"targets": [{"alias": "desk", "baseUrl": "http://127.0.0.1:9", "default": true}]}"#;
+        let tool = root_module().new_tool()(config.into(), RNone);
+        let tool = Arc::new(tool.into_result().unwrap());
+        let open = Arc::clone(&tool);
+        let tool = Tool::new(tool, move || Ok(Arc::clone(&open)));
+        let frontend = Frontend::bind(serve_config()).await.unwrap();
+        let url: http::Uri = frontend.url().parse().unwrap();
+        let address = url.authority().unwrap().as_str().parse().unwrap();
+        let limits = ApiLimits {
+            read: ANSWER_TIMEOUT / 4,
+            write: ANSWER_TIMEOUT / 4,
+        };
+        let stop = CancellationToken::new();
+        let server = McpServer::new(tool, Options::default());
+        let app = router(server, frontend.access(), limits, 1 << 20, stop.clone());
+        tokio::spawn(frontend.serve(app, stop, |_| {}));
         address
     })
 });
@@ -86,13 +122,53 @@ pub(crate) fn serve_request(data: &[u8]) {
     } else {
         ""
     };
+    let status = post(*SERVE, path, version, body);
+    assert!(!status.starts_with("HTTP/1.1 500"), "{status}");
+}
+
+/// The paths of the MCP server; the first byte of the input selects one.
+const MCP_PATHS: &[&str] = &[
+    "POST /mcp",
+    "POST /remote_agent/read",
+    "POST /remote_agent/write",
+];
+
+/// The versions of MCP; the first byte of the input selects one.
+const MCP_VERSIONS: &[&str] = &["2026-07-28", "2025-11-25", "2025-06-18", ""];
+
+/// A request of MCP or of the HTTP API at `remote-agent mcp`. The first byte selects path and version; the rest is the
+/// body. The server answers, and not with a fault of its own.
+pub(crate) fn mcp_request(data: &[u8]) {
+    let Some((first, body)) = data.split_first() else {
+        return;
+    };
+    let first = usize::from(*first);
+    let path = MCP_PATHS[first % MCP_PATHS.len()];
+    let version = MCP_VERSIONS[first / MCP_PATHS.len() % MCP_VERSIONS.len()];
+    // The headers of 2026-07-28 repeat what the body is about.
+    let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let word = |value: &serde_json::Value| {
+        let text = value.as_str().unwrap_or_default();
+        text.replace(|c: char| !c.is_ascii_graphic(), "")
+    };
+    let headers = format!(
+        "MCP-Protocol-Version: {version}\r\nMcp-Method: {}\r\nMcp-Name: {}\r\nAccept: application/json, text/event-stream\r\n",
+        word(&json["method"]),
+        word(&json["params"]["name"]),
+    );
+    let status = post(*MCP, path, &headers, body);
+    let fault = status.starts_with("HTTP/1.1 500");
+    assert!(!fault || path != "POST /mcp", "{status}");
+}
+
+/// Sends a request, and returns the beginning of the status line.
+fn post(address: SocketAddr, path: &str, headers: &str, body: &[u8]) -> String {
     let head = format!(
-        "{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{version}Content-Type: application/json\r\n\
+        "{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}Content-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n",
         body.len()
     );
-    let address = *SERVE;
-    let answer = within(async {
+    let status = within(async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         // The server may answer before it has read a body that it refuses.
@@ -101,8 +177,8 @@ pub(crate) fn serve_request(data: &[u8]) {
         stream.read_exact(&mut status).await.expect("a status line");
         String::from_utf8_lossy(&status).into_owned()
     });
-    assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
-    assert!(!answer.starts_with("HTTP/1.1 500"), "{answer}");
+    assert!(status.starts_with("HTTP/1.1 "), "{status}");
+    status
 }
 
 async fn upgraded(address: SocketAddr) -> WebSocketStream<TcpStream> {

@@ -120,5 +120,6 @@ macro_rules! targets {
 
 targets! {
     config, request, continuation, card, reply_v0_3, reply_v1_0, reply_http_json, stream_v0_3, stream_v1_0,
-    collective_frame, jws, api_request, openclaw_frames, a2a_v1_frames, serve_request, gateway_frames,
+    collective_frame, jws, api_request, openclaw_frames, a2a_v1_frames, serve_request, mcp_request,
+    gateway_frames,
 }
