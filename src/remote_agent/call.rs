@@ -494,12 +494,3 @@ fn rest(redaction: &mut Redaction, collected: &Collected) -> Vec<Value> {
     let task_id = collected.task_id.as_deref().unwrap_or_default();
     redaction.rest(task_id, collected.context_id.as_deref())
 }
-
-/// Adds the diagnostics of a failed send to `details`.
-pub(super) fn with_diagnostics(
-    error: ToolError,
-    diagnostics: &super::diagnostics::Diagnostics,
-) -> ToolError {
-    let diagnostics = serde_json::to_value(diagnostics).unwrap_or(Value::Null);
-    error.with("capability_diagnostics", diagnostics)
-}

@@ -3,9 +3,12 @@
 use std::collections::HashSet;
 
 use serde::Serialize;
+use serde_json::Value;
 use url::Url;
 
 use a2a::{CardView, Part, SendRequest};
+
+use super::error::ToolError;
 
 /// `error.details.capability_diagnostics` of a failed send.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -113,4 +116,10 @@ fn tidy<'a>(modes: impl Iterator<Item = &'a String>) -> Vec<String> {
         .map(|mode| mode.trim().to_ascii_lowercase())
         .filter(|mode| !mode.is_empty() && seen.insert(mode.clone()))
         .collect()
+}
+
+/// Adds the diagnostics of a failed send to `details`.
+pub(super) fn with_diagnostics(error: ToolError, diagnostics: &Diagnostics) -> ToolError {
+    let diagnostics = serde_json::to_value(diagnostics).unwrap_or(Value::Null);
+    error.with("capability_diagnostics", diagnostics)
 }

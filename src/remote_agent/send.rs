@@ -6,8 +6,8 @@ use crate::config::Policy;
 use a2a::{Message, Reply, SendRequest, Task};
 use peer::{Delivered, Peer};
 
-use super::call::{Call, with_diagnostics};
-use super::diagnostics::MediaTypes;
+use super::call::Call;
+use super::diagnostics::{MediaTypes, with_diagnostics};
 use super::error::{Reason, ToolError};
 use super::follow::{Start, follow};
 use super::request::{Request, TaskRequirement, push_config};
