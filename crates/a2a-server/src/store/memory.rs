@@ -341,6 +341,12 @@ impl TaskStore for MemoryStore {
             .unwrap_or_default()))
     }
 
+    fn may_have_pushes(&self, task_id: &str) -> bool {
+        let state = self.state.lock();
+        let task = state.tasks.get(task_id);
+        task.is_some_and(|task| !task.pushes.is_empty())
+    }
+
     fn delete_push<'a>(
         &'a self,
         task_id: &'a str,
