@@ -146,6 +146,10 @@ impl Notifier {
     /// Notifies the webhooks of a task about a stored `change` that resulted in `record`. Skips those of removed
     /// clients.
     pub fn changed(&self, record: &TaskRecord, change: &TaskChange) {
+        // Most tasks have no webhook.
+        if !self.dispatcher.store.may_have_pushes(&record.task.id) {
+            return;
+        }
         let Some(payload) = PushPayload::new(record, change) else {
             return;
         };

@@ -116,6 +116,11 @@ pub trait TaskStore: Send + Sync + 'static {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>>;
 
+    /// Returns whether a task may have configurations, without waiting. The default is `true`.
+    fn may_have_pushes(&self, _task_id: &str) -> bool {
+        true
+    }
+
     /// Deletes a configuration. Returns whether it existed.
     fn delete_push<'a>(
         &'a self,

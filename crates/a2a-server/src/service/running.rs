@@ -1,9 +1,10 @@
-//! Runs the executor in a separate tokio task, so that a panic or a hang stays contained.
+//! A run of the executor. It shares the task of its runner, so that its reports wake no other task. A panic stays
+//! contained.
 
 use std::time::Duration;
 
+use common::panics::{Panicked, catch_async};
 use futures_util::future::BoxFuture;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +20,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A run. Dropping it stops the run.
 pub(super) struct Running {
-    handle: JoinHandle<Outcome>,
+    outcome: BoxFuture<'static, Result<Outcome, Panicked>>,
     stop: CancellationToken,
     began: Instant,
     metrics: Metrics,
@@ -31,7 +32,7 @@ impl Running {
         let cancel = stop.clone();
         metrics.record_run_start();
         Self {
-            handle: tokio::spawn(async move { start(reports, cancel).await }),
+            outcome: Box::pin(catch_async(async move { start(reports, cancel).await })),
             stop,
             began: Instant::now(),
             metrics,
@@ -40,7 +41,7 @@ impl Running {
 
     /// Waits for the outcome. Must not be called again afterwards.
     pub(super) async fn outcome(&mut self) -> Outcome {
-        match (&mut self.handle).await {
+        match (&mut self.outcome).await {
             Ok(outcome) => outcome,
             Err(error) => {
                 tracing::error!(%error, "a run of the executor panicked");
@@ -57,7 +58,7 @@ impl Running {
         self.stop.cancel();
         tokio::select! {
             biased;
-            _ = &mut self.handle => return,
+            _ = &mut self.outcome => return,
             () = dropping.cancelled() => {}
             () = sleep(STOP_TIMEOUT) => {}
         }
@@ -65,15 +66,12 @@ impl Running {
             task_id,
             "a canceled run did not stop in time and is dropped"
         );
-        self.handle.abort();
-        let _ = (&mut self.handle).await;
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
-        self.handle.abort();
         self.metrics.record_run_end(self.began.elapsed());
     }
 }

@@ -98,8 +98,9 @@ impl Core {
             self.dedup.remove(&caller.client, message_id, &task_id);
         }
         let (begun, begins) = oneshot::channel();
-        // On a background task, which a disconnecting client cannot cancel.
-        self.tasks.spawn(self.clone().process(new, begun));
+        // On a background task, which a disconnecting client cannot cancel. Boxed: it has kilobytes, and spawning moves it
+        // many times.
+        self.tasks.spawn(Box::pin(self.clone().process(new, begun)));
         begins.await.unwrap_or_else(|_| Err(stopping()))
     }
 

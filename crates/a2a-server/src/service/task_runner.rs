@@ -228,11 +228,16 @@ impl TaskRunner {
         tokio::pin!(deadline);
         let quiet = sleep(QUIET_PERIOD);
         tokio::pin!(quiet);
+        // Registered once, not with every report.
+        let canceled = self.active.canceled.clone().cancelled_owned();
+        tokio::pin!(canceled);
+        let closing = self.core.closing.clone().cancelled_owned();
+        tokio::pin!(closing);
         loop {
             let report = tokio::select! {
                 biased;
-                () = self.active.canceled.cancelled() => return (RunEnd::Canceled, Some(running)),
-                () = self.core.closing.cancelled() => return (RunEnd::ServerStopped, Some(running)),
+                () = &mut canceled => return (RunEnd::Canceled, Some(running)),
+                () = &mut closing => return (RunEnd::ServerStopped, Some(running)),
                 () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
                 Some(report) = reports.recv() => report,
                 outcome = running.outcome() => {

@@ -100,7 +100,12 @@ impl Core {
         let context_id = match (context, &own) {
             (Some(context), _) => context.to_owned(),
             (None, Some(own)) => own.clone(),
-            (None, None) => self.env.uuid().to_string(),
+            (None, None) => {
+                // The store creates a new context with its first task.
+                let context_id = self.env.uuid().to_string();
+                let session = self.sessions.session_id(client, &context_id);
+                return Ok((context_id, session));
+            }
         };
         let session = match (&self.settings.session_id, &own) {
             (Some(session), Some(own)) if !several && context_id == *own => session.clone(),

@@ -164,9 +164,16 @@ impl MemoryState {
             let after = (after.changed_ms, after.task_id.as_str());
             found.retain(|(changed_ms, id, _)| (*changed_ms, *id) < after);
         }
-        found.sort_unstable_by(|one, other| (other.0, other.1).cmp(&(one.0, one.1)));
+        let newest_first = |one: &(i64, &str, &Summary), other: &(i64, &str, &Summary)| {
+            (other.0, other.1).cmp(&(one.0, one.1))
+        };
         let more = found.len() > filter.page_size;
-        found.truncate(filter.page_size);
+        if more {
+            // Sorts the page alone.
+            found.select_nth_unstable_by(filter.page_size, newest_first);
+            found.truncate(filter.page_size);
+        }
+        found.sort_unstable_by(newest_first);
         let tasks: Vec<Summary> = found.into_iter().map(|(_, _, task)| task.clone()).collect();
         SummaryPage::new(tasks, more, total)
     }
@@ -183,8 +190,10 @@ impl MemoryState {
         }
         let mut outlived = Vec::new();
         for mut settled in by_owner.into_values() {
-            settled.sort_unstable();
             let too_many = settled.len().saturating_sub(retention.count);
+            if let Some(last) = too_many.checked_sub(1) {
+                settled.select_nth_unstable(last);
+            }
             let gone = settled.into_iter().enumerate();
             let gone =
                 gone.filter(|(place, (changed_ms, _))| *place < too_many || *changed_ms < oldest);
@@ -330,6 +339,12 @@ impl TaskStore for MemoryStore {
             .get(task_id)
             .map(|task| task.pushes.clone())
             .unwrap_or_default()))
+    }
+
+    fn may_have_pushes(&self, task_id: &str) -> bool {
+        let state = self.state.lock();
+        let task = state.tasks.get(task_id);
+        task.is_some_and(|task| !task.pushes.is_empty())
     }
 
     fn delete_push<'a>(

@@ -5,6 +5,7 @@
 //! stay on the disk; the store parses a task when the server uses it.
 
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -75,6 +76,8 @@ struct Shared {
     queues: Queues,
     usage: Usage,
     last_error: LastError,
+    /// The tasks with push configurations.
+    with_pushes: Arc<Mutex<HashSet<String>>>,
     /// The newest task of an earlier process; `None` once `recover` has returned the unfinished ones.
     left: Mutex<Option<i64>>,
 }
@@ -99,6 +102,8 @@ impl SqliteStore {
         let connection = database::open_writer(&path, options.fsync)?;
         let left = queries::last_key(&connection);
         let left = left.map_err(|error| database::failed("read", &path, &error))?;
+        let with_pushes = queries::with_pushes(&connection);
+        let with_pushes = with_pushes.map_err(|error| database::failed("read", &path, &error))?;
         let usage = Usage::default();
         let kept = queries::usage(&connection);
         for (owner, bytes) in kept.map_err(|error| database::failed("read", &path, &error))? {
@@ -130,6 +135,7 @@ impl SqliteStore {
                 queues: Queues::default(),
                 usage,
                 last_error,
+                with_pushes: Arc::new(Mutex::new(with_pushes)),
                 left: Mutex::new(Some(left)),
             }),
         })
@@ -193,6 +199,7 @@ impl SqliteStore {
     /// Deletes tasks and returns how many existed.
     async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
         let (events, usage) = (self.shared.events.clone(), self.shared.usage.clone());
+        let with_pushes = Arc::clone(&self.shared.with_pushes);
         let work = move |connection: &Connection| {
             let mut all = Vec::with_capacity(ids.len());
             for id in ids {
@@ -205,6 +212,7 @@ impl SqliteStore {
             for task in deleted {
                 usage.add(&task.owner, -task.bytes);
                 events.forget(&task.id);
+                with_pushes.lock().remove(&task.id);
             }
         };
         Ok(self.write(0, work, after).await?.len())

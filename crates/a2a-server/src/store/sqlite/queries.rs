@@ -1,5 +1,7 @@
 //! Reads of tasks, contexts and push configurations.
 
+use std::collections::HashSet;
+
 use a2a::v1_0::TaskPushNotificationConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
@@ -235,6 +237,14 @@ pub(super) fn pushes(
         pushes.push((config, version));
     }
     Ok(pushes)
+}
+
+/// Returns the ids of the tasks with push configurations.
+pub(super) fn with_pushes(connection: &Connection) -> Result<HashSet<String>, rusqlite::Error> {
+    let mut select =
+        connection.prepare("SELECT id FROM tasks WHERE key IN (SELECT task FROM pushes)")?;
+    let ids = select.query_map([], |row| row.get(0))?;
+    ids.collect()
 }
 
 /// Returns the unfinished tasks with keys up to `last`.

@@ -1,5 +1,7 @@
 //! The implementation of [`TaskStore`].
 
+use std::sync::Arc;
+
 use a2a::v1_0::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
@@ -168,9 +170,18 @@ impl TaskStore for SqliteStore {
             let work = move |connection: &Connection| {
                 tasks::put_push(connection, &task_id, &config_id, version, &json)
             };
-            self.write(0, work, |()| {}).await
+            let with_pushes = Arc::clone(&self.shared.with_pushes);
+            let id = config.task_id.clone();
+            let after = move |(): &()| {
+                with_pushes.lock().insert(id);
+            };
+            self.write(0, work, after).await
         }
         .boxed()
+    }
+
+    fn may_have_pushes(&self, task_id: &str) -> bool {
+        self.shared.with_pushes.lock().contains(task_id)
     }
 
     fn pushes<'a>(
