@@ -63,7 +63,7 @@ pub(crate) struct Scale {
 
 const WHOLE: Scale = Scale {
     rounds: 5,
-    slice: 0.4,
+    slice: 0.25,
     widths: &[1, 64, 512],
     events: &[100, 1_000, 10_000, 100_000],
     clients: &[1, 64, 1_000],
@@ -148,7 +148,11 @@ fn main() {
     }
     let quick = flags.contains(&"--quick");
     let file = root(render::NUMBERS);
-    let file = if quick { target().join("report.json") } else { file };
+    let file = if quick {
+        target().join("report.json")
+    } else {
+        file
+    };
     if flags.contains(&"--redraw") {
         return render::documents(&samples::read(&file));
     }
