@@ -31,7 +31,7 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
                 let folder = tempfile::tempdir().unwrap();
                 let server = start(what, &folder);
                 for (senders, in_flight) in LOADS {
-                    let answer = clients.ask(&json!({
+                    let answer = clients.call(&json!({
                         "address": server.ready, "routed": what != "echo", "agents": agents,
                         "senders": senders, "in_flight": in_flight, "seconds": scale.slice,
                     }));
@@ -44,7 +44,7 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
         }
         let folder = tempfile::tempdir().unwrap();
         let server = start("never", &folder);
-        let answer = clients.ask(&json!({"address": server.ready, "votes": 100}));
+        let answer = clients.call(&json!({"address": server.ready, "votes": 100}));
         section.add(
             "a vote of three",
             GATEWAY,

@@ -3,7 +3,8 @@
 //!     cargo bench --bench report                       measures everything, and writes docs/measurements/, and the tables of the page
 //!     cargo bench --bench report -- client server      these sections alone: client, stream, server, store, gateway, cold, watch, handles
 //!     cargo bench --bench report -- --redraw           draws tables and plots from the numbers, without measuring
-//!     cargo bench --bench report -- --quick stream     one short round, for work on the code: prints the tables and writes no file
+//!     cargo bench --bench report -- --quick stream     one short round, for work on the code: prints the tables, and
+//!                                                      writes the numbers below target/ alone
 //!
 //! Subjects run in turns in each round, so that a busy machine slows all of them alike, each in a process of its own. The official
 //! SDKs, Node.js and Redis are those that the tests install below `target/`.
@@ -37,7 +38,7 @@ mod store;
 use std::{env, path::PathBuf, time::Instant};
 
 use remote_agent_cli::package::build_library;
-use testkit::support::{node, root};
+use testkit::support::{node, root, target};
 
 use samples::Section;
 
@@ -62,7 +63,7 @@ pub(crate) struct Scale {
 
 const WHOLE: Scale = Scale {
     rounds: 5,
-    slice: 0.4,
+    slice: 0.25,
     widths: &[1, 64, 512],
     events: &[100, 1_000, 10_000, 100_000],
     clients: &[1, 64, 1_000],
@@ -104,10 +105,11 @@ const SECTIONS: [(&str, Measure); 8] = [
         gateway::measure(scale, section)
     }),
     ("cold", cold::measure),
-    ("watch", client::watches),
     ("handles", |_, scale, section| {
         handles::measure(scale, section)
     }),
+    // It needs the most of the machine, so it is the last.
+    ("watch", client::watches),
 ];
 
 fn main() {
@@ -147,16 +149,17 @@ fn main() {
     }
     let quick = flags.contains(&"--quick");
     let file = root(render::NUMBERS);
+    let file = if quick {
+        target().join("report.json")
+    } else {
+        file
+    };
     if flags.contains(&"--redraw") {
         return render::documents(&samples::read(&file));
     }
     let setup = setup(quick);
     let scale = if quick { &QUICK } else { &WHOLE };
-    let mut measured = if quick {
-        samples::Measured::new()
-    } else {
-        samples::read(&file)
-    };
+    let mut measured = samples::read(&file);
     let machine = samples::machine(&setup.node);
     let start = Instant::now();
     for (name, measure) in SECTIONS {
@@ -175,9 +178,7 @@ fn main() {
         eprintln!("{name}: {} s", section.seconds);
         measured.insert(name.to_owned(), section);
         // After each section, so that a rival that fails costs no numbers.
-        if !quick {
-            samples::write(&file, &measured);
-        }
+        samples::write(&file, &measured);
     }
     eprintln!("all: {:.0} s", start.elapsed().as_secs_f64());
     if quick {

@@ -56,12 +56,12 @@ impl Peer {
 
     /// Waits until this many watches are open.
     pub(crate) fn wait_for_watches(&mut self, count: usize) {
-        self.process.ask(&json!({"watches": count}));
+        self.process.call(&json!({"watches": count}));
     }
 
     /// Completes the tasks of all watches.
     pub(crate) fn complete_watches(&mut self) {
-        self.process.ask(&json!("complete"));
+        self.process.call(&json!("complete"));
     }
 }
 

@@ -45,12 +45,12 @@ impl Process {
     }
 
     /// Sends a command without waiting for its answer.
-    pub(crate) fn tell(&mut self, command: &Value) {
+    pub(crate) fn send(&mut self, command: &Value) {
         writeln!(self.stdin, "{command}").unwrap();
     }
 
     /// Waits for the next answer.
-    pub(crate) fn answer(&mut self) -> Value {
+    pub(crate) fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         serde_json::from_str(&line)
@@ -58,9 +58,9 @@ impl Process {
     }
 
     /// Sends a command and waits for its answer.
-    pub(crate) fn ask(&mut self, command: &Value) -> Value {
-        self.tell(command);
-        self.answer()
+    pub(crate) fn call(&mut self, command: &Value) -> Value {
+        self.send(command);
+        self.receive()
     }
 
     /// Returns its id.
@@ -70,7 +70,7 @@ impl Process {
 
     /// Returns what it costs from now on.
     pub(crate) fn usage(&self) -> Usage {
-        Usage::of(self.child.id())
+        Usage::start(self.child.id())
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Begins to count, and resets the peak of the process's memory.
-    pub(crate) fn of(pid: u32) -> Self {
+    pub(crate) fn start(pid: u32) -> Self {
         // Refused for processes of other users: the peak is then that of the whole life.
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
         Self {

@@ -160,7 +160,13 @@ pub(crate) fn machine(node: &Path) -> BTreeMap<String, String> {
         Some(format!("{:.0} GB", kilobytes / 1e6))
     });
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let profile = if cfg!(debug_assertions) {
+        "dev: not optimized, so the numbers only show that the report works"
+    } else {
+        "release"
+    };
     BTreeMap::from([
+        ("profile".to_owned(), profile.to_owned()),
         ("processor".to_owned(), format!("{processors} × {model}")),
         ("memory".to_owned(), memory.unwrap_or_default()),
         ("kernel".to_owned(), output(Path::new("uname"), &["-sr"])),
