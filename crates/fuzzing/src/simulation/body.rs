@@ -59,19 +59,15 @@ impl Pump {
             let piece = self.echoing(piece);
             let turn = number;
             number += 1;
-            match self.fault {
-                Fault::DuplicateEvent(at) if at == turn => {
-                    if !self.send(piece.clone()).await {
-                        return;
-                    }
-                }
-                Fault::ReorderEvents(at) if at == turn => {
-                    held = Some(piece);
-                    continue;
-                }
-                _ => {}
+            if matches!(self.fault, Fault::ReorderEvents(at) if at == turn) {
+                held = Some(piece);
+                continue;
             }
-            for piece in [Some(piece), held.take()].into_iter().flatten() {
+            let duplicate = match self.fault {
+                Fault::DuplicateEvent(at) if at == turn => Some(piece.clone()),
+                _ => None,
+            };
+            for piece in [duplicate, Some(piece), held.take()].into_iter().flatten() {
                 if !self.send(piece).await {
                     return;
                 }
