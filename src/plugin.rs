@@ -1,7 +1,7 @@
 //! One configured instance: the tool and the threads that it runs on.
 
 mod assembly;
-mod directories;
+mod peer_providers;
 mod settings;
 
 use std::{
@@ -48,17 +48,17 @@ pub fn parse_config(config_json: &str) -> Result<String, ConfigError> {
 }
 
 /// A callback for the updates of one call, each as JSON.
-pub type Updates = Arc<dyn Fn(&str) + Send + Sync>;
+pub type UpdateCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The arguments of one tool call.
 #[derive(Default)]
-pub struct Job {
+pub struct CallInput {
     /// The tool's input as JSON.
     pub request: String,
     /// The caller as JSON.
     pub caller: Option<String>,
     /// The callback for updates. A panic in it loses one update.
-    pub updates: Option<Updates>,
+    pub updates: Option<UpdateCallback>,
     /// Cancels the call.
     pub cancel: CancellationToken,
 }
@@ -139,7 +139,10 @@ impl Plugin {
     }
 
     /// Starts a call. The future resolves to the envelope; dropping it cancels the call. Any executor may poll it.
-    pub fn start(self: &Arc<Self>, job: Job) -> impl Future<Output = String> + Send + 'static {
+    pub fn start(
+        self: &Arc<Self>,
+        job: CallInput,
+    ) -> impl Future<Output = String> + Send + 'static {
         let (give, take) = oneshot::channel();
         let abandoned = job.cancel.clone().drop_guard();
         self.start_with(job, move |envelope| {
@@ -155,8 +158,12 @@ impl Plugin {
 
     /// Starts a call and passes its envelope to `done`, which is always called exactly once, usually on one of the
     /// instance's threads.
-    pub fn start_with(self: &Arc<Self>, job: Job, done: impl FnOnce(String) + Send + 'static) {
-        let Job {
+    pub fn start_with(
+        self: &Arc<Self>,
+        job: CallInput,
+        done: impl FnOnce(String) + Send + 'static,
+    ) {
+        let CallInput {
             request,
             caller,
             updates,
@@ -235,7 +242,7 @@ impl Plugin {
         self: Arc<Self>,
         mut reply_guard: ReplyGuard<impl FnOnce(String)>,
         caller: Option<String>,
-        updates: Option<Updates>,
+        updates: Option<UpdateCallback>,
         cancel: CancellationToken,
     ) {
         // Boxed, because each future around it would be twice as large, and is moved several times.

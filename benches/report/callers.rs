@@ -17,7 +17,7 @@ use std::{
 use common::log::Silent;
 use futures_util::future::join_all;
 use openclaw_remote_agent::plugin::assemble;
-use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall, Updates};
+use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall, UpdateCallback};
 use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
 use serde_json::{Value, json};
 use testkit::support::sdk::{self, Sdk};
@@ -259,7 +259,7 @@ impl Execute for InProcess {
             let call = ToolCall {
                 request: &request,
                 caller: None,
-                updates: count.as_ref().map(|count| count as Updates<'_>),
+                updates: count.as_ref().map(|count| count as UpdateCallback<'_>),
                 cancel: CancellationToken::new(),
                 closing: CancellationToken::new(),
             };

@@ -38,12 +38,12 @@ pub(crate) fn bars(command: &str, title: &str, all: &[Bar]) -> String {
         let (label, middle, text_y) = (escape(&bar.label), y + 9.0, y + 14.0);
         let (label_x, text_x) = (LEFT - 8.0, to.max(LEFT + width) + 6.0);
         let number = super::render::number(bar.median);
-        let _ = write!(
+        let _ = writeln!(
             body,
             "<text x=\"{label_x}\" y=\"{text_y}\" text-anchor=\"end\">{label}</text>\
              <rect x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"18\" rx=\"2\" fill=\"{color}\"/>\
              <path class=\"grid\" style=\"stroke-opacity:1\" d=\"M{from:.1} {middle}H{to:.1}\"/>\
-             <text x=\"{text_x:.1}\" y=\"{text_y}\">{number}</text>\n"
+             <text x=\"{text_x:.1}\" y=\"{text_y}\">{number}</text>"
         );
     }
     document(command, title, height, &body)
@@ -84,17 +84,17 @@ pub(crate) fn curves(command: &str, title: &str, axes: [&str; 2], all: &[Curve])
     for value in powers(x_bounds) {
         let (at, below, number) = (x(value), TOP + HEIGHT, super::render::number(value));
         let text_y = below + 18.0;
-        let _ = write!(
+        let _ = writeln!(
             body,
-            "<path class=\"grid\" d=\"M{at:.1} {TOP}V{below}\"/><text x=\"{at:.1}\" y=\"{text_y}\" text-anchor=\"middle\">{number}</text>\n"
+            "<path class=\"grid\" d=\"M{at:.1} {TOP}V{below}\"/><text x=\"{at:.1}\" y=\"{text_y}\" text-anchor=\"middle\">{number}</text>"
         );
     }
     for value in powers(y_bounds) {
         let (at, right, number) = (y(value), FROM + width, super::render::number(value));
         let (text_x, text_y) = (FROM - 6.0, at + 4.0);
-        let _ = write!(
+        let _ = writeln!(
             body,
-            "<path class=\"grid\" d=\"M{FROM} {at:.1}H{right}\"/><text x=\"{text_x}\" y=\"{text_y:.1}\" text-anchor=\"end\">{number}</text>\n"
+            "<path class=\"grid\" d=\"M{FROM} {at:.1}H{right}\"/><text x=\"{text_x}\" y=\"{text_y:.1}\" text-anchor=\"end\">{number}</text>"
         );
     }
     for (at, curve) in all.iter().enumerate() {
@@ -107,18 +107,18 @@ pub(crate) fn curves(command: &str, title: &str, axes: [&str; 2], all: &[Curve])
         let legend = TOP + 10.0 + 22.0 * at as f64;
         let (from, to) = (FROM + width + 18.0, FROM + width + 40.0);
         let (text_x, text_y, label) = (to + 6.0, legend + 4.0, escape(&curve.label));
-        let _ = write!(
+        let _ = writeln!(
             body,
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2.5\"/>\
              <path d=\"M{from} {legend}H{to}\" stroke=\"{color}\" stroke-width=\"2.5\"/>\
-             <text x=\"{text_x}\" y=\"{text_y}\">{label}</text>\n",
+             <text x=\"{text_x}\" y=\"{text_y}\">{label}</text>",
             points.join(" ")
         );
     }
     let (middle, below) = (FROM + width / 2.0, TOP + HEIGHT + 38.0);
-    let _ = write!(
+    let _ = writeln!(
         body,
-        "<text x=\"{middle}\" y=\"{below}\" text-anchor=\"middle\">{}</text><text x=\"12\" y=\"{}\">{}</text>\n",
+        "<text x=\"{middle}\" y=\"{below}\" text-anchor=\"middle\">{}</text><text x=\"12\" y=\"{}\">{}</text>",
         escape(axes[0]),
         TOP - 10.0,
         escape(axes[1])

@@ -18,7 +18,7 @@ use openclaw_remote_agent_interface::{
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ConfigError;
-use crate::plugin::{self, Job, Plugin, Updates};
+use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use crate::remote_agent::{Reason, RemoteAgent};
 use common::log::{Level, Log, Silent};
 use common::panics::{self, Panicked};
@@ -96,12 +96,12 @@ impl Tool for Instance {
         updates: ROption<UpdatesBox>,
     ) -> Call {
         let cancel = CancellationToken::new();
-        let job = Job {
+        let job = CallInput {
             request: request.into_string(),
             caller: caller.into_option().map(RString::into_string),
-            updates: updates
-                .into_option()
-                .map(|sink| -> Updates { Arc::new(move |json: &str| sink.update(json.into())) }),
+            updates: updates.into_option().map(|sink| -> UpdateCallback {
+                Arc::new(move |json: &str| sink.update(json.into()))
+            }),
             cancel: cancel.clone(),
         };
         let future = match panics::catch(|| self.0.start(job)) {

@@ -19,7 +19,7 @@ use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
 use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
-use crate::plugin::{self, Job, Plugin, Updates};
+use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use common::log::{Level, Log, Silent};
 use common::{large, panics};
 
@@ -253,7 +253,7 @@ impl RemoteAgent {
         });
         let updates = on_update
             .map(|callback| forward(callback, Arc::clone(&promised), Arc::clone(self.0.log())));
-        let job = Job {
+        let job = CallInput {
             request,
             caller,
             updates,
@@ -268,7 +268,11 @@ impl RemoteAgent {
 }
 
 /// Returns the callback for updates. Each update that waits in Node's queue delays the promise until it was delivered.
-fn forward(callback: Callback<String>, answer: Arc<CallPromise>, log: Arc<dyn Log>) -> Updates {
+fn forward(
+    callback: Callback<String>,
+    answer: Arc<CallPromise>,
+    log: Arc<dyn Log>,
+) -> UpdateCallback {
     let complained = Arc::new(AtomicBool::new(false));
     Arc::new(move |json: &str| {
         let (held, complained, log) = (answer.clone(), complained.clone(), log.clone());

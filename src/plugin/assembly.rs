@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use crate::config::{Config, ConfigError};
 use crate::remote_agent::{Pace, RemoteAgent};
-use a2a_client::A2a;
+use a2a_client::A2aPeerProvider;
 use common::environment::{Environment, SystemEnvironment};
 use common::log::Log;
 use egress::{
-    HttpClient, Net,
+    HttpClient, ReqwestClient,
     proxy::{Proxies, ProxySettings},
     retry::RetryContext,
     sse::SseLimits,
 };
 use gateway_bridge::Gateway;
 
-use super::{directories::Directories, settings::settings};
+use super::{peer_providers::PeerProviders, settings::settings};
 
 /// Builds the tool for a configuration, with peers over the real network and polls at `pace`.
 ///
@@ -27,7 +27,7 @@ pub fn assemble(
     log: Arc<dyn Log>,
 ) -> Result<RemoteAgent, ConfigError> {
     let config = Config::parse(config_json)?;
-    let mut http = HttpClient::new().map_err(|e| ConfigError::at("", e.to_string()))?;
+    let mut http = ReqwestClient::new().map_err(|e| ConfigError::at("", e.to_string()))?;
     if config.policy.use_system_proxy {
         let settings = ProxySettings::read(|name| std::env::var(name).ok());
         let proxies = Proxies::new(&settings)
@@ -45,7 +45,7 @@ pub fn assemble(
 /// The configuration is invalid; the error names the place.
 pub fn assemble_over(
     config: &Config,
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     env: Arc<dyn Environment>,
     pace: Pace,
     log: Arc<dyn Log>,
@@ -54,7 +54,7 @@ pub fn assemble_over(
         event_bytes: config.limits.event_bytes,
         answer_bytes: config.limits.response_bytes,
     };
-    let a2a = Arc::new(A2a::new(Arc::clone(&net), limits));
+    let a2a = Arc::new(A2aPeerProvider::new(Arc::clone(&net), limits));
     let Some(settings) = settings(config)? else {
         return RemoteAgent::new(config, a2a, None, env, pace, log);
     };
@@ -64,7 +64,7 @@ pub fn assemble_over(
         Arc::clone(&env),
         Arc::clone(&log),
     ));
-    let directory = Arc::new(Directories {
+    let directory = Arc::new(PeerProviders {
         local: gateway.clone(),
         elsewhere: a2a,
     });

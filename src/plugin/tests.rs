@@ -30,9 +30,9 @@ async fn panic_in_a_call_is_answered_and_logged() {
 async fn instance_ignores_enabled() {
     for config in [r#"{"enabled": false}"#, r#"{"enabled": true}"#, "{}"] {
         let plugin = Arc::new(Plugin::new(config, Arc::new(Silent)).unwrap());
-        let job = Job {
+        let job = CallInput {
             request: r#"{"action": "list_targets"}"#.to_owned(),
-            ..Job::default()
+            ..CallInput::default()
         };
         let listed: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
         assert_eq!(listed["ok"], true, "{config}: {listed}");
@@ -45,9 +45,9 @@ async fn close_leaves_the_gateway() {
     let gateway = Gateways::named("reference-11.2").await.unwrap();
     let config = json!({"gateway": {"enabled": true, "url": gateway.url()}});
     let plugin = Arc::new(Plugin::new(&config.to_string(), Arc::new(Silent)).unwrap());
-    let job = Job {
+    let job = CallInput {
         request: r#"{"action": "list_targets"}"#.to_owned(),
-        ..Job::default()
+        ..CallInput::default()
     };
     let listed: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
     assert_eq!(listed["summary"]["gateway"]["state"], "OPEN", "{listed}");

@@ -54,7 +54,9 @@ fn admit(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), Tool
         None => catalog
             .targets()
             .iter()
-            .any(|own| own.reach.is_own_origin(&target.reach.base_url) && !may_use(own, caller))
+            .any(|own| {
+                own.peer_config.is_own_origin(&target.peer_config.base_url) && !may_use(own, caller)
+            })
             .then(|| "a target at this address".to_owned()),
     };
     let Some(refused) = refused else {
@@ -67,7 +69,7 @@ fn admit(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), Tool
         ),
     };
     let error = ToolError::new(Reason::AgentNotAllowed, message);
-    Err(if target.reach.is_local() {
+    Err(if target.peer_config.is_local() {
         error.for_gateway()
     } else {
         error

@@ -27,7 +27,7 @@ use super::render;
 use super::request::Action;
 use super::resolve::Resolved;
 use super::update_pacer::UpdatePacer;
-use super::{Pace, RemoteAgent, Updates};
+use super::{Pace, RemoteAgent, UpdateCallback};
 
 pub(super) use preconditions::check_secret;
 use preconditions::check_transport;
@@ -35,7 +35,7 @@ use preconditions::check_transport;
 pub(super) struct Call<'a> {
     tool: &'a RemoteAgent,
     action: Action,
-    updates: Option<Updates<'a>>,
+    updates: Option<UpdateCallback<'a>>,
     pacer: UpdatePacer,
     /// The end of the call.
     pub deadline: Deadline,
@@ -75,7 +75,7 @@ impl<'a> Call<'a> {
         action: Action,
         resolved: Resolved,
         deadline: Deadline,
-        updates: Option<Updates<'a>>,
+        updates: Option<UpdateCallback<'a>>,
         update_interval: Duration,
         exchanges: Arc<CallMetrics>,
     ) -> Self {
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
         let peer = self
             .tool
             .directory
-            .open(&self.target.reach, &known.card, &opening)?;
+            .open(&self.target.peer_config, &known.card, &opening)?;
         self.card = Some(known);
         let peer: Arc<dyn Peer> = peer.into();
         self.exchanges.record_transport(&*peer);

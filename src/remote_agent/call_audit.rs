@@ -115,7 +115,7 @@ impl<'a> CallAudit<'a> {
             return;
         };
         let (target, subject) = (self.target.as_ref(), &self.subject);
-        let origin = target.map(|target| origin(&target.reach));
+        let origin = target.map(|target| origin(&target.peer_config));
         let recorded = subject
             .metrics
             .as_ref()
@@ -145,9 +145,12 @@ impl<'a> CallAudit<'a> {
 }
 
 /// Returns the origin of the URL that the connection uses.
-fn origin(reach: &PeerConfig) -> String {
-    let connected = reach.endpoint.as_ref().filter(|_| reach.is_local());
-    let url = connected.unwrap_or(&reach.base_url);
+fn origin(peer_config: &PeerConfig) -> String {
+    let connected = peer_config
+        .endpoint
+        .as_ref()
+        .filter(|_| peer_config.is_local());
+    let url = connected.unwrap_or(&peer_config.base_url);
     url.origin().ascii_serialization()
 }
 

@@ -59,11 +59,11 @@ impl ConcurrencyLimiter {
         deadline: &Deadline,
     ) -> Result<CallPermit<'_>, ToolError> {
         deadline
-            .goes_on()
+            .check_cancelled()
             .map_err(|error| error.delivered(Delivered::No))?;
         let (place, turns) = self.place(target);
         // tokio's semaphores are fair: while a call waits, `try_acquire` fails for later ones.
-        let target_rules = match Arc::clone(&turns).try_acquire_owned() {
+        let target_permit = match Arc::clone(&turns).try_acquire_owned() {
             Ok(turn) => turn,
             Err(_) => {
                 let turn = turns.acquire_owned();
@@ -79,7 +79,7 @@ impl ConcurrencyLimiter {
         };
         Ok(CallPermit {
             _common: common,
-            _of_target: target_rules,
+            _of_target: target_permit,
             _place: place,
         })
     }

@@ -74,7 +74,7 @@ impl Deadline {
     ///
     /// # Errors
     /// [`Reason::Aborted`] or [`Reason::ShuttingDown`].
-    pub(super) fn goes_on(&self) -> Result<(), ToolError> {
+    pub(super) fn check_cancelled(&self) -> Result<(), ToolError> {
         if self.cancel.is_cancelled() {
             return Err(aborted());
         }
@@ -90,7 +90,7 @@ impl Deadline {
     /// [`Reason::Aborted`], [`Reason::ShuttingDown`] or [`Reason::Timeout`], whichever comes first; `work` is dropped,
     /// or not started.
     pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, ToolError> {
-        self.goes_on()?;
+        self.check_cancelled()?;
         tokio::select! {
             biased;
             done = work => Ok(done),

@@ -24,7 +24,7 @@ pub(super) async fn mark(
     deadline: &Deadline,
 ) -> Result<(), ToolError> {
     let unsent = |error: ToolError| error.delivered(Delivered::No).for_send();
-    deadline.goes_on().map_err(unsent)?;
+    deadline.check_cancelled().map_err(unsent)?;
     let incoming = match &caller.chain {
         Some(collected) => Some(collected.clone()),
         None => match caller

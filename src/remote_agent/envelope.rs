@@ -224,7 +224,12 @@ impl<'a> Continuation<'a> {
             target: ContinuationTarget {
                 target_url: &target.url,
                 card_path: &target.card_path,
-                preferred_transports: target.reach.preferred.iter().map(|t| t.as_str()).collect(),
+                preferred_transports: target
+                    .peer_config
+                    .preferred
+                    .iter()
+                    .map(|t| t.as_str())
+                    .collect(),
                 target_alias: target.alias.as_deref(),
             },
             task,

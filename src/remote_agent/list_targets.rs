@@ -159,7 +159,9 @@ async fn tasks(
 ) -> Tasks {
     let listed = async {
         let options = CallOptions::default();
-        let peer = tool.directory.open(&target.reach, &known.card, &options)?;
+        let peer = tool
+            .directory
+            .open(&target.peer_config, &known.card, &options)?;
         let tasks = deadline.run(peer.list_tasks()).await;
         let secrets = peer.secrets();
         let tasks = match tasks? {
@@ -280,7 +282,12 @@ impl Listed {
                     .map(|(k, v)| (k.clone(), v.clone())),
             );
         }
-        let transports: Vec<_> = target.reach.preferred.iter().map(|t| t.as_str()).collect();
+        let transports: Vec<_> = target
+            .peer_config
+            .preferred
+            .iter()
+            .map(|t| t.as_str())
+            .collect();
         object([
             (
                 "target",

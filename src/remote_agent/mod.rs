@@ -52,7 +52,7 @@ use crate::trace::{self, Spans};
 use common::environment::Environment;
 use common::log::{Level, Log};
 use common::validation::{self, complaint};
-use peer::{BoxFuture, Directory, LocalGateway};
+use peer::{BoxFuture, LocalGateway, PeerProvider};
 
 pub use definition::TOOL_NAME;
 pub use error::{ApiCode, Code, Reason, ToolError};
@@ -74,7 +74,7 @@ const MAX_ACTION_BYTES: usize = 64;
 const GATEWAY_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The callback for updates during a call; each is an envelope with `phase: "update"`.
-pub type Updates<'a> = &'a (dyn Fn(&str) + Send + Sync);
+pub type UpdateCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 pub struct ToolCall<'a> {
     /// The request, as JSON.
@@ -83,7 +83,7 @@ pub struct ToolCall<'a> {
     /// optional), where the host reports one.
     pub caller: Option<&'a str>,
     /// The callback for updates.
-    pub updates: Option<Updates<'a>>,
+    pub updates: Option<UpdateCallback<'a>>,
     /// Cancels the call, on the caller's behalf.
     pub cancel: CancellationToken,
     /// Cancels the call, because the instance closes.
@@ -101,7 +101,7 @@ pub struct RemoteAgent {
     catalog: Catalog,
     callbacks: Callbacks,
     cards: CardCache,
-    directory: Arc<dyn Directory>,
+    directory: Arc<dyn PeerProvider>,
     gateway: Option<Arc<dyn LocalGateway>>,
     handles: Mutex<Handles<Target>>,
     env: Arc<dyn Environment>,
@@ -124,7 +124,7 @@ impl RemoteAgent {
     /// The configuration is invalid; the error names the place.
     pub fn new(
         config: &Config,
-        directory: Arc<dyn Directory>,
+        directory: Arc<dyn PeerProvider>,
         gateway: Option<Arc<dyn LocalGateway>>,
         env: Arc<dyn Environment>,
         pace: Pace,
@@ -320,7 +320,7 @@ impl RemoteAgent {
         call.until = Some(until);
         call.notify = notify;
         call.host = call_audit.caller.session();
-        let is_local = call.target.reach.is_local();
+        let is_local = call.target.peer_config.is_local();
         let done = match request.action {
             Action::Watch => Box::pin(task_actions::watch(&mut call, request)).await,
             Action::Status => Box::pin(task_actions::status(&mut call, request)).await,

@@ -47,7 +47,7 @@ pub(super) fn resolve(
 
     // An expired or unknown handle ends a request without another reference. A continuation is one, and so is a task id
     // with a target.
-    let goes_on = nested.is_some()
+    let is_continuation = nested.is_some()
         || (request.task_id.is_some()
             && (request.target_alias.is_some() || request.target_url.is_some()));
     let flat = request.task_handle.as_deref();
@@ -55,8 +55,8 @@ pub(super) fn resolve(
     let found = named.map(|text| (text, text.parse::<Handle>().map_or(Found::Unknown, lookup)));
     let live = match (found, flat) {
         (Some((text, Found::Live(entry))), _) => Some((text, entry)),
-        (Some((text, Found::Expired)), Some(_)) if !goes_on => return Err(expired(text)),
-        (Some((text, Found::Unknown)), Some(_)) if !goes_on => return Err(unknown(text)),
+        (Some((text, Found::Expired)), Some(_)) if !is_continuation => return Err(expired(text)),
+        (Some((text, Found::Unknown)), Some(_)) if !is_continuation => return Err(unknown(text)),
         _ => None,
     };
 
@@ -122,7 +122,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
         && !(has_url(&named.target_url, target)
             && (named.target_alias.is_none() || named.target_alias == target.alias)
             && named.card_path == target.card_path
-            && named.transports() == target.reach.preferred)
+            && named.transports() == target.peer_config.preferred)
     {
         return Err(Mismatch::Other(json!({
             "baseUrl": named.target_url,
@@ -145,7 +145,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
         let named = named.map_err(Mismatch::Refused)?;
         if named.alias != target.alias
             || named.key != target.key
-            || named.reach.preferred != target.reach.preferred
+            || named.peer_config.preferred != target.peer_config.preferred
         {
             return Err(Mismatch::Other(shown(&named)));
         }
@@ -156,7 +156,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
 /// Returns whether `url` is the base URL of `target`, in any spelling.
 fn has_url(url: &str, target: &Target) -> bool {
     url == target.url
-        || url::Url::parse(url).is_ok_and(|url| same_place(&url, &target.reach.base_url))
+        || url::Url::parse(url).is_ok_and(|url| same_place(&url, &target.peer_config.base_url))
 }
 
 fn explicit_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Target>>, ToolError> {
@@ -306,7 +306,12 @@ impl ToolError {
 
 /// Returns a target for `details`.
 fn shown(target: &Target) -> Value {
-    let transports: Vec<_> = target.reach.preferred.iter().map(|t| t.as_str()).collect();
+    let transports: Vec<_> = target
+        .peer_config
+        .preferred
+        .iter()
+        .map(|t| t.as_str())
+        .collect();
     json!({
         "baseUrl": target.url,
         "cardPath": target.card_path,

@@ -8,7 +8,7 @@ use lru::LruCache;
 
 use a2a::Card;
 use common::environment::Environment;
-use peer::{CallOptions, Directory, Discovered, PeerError, PeerErrorKind, Validator};
+use peer::{CallOptions, Discovered, PeerError, PeerErrorKind, PeerProvider, Validator};
 
 use super::Target;
 
@@ -42,7 +42,7 @@ pub struct KnownCard {
 
 /// The cache. It fetches each card at most once at a time, and does not remember failures.
 pub struct CardCache {
-    directory: Arc<dyn Directory>,
+    directory: Arc<dyn PeerProvider>,
     env: Arc<dyn Environment>,
     ttl: Duration,
     slots: Mutex<LruCache<Arc<str>, Arc<Slot>>>,
@@ -73,7 +73,7 @@ impl CardCache {
     /// Creates a cache of the cards that `directory` finds, with room for the cards of all configured `targets`. `ttl`
     /// is the lifetime of a card when its peer sets none.
     pub fn new(
-        directory: Arc<dyn Directory>,
+        directory: Arc<dyn PeerProvider>,
         env: Arc<dyn Environment>,
         ttl: Duration,
         targets: usize,
@@ -176,7 +176,7 @@ impl CardCache {
         validator: Option<&Validator>,
         has_old: bool,
     ) -> Result<Discovered, PeerError> {
-        let looking = self.directory.discover(&target.reach, validator);
+        let looking = self.directory.discover(&target.peer_config, validator);
         if !has_old {
             return looking.await;
         }
@@ -192,7 +192,7 @@ impl CardCache {
         }
         let Ok(peer) = self
             .directory
-            .open(&target.reach, &card, &CallOptions::default())
+            .open(&target.peer_config, &card, &CallOptions::default())
         else {
             return card;
         };

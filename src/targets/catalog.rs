@@ -158,7 +158,7 @@ impl Catalog {
             return local
                 .at(&parsed, card_path)
                 .filter(|target| {
-                    target.reach.preferred == preferred
+                    target.peer_config.preferred == preferred
                         && (alias.is_none() || target.alias.as_deref() == alias)
                 })
                 .ok_or(TargetError::NotOfGateway);
@@ -185,18 +185,18 @@ impl Catalog {
             (None, []) => return self.named(url, parsed, Some(card_path), Some(preferred)),
             (None, many) => return Err(ambiguous(many)),
         };
-        if target.reach.preferred == preferred {
+        if target.peer_config.preferred == preferred {
             return Ok(Arc::clone(target));
         }
         let mut again = Target::clone(target);
-        again.reach.preferred = preferred.to_vec();
+        again.peer_config.preferred = preferred.to_vec();
         Ok(Arc::new(again))
     }
 
     fn at(&self, url: &str, parsed: &Url) -> impl Iterator<Item = &Arc<Target>> {
         self.targets.iter().filter(move |target| {
             if self.normalize {
-                same_place(&target.reach.base_url, parsed)
+                same_place(&target.peer_config.base_url, parsed)
             } else {
                 target.url == url
             }
@@ -214,20 +214,20 @@ impl Catalog {
             return Err(TargetError::NotConfigured);
         }
         let card_path = card_path.unwrap_or(&self.ad_hoc.card_path).to_owned();
-        let reach = PeerConfig {
+        let peer_config = PeerConfig {
             preferred: preferred.unwrap_or(&self.ad_hoc.preferred).to_vec(),
             allow_private: self.ad_hoc.allow_private,
             ..PeerConfig::new(parsed, CardLocation::Path(card_path.clone()))
         };
         let url = if self.normalize {
-            reach.base_url.to_string()
+            peer_config.base_url.to_string()
         } else {
             url.to_owned()
         };
         Ok(Arc::new(Target::unnamed(
             url,
             card_path,
-            reach,
+            peer_config,
             self.ad_hoc.timeout,
         )))
     }

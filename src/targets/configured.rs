@@ -48,7 +48,7 @@ pub(super) fn configured(
     let mut headers = headers(&config.defaults.service_parameters, &mut unresolved)?;
     headers.retain(|(name, _)| own.iter().all(|(closer, _)| closer != name));
     headers.extend(own);
-    let reach = PeerConfig {
+    let peer_config = PeerConfig {
         configured: true,
         endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,
         preferred: transports(
@@ -75,8 +75,8 @@ pub(super) fn configured(
         alias: Some(target.alias.clone()),
         url: target.base_url.clone(),
         card_path,
-        key: key(&reach),
-        reach,
+        key: key(&peer_config),
+        peer_config,
         description: target
             .description
             .as_deref()

@@ -48,7 +48,7 @@ impl Local {
         }
         let address = gateway_url(&gateway.url)?;
         let base_url = web_form(&address).ok_or("has no form that results could show")?;
-        let reach = PeerConfig {
+        let peer_config = PeerConfig {
             configured: true,
             // The card path carries the name; the base URL is that of the gateway.
             endpoint: Some(address),
@@ -61,9 +61,9 @@ impl Local {
                 allowed_agents: gateway.allowed_agents.clone(),
                 unresolved: unresolved(gateway),
                 ..Target::unnamed(
-                    reach.base_url.to_string(),
+                    peer_config.base_url.to_string(),
                     CARD.to_owned(),
-                    reach,
+                    peer_config,
                     millis(config.defaults.timeout_ms),
                 )
             },
@@ -108,8 +108,8 @@ impl Local {
         let mut target = self.gateway_target.clone();
         target.alias = Some(format!("{ALIAS}{name}"));
         target.card_path.push_str(name);
-        target.reach.card = CardLocation::Path(target.card_path.clone());
-        target.key = key(&target.reach);
+        target.peer_config.card = CardLocation::Path(target.card_path.clone());
+        target.key = key(&target.peer_config);
         Some(Arc::new(target))
     }
 
@@ -117,7 +117,7 @@ impl Local {
     /// not be called.
     pub(super) fn at(&self, url: &Url, card_path: &str) -> Option<Arc<Target>> {
         let name = card_path.strip_prefix(CARD)?;
-        same_place(&self.gateway_target.reach.base_url, url)
+        same_place(&self.gateway_target.peer_config.base_url, url)
             .then(|| self.target(name))
             .flatten()
     }

@@ -19,7 +19,7 @@ pub struct Target {
     /// Its card's path or URL, as in results.
     pub card_path: String,
     /// How to connect to it.
-    pub reach: PeerConfig,
+    pub peer_config: PeerConfig,
     /// The operator's description.
     pub description: Option<String>,
     /// Key words.
@@ -47,15 +47,15 @@ impl Target {
     pub(super) fn unnamed(
         url: String,
         card_path: String,
-        reach: PeerConfig,
+        peer_config: PeerConfig,
         timeout: Duration,
     ) -> Self {
         Self {
             alias: None,
             url,
             card_path,
-            key: key(&reach),
-            reach,
+            key: key(&peer_config),
+            peer_config,
             description: None,
             tags: Vec::new(),
             examples: Vec::new(),
@@ -70,26 +70,26 @@ impl Target {
 }
 
 /// Computes the identity of a target. Credentials enter as a hash; the key is never shown.
-pub(super) fn key(reach: &PeerConfig) -> Arc<str> {
+pub(super) fn key(peer_config: &PeerConfig) -> Arc<str> {
     let mut credentials = DefaultHasher::new();
-    reach.credential.hash(&mut credentials);
-    reach.trust.hash(&mut credentials);
-    for (name, value) in &reach.headers {
+    peer_config.credential.hash(&mut credentials);
+    peer_config.trust.hash(&mut credentials);
+    for (name, value) in &peer_config.headers {
         (name.as_str(), value.as_bytes()).hash(&mut credentials);
     }
     // A target that requires a signed card must not share a cached card with one that does not.
-    reach.card_keys.hash(&mut credentials);
-    let card = match &reach.card {
+    peer_config.card_keys.hash(&mut credentials);
+    let card = match &peer_config.card {
         CardLocation::Path(path) => path.as_str(),
         CardLocation::Url(url) => url.as_str(),
     };
     format!(
         "{} {card} {:?} {:?} {:?} {} {:x}",
-        reach.base_url,
-        reach.endpoint.as_ref().map(Url::as_str),
-        reach.version,
-        reach.tenant,
-        reach.allow_private,
+        peer_config.base_url,
+        peer_config.endpoint.as_ref().map(Url::as_str),
+        peer_config.version,
+        peer_config.tenant,
+        peer_config.allow_private,
         credentials.finish()
     )
     .into()

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use openclaw_remote_agent::plugin::{self, Job};
+use openclaw_remote_agent::plugin::{self, CallInput};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
@@ -117,9 +117,9 @@ async fn a_call_that_fails_is_reported_by_its_reason() {
         "unknown_handle"
     );
     call(&rig, &caller(), &json!({"action": "send"})).await;
-    let job = Job {
+    let job = CallInput {
         request: "{".to_owned(),
-        ..Job::default()
+        ..CallInput::default()
     };
     soon(rig.plugin.start(job)).await;
     let all = lines(&rig, &folder);

@@ -10,7 +10,7 @@ pub(crate) use crate::faults::rig;
 pub(crate) use crate::support::process;
 mod trace;
 
-use openclaw_remote_agent::plugin::Job;
+use openclaw_remote_agent::plugin::CallInput;
 use serde_json::{Value, json};
 use testkit::conformance::{Peers, peers::Recorded};
 
@@ -18,10 +18,10 @@ use rig::{Rig, card, message, parse, peers, result, soon, status, task};
 
 /// Runs a call on behalf of `caller` to its end.
 async fn call(rig: &Rig, caller: &Value, request: &Value) -> Value {
-    let job = Job {
+    let job = CallInput {
         request: request.to_string(),
         caller: Some(caller.to_string()),
-        ..Job::default()
+        ..CallInput::default()
     };
     parse(&soon(rig.plugin.start(job)).await)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use common::log::Silent;
-use openclaw_remote_agent::plugin::{Job, Plugin};
+use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use serde_json::{Value, json};
 use testkit::conformance::{Peers, peers::Recorded};
 
@@ -42,9 +42,9 @@ impl Desk {
 
     /// Returns the envelope of a request, as text.
     async fn call(&self, request: &Value) -> String {
-        let job = Job {
+        let job = CallInput {
             request: request.to_string(),
-            ..Job::default()
+            ..CallInput::default()
         };
         let envelope = self.plugin.start(job).await;
         check_result(&serde_json::from_str(&envelope).unwrap());

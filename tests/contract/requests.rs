@@ -1,6 +1,6 @@
 //! The fields of each action, with and without a continuation or a handle.
 
-use openclaw_remote_agent::plugin::{Job, Plugin};
+use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use serde_json::{Value, json};
 use testkit::conformance::{Peers, peers::Recorded};
 
@@ -348,9 +348,9 @@ async fn reported(request: &str) -> (String, String, String) {
         json!({"targets": [{"alias": "desk", "baseUrl": "https://desk.example", "default": true}]});
     let log = std::sync::Arc::new(common::log::Silent);
     let plugin = std::sync::Arc::new(Plugin::new(&config.to_string(), log).unwrap());
-    let job = Job {
+    let job = CallInput {
         request: request.to_owned(),
-        ..Job::default()
+        ..CallInput::default()
     };
     let envelope = plugin.start(job).await;
     let text = plugin.render(&envelope);

@@ -12,7 +12,7 @@ use common::validation;
 use gateway_server::config::ServerConfig;
 use openclaw_remote_agent::audit::Record;
 use openclaw_remote_agent::config;
-use openclaw_remote_agent::plugin::{Job, Plugin};
+use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use openclaw_remote_agent::remote_agent::REQUEST_SCHEMA;
 use serde_json::{Value, json};
 
@@ -170,10 +170,10 @@ async fn the_example_of_a_delegation_too_deep_is_refused() {
         .filter_map(|(_, block)| serde_json::from_str::<Value>(block).ok())
         .find(|value| value["op"] == "execute")
         .unwrap();
-    let job = Job {
+    let job = CallInput {
         request: operation["request"].to_string(),
         caller: Some(operation["caller"].to_string()),
-        ..Job::default()
+        ..CallInput::default()
     };
     let envelope: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
     assert_eq!(

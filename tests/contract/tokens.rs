@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::log::Silent;
-use openclaw_remote_agent::plugin::{Job, Plugin};
+use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use testkit::support::{node, root, text};
@@ -87,9 +87,9 @@ async fn cost(name: &'static str, rpc: Value, requests: &[Value]) -> Cost {
         envelopes: Vec::new(),
     };
     for request in requests {
-        let job = Job {
+        let job = CallInput {
             request: request.to_string(),
-            ..Job::default()
+            ..CallInput::default()
         };
         let envelope = plugin.start(job).await;
         let envelope = envelope.replace(peers.origin("support"), "https://support.example");

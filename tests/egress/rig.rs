@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
 use egress::{
-    BoxFuture, HttpClient,
+    BoxFuture, ReqwestClient,
     lookup::Lookup,
     proxy::{Proxies, ProxySettings},
 };
@@ -145,7 +145,7 @@ pub(crate) async fn try_way(way: &Way) -> Came {
         serde_json::from_str(&text.replace("PEER", number)).unwrap()
     };
     let config = Config::parse(&own(&way.config).to_string()).unwrap_or_else(|e| panic!("{e}"));
-    let mut http = HttpClient::new()
+    let mut http = ReqwestClient::new()
         .unwrap()
         .with_lookup(Arc::new(Names(Mutex::new(way.names.clone()))));
     if way.proxy {

@@ -6,7 +6,7 @@ use std::sync::{
     mpsc,
 };
 
-use openclaw_remote_agent::plugin::Job;
+use openclaw_remote_agent::plugin::CallInput;
 use proptest::{
     collection::{btree_map, vec},
     option,
@@ -186,12 +186,12 @@ fn any_request() -> impl Strategy<Value = Value> {
 pub(crate) fn one_envelope(rig: &Rig, request: String) -> Result<Value, TestCaseError> {
     let (give, take) = mpsc::channel();
     let count = Arc::new(AtomicUsize::new(0));
-    let job = Job {
+    let job = CallInput {
         request,
         updates: Some(Arc::new(|update| {
             parse(update);
         })),
-        ..Job::default()
+        ..CallInput::default()
     };
     let counted = Arc::clone(&count);
     rig.plugin.start_with(job, move |envelope| {

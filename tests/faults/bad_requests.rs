@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use openclaw_remote_agent::plugin::Job;
+use openclaw_remote_agent::plugin::CallInput;
 use serde_json::{Value, json};
 
 use crate::faults::rig::{Rig, parse, reason, soon};
@@ -12,9 +12,9 @@ fn rig() -> Rig {
 }
 
 async fn call(request: String) -> Value {
-    let job = Job {
+    let job = CallInput {
         request,
-        ..Job::default()
+        ..CallInput::default()
     };
     parse(&soon(rig().plugin.start(job)).await)
 }
@@ -107,10 +107,10 @@ async fn a_megabyte_in_a_field_is_repeated_once_at_most() {
 #[tokio::test]
 async fn a_caller_that_is_no_json_does_not_matter_to_the_envelope() {
     for caller in ["", "{", "null", "7", "{\"chain\":7}"] {
-        let job = Job {
+        let job = CallInput {
             request: json!({"action": "status", "task_handle": "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0"}).to_string(),
             caller: Some(caller.to_owned()),
-            ..Job::default()
+            ..CallInput::default()
         };
         let envelope = parse(&soon(rig().plugin.start(job)).await);
         assert_ne!(reason(&envelope), "internal", "{caller}");

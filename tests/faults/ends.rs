@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use openclaw_remote_agent::plugin::Job;
+use openclaw_remote_agent::plugin::CallInput;
 use serde_json::{Value, json};
 use tokio::{
     net::{TcpSocket, TcpStream},
@@ -31,9 +31,9 @@ async fn silent_peer_times_out_with_one_envelope() {
     request["timeout_ms"] = json!(300);
     let envelopes = Arc::new(AtomicUsize::new(0));
     let (give, mut take) = mpsc::unbounded_channel();
-    let job = Job {
+    let job = CallInput {
         request: request.to_string(),
-        ..Job::default()
+        ..CallInput::default()
     };
     let before = Instant::now();
     let count = Arc::clone(&envelopes);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use common::log::Log;
-use openclaw_remote_agent::plugin::{Job, Plugin};
+use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
@@ -62,11 +62,11 @@ impl Rig {
         cancel: &CancellationToken,
         take: impl Fn(Value) + Send + Sync + 'static,
     ) -> impl Future<Output = Value> + Send + 'static {
-        let envelope = self.plugin.start(Job {
+        let envelope = self.plugin.start(CallInput {
             request: request.to_string(),
             updates: Some(Arc::new(move |update: &str| take(parse(update)))),
             cancel: cancel.clone(),
-            ..Job::default()
+            ..CallInput::default()
         });
         async move { parse(&envelope.await) }
     }

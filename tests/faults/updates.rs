@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use openclaw_remote_agent::plugin::Job;
+use openclaw_remote_agent::plugin::CallInput;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -33,13 +33,13 @@ async fn updates_come_in_order_and_before_the_result() {
     let peers = peers(pieces(500)).await;
     let rig = Rig::at(&peers);
     let (tell, received) = mpsc::channel();
-    let job = Job {
+    let job = CallInput {
         request: stream().to_string(),
         updates: Some({
             let tell = tell.clone();
             Arc::new(move |update: &str| tell.send(update.to_owned()).unwrap())
         }),
-        ..Job::default()
+        ..CallInput::default()
     };
     let done = CancellationToken::new();
     let reported = done.clone();

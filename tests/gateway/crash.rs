@@ -12,7 +12,7 @@ use std::{
 
 use common::{environment::SystemEnvironment, log::Silent};
 use egress::{
-    Access, HttpClient,
+    AddressPolicy, ReqwestClient,
     websocket::{self, Dial, Frame, Opened},
 };
 use gateway_server::{config::ServerConfig, sessions::Sessions};
@@ -145,11 +145,11 @@ async fn connect(url: &str) -> Opened {
         url: url.parse().unwrap(),
         protocols: vec!["a2a-v1".into()],
         headers: Default::default(),
-        access: Access::Loopback,
+        access: AddressPolicy::Loopback,
         trust: None,
         frame_bytes: 1 << 20,
     };
-    soon(websocket::connect(&HttpClient::new().unwrap(), dial))
+    soon(websocket::connect(&ReqwestClient::new().unwrap(), dial))
         .await
         .unwrap()
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use common::log::Silent;
-use openclaw_remote_agent::plugin::{Job, Plugin};
+use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use serde_json::{Value, json};
 
 use crate::{
@@ -163,12 +163,12 @@ impl Tool {
     pub fn begin(&self, request: Value) -> Running {
         let updates = Journal::new();
         let reported = updates.clone();
-        let call = self.0.start(Job {
+        let call = self.0.start(CallInput {
             request: request.to_string(),
             updates: Some(Arc::new(move |update: &str| {
                 reported.push(serde_json::from_str(update).unwrap())
             })),
-            ..Job::default()
+            ..CallInput::default()
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use a2a::v1_0::{Message, Part, Role};
-use a2a_server::executor::{Executor, Job, Outcome, Report};
+use a2a_server::executor::{ExecutionEvent, Executor, Outcome, RunInput};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use gateway_bridge::Settings;
@@ -45,7 +45,7 @@ pub struct Pair {
     /// One that runs the command of the other OpenClaw.
     pub command: CommandExecutor,
     /// What came of a turn before its gateway was started.
-    pub local: (Outcome, Vec<Report>),
+    pub local: (Outcome, Vec<ExecutionEvent>),
 }
 
 impl Pair {
@@ -171,8 +171,8 @@ fn command(host: &Host) -> CommandExecutor {
 }
 
 /// Returns a message in the one conversation of the command.
-pub fn job(text: &str) -> Job {
-    Job {
+pub fn job(text: &str) -> RunInput {
+    RunInput {
         task_id: "task".to_owned(),
         context_id: "talk".to_owned(),
         session: "a2a-talk".to_owned(),
@@ -184,7 +184,7 @@ pub fn job(text: &str) -> Job {
 }
 
 /// Returns one turn: how it ended, and what it reported before.
-pub async fn turn(executor: &dyn Executor, job: Job) -> (Outcome, Vec<Report>) {
+pub async fn turn(executor: &dyn Executor, job: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
     let (reports, mut received) = mpsc::channel(16);
     let run = executor.run(job, reports, CancellationToken::new());
     let listen = async {

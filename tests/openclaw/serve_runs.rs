@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use a2a::v1_0::Part;
-use a2a_server::executor::{Executor as _, Outcome, Report};
+use a2a_server::executor::{ExecutionEvent, Executor as _, Outcome};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use gateway_bridge::delegation::DelegationFile;
 use serde_json::{Value, json};
@@ -47,9 +47,9 @@ fn text_of(outcome: &Outcome) -> String {
     }
 }
 
-fn total(reports: &[Report]) -> Option<u64> {
+fn total(reports: &[ExecutionEvent]) -> Option<u64> {
     reports.iter().find_map(|report| match report {
-        Report::Metadata(all) => all["openclaw"]["usage"]["total"].as_u64(),
+        ExecutionEvent::Metadata(all) => all["openclaw"]["usage"]["total"].as_u64(),
         _ => None,
     })
 }
@@ -207,12 +207,12 @@ fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
         let (reports, mut received) = mpsc::channel(16);
         let cancel = CancellationToken::new();
         let begun = tokio::spawn(pair.executor.run(job("SLOW 20"), reports, cancel.clone()));
-        let Some(Report::Run(name)) = received.recv().await else {
+        let Some(ExecutionEvent::Run(name)) = received.recv().await else {
             panic!("a run without a name")
         };
         loop {
             let report = received.recv().await.expect("the agent to speak");
-            if matches!(report, Report::Artifact { .. }) {
+            if matches!(report, ExecutionEvent::Artifact { .. }) {
                 break;
             }
         }
@@ -226,7 +226,7 @@ fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
         assert_eq!(first.unwrap(), Outcome::Completed(None));
         let mut text = String::new();
         while let Some(report) = again.recv().await {
-            if let Report::Artifact {
+            if let ExecutionEvent::Artifact {
                 artifact, append, ..
             } = report
             {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::log::{Level, Log};
-use openclaw_remote_agent::plugin::{self, Job, Plugin};
+use openclaw_remote_agent::plugin::{self, CallInput, Plugin};
 use serde_json::Value;
 use testkit::conformance::{Driver, Failure, Step, driver};
 use tokio_util::sync::CancellationToken;
@@ -64,11 +64,11 @@ impl Driver for InProcess {
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
         let (take, received) = driver::consumer(step);
-        let envelope = self.plugin()?.start(Job {
+        let envelope = self.plugin()?.start(CallInput {
             request: request.to_string(),
             updates: Some(Arc::new(take)),
             cancel: abort,
-            ..Job::default()
+            ..CallInput::default()
         });
         driver::followed(envelope, received, on_update).await
     }

@@ -9,7 +9,7 @@ use url::Url;
 use a2a::Card;
 use a2a::Security;
 use egress::redirect::get_following;
-use egress::{Net, Request, body};
+use egress::{HttpClient, Request, body};
 use peer::{CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind, Validator};
 
 use super::{challenge, error, outgoing, secrets::Secrets, signature, weight};
@@ -27,7 +27,7 @@ const MAX_REDIRECTS: usize = 5;
 
 /// Tries the possible locations of the card in order. The error lists every attempt.
 pub(super) async fn discover(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     config: &PeerConfig,
     known: Option<&Validator>,
     max_bytes: usize,
@@ -91,7 +91,7 @@ enum FetchError {
 }
 
 async fn fetch(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     config: &PeerConfig,
     location: &Url,
     known: Option<&Validator>,

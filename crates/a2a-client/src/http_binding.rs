@@ -13,7 +13,7 @@ use common::large;
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};
-use egress::{Access, Net, Request, body};
+use egress::{AddressPolicy, HttpClient, Request, body};
 use peer::{PeerConfig, PeerError, PeerErrorKind};
 
 use super::challenge;
@@ -30,10 +30,10 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, applica
 /// Sends the requests of one call to one interface.
 #[derive(Clone)]
 pub(super) struct HttpBinding {
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     authorization: Option<Authorization>,
     headers: HeaderMap,
-    access: Access,
+    access: AddressPolicy,
     trust: Option<Arc<Trust>>,
     limits: SseLimits,
     secrets: Arc<Secrets>,
@@ -62,7 +62,7 @@ impl HttpBinding {
     /// Creates a binding to `url`, which keeps `secrets` out of responses. Sends credentials only if `url` is on an origin that
     /// they were configured for.
     pub(super) fn new(
-        net: Arc<dyn Net>,
+        net: Arc<dyn HttpClient>,
         config: &PeerConfig,
         url: &Url,
         parameters: &[(String, String)],

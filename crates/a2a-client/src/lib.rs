@@ -1,6 +1,6 @@
 //! A client of A2A 1.0 and 0.3.
 //!
-//! [`A2a`] implements [`peer::Directory`]: it fetches agent cards and opens peers.
+//! [`A2aPeerProvider`] implements [`peer::PeerProvider`]: it fetches agent cards and opens peers.
 //!
 //! - `discover.rs` fetches a card, and `signature/` verifies it.
 //! - `negotiate.rs` chooses interface and version. `a2a_peer.rs` falls back to another one, and `interface_cache.rs` keeps the
@@ -11,12 +11,12 @@
 //! The caller decides which addresses are allowed. gRPC is not supported; it would be a third binding.
 //!
 //! ```no_run
-//! # async fn example(net: std::sync::Arc<dyn egress::Net>, config: peer::PeerConfig) -> Result<(), peer::PeerError> {
-//! use openclaw_remote_agent_a2a_client::A2a;
-//! use peer::{Directory as _, Discovered};
+//! # async fn example(net: std::sync::Arc<dyn egress::HttpClient>, config: peer::PeerConfig) -> Result<(), peer::PeerError> {
+//! use openclaw_remote_agent_a2a_client::A2aPeerProvider;
+//! use peer::{PeerProvider as _, Discovered};
 //!
 //! let limits = egress::sse::SseLimits { event_bytes: 1 << 20, answer_bytes: 8 << 20 };
-//! if let Discovered::Card { card, .. } = A2a::new(net, limits).discover(&config, None).await? {
+//! if let Discovered::Card { card, .. } = A2aPeerProvider::new(net, limits).discover(&config, None).await? {
 //!     println!("{} interfaces", card.interfaces.len());
 //! }
 //! # Ok(())
@@ -47,8 +47,10 @@ mod weight;
 use std::sync::Arc;
 
 use a2a::{Card, Version};
-use egress::{Net, sse::SseLimits};
-use peer::{BoxFuture, CallOptions, Directory, Discovered, Peer, PeerConfig, PeerError, Validator};
+use egress::{HttpClient, sse::SseLimits};
+use peer::{
+    BoxFuture, CallOptions, Discovered, Peer, PeerConfig, PeerError, PeerProvider, Validator,
+};
 
 use a2a_peer::{A2aPeer, Fallback, VersionedInterface};
 use bound_peer::BoundPeer;
@@ -57,15 +59,15 @@ use interface_cache::{InterfaceCache, InterfaceKey, InterfaceState};
 use negotiate::Route;
 
 /// Opens A2A peers.
-pub struct A2a {
-    net: Arc<dyn Net>,
+pub struct A2aPeerProvider {
+    net: Arc<dyn HttpClient>,
     limits: SseLimits,
     interfaces: InterfaceCache,
 }
 
-impl A2a {
+impl A2aPeerProvider {
     /// Creates a client that sends requests by `net`. `limits` bound each response, in bytes.
-    pub fn new(net: Arc<dyn Net>, limits: SseLimits) -> Self {
+    pub fn new(net: Arc<dyn HttpClient>, limits: SseLimits) -> Self {
         Self {
             net,
             limits,
@@ -136,7 +138,7 @@ fn bind(
     ))
 }
 
-impl Directory for A2a {
+impl PeerProvider for A2aPeerProvider {
     fn discover<'a>(
         &'a self,
         config: &'a PeerConfig,

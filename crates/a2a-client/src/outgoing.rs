@@ -7,7 +7,7 @@ use url::Url;
 
 use a2a::Version;
 use egress::auth::{Authorization, TokenEndpoint};
-use egress::{Access, access};
+use egress::{AddressPolicy, address_policy};
 use peer::{PeerConfig, PeerError};
 
 use super::error::from_net;
@@ -25,8 +25,9 @@ pub(super) fn set_version(headers: &mut HeaderMap, pinned: Option<Version>) {
 }
 
 /// Returns the addresses that a connection for `url` may use.
-pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<Access, PeerError> {
-    access::check(url, config.allow_private, config.is_configured_host(url)).map_err(from_net)
+pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<AddressPolicy, PeerError> {
+    address_policy::check(url, config.allow_private, config.is_configured_host(url))
+        .map_err(from_net)
 }
 
 /// Returns the peer's credential where `url` is on an origin it was configured for. A redirect that leaves that origin is

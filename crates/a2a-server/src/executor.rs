@@ -23,17 +23,17 @@ pub trait Executor: Send + Sync + 'static {
     /// run too.
     fn run(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome>;
 
     /// Reattaches to the run that an earlier process named `run`; `None` if that is impossible.
     fn reattach(
         &self,
-        job: Job,
+        job: RunInput,
         run: String,
-        reports: Reports,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>>;
 
@@ -64,7 +64,7 @@ pub struct Agent {
 
 /// The work of one run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct RunInput {
     /// The task of the message.
     pub task_id: String,
     /// The context of the task.
@@ -83,7 +83,7 @@ pub struct Job {
 
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Report {
+pub enum ExecutionEvent {
     /// The name of the run. The server stores it before anything else, for reattaching after a restart.
     Run(String),
     /// The run continues, with an optional message of the agent.
@@ -102,7 +102,7 @@ pub enum Report {
 }
 
 /// The channel of reports. It is bounded, so a run waits while the store or the subscribers are behind.
-pub type Reports = mpsc::Sender<Report>;
+pub type ExecutionEvents = mpsc::Sender<ExecutionEvent>;
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq)]

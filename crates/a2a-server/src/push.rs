@@ -199,11 +199,11 @@ impl Notifier {
 
     /// Accepts no more changes, and delivers the queued notifications: at once, with at most one more attempt. Drops
     /// and logs the rest after `patience`, and returns their number.
-    pub async fn close(&self, patience: Duration) -> usize {
+    pub async fn close(&self, timeout: Duration) -> usize {
         let dispatcher = &self.dispatcher;
         dispatcher.closing.cancel();
         dispatcher.workers.close();
-        if tokio::time::timeout(patience, dispatcher.workers.wait())
+        if tokio::time::timeout(timeout, dispatcher.workers.wait())
             .await
             .is_ok()
         {

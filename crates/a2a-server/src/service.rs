@@ -65,7 +65,7 @@ const MAX_PAGE_SIZE: i32 = 100;
 
 /// A request to send a message.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Send {
+pub struct SendMessage {
     /// The request; a 0.3 one is converted.
     pub request: SendMessageRequest,
     /// Whether to return the task at once: `returnImmediately`, the opposite of 0.3's `blocking`. `None` if the request
@@ -73,7 +73,7 @@ pub struct Send {
     pub return_immediately: Option<bool>,
 }
 
-impl From<SendMessageRequest> for Send {
+impl From<SendMessageRequest> for SendMessage {
     fn from(request: SendMessageRequest) -> Self {
         Self {
             request,
@@ -83,7 +83,7 @@ impl From<SendMessageRequest> for Send {
 }
 
 /// The events of a stream. The first is the task.
-pub type Updates = BoxStream<'static, Result<StreamResponse, A2aError>>;
+pub type TaskUpdates = BoxStream<'static, Result<StreamResponse, A2aError>>;
 
 /// The operations of an A2A server, without its HTTP. Clones share it.
 #[derive(Clone)]
@@ -141,7 +141,7 @@ impl Service {
     pub async fn send(
         &self,
         caller: &CallContext,
-        send: Send,
+        send: SendMessage,
     ) -> Result<SendMessageResponse, A2aError> {
         self.core.send(caller, send).await
     }
@@ -150,7 +150,11 @@ impl Service {
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub async fn stream(&self, caller: &CallContext, send: Send) -> Result<Updates, A2aError> {
+    pub async fn stream(
+        &self,
+        caller: &CallContext,
+        send: SendMessage,
+    ) -> Result<TaskUpdates, A2aError> {
         self.core.stream(caller, send).await
     }
 
@@ -220,7 +224,7 @@ impl Service {
         &self,
         caller: &CallContext,
         task_id: &str,
-    ) -> Result<Updates, A2aError> {
+    ) -> Result<TaskUpdates, A2aError> {
         let view = self.view(None)?;
         self.show(task_id)?;
         self.core.owned(caller, task_id).await?;
@@ -345,13 +349,13 @@ impl Service {
 
     /// Shuts down within `patience`: rejects messages, stops the runs and marks their tasks, delivers or drops
     /// notifications, and closes the store.
-    pub async fn close(&self, patience: Duration) {
+    pub async fn close(&self, timeout: Duration) {
         let core = &self.core;
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeout;
         core.closing.cancel();
         core.tasks.close();
         // The last fifth is for runs that do not stop, for notifications, and for the store.
-        if timeout_at(until - patience / 5, core.tasks.wait())
+        if timeout_at(until - timeout / 5, core.tasks.wait())
             .await
             .is_err()
         {

@@ -12,7 +12,7 @@ use secrecy::ExposeSecret as _;
 use crate::credential::{Credential, CredentialPlace, OAuth2, Token, basic, sensitive};
 
 use super::oauth2;
-use super::{Net, NetError, Request, Response};
+use super::{HttpClient, NetError, Request, Response};
 
 pub use super::oauth2::TokenEndpoint;
 
@@ -30,7 +30,7 @@ pub struct Authorization {
 /// # Errors
 /// Those of `net`, or the credential is unusable.
 pub async fn exchange(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     authorization: Authorization,
     mut request: Request,
 ) -> Result<Response, NetError> {
@@ -48,7 +48,7 @@ pub async fn exchange(
 }
 
 async fn exchange_with_token(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
     request: Request,

@@ -122,8 +122,8 @@ fn too_large(max: usize) -> NetError {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::Net;
-    use super::super::http::HttpClient;
+    use super::super::HttpClient;
+    use super::super::http::ReqwestClient;
     use super::*;
     use crate::test_requests::get;
     use futures_util::stream;
@@ -212,7 +212,7 @@ mod tests {
             Step::Endless(vec![b'a'; 1000]),
         ];
         let (server, gone) = RawServer::start_noting(vec![endless]).await;
-        let mut response = HttpClient::new()
+        let mut response = ReqwestClient::new()
             .unwrap()
             .exchange(get(server.url("/")))
             .await
@@ -235,7 +235,7 @@ mod tests {
             Step::Hold,
         ];
         let server = RawServer::start(vec![head]).await;
-        let mut response = HttpClient::new()
+        let mut response = ReqwestClient::new()
             .unwrap()
             .exchange(get(server.url("/")))
             .await

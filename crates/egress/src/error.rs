@@ -14,7 +14,7 @@ pub enum NetFault {
     Unreachable,
     /// The TLS handshake failed.
     Tls,
-    /// The request's [`Access`](super::Access) forbids the host's address.
+    /// The request's [`AddressPolicy`](super::AddressPolicy) forbids the host's address.
     AddressRefused,
     /// The authorization server issued no access token.
     TokenUnavailable,

@@ -1,6 +1,6 @@
 //! The real network: HTTP/1.1 over TCP and TLS, by reqwest.
 //!
-//! There is one client per [`Access`]. A client reuses connections to the same host, and a reused connection needs no
+//! There is one client per [`AddressPolicy`]. A client reuses connections to the same host, and a reused connection needs no
 //! resolver. With one shared client, a request that may reach only public addresses could reuse a private connection of
 //! another request. Each [`Trust`] has its own clients for the same reason. Upgrades use clients without reuse.
 //! Connections to a proxy use clients that resolve only the proxy's name.
@@ -32,7 +32,8 @@ use super::resolve::{ResolvePolicy, Resolver, check_for_proxy};
 use super::retry::{self, RetryContext};
 use super::tls::{self, Tls};
 use super::{
-    Access, BoxFuture, Net, NetError, NetFault, Request, Response, Upgrade, auth, http_error,
+    AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, Response, Upgrade, auth,
+    http_error,
 };
 
 const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
@@ -46,8 +47,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_IDLE_PER_HOST: usize = 64;
 
-/// The real [`Net`].
-pub struct HttpClient {
+/// The real [`HttpClient`].
+pub struct ReqwestClient {
     /// The clients by the address of their [`Trust`], which they keep alive; 0 stands for the system's trust.
     clients: Mutex<HashMap<usize, Arc<TrustClients>>>,
     lookup: Arc<dyn Lookup>,
@@ -66,7 +67,7 @@ struct TrustClients {
 /// The properties that connections of a pool share, apart from TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct PoolKey {
-    access: Access,
+    access: AddressPolicy,
     kind: PoolKind,
     secure: bool,
     proxied: bool,
@@ -101,7 +102,7 @@ impl TrustClients {
     }
 }
 
-impl HttpClient {
+impl ReqwestClient {
     /// Creates a client without connections and without retries. It creates reqwest's clients on first use.
     ///
     /// # Errors
@@ -206,8 +207,9 @@ impl HttpClient {
     }
 
     /// Returns the proxies for a request. Requests to this machine use none.
-    fn proxies(&self, access: Access) -> Option<&Proxies> {
-        Some(&self.proxies).filter(|proxies| access != Access::Loopback && !proxies.is_empty())
+    fn proxies(&self, access: AddressPolicy) -> Option<&Proxies> {
+        Some(&self.proxies)
+            .filter(|proxies| access != AddressPolicy::Loopback && !proxies.is_empty())
     }
 
     /// Prepares a request without sending it.
@@ -243,7 +245,7 @@ impl HttpClient {
         *request.headers_mut() = headers;
         *request.body_mut() = body.map(reqwest::Body::from);
         // A proxy would resolve the name, so check it before.
-        let resolved_elsewhere = access == Access::Public && proxies.is_some();
+        let resolved_elsewhere = access == AddressPolicy::Public && proxies.is_some();
         Ok(PreparedRequest {
             client,
             request,
@@ -274,7 +276,7 @@ impl PreparedRequest {
     }
 }
 
-impl Net for HttpClient {
+impl HttpClient for ReqwestClient {
     /// Handles credentials and retries first. Each removes its part of the request and calls `exchange` again, so that
     /// the last call sends the request once.
     fn exchange(&self, mut request: Request) -> BoxFuture<'_, Result<Response, NetError>> {

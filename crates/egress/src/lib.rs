@@ -1,12 +1,12 @@
 //! Outgoing connections. The plugin opens every socket to another host through this crate.
 //!
-//! Other crates use the trait [`Net`], which sends a request and returns status, headers and a stream of bytes.
-//! [`HttpClient`] implements it with reqwest and guarantees:
+//! Other crates use the trait [`HttpClient`], which sends a request and returns status, headers and a stream of bytes.
+//! [`ReqwestClient`] implements it with reqwest and guarantees:
 //!
-//! * It sends a request once. Only [repeatable](Request::repeatable) requests after [`HttpClient::with_retries`], and
+//! * It sends a request once. Only [repeatable](Request::repeatable) requests after [`ReqwestClient::with_retries`], and
 //!   requests with OAuth 2 after a 401, are sent again. [`NetError::sent`] says whether the peer may have received bytes.
 //! * It follows no redirect, uses no proxy unless one is given, and stores no cookie.
-//! * It connects only to the addresses that it has checked, see [`Access`].
+//! * It connects only to the addresses that it has checked, see [`AddressPolicy`].
 //! * No error and no `Debug` output shows the value of a header, a body, or the user info or query of a URL.
 //!
 //! The caller bounds the time: dropping a future or a stream closes its connection.
@@ -15,7 +15,7 @@
 //!
 //! ```no_run
 //! use http::{HeaderMap, Method};
-//! use openclaw_remote_agent_egress::{Access, HttpClient, Net, Request};
+//! use openclaw_remote_agent_egress::{AddressPolicy, ReqwestClient, HttpClient, Request};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let request = Request {
@@ -23,12 +23,12 @@
 //!     url: "https://agent.example/.well-known/agent-card.json".parse()?,
 //!     headers: HeaderMap::new(),
 //!     body: None,
-//!     access: Access::Public,
+//!     access: AddressPolicy::Public,
 //!     trust: None,
 //!     repeatable: true,
 //!     authorization: None,
 //! };
-//! let response = HttpClient::new()?.exchange(request).await?;
+//! let response = ReqwestClient::new()?.exchange(request).await?;
 //! assert!(response.status.is_success());
 //! # Ok(())
 //! # }
@@ -36,8 +36,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod access;
 pub mod address;
+pub mod address_policy;
 pub mod auth;
 pub mod body;
 pub mod credential;
@@ -73,7 +73,7 @@ use crate::credential::Trust;
 
 pub use auth::Authorization;
 pub use error::{NetError, NetFault, Sent};
-pub use http::HttpClient;
+pub use http::ReqwestClient;
 pub use upgrade::{Duplex, Upgrade};
 
 /// A boxed future that can move between threads.
@@ -82,8 +82,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The bytes of a response body as they arrive. Nothing follows the first error.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, NetError>> + Send + Sync>>;
 
-/// One exchange over the network. [`HttpClient`] is the real implementation; a simulation can stand in.
-pub trait Net: Send + Sync + 'static {
+/// One exchange over the network. [`ReqwestClient`] is the real implementation; a simulation can stand in.
+pub trait HttpClient: Send + Sync + 'static {
     /// Sends `request` and resolves when the head of the response is there.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ pub trait Net: Send + Sync + 'static {
 
 /// Which addresses a request may be sent to, judged after the host's name is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
+pub enum AddressPolicy {
     /// Only addresses that are public on the internet, see [`address::is_public`].
     Public,
     /// Any address.
@@ -124,12 +124,12 @@ pub struct Request {
     /// The body, if there is one.
     pub body: Option<Bytes>,
     /// Which addresses may be connected.
-    pub access: Access,
+    pub access: AddressPolicy,
     /// The TLS trust, if it differs from that of the system.
     pub trust: Option<Arc<Trust>>,
     /// Whether the request is idempotent, so that it may be sent again ([`retry`]).
     pub repeatable: bool,
-    /// The credential to send it with. Added below everything that prints a request. [`Net::upgrade`] ignores it: a
+    /// The credential to send it with. Added below everything that prints a request. [`HttpClient::upgrade`] ignores it: a
     /// protocol that takes a connection over authenticates by itself.
     pub authorization: Option<Authorization>,
 }
@@ -185,7 +185,7 @@ mod tests {
             url: Url::parse("https://me:s3cret@example.com/s3cret?key=s3cret#s3cret").unwrap(),
             headers,
             body: Some(Bytes::from_static(b"s3cret")),
-            access: Access::Public,
+            access: AddressPolicy::Public,
             trust: None,
             repeatable: false,
             authorization: None,

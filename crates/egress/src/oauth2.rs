@@ -19,7 +19,7 @@ use crate::credential::{OAuth2, Token, TokenError, Trust, sensitive};
 use common::redact::Secrets;
 
 use super::error::place;
-use super::{Net, NetError, NetFault, Request, Response, Sent, access, body};
+use super::{HttpClient, NetError, NetFault, Request, Response, Sent, address_policy, body};
 
 /// The timeout of a token request: other calls may wait for the same token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -58,7 +58,7 @@ pub struct TokenEndpoint {
 /// [`NetFault::TokenUnavailable`] if the server issues no token, [`NetFault::AddressRefused`] if the policy forbids its
 /// address.
 pub(super) async fn token(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Token, NetError> {
@@ -96,7 +96,7 @@ fn none(failed: &TokenError) -> NetError {
 
 /// Requests a new token and stores it.
 async fn obtain(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Token, NetError> {
@@ -129,7 +129,7 @@ struct IssuedToken {
 }
 
 async fn request_token(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<IssuedToken, NetError> {
@@ -150,7 +150,7 @@ async fn request_token(
 }
 
 fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetError> {
-    let access = access::check(&client.token_url, endpoint.allow_private, true)?;
+    let access = address_policy::check(&client.token_url, endpoint.allow_private, true)?;
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
     if !client.scopes.is_empty() {

@@ -4,7 +4,7 @@ use http::header::LOCATION;
 use http::{Method, StatusCode};
 use url::Url;
 
-use super::{Net, NetError, NetFault, Request, Response, Sent};
+use super::{HttpClient, NetError, NetFault, Request, Response, Sent};
 
 /// A response and the URL it came from.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Fetched {
 /// # Errors
 /// Those of the exchange, and [`NetFault::Protocol`] after `max_hops` redirects.
 pub async fn get_following(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     mut request: Request,
     max_hops: usize,
 ) -> Result<Fetched, NetError> {
@@ -67,7 +67,7 @@ fn next_hop(request: &Request, response: &Response) -> Option<Url> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::http::HttpClient;
+    use super::super::http::ReqwestClient;
     use super::*;
     use crate::test_requests::{get, post};
     use testkit::http::{RawServer, Step, send};
@@ -91,7 +91,7 @@ mod tests {
     }
 
     async fn fetch(request: Request, max_hops: usize) -> Result<Fetched, NetError> {
-        get_following(&HttpClient::new()?, request, max_hops).await
+        get_following(&ReqwestClient::new()?, request, max_hops).await
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use crate::address::{is_loopback, special_use};
 
 use super::error::place;
 use super::lookup::Lookup;
-use super::{Access, NetError, NetFault, Sent};
+use super::{AddressPolicy, NetError, NetFault, Sent};
 
 /// Resolves names, and refuses a name with a forbidden address. The client connects only to the returned addresses, so
 /// no second lookup can change them.
@@ -24,7 +24,7 @@ pub(super) struct Resolver {
 #[derive(Clone, Copy)]
 pub(super) enum ResolvePolicy {
     /// The addresses that the request permits, for the peer's name.
-    Peer(Access),
+    Peer(AddressPolicy),
     /// Any address, for the name of the proxy, because the operator configured it.
     Proxy,
 }
@@ -48,7 +48,7 @@ impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (access, to_error): (_, fn(io::Error) -> ResolveError) = match self.policy {
             ResolvePolicy::Peer(access) => (access, ResolveError::System),
-            ResolvePolicy::Proxy => (Access::AnyAddress, ResolveError::Proxy),
+            ResolvePolicy::Proxy => (AddressPolicy::AnyAddress, ResolveError::Proxy),
         };
         let lookup = self.lookup.lookup(name.as_str().to_owned());
         Box::pin(async move {
@@ -70,7 +70,7 @@ pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Resul
     let Ok(found) = lookup.lookup(name.to_owned()).await else {
         return Ok(());
     };
-    match check_all(found, Access::Public) {
+    match check_all(found, AddressPolicy::Public) {
         Err(refused @ ResolveError::NotPublic(_)) => Err(NetError::new(
             NetFault::AddressRefused,
             Sent::No,
@@ -82,15 +82,15 @@ pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Resul
 
 /// Returns the addresses if `access` permits all of them. A name with both public and private addresses is a rebinding
 /// attempt or a mistake. Connecting only to the public ones would hide either.
-fn check_all(found: Vec<IpAddr>, access: Access) -> Result<Vec<IpAddr>, ResolveError> {
+fn check_all(found: Vec<IpAddr>, access: AddressPolicy) -> Result<Vec<IpAddr>, ResolveError> {
     if found.is_empty() {
         return Err(ResolveError::Empty);
     }
     match access {
-        Access::AnyAddress => Ok(found),
-        Access::Loopback if found.iter().copied().all(is_loopback) => Ok(found),
-        Access::Loopback => Err(ResolveError::NotLoopback),
-        Access::Public => match found.iter().copied().find_map(special_use) {
+        AddressPolicy::AnyAddress => Ok(found),
+        AddressPolicy::Loopback if found.iter().copied().all(is_loopback) => Ok(found),
+        AddressPolicy::Loopback => Err(ResolveError::NotLoopback),
+        AddressPolicy::Public => match found.iter().copied().find_map(special_use) {
             Some(class) => Err(ResolveError::NotPublic(class)),
             None => Ok(found),
         },
@@ -110,33 +110,42 @@ mod tests {
     fn one_private_answer_refuses_the_whole_name() {
         let mixed = addresses(&["8.8.8.8", "10.0.0.1"]);
         assert!(matches!(
-            check_all(mixed.clone(), Access::Public),
+            check_all(mixed.clone(), AddressPolicy::Public),
             Err(ResolveError::NotPublic("private"))
         ));
-        assert_eq!(check_all(mixed.clone(), Access::AnyAddress).unwrap(), mixed);
+        assert_eq!(
+            check_all(mixed.clone(), AddressPolicy::AnyAddress).unwrap(),
+            mixed
+        );
     }
 
     #[test]
     fn one_answer_elsewhere_refuses_a_name_that_must_be_this_machine() {
         let mixed = addresses(&["127.0.0.1", "192.168.1.4"]);
         assert!(matches!(
-            check_all(mixed, Access::Loopback),
+            check_all(mixed, AddressPolicy::Loopback),
             Err(ResolveError::NotLoopback)
         ));
         let own = addresses(&["127.0.0.1", "::1"]);
-        assert_eq!(check_all(own.clone(), Access::Loopback).unwrap(), own);
+        assert_eq!(
+            check_all(own.clone(), AddressPolicy::Loopback).unwrap(),
+            own
+        );
     }
 
     #[test]
     fn public_answers_are_all_kept() {
         let both = addresses(&["8.8.8.8", "2606:4700::1111"]);
-        assert_eq!(check_all(both.clone(), Access::Public).unwrap(), both);
+        assert_eq!(
+            check_all(both.clone(), AddressPolicy::Public).unwrap(),
+            both
+        );
     }
 
     #[test]
     fn no_answer_is_an_error() {
         assert!(matches!(
-            check_all(Vec::new(), Access::AnyAddress),
+            check_all(Vec::new(), AddressPolicy::AnyAddress),
             Err(ResolveError::Empty)
         ));
     }

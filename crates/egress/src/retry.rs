@@ -11,7 +11,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
-use super::{Net, NetError, NetFault, Request, Response};
+use super::{HttpClient, NetError, NetFault, Request, Response};
 
 /// The maximum number of retries.
 const MAX_RETRIES: u32 = 2;
@@ -38,7 +38,7 @@ pub struct RetryContext {
 /// # Errors
 /// Those of the last attempt.
 pub async fn exchange(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     context: &RetryContext,
     mut request: Request,
 ) -> Result<Response, NetError> {

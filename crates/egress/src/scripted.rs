@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent};
+use super::{AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent};
 
 /// The response to the next request.
 pub(super) enum Next {
@@ -67,7 +67,7 @@ impl Scripted {
     }
 }
 
-impl Net for Scripted {
+impl HttpClient for Scripted {
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         let mut state = self.0.lock().unwrap();
         state.asked.push((Instant::now(), request));
@@ -102,7 +102,7 @@ pub(super) fn request(url: &str) -> Request {
         url: Url::parse(url).unwrap(),
         headers: HeaderMap::new(),
         body: None,
-        access: Access::Public,
+        access: AddressPolicy::Public,
         trust: None,
         repeatable: false,
         authorization: None,

@@ -1,4 +1,4 @@
-//! Server-sent events over [`Net`].
+//! Server-sent events over [`HttpClient`].
 //!
 //! `eventsource-client` parses the lines. It would also connect, reconnect, follow redirects, accept any content type
 //! and buffer events of any size. This module prevents all of that: it sends the request once, and passes the parser an
@@ -19,7 +19,7 @@ use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
 
 use super::body::{BodyRest, error_prefix, prefix};
 use super::event_cap::EventCap;
-use super::{ByteStream, Net, NetError, NetFault, Request, Sent};
+use super::{ByteStream, HttpClient, NetError, NetFault, Request, Sent};
 
 /// The memory limits of responses.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ pub enum SseItem {
 /// # Errors
 /// Those of the exchange, and of reading a 2xx body that is not an event stream and breaks off.
 pub async fn open(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     mut request: Request,
     limits: SseLimits,
 ) -> Result<Opened, NetError> {

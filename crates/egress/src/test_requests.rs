@@ -3,7 +3,7 @@
 use http::{HeaderMap, Method};
 use url::Url;
 
-use super::{Access, Request};
+use super::{AddressPolicy, Request};
 
 /// Returns a GET without headers, to any address.
 pub(crate) fn get(url: Url) -> Request {
@@ -12,7 +12,7 @@ pub(crate) fn get(url: Url) -> Request {
         url,
         headers: HeaderMap::new(),
         body: None,
-        access: Access::AnyAddress,
+        access: AddressPolicy::AnyAddress,
         trust: None,
         repeatable: false,
         authorization: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::environment::SystemEnvironment;
 use common::log::Silent;
-use egress::{BoxFuture, Net, NetError, Request, Response};
+use egress::{BoxFuture, HttpClient, NetError, Request, Response};
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -43,7 +43,7 @@ struct Agent {
     answer: Bytes,
 }
 
-impl Net for Agent {
+impl HttpClient for Agent {
     fn exchange(&self, request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
         let card = request.url.path().contains("/.well-known/");
         let (media_type, body) = match card {
@@ -87,7 +87,7 @@ pub(crate) fn check_envelope(agent: &RemoteAgent, text: &str) {
 /// all wait.
 pub(crate) fn call(
     config: &str,
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     request: &str,
     beside: impl Future<Output = ()> + Send + 'static,
 ) -> String {

@@ -15,7 +15,7 @@ use url::Url;
 
 use common::redact::Secrets;
 use egress::{
-    Access, HttpClient, Net, NetFault, Request, Response, access,
+    AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
     body::{read_error, read_response},
 };
 
@@ -56,10 +56,10 @@ pub struct ModelSettings {
 
 /// Asks a model.
 pub struct ModelBackend {
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     settings: ModelSettings,
     url: Url,
-    access: Access,
+    access: AddressPolicy,
     authorization: Option<HeaderValue>,
     secrets: Secrets,
 }
@@ -70,9 +70,9 @@ impl ModelBackend {
     /// # Errors
     /// The URL or the key is unusable; the error says why.
     pub fn new(settings: ModelSettings) -> Result<Self, String> {
-        let net = HttpClient::new().map_err(|error| error.to_string())?;
+        let net = ReqwestClient::new().map_err(|error| error.to_string())?;
         let url = endpoint(&settings.url)?;
-        let access = access::check(&url, settings.allow_private, true);
+        let access = address_policy::check(&url, settings.allow_private, true);
         let access = access.map_err(|error| error.to_string())?;
         let authorization = settings.key.as_ref().map(|key| {
             let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))

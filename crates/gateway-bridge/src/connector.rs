@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 use collective::ErrorCode;
 use common::environment::Environment;
 use common::log::{Level, Log};
-use egress::Net;
+use egress::HttpClient;
 use peer::{BoxFuture, Connection, ConnectionState, PeerError, PeerErrorKind};
 
 use super::backoff::ConnectAttempts;
@@ -22,7 +22,7 @@ type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>
 
 /// Opens and keeps the connection.
 pub(super) struct Connector {
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     pub(super) settings: Arc<Settings>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
@@ -51,7 +51,7 @@ pub(super) struct ConnectBudget {
 
 impl Connector {
     pub(super) fn new(
-        net: Arc<dyn Net>,
+        net: Arc<dyn HttpClient>,
         settings: Settings,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,

@@ -13,7 +13,7 @@ use url::Url;
 
 use collective::{Envelope, ErrorCode};
 use egress::websocket::{self, Dial, Frame, Opened, WsError};
-use egress::{Access, Net, NetError, NetFault, Sent};
+use egress::{AddressPolicy, HttpClient, NetError, NetFault, Sent};
 use peer::{PeerError, PeerErrorKind};
 
 use super::settings::{DialectChoice, Settings};
@@ -52,7 +52,10 @@ pub(crate) enum Greeting {
 ///
 /// # Errors
 /// Connecting failed, or the gateway speaks another dialect than configured.
-pub(crate) async fn dial(net: &dyn Net, settings: &Settings) -> Result<DialedSocket, PeerError> {
+pub(crate) async fn dial(
+    net: &dyn HttpClient,
+    settings: &Settings,
+) -> Result<DialedSocket, PeerError> {
     let until = Instant::now() + settings.timeout;
     let dialed = timeout_at(until, connect(net, settings, until)).await;
     dialed.unwrap_or_else(|_| Err(handshake_timeout(settings)))
@@ -71,7 +74,7 @@ pub(crate) fn handshake_timeout(settings: &Settings) -> PeerError {
 }
 
 async fn connect(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     settings: &Settings,
     until: Instant,
 ) -> Result<DialedSocket, PeerError> {
@@ -141,11 +144,11 @@ fn address(settings: &Settings) -> Result<Url, PeerError> {
     Ok(url)
 }
 
-fn access(settings: &Settings) -> Access {
+fn access(settings: &Settings) -> AddressPolicy {
     if settings.allow_remote && settings.url.scheme() == "wss" {
-        Access::AnyAddress
+        AddressPolicy::AnyAddress
     } else {
-        Access::Loopback
+        AddressPolicy::Loopback
     }
 }
 

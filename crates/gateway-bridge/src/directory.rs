@@ -10,10 +10,10 @@ use a2a::Card;
 use collective::ErrorCode;
 use common::environment::Environment;
 use common::log::Log;
-use egress::Net;
+use egress::HttpClient;
 use peer::{
-    BoxFuture, CallOptions, CardLocation, Connection, Directory, Discovered, LocalGateway, Member,
-    Peer, PeerConfig, PeerError, PeerErrorKind, Validator,
+    BoxFuture, CallOptions, CardLocation, Connection, Discovered, LocalGateway, Member, Peer,
+    PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
 };
 
 use super::connector::Connector;
@@ -44,7 +44,7 @@ pub struct Gateway {
 impl Gateway {
     /// Creates the gateway of `settings`, which connects through `net`.
     pub fn new(
-        net: Arc<dyn Net>,
+        net: Arc<dyn HttpClient>,
         settings: Settings,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
@@ -168,7 +168,7 @@ fn agent(reach: &PeerConfig) -> Result<String, PeerError> {
     Ok(name.into_owned())
 }
 
-impl Directory for Gateway {
+impl PeerProvider for Gateway {
     fn discover<'a>(
         &'a self,
         reach: &'a PeerConfig,

@@ -1,6 +1,6 @@
 //! Peers behind a local gateway: its agents, and a triad that votes.
 //!
-//! [`Gateway`] implements `peer::Directory`. It detects the protocol of the gateway (`dial.rs`), keeps one connection per
+//! [`Gateway`] implements `peer::PeerProvider`. It detects the protocol of the gateway (`dial.rs`), keeps one connection per
 //! instance (`connector.rs`), and maps the calls of a peer to the dialects `a2a_v1/`, `heretek_js.rs` and `openclaw/`.
 //! `triad/` collects votes where the gateway cannot. The crate does not decide who may call whom.
 //!
@@ -20,7 +20,7 @@
 //! use std::sync::Arc;
 //! use openclaw_remote_agent_gateway_bridge::{Gateway, Settings};
 //! # async fn run(
-//! #     net: Arc<dyn egress::Net>,
+//! #     net: Arc<dyn egress::HttpClient>,
 //! #     env: Arc<dyn common::environment::Environment>,
 //! #     log: Arc<dyn common::log::Log>,
 //! # ) -> Result<(), Box<dyn std::error::Error>> {

@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
 use egress::websocket::accept;
-use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
+use egress::{BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade};
 
 /// The answer to a dial that does not connect.
 #[derive(Clone)]
@@ -208,7 +208,7 @@ impl AsyncWrite for HeldPipe {
     }
 }
 
-impl Net for ScriptedNet {
+impl HttpClient for ScriptedNet {
     fn exchange(&self, _request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         panic!("a gateway is not requests in HTTP")
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade, websocket};
+use egress::{
+    BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade, websocket,
+};
 use futures_util::stream;
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
@@ -67,7 +69,7 @@ impl LocalNet {
     }
 }
 
-impl Net for LocalNet {
+impl HttpClient for LocalNet {
     fn exchange(&self, _request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
         let error = NetError::new(
             NetFault::Protocol,

@@ -10,7 +10,7 @@ use url::Url;
 
 use collective::{MAX_FRAME_BYTES, SUBPROTOCOL};
 use egress::websocket::{self, Dial, Frame, WsError};
-use egress::{Access, Net};
+use egress::{AddressPolicy, HttpClient};
 
 /// The timeout of the WebSocket handshake and of the acknowledgement.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -65,12 +65,12 @@ impl fmt::Display for Occupant {
 }
 
 /// Identifies the program that answers at `address`.
-pub async fn identify_occupant(net: &dyn Net, address: SocketAddr) -> Occupant {
+pub async fn identify_occupant(net: &dyn HttpClient, address: SocketAddr) -> Occupant {
     let occupant = tokio::time::timeout(2 * REPLY_TIMEOUT, probe(net, address));
     occupant.await.ok().flatten().unwrap_or(Occupant::Silent)
 }
 
-async fn probe(net: &dyn Net, address: SocketAddr) -> Option<Occupant> {
+async fn probe(net: &dyn HttpClient, address: SocketAddr) -> Option<Occupant> {
     match probe_path(net, address, "/").await? {
         // The JavaScript gateway is at another path.
         Occupant::Web(400) => match probe_path(net, address, "/a2a").await? {
@@ -81,7 +81,7 @@ async fn probe(net: &dyn Net, address: SocketAddr) -> Option<Occupant> {
     }
 }
 
-async fn probe_path(net: &dyn Net, address: SocketAddr, path: &str) -> Option<Occupant> {
+async fn probe_path(net: &dyn HttpClient, address: SocketAddr, path: &str) -> Option<Occupant> {
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -93,7 +93,7 @@ async fn probe_path(net: &dyn Net, address: SocketAddr, path: &str) -> Option<Oc
         protocols: vec![SUBPROTOCOL.to_owned()],
         headers: HeaderMap::new(),
         // An address of this machine.
-        access: Access::AnyAddress,
+        access: AddressPolicy::AnyAddress,
         trust: None,
         frame_bytes: MAX_FRAME_BYTES,
     };

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use common::config::ConfigError;
 use common::environment::Environment;
 use common::log::{Level, Log};
-use egress::{HttpClient, Net, NetError};
+use egress::{HttpClient, NetError, ReqwestClient};
 use http_server::serve::{ConnectionConfig, serve};
 
 use super::access::Keyring;
@@ -102,7 +102,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let keyring = Keyring::load(&config)?;
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
-        let net: Arc<dyn Net> = Arc::new(HttpClient::new()?);
+        let net: Arc<dyn HttpClient> = Arc::new(ReqwestClient::new()?);
         let listener = listen(config.listen, &*net).await?;
         let address = listener.local_addr().map_err(|error| StartError::Listen {
             address: config.listen,
@@ -144,7 +144,7 @@ impl Server {
     }
 
     /// Returns the network of an agent of this process. Its connections reach only this gateway.
-    pub fn local_net(&self, agent: &str) -> Arc<dyn Net> {
+    pub fn local_net(&self, agent: &str) -> Arc<dyn HttpClient> {
         Arc::new(LocalNet::new(Arc::clone(&self.state), agent.to_owned()))
     }
 
@@ -178,7 +178,7 @@ impl Server {
     }
 }
 
-async fn listen(address: SocketAddr, net: &dyn Net) -> Result<TcpListener, StartError> {
+async fn listen(address: SocketAddr, net: &dyn HttpClient) -> Result<TcpListener, StartError> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(StartError::Taken {

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use collective::{Envelope, ErrorCode};
 use common::environment::Environment;
 use common::log::Log;
-use egress::Net;
+use egress::HttpClient;
 
 use super::access::{Keyring, Operation};
 use super::access_control::AccessControl;
@@ -44,7 +44,7 @@ pub(super) struct GatewayState {
     /// Permits for operations on sessions.
     pub(super) management: Semaphore,
     pub(super) queue_budget: Arc<ByteBudget>,
-    pub(super) net: Arc<dyn Net>,
+    pub(super) net: Arc<dyn HttpClient>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
     pub(super) timeouts: Timeouts,
@@ -60,7 +60,7 @@ pub(super) struct StateParts {
     pub(super) keyring: Keyring,
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
-    pub(super) net: Arc<dyn Net>,
+    pub(super) net: Arc<dyn HttpClient>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::config::ServeConfig;
 use super::push_sender::{HttpPushSender, WebhookPolicy};
 use super::sessions::SessionKeys;
-use egress::HttpClient;
+use egress::ReqwestClient;
 
 pub use error::StartError;
 pub use frontend::Frontend;
@@ -45,7 +45,7 @@ impl Server {
         } = &frontend;
         let (store, kept) = task_store::store(config, frontend.page()).await?;
         let sender = HttpPushSender::new(
-            Arc::new(HttpClient::new()?),
+            Arc::new(ReqwestClient::new()?),
             WebhookPolicy {
                 listed: config.push.allowed_urls.clone(),
                 anywhere: config.push.allow_any_address,

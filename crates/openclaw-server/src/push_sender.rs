@@ -9,10 +9,10 @@ use http::{HeaderMap, Method, Response};
 use url::Url;
 
 use common::config::covers;
-use egress::access;
 use egress::address::special_host;
+use egress::address_policy;
 use egress::body::read_error;
-use egress::{Access, Net, NetError, NetFault, Request};
+use egress::{AddressPolicy, HttpClient, NetError, NetFault, Request};
 
 /// The policy for webhooks that clients register.
 #[derive(Debug, Clone, Default)]
@@ -29,12 +29,12 @@ impl WebhookPolicy {
     ///
     /// # Errors
     /// The webhook is not allowed. The error is the end of a sentence.
-    fn access(&self, url: &Url) -> Result<Access, String> {
+    fn access(&self, url: &Url) -> Result<AddressPolicy, String> {
         let listed = self.listed.iter().any(|listed| covers(listed, url));
         if !listed && !self.anywhere {
             self.unlisted(url)?;
         }
-        access::check(url, self.anywhere, listed).map_err(|error| error.to_string())
+        address_policy::check(url, self.anywhere, listed).map_err(|error| error.to_string())
     }
 
     fn unlisted(&self, url: &Url) -> Result<(), String> {
@@ -56,13 +56,13 @@ impl WebhookPolicy {
 /// A [`PushSender`] over the network.
 #[derive(Clone)]
 pub struct HttpPushSender {
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     webhooks: Arc<WebhookPolicy>,
 }
 
 impl HttpPushSender {
     /// Creates a sender for the webhooks that the operator allows.
-    pub fn new(net: Arc<dyn Net>, webhooks: WebhookPolicy) -> Self {
+    pub fn new(net: Arc<dyn HttpClient>, webhooks: WebhookPolicy) -> Self {
         Self {
             net,
             webhooks: Arc::new(webhooks),

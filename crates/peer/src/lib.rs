@@ -1,6 +1,6 @@
 //! The trait [`Peer`]: an agent that accepts work over some protocol.
 //!
-//! The tool knows agents only through [`Directory`], which discovers and opens them, [`Peer`], and the types of the crate
+//! The tool knows agents only through [`PeerProvider`], which discovers and opens them, [`Peer`], and the types of the crate
 //! `a2a`. These have the shape of A2A 0.3 JSON (`kind`, `completed`), whatever protocol the agent speaks. The crates
 //! `a2a_client` and `gateway_bridge` implement the traits.
 //!
@@ -104,7 +104,7 @@ pub trait EventStream: Send {
 pub type NextEvent = Option<Result<(Event, usize), PeerError>>;
 
 /// Finds peers of one protocol: reads their cards and opens them.
-pub trait Directory: Send + Sync {
+pub trait PeerProvider: Send + Sync {
     /// Reads the peer's card from the location in `reach`. With `known`, the peer can answer that the card is
     /// unchanged.
     fn discover<'a>(

@@ -10,7 +10,7 @@ pub(in crate::remote_agent) fn check_secret(target: &Target) -> Result<(), ToolE
     let Some(reference) = &target.unresolved else {
         return Ok(());
     };
-    let whose = if target.reach.is_local() {
+    let whose = if target.peer_config.is_local() {
         "local gateway's token"
     } else {
         "target's credential"
@@ -22,11 +22,11 @@ pub(in crate::remote_agent) fn check_secret(target: &Target) -> Result<(), ToolE
 /// Refuses a target that prefers only unsupported transports.
 pub(super) fn check_transport(target: &Target) -> Result<(), PeerError> {
     let names = |all: &[Transport]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
-    if target.reach.is_local() {
+    if target.peer_config.is_local() {
         return Ok(());
     }
     let unsupported: Vec<_> = target
-        .reach
+        .peer_config
         .preferred
         .iter()
         .copied()

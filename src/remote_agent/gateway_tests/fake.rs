@@ -16,9 +16,9 @@ use common::environment::SystemEnvironment;
 use common::log::Recorder;
 use common::validation;
 use peer::{
-    BoxFuture, CallOptions, CardLocation, Connection, ConnectionState, Directory, Discovered,
-    EventStream, HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer,
-    PeerConfig, PeerError, PeerErrorKind, Validator,
+    BoxFuture, CallOptions, CardLocation, Connection, ConnectionState, Discovered, EventStream,
+    HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer, PeerConfig,
+    PeerError, PeerErrorKind, PeerProvider, Validator,
 };
 
 /// The behaviour of the gateway, and the calls that it received.
@@ -188,13 +188,13 @@ impl Stage {
 /// The gateway as a directory, and as itself.
 struct FakeDirectory(Arc<FakeGateway>);
 
-impl Directory for FakeDirectory {
+impl PeerProvider for FakeDirectory {
     fn discover<'a>(
         &'a self,
-        reach: &'a PeerConfig,
+        peer_config: &'a PeerConfig,
         _: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
-        let name = name(reach);
+        let name = name(peer_config);
         self.0.asked.lock().unwrap().cards.push(name.clone());
         let found = self.0.has(&name).map(|()| Discovered::Card {
             card: Box::new(card(&name)),
@@ -207,11 +207,11 @@ impl Directory for FakeDirectory {
 
     fn open(
         &self,
-        reach: &PeerConfig,
+        peer_config: &PeerConfig,
         _: &Card,
         opening: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        let opened = (name(reach), opening.host.cloned());
+        let opened = (name(peer_config), opening.host.cloned());
         let until = opening.until.unwrap() - Instant::now();
         let mut asked = self.0.asked.lock().unwrap();
         asked.opened.push(opened);
@@ -220,8 +220,8 @@ impl Directory for FakeDirectory {
     }
 }
 
-fn name(reach: &PeerConfig) -> String {
-    match &reach.card {
+fn name(peer_config: &PeerConfig) -> String {
+    match &peer_config.card {
         CardLocation::Path(path) => path.strip_prefix("/agents/").unwrap().to_owned(),
         CardLocation::Url(url) => panic!("{url}"),
     }

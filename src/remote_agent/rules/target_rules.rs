@@ -9,7 +9,7 @@ use common::validation::{complaint, escape};
 
 /// Returns the violations of the target's own rules.
 pub(in crate::remote_agent) fn target_rules(request: &Request, target: &Target) -> Vec<Value> {
-    if target.reach.is_local() {
+    if target.peer_config.is_local() {
         not_carried(request)
     } else {
         own_headers(request, target)

@@ -16,7 +16,7 @@ use peer::{BoxFuture, Peer, PeerConfig};
 #[derive(Default)]
 struct Once(AtomicUsize);
 
-impl Directory for Once {
+impl PeerProvider for Once {
     fn discover<'a>(
         &'a self,
         _: &'a PeerConfig,

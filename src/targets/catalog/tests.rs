@@ -93,8 +93,8 @@ fn requested_url_gets_no_credential() {
         "policy": {"allowTargetUrlOverride": true}
     }));
     let target = catalog.by_url("https://y.example/").unwrap();
-    assert!(target.reach.credential.is_none() && target.reach.headers.is_empty());
-    assert!(!target.reach.allow_private);
+    assert!(target.peer_config.credential.is_none() && target.peer_config.headers.is_empty());
+    assert!(!target.peer_config.allow_private);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn unresolved_header_keeps_its_reference() {
     for catalog in [with_own, with_default] {
         let target = &catalog.targets()[0];
         assert_eq!(target.unresolved.as_deref(), Some("env:TEAM_KEY"));
-        assert!(target.reach.headers.is_empty());
+        assert!(target.peer_config.headers.is_empty());
     }
 }
 

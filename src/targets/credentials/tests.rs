@@ -114,7 +114,7 @@ fn targets_with_same_files_share_trust() {
         target("c", &only_ca),
     ]))
     .unwrap();
-    let trust = |i: usize| catalog.targets()[i].reach.trust.as_ref().unwrap();
+    let trust = |i: usize| catalog.targets()[i].peer_config.trust.as_ref().unwrap();
     assert!(Arc::ptr_eq(trust(0), trust(1)));
     assert!(!Arc::ptr_eq(trust(0), trust(2)));
 }
@@ -130,7 +130,7 @@ fn client_certificate_is_for_own_origins_only() {
     let certified = json!({"auth": mtls(&cert, &key)});
     let both = json!({"auth": mtls(&cert, &key), "tls": {"caFile": cert}});
     let catalog = catalog(&json!([target("a", &certified), target("b", &both)])).unwrap();
-    let elsewhere = |i: usize| catalog.targets()[i].reach.trust_elsewhere.as_ref();
+    let elsewhere = |i: usize| catalog.targets()[i].peer_config.trust_elsewhere.as_ref();
     assert!(elsewhere(0).is_none());
     let trust = elsewhere(1).unwrap();
     assert!(trust.certificate().is_none() && trust.roots().is_some());

@@ -25,10 +25,10 @@ fn agent_name_is_a_target() {
     assert_eq!(target.url, "http://127.0.0.1:18789/");
     assert_eq!(target.card_path, "/agents/alpha");
     assert_eq!(
-        target.reach.card,
+        target.peer_config.card,
         CardLocation::Path("/agents/alpha".into())
     );
-    assert!(target.reach.is_local() && target.reach.configured);
+    assert!(target.peer_config.is_local() && target.peer_config.configured);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::v1_0::{Message, Part, Role};
-use a2a_server::executor::{Executor as _, Job, Outcome, Report};
+use a2a_server::executor::{ExecutionEvent, Executor as _, Outcome, RunInput};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use gateway_bridge::Settings;
@@ -46,7 +46,7 @@ async fn answer(executor: &GatewayExecutor) -> String {
 }
 
 async fn answer_to(executor: &GatewayExecutor, delegation: Option<Value>) -> String {
-    let job = Job {
+    let job = RunInput {
         task_id: "task".into(),
         context_id: "context".into(),
         session: "a2a-context".into(),
@@ -59,7 +59,7 @@ async fn answer_to(executor: &GatewayExecutor, delegation: Option<Value>) -> Str
     let outcome = soon(executor.run(job, reports, CancellationToken::new())).await;
     let mut said = String::new();
     while let Some(report) = received.recv().await {
-        if let Report::Artifact { artifact, .. } = report {
+        if let ExecutionEvent::Artifact { artifact, .. } = report {
             said.extend(artifact.parts.iter().filter_map(Part::as_text));
         }
     }

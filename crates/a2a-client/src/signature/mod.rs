@@ -14,7 +14,7 @@ use serde_json::Value;
 use url::Url;
 
 use common::jws::{KeySet, Signature};
-use egress::{Net, Request, body};
+use egress::{HttpClient, Request, body};
 use peer::{CardKeys, PeerConfig, PeerError, PeerErrorKind, excerpt};
 
 use super::outgoing;
@@ -34,7 +34,7 @@ const MAX_KEY_SET_BYTES: usize = 256 << 10;
 /// # Errors
 /// [`PeerErrorKind::CardSignature`], with the fault of each signature.
 pub(super) async fn verify(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     config: &PeerConfig,
     card: Value,
 ) -> Result<Value, PeerError> {
@@ -93,7 +93,7 @@ async fn verify_one(
 
 /// The keys for the verification.
 struct Keys<'a> {
-    net: &'a dyn Net,
+    net: &'a dyn HttpClient,
     config: &'a PeerConfig,
     trusted: &'a CardKeys,
     fetched: Vec<(Url, Result<KeySet, String>)>,

@@ -10,7 +10,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::json;
 
 use super::*;
-use egress::{Access, BoxFuture, NetError, Response};
+use egress::{AddressPolicy, BoxFuture, NetError, Response};
 use peer::CardLocation;
 
 /// Cards that the official Python SDK signed and serves, with everything for A2A 0.3 that it adds, and their keys.
@@ -44,7 +44,7 @@ impl Answers {
     }
 }
 
-impl Net for Answers {
+impl HttpClient for Answers {
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         self.asked.lock().unwrap().push(request);
         let body = Bytes::from(self.body.clone());
@@ -267,7 +267,7 @@ async fn key_is_fetched_without_credential() {
     verify(&net, &config, signed).await.unwrap();
     assert_eq!(net.asked(), ["https://agent.example/jwks.json"]);
     let asked = net.asked.lock().unwrap();
-    assert_eq!(asked[0].access, Access::Public);
+    assert_eq!(asked[0].access, AddressPolicy::Public);
     assert!(!asked[0].headers.contains_key("x-key"));
 }
 

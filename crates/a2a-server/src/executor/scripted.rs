@@ -9,7 +9,7 @@ use a2a::v1_0::AgentSkill;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, Executor, ExecutorError, Job, Outcome, Reports};
+use super::{Agent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput};
 
 mod commands;
 mod script;
@@ -27,7 +27,7 @@ const DEFAULT_TCK_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct ScriptedExecutor {
     agents: Vec<Agent>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Default for ScriptedExecutor {
@@ -41,14 +41,14 @@ impl ScriptedExecutor {
     pub fn with_agents<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             agents: names.into_iter().map(agent).collect(),
-            patience: DEFAULT_TCK_TIMEOUT,
+            timeout: DEFAULT_TCK_TIMEOUT,
         }
     }
 
     /// Sets how long the kit waits for events of a stream.
     #[must_use]
-    pub fn patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 }
 
@@ -79,20 +79,20 @@ impl Executor for ScriptedExecutor {
 
     fn run(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
-        let script = tck::script(&job.message.message_id, self.patience)
+        let script = tck::script(&job.message.message_id, self.timeout)
             .unwrap_or_else(|| commands::script(&job));
         Box::pin(play(script, reports, cancel))
     }
 
     fn reattach(
         &self,
-        _job: Job,
+        _job: RunInput,
         run: String,
-        reports: Reports,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let script = commands::resumed(&run)?;
@@ -104,14 +104,14 @@ impl Executor for ScriptedExecutor {
     }
 }
 
-async fn play(script: Script, reports: Reports, cancel: CancellationToken) -> Outcome {
+async fn play(script: Script, reports: ExecutionEvents, cancel: CancellationToken) -> Outcome {
     let Script { steps, outcome } = script;
     let all = async {
         for step in steps {
             match step {
                 Step::Wait(time) => tokio::time::sleep(time).await,
                 Step::WaitForEver => std::future::pending().await,
-                Step::Report(report) => reports.send(report).await.ok()?,
+                Step::ExecutionEvent(report) => reports.send(report).await.ok()?,
             }
         }
         Some(())

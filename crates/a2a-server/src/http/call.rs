@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use super::{App, card};
 use crate::call_context::CallContext;
-use crate::service::{Send, TaskPage, Updates};
+use crate::service::{SendMessage, TaskPage, TaskUpdates};
 use a2a::A2aError;
 use a2a::Dialect;
 
 /// A request.
 #[derive(Debug)]
 pub(crate) enum Call {
-    Send(Box<Send>),
-    Stream(Box<Send>),
+    Send(Box<SendMessage>),
+    Stream(Box<SendMessage>),
     Get {
         task_id: String,
         history_length: Option<i32>,
@@ -37,7 +37,7 @@ pub(crate) enum Call {
 /// The answer to a [`Call`].
 pub(crate) enum Answer {
     Sent(SendMessageResponse),
-    Updates(Updates),
+    Updates(TaskUpdates),
     Task(Task),
     Tasks(Box<TaskPage>),
     Push(TaskPushNotificationConfig),

@@ -16,7 +16,7 @@ use super::access_control::RequestContext;
 use super::envelope::{Id, Success};
 use super::{clients, error};
 use crate::call_context::Version;
-use crate::service::Updates;
+use crate::service::TaskUpdates;
 use a2a::A2aError;
 use a2a::Dialect;
 use a2a::v0_3::{self, is_terminal_or_interrupted};
@@ -31,7 +31,7 @@ pub(crate) enum Binding {
 }
 
 /// Ends the updates with an error once the token of the request is revoked.
-pub(crate) fn while_valid(updates: Updates, parts: &Parts) -> Updates {
+pub(crate) fn while_valid(updates: TaskUpdates, parts: &Parts) -> TaskUpdates {
     let context = RequestContext::get(&parts.extensions);
     let Ok(Ok(principal)) = context.map(|context| &context.principal) else {
         return updates;
@@ -47,7 +47,7 @@ pub(crate) fn while_valid(updates: Updates, parts: &Parts) -> Updates {
 
 /// Returns a streaming response. It polls `updates` only when the client has taken the event before.
 pub(crate) fn response(
-    updates: Updates,
+    updates: TaskUpdates,
     dialect: Dialect,
     binding: Binding,
     keep_alive: Duration,
@@ -63,7 +63,7 @@ pub(crate) fn response(
 }
 
 struct State {
-    updates: Option<Updates>,
+    updates: Option<TaskUpdates>,
     /// Sent before the next update.
     next: Option<StreamResponse>,
     first: bool,
@@ -72,7 +72,7 @@ struct State {
 }
 
 fn events(
-    updates: Updates,
+    updates: TaskUpdates,
     dialect: Dialect,
     binding: Binding,
 ) -> impl Stream<Item = Result<Event, Infallible>> {

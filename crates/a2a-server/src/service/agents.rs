@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::Send;
+use super::SendMessage;
 use crate::call_context::CallContext;
 use crate::executor::{Agent, Executor};
 use a2a::{A2aError, ErrorReason};
@@ -72,7 +72,7 @@ impl AgentCache {
 }
 
 /// Returns the agent that a request names in its path, its metadata or its tenant.
-pub(super) fn named(caller: &CallContext, send: &Send) -> Result<Option<String>, A2aError> {
+pub(super) fn named(caller: &CallContext, send: &SendMessage) -> Result<Option<String>, A2aError> {
     let request = &send.request;
     let ways = [
         (caller.agent.as_deref(), "the path"),

@@ -1,6 +1,6 @@
 //! The media types of answers (A2A 1.0 §3.2.2).
 
-use super::Send;
+use super::SendMessage;
 use super::core::Core;
 use crate::executor::{Agent, OUTPUT_MODES};
 use a2a::{A2aError, ErrorReason};
@@ -10,7 +10,7 @@ impl Core {
     /// that accepts one of them is better served with the whole.
     pub(super) async fn check_output_modes(
         &self,
-        send: &Send,
+        send: &SendMessage,
         agent: Option<&str>,
     ) -> Result<(), A2aError> {
         let asked = send.request.configuration.as_ref();

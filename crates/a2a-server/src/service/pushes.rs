@@ -2,7 +2,7 @@
 
 use a2a::v1_0::TaskPushNotificationConfig;
 
-use super::Send;
+use super::SendMessage;
 use super::core::{Core, refused};
 use crate::call_context::{CallContext, Version};
 use a2a::{A2aError, ErrorReason};
@@ -15,7 +15,7 @@ impl Core {
     pub(super) fn wanted_push(
         &self,
         _caller: &CallContext,
-        send: &Send,
+        send: &SendMessage,
     ) -> Result<Option<TaskPushNotificationConfig>, A2aError> {
         let wanted = send
             .request

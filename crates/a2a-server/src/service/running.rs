@@ -8,12 +8,12 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::executor::{Outcome, Reports};
+use crate::executor::{ExecutionEvents, Outcome};
 use crate::metrics::Metrics;
 
 /// Starts a run, or reattaches to one.
 pub(super) type Start =
-    Box<dyn FnOnce(Reports, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
+    Box<dyn FnOnce(ExecutionEvents, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
 
 /// How long a canceled run may take to stop before it is dropped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(metrics: Metrics, reports: Reports, start: Start) -> Self {
+    pub(super) fn start(metrics: Metrics, reports: ExecutionEvents, start: Start) -> Self {
         let stop = CancellationToken::new();
         let cancel = stop.clone();
         metrics.record_run_start();

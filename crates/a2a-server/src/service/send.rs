@@ -11,7 +11,7 @@ use super::core::{Core, refused};
 use super::submit::Accepted;
 use super::updates::updates;
 use super::view::View;
-use super::{Send, Updates};
+use super::{SendMessage, TaskUpdates};
 use crate::call_context::{CallContext, Version};
 use crate::store::{TaskSubscription, TaskUpdate};
 use crate::task_record::TaskRecord;
@@ -24,7 +24,7 @@ impl Core {
     pub(super) async fn send(
         self: &Arc<Self>,
         caller: &CallContext,
-        send: Send,
+        send: SendMessage,
     ) -> Result<SendMessageResponse, A2aError> {
         let said = return_immediately(&send);
         let view = self.view(&send)?;
@@ -82,8 +82,8 @@ impl Core {
     pub(super) async fn stream(
         self: &Arc<Self>,
         caller: &CallContext,
-        send: Send,
-    ) -> Result<Updates, A2aError> {
+        send: SendMessage,
+    ) -> Result<TaskUpdates, A2aError> {
         let view = self.view(&send)?;
         let message_id = send.request.message.message_id.clone();
         let (active, task_id, subscription) = match self.submit(caller, send, true).await? {
@@ -130,7 +130,7 @@ impl Core {
             .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
-    fn view(&self, send: &Send) -> Result<View, A2aError> {
+    fn view(&self, send: &SendMessage) -> Result<View, A2aError> {
         let asked = send.request.configuration.as_ref();
         let length = asked.and_then(|asked| asked.history_length);
         View::new(length, self.settings.limits.history)
@@ -198,7 +198,7 @@ impl Core {
 }
 
 /// Returns whether the request asks for the task at once.
-fn return_immediately(send: &Send) -> Option<bool> {
+fn return_immediately(send: &SendMessage) -> Option<bool> {
     send.return_immediately.or_else(|| {
         let asked = send.request.configuration.as_ref()?;
         asked.return_immediately

@@ -14,7 +14,7 @@ use super::size::json_bytes;
 use super::task_runner::{DELEGATION, RunRequest, TaskRunner, WriteError};
 use super::validate::{check_accepts_message, check_matches_task};
 use super::value_quota::ValuePermit;
-use super::{Send, status};
+use super::{SendMessage, status};
 use crate::call_context::{CallContext, Version};
 use crate::store::{QueueTicket, TaskSubscription};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -31,7 +31,7 @@ pub(super) enum Accepted {
 /// A message to accept.
 struct Submission {
     caller: CallContext,
-    send: Send,
+    send: SendMessage,
     /// The agent that it names.
     agent: Option<String>,
     push: Option<TaskPushNotificationConfig>,
@@ -64,7 +64,7 @@ impl Core {
     pub(super) async fn submit(
         self: &Arc<Self>,
         caller: &CallContext,
-        send: Send,
+        send: SendMessage,
         follow: bool,
     ) -> Result<Accepted, A2aError> {
         if self.closing.is_cancelled() {
@@ -378,7 +378,7 @@ fn non_empty(id: Option<&String>) -> Option<&str> {
     id.map(String::as_str).filter(|id| !id.is_empty())
 }
 
-fn delegation(send: &Send) -> Option<serde_json::Value> {
+fn delegation(send: &SendMessage) -> Option<serde_json::Value> {
     let request = &send.request;
     [&request.message.metadata, &request.metadata]
         .into_iter()

@@ -17,7 +17,7 @@ use super::running::Running;
 use super::size::json_bytes;
 use super::status;
 use super::value_quota::ValuePermit;
-use crate::executor::{Outcome, Report};
+use crate::executor::{ExecutionEvent, Outcome};
 use crate::store::{QueuePermit, QueueTicket, StoreError};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
@@ -222,7 +222,7 @@ impl TaskRunner {
     async fn work(
         &mut self,
         mut running: Running,
-        mut reports: Receiver<Report>,
+        mut reports: Receiver<ExecutionEvent>,
     ) -> (RunEnd, Option<Running>) {
         let deadline = sleep_until(Instant::now() + self.core.settings.timeout);
         tokio::pin!(deadline);
@@ -256,7 +256,7 @@ impl TaskRunner {
     }
 
     /// Applies the reports that preceded the end of the run.
-    async fn drain_reports(&mut self, reports: &mut Receiver<Report>) -> Option<RunEnd> {
+    async fn drain_reports(&mut self, reports: &mut Receiver<ExecutionEvent>) -> Option<RunEnd> {
         while let Ok(report) = reports.try_recv() {
             if let Err(ending) = self.apply_report(report).await {
                 return Some(ending);
@@ -265,22 +265,22 @@ impl TaskRunner {
         None
     }
 
-    async fn apply_report(&mut self, report: Report) -> Result<(), RunEnd> {
+    async fn apply_report(&mut self, report: ExecutionEvent) -> Result<(), RunEnd> {
         match report {
-            Report::Run(run) => Ok(self.write(TaskChange::Run(run)).await?),
-            Report::Metadata(more) => Ok(self.write(TaskChange::Metadata(more)).await?),
-            Report::Working(None) => {
+            ExecutionEvent::Run(run) => Ok(self.write(TaskChange::Run(run)).await?),
+            ExecutionEvent::Metadata(more) => Ok(self.write(TaskChange::Metadata(more)).await?),
+            ExecutionEvent::Working(None) => {
                 self.reported = true;
                 Ok(self.ensure_working().await?)
             }
-            Report::Working(Some(parts)) => {
+            ExecutionEvent::Working(Some(parts)) => {
                 self.check_size(json_bytes(&parts))?;
                 self.reported = true;
                 self.set_status(TaskState::Working, Some(parts)).await?;
                 self.active.mark_visible();
                 Ok(())
             }
-            Report::Artifact {
+            ExecutionEvent::Artifact {
                 artifact,
                 append,
                 last_chunk,

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::*;
-use crate::executor::{ExecutorError, Job, Outcome, Report, Reports};
+use crate::executor::{ExecutionEvent, ExecutionEvents, ExecutorError, Outcome, RunInput};
 use crate::push::{PushError, PushSender};
 use crate::store::memory::MemoryStore;
 use crate::task_record::TaskRecord;
@@ -127,11 +127,11 @@ impl TestService {
     }
 
     /// Sends a message and returns the task at once.
-    async fn begin(&self, send: Send) -> Task {
+    async fn begin(&self, send: SendMessage) -> Task {
         self.begin_as(&alice(), send).await
     }
 
-    async fn begin_as(&self, caller: &CallContext, mut send: Send) -> Task {
+    async fn begin_as(&self, caller: &CallContext, mut send: SendMessage) -> Task {
         send.return_immediately = Some(true);
         task(self.service.send(caller, send).await.unwrap())
     }
@@ -140,7 +140,7 @@ impl TestService {
     fn ask(
         &self,
         caller: CallContext,
-        send: Send,
+        send: SendMessage,
     ) -> tokio::task::JoinHandle<Result<SendMessageResponse, A2aError>> {
         let service = self.service.clone();
         tokio::spawn(async move { service.send(&caller, send).await })
@@ -185,8 +185,8 @@ fn caller(client: &str, version: Version) -> CallContext {
 }
 
 /// Creates a message with a new id.
-fn says(text: &str) -> Send {
-    Send {
+fn says(text: &str) -> SendMessage {
+    SendMessage {
         request: SendMessageRequest {
             message: Message::new(Role::User, vec![Part::text(text)]),
             configuration: None,
@@ -197,7 +197,7 @@ fn says(text: &str) -> Send {
     }
 }
 
-impl Send {
+impl SendMessage {
     fn in_context(mut self, context_id: &str) -> Self {
         self.request.message.context_id = Some(context_id.to_owned());
         self
@@ -266,8 +266,8 @@ fn text(message: &Message) -> &str {
     message.parts[0].as_text().unwrap()
 }
 
-fn artifact(id: &str, text: &str) -> Report {
-    Report::Artifact {
+fn artifact(id: &str, text: &str) -> ExecutionEvent {
+    ExecutionEvent::Artifact {
         artifact: Artifact {
             artifact_id: id.to_owned(),
             name: None,
@@ -293,7 +293,7 @@ fn short(event: &StreamResponse) -> String {
     }
 }
 
-async fn next(updates: &mut Updates) -> String {
+async fn next(updates: &mut TaskUpdates) -> String {
     short(&updates.next().await.unwrap().unwrap())
 }
 

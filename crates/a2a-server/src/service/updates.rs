@@ -7,7 +7,7 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, future};
 use serde_json::Value;
 
-use super::Updates;
+use super::TaskUpdates;
 use super::view::View;
 use crate::metrics::OpenStream;
 use crate::store::{TaskSubscription, TaskUpdate};
@@ -18,7 +18,7 @@ pub(super) fn updates(
     subscription: TaskSubscription,
     view: View,
     listening: OpenStream,
-) -> Updates {
+) -> TaskUpdates {
     let TaskSubscription { record, updates } = subscription;
     let state = UpdateStream {
         task_id: record.task.id.clone(),

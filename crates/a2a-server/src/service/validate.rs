@@ -2,7 +2,7 @@
 
 use a2a::v1_0::{Message, Role};
 
-use super::Send;
+use super::SendMessage;
 use super::agents;
 use super::core::{Core, refused};
 use crate::call_context::CallContext;
@@ -61,7 +61,7 @@ impl Core {
     pub(super) async fn agent(
         &self,
         caller: &CallContext,
-        send: &Send,
+        send: &SendMessage,
     ) -> Result<Option<String>, A2aError> {
         let Some(name) = agents::named(caller, send)? else {
             return Ok(None);

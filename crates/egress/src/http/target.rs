@@ -5,10 +5,10 @@ use url::Url;
 use super::PoolKind;
 use crate::address::{is_loopback, literal_ip, special_use};
 use crate::error::place;
-use crate::{Access, NetError, NetFault, Sent, upgrade};
+use crate::{AddressPolicy, NetError, NetFault, Sent, upgrade};
 
 /// Checks whether a request can be sent to `url`, as far as known before resolution.
-pub(super) fn check(url: &Url, access: Access, kind: PoolKind) -> Result<(), NetError> {
+pub(super) fn check(url: &Url, access: AddressPolicy, kind: PoolKind) -> Result<(), NetError> {
     check_scheme(url, kind)?;
     check_literal(url, access)
 }
@@ -25,13 +25,13 @@ fn check_scheme(url: &Url, kind: PoolKind) -> Result<(), NetError> {
 }
 
 /// Checks a host that is a literal address.
-fn check_literal(url: &Url, access: Access) -> Result<(), NetError> {
+fn check_literal(url: &Url, access: AddressPolicy) -> Result<(), NetError> {
     let refused = literal_ip(url).and_then(|ip| match access {
-        Access::AnyAddress => None,
-        Access::Public => special_use(ip).map(|class| {
+        AddressPolicy::AnyAddress => None,
+        AddressPolicy::Public => special_use(ip).map(|class| {
             format!("it is a {class} address, and only public addresses may be connected")
         }),
-        Access::Loopback => (!is_loopback(ip)).then(|| {
+        AddressPolicy::Loopback => (!is_loopback(ip)).then(|| {
             "it is an address of another machine, and only this one may be connected".to_owned()
         }),
     });

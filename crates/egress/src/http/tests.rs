@@ -13,7 +13,7 @@ use url::Url;
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 async fn exchange(request: Request) -> Result<Response, NetError> {
-    HttpClient::new().unwrap().exchange(request).await
+    ReqwestClient::new().unwrap().exchange(request).await
 }
 
 async fn fails(request: Request) -> NetError {
@@ -157,7 +157,7 @@ async fn an_error_shows_no_user_info_path_or_query() {
 
 #[tokio::test]
 async fn unknown_host_is_a_dns_fault_and_unsent() {
-    for access in [Access::Public, Access::AnyAddress] {
+    for access in [AddressPolicy::Public, AddressPolicy::AnyAddress] {
         let request = get(Url::parse("http://does-not-resolve.invalid/").unwrap());
         let error = fails(Request { access, ..request }).await;
         assert_eq!(
@@ -195,7 +195,7 @@ async fn public_access_refuses_private_addresses_in_any_spelling() {
     ] {
         let url = Url::parse(&format!("http://{host}:{port}/")).unwrap();
         let error = fails(Request {
-            access: Access::Public,
+            access: AddressPolicy::Public,
             trust: None,
             repeatable: false,
             ..get(url)
@@ -221,7 +221,7 @@ async fn public_access_refuses_private_addresses_in_any_spelling() {
 async fn public_access_does_not_reuse_private_connections() {
     let server = RawServer::start(vec![vec![send(OK), Step::KeepAlive]]).await;
     let url = Url::parse(&format!("http://localhost:{}/", server.address.port())).unwrap();
-    let http = HttpClient::new().unwrap();
+    let http = ReqwestClient::new().unwrap();
     for _ in 0..2 {
         let response = http.exchange(get(url.clone())).await.unwrap();
         read_all(response.body, 9).await.unwrap();
@@ -233,7 +233,7 @@ async fn public_access_does_not_reuse_private_connections() {
     );
     let error = http
         .exchange(Request {
-            access: Access::Public,
+            access: AddressPolicy::Public,
             trust: None,
             repeatable: false,
             ..get(url)
@@ -284,7 +284,7 @@ async fn body_ends_at_its_first_error() {
 async fn connection_closed_before_response_is_not_retried() {
     for last in [vec![], vec![Step::Reset]] {
         let server = RawServer::start(vec![vec![send(OK), Step::KeepAlive], last]).await;
-        let http = HttpClient::new().unwrap();
+        let http = ReqwestClient::new().unwrap();
         let response = http.exchange(post(server.url("/"))).await.unwrap();
         read_all(response.body, 9).await.unwrap();
         let error = http.exchange(post(server.url("/"))).await.unwrap_err();
@@ -354,7 +354,7 @@ async fn dropping_a_body_closes_its_connection() {
 #[test]
 fn a_network_is_made_without_a_runtime_and_can_be_shared() {
     fn shared<T: Send + Sync + 'static>(_: &T) {}
-    shared(&HttpClient::new().unwrap());
+    shared(&ReqwestClient::new().unwrap());
 }
 
 /// Gives each of these answers in turn, the last one for ever.
@@ -395,7 +395,7 @@ impl Lookup for InTurn {
 async fn connects_to_the_checked_address_after_one_lookup() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let names = InTurn::new(&["127.0.0.1", "8.8.8.8"]);
-    let http = HttpClient::new().unwrap().with_lookup(names.clone());
+    let http = ReqwestClient::new().unwrap().with_lookup(names.clone());
     let url = Url::parse(&format!("http://a.example:{}/", server.address.port())).unwrap();
     let response = http.exchange(get(url)).await.unwrap();
     assert_eq!(response.status, 200);
@@ -408,9 +408,9 @@ async fn an_answer_that_turns_private_is_refused_and_not_connected() {
     let port = server.address.port();
     // The first request is given up once it has its address.
     let names = InTurn::new(&["2a00::1", "127.0.0.1"]);
-    let http = HttpClient::new().unwrap().with_lookup(names.clone());
+    let http = ReqwestClient::new().unwrap().with_lookup(names.clone());
     let request = || Request {
-        access: Access::Public,
+        access: AddressPolicy::Public,
         ..get(Url::parse(&format!("http://a.example:{port}/")).unwrap())
     };
     tokio::select! {
@@ -446,7 +446,7 @@ fn is_given_up_in_time(error: &NetError, begun: tokio::time::Instant) {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_never_resolved_is_given_up_in_time() {
     let begun = tokio::time::Instant::now();
-    let http = HttpClient::new().unwrap().with_lookup(Arc::new(Silent));
+    let http = ReqwestClient::new().unwrap().with_lookup(Arc::new(Silent));
     let url = Url::parse("http://a.example/").unwrap();
     let error = http.exchange(get(url)).await.unwrap_err();
     is_given_up_in_time(&error, begun);

@@ -9,7 +9,10 @@ use super::*;
 use crate::credential::Trust;
 use crate::lookup::Lookup;
 use crate::test_requests::get;
-use crate::{Access, BoxFuture, HttpClient, Net, NetError, NetFault, Request, Response, Sent};
+use crate::{
+    AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, ReqwestClient, Response,
+    Sent,
+};
 use testkit::http::{Connection, RawServer, send};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -40,8 +43,8 @@ impl Lookup for Names {
     }
 }
 
-fn through(settings: &ProxySettings, names: &Arc<Names>) -> HttpClient {
-    HttpClient::new()
+fn through(settings: &ProxySettings, names: &Arc<Names>) -> ReqwestClient {
+    ReqwestClient::new()
         .unwrap()
         .with_lookup(Arc::clone(names) as Arc<dyn Lookup>)
         .with_proxies(Proxies::new(settings).unwrap())
@@ -54,7 +57,7 @@ fn all(proxy: &RawServer) -> ProxySettings {
     }
 }
 
-async fn ask(http: &HttpClient, url: &str, access: Access) -> Result<Response, NetError> {
+async fn ask(http: &ReqwestClient, url: &str, access: AddressPolicy) -> Result<Response, NetError> {
     let request = get(Url::parse(url).unwrap());
     http.exchange(Request { access, ..request }).await
 }
@@ -69,7 +72,7 @@ async fn a_request_goes_through_the_proxy_with_its_whole_address() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = through(&all(&proxy), &names);
-    let answer = ask(&http, "http://agent.example/a?b", Access::Public)
+    let answer = ask(&http, "http://agent.example/a?b", AddressPolicy::Public)
         .await
         .unwrap();
     assert_eq!(answer.status, 200);
@@ -82,7 +85,7 @@ async fn refused_proxy_tunnel_leaves_request_unsent() {
     let proxy = RawServer::start(vec![vec![send(refusal)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = through(&all(&proxy), &names);
-    let error = ask(&http, "https://agent.example/a", Access::Public)
+    let error = ask(&http, "https://agent.example/a", AddressPolicy::Public)
         .await
         .unwrap_err();
     assert_eq!(first_line(&proxy), "CONNECT agent.example:443 HTTP/1.1");
@@ -110,7 +113,7 @@ async fn forwarding_proxy_receives_its_credentials() {
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = through(&as_me(&proxy), &names);
     let url = "http://you:them@agent.example/";
-    ask(&http, url, Access::Public).await.unwrap();
+    ask(&http, url, AddressPolicy::Public).await.unwrap();
     assert_eq!(first_line(&proxy), "GET http://agent.example/ HTTP/1.1");
     let shown = format!("proxy-authorization: {ME}\r\n");
     assert!(proxy.requests()[0].contains(&shown));
@@ -121,7 +124,7 @@ async fn tunnel_proxy_receives_its_credentials() {
     let proxy = RawServer::start(vec![vec![send("HTTP/1.1 407 No\r\n\r\n")]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = through(&as_me(&proxy), &names);
-    let error = ask(&http, "https://agent.example/", Access::Public).await;
+    let error = ask(&http, "https://agent.example/", AddressPolicy::Public).await;
     let asked = proxy.requests().remove(0);
     let shown = format!("proxy-authorization: {ME}\r\n");
     assert!(asked.contains(&shown) && asked.contains("user-agent: openclaw-remote-agent/"));
@@ -133,7 +136,7 @@ async fn proxy_credentials_are_not_sent_without_proxy() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let http = through(&as_me(&proxy), &Names::new(&[]));
-    for access in [Access::AnyAddress, Access::Loopback] {
+    for access in [AddressPolicy::AnyAddress, AddressPolicy::Loopback] {
         let url = server.url("/").to_string();
         ask(&http, &url, access).await.unwrap();
     }
@@ -189,7 +192,7 @@ async fn tunneled_peer_is_verified_by_tls() {
 async fn untrusted_peer_behind_tunnel_is_a_tls_fault() {
     let (settings, _, _asked) = tunnel().await;
     let http = through(&settings, &Names::new(&[]));
-    let error = ask(&http, "https://agent.example/", Access::Public).await;
+    let error = ask(&http, "https://agent.example/", AddressPolicy::Public).await;
     let error = error.unwrap_err();
     assert_eq!(
         (error.fault(), error.sent()),
@@ -241,7 +244,7 @@ async fn private_address_is_refused_before_the_proxy() {
         "http://169.254.169.254/",
         "https://[fd00::1]/",
     ] {
-        let error = ask(&http, url, Access::Public).await.unwrap_err();
+        let error = ask(&http, url, AddressPolicy::Public).await.unwrap_err();
         assert_eq!(error.fault(), NetFault::AddressRefused, "{url}: {error}");
     }
     assert_eq!(proxy.connections(), 0);
@@ -251,7 +254,7 @@ async fn private_address_is_refused_before_the_proxy() {
 async fn a_name_that_only_the_proxy_knows_is_left_to_it() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let http = through(&all(&proxy), &Names::new(&[]));
-    let answer = ask(&http, "http://far.example/", Access::Public).await;
+    let answer = ask(&http, "http://far.example/", AddressPolicy::Public).await;
     assert_eq!(answer.unwrap().status, 200);
 }
 
@@ -264,12 +267,12 @@ async fn a_proxy_with_a_name_may_be_at_any_address() {
         ..ProxySettings::default()
     };
     let http = through(&settings, &names);
-    let answer = ask(&http, "http://agent.example/", Access::Public).await;
+    let answer = ask(&http, "http://agent.example/", AddressPolicy::Public).await;
     assert_eq!(answer.unwrap().status, 200);
     let error = ask(
         &http,
         &format!("http://proxy.example:{}/", proxy.address.port()),
-        Access::Public,
+        AddressPolicy::Public,
     )
     .await
     .unwrap_err();
@@ -301,7 +304,7 @@ async fn loopback_and_no_proxy_hosts_bypass_the_proxy() {
     ];
     for host in hosts {
         let url = format!("http://{host}:{port}/");
-        let answer = ask(&http, &url, Access::AnyAddress).await;
+        let answer = ask(&http, &url, AddressPolicy::AnyAddress).await;
         assert_eq!(answer.unwrap().status, 200, "{host}");
     }
     assert_eq!(proxy.connections(), 0);
@@ -314,7 +317,7 @@ async fn no_proxy_settings_connect_directly() {
     let names = Names::new(&[("near.example", "127.0.0.1")]);
     let http = through(&ProxySettings::default(), &names);
     let url = format!("http://near.example:{}/x", server.address.port());
-    ask(&http, &url, Access::AnyAddress).await.unwrap();
+    ask(&http, &url, AddressPolicy::AnyAddress).await.unwrap();
     assert_eq!(first_line(&server), "GET /x HTTP/1.1");
     assert_eq!(*names.asked.lock().unwrap(), ["near.example"]);
 }
@@ -371,13 +374,13 @@ impl Lookup for Fickle {
     }
 }
 
-fn fickle(answers: &[&'static str]) -> HttpClient {
+fn fickle(answers: &[&'static str]) -> ReqwestClient {
     let settings = ProxySettings {
         all: Some("http://proxy.example:1".to_owned()),
         none: Some("proxy.example".to_owned()),
         ..ProxySettings::default()
     };
-    HttpClient::new()
+    ReqwestClient::new()
         .unwrap()
         .with_lookup(Arc::new(Fickle(Mutex::new(answers.to_vec()))))
         .with_proxies(Proxies::new(&settings).unwrap())
@@ -386,7 +389,7 @@ fn fickle(answers: &[&'static str]) -> HttpClient {
 #[tokio::test]
 async fn peer_named_like_the_proxy_obeys_the_policy() {
     let http = fickle(&["127.0.0.1", ""]);
-    let error = ask(&http, "http://proxy.example/", Access::Public)
+    let error = ask(&http, "http://proxy.example/", AddressPolicy::Public)
         .await
         .err()
         .unwrap();
@@ -395,7 +398,7 @@ async fn peer_named_like_the_proxy_obeys_the_policy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_looked_up_before_the_proxy_is_given_up_in_time() {
-    let error = ask(&fickle(&[]), "http://agent.example/", Access::Public)
+    let error = ask(&fickle(&[]), "http://agent.example/", AddressPolicy::Public)
         .await
         .err()
         .unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::test_requests::{get, post};
-use crate::{BoxFuture, HttpClient, Response};
+use crate::{BoxFuture, ReqwestClient, Response};
 use futures_util::stream;
 use proptest::prelude::*;
 use testkit::http::{RawServer, Step, send};
@@ -23,7 +23,7 @@ struct Scripted {
     requests: AtomicUsize,
 }
 
-impl Net for Scripted {
+impl HttpClient for Scripted {
     fn exchange(&self, _: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         self.requests.fetch_add(1, Ordering::SeqCst);
         let headers =
@@ -60,7 +60,7 @@ fn anywhere() -> Request {
 type End = Result<(), NetError>;
 
 /// Returns all items up to the end, which the reader repeats.
-async fn items(net: &dyn Net, request: Request, limits: SseLimits) -> (Vec<SseItem>, End) {
+async fn items(net: &dyn HttpClient, request: Request, limits: SseLimits) -> (Vec<SseItem>, End) {
     let Opened::Events(mut reader) = open(net, request, limits).await.unwrap() else {
         panic!("an event stream")
     };
@@ -82,7 +82,12 @@ async fn parsed(chunks: Vec<Result<Bytes, NetError>>) -> (Vec<SseItem>, End) {
 
 async fn served(steps: Vec<Step>) -> (RawServer, Vec<SseItem>, End) {
     let server = RawServer::start(vec![steps]).await;
-    let (items, end) = items(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS).await;
+    let (items, end) = items(
+        &ReqwestClient::new().unwrap(),
+        post(server.url("/")),
+        LIMITS,
+    )
+    .await;
     (server, items, end)
 }
 
@@ -275,7 +280,7 @@ async fn an_accept_header_of_the_caller_is_kept() {
     request
         .headers
         .insert(ACCEPT, "text/event-stream".parse().unwrap());
-    open(&HttpClient::new().unwrap(), request, LIMITS)
+    open(&ReqwestClient::new().unwrap(), request, LIMITS)
         .await
         .unwrap();
     assert!(server.requests()[0].contains("accept: text/event-stream\r\n"));
@@ -288,7 +293,12 @@ async fn an_endless_event_is_given_up_and_its_connection_closed() {
         Step::Endless(vec![b'a'; 100]),
     ];
     let (server, gone) = RawServer::start_noting(vec![endless]).await;
-    let (items, end) = items(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS).await;
+    let (items, end) = items(
+        &ReqwestClient::new().unwrap(),
+        post(server.url("/")),
+        LIMITS,
+    )
+    .await;
     assert_eq!(
         (items, fault(&end)),
         (vec![], Some(NetFault::EventTooLarge))
@@ -300,9 +310,13 @@ async fn an_endless_event_is_given_up_and_its_connection_closed() {
 async fn dropping_the_reader_closes_its_connection() {
     let held = vec![send(format!("{HEAD}\r\ndata: a\n\n")), Step::Hold];
     let (server, gone) = RawServer::start_noting(vec![held]).await;
-    let opened = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
-        .await
-        .unwrap();
+    let opened = open(
+        &ReqwestClient::new().unwrap(),
+        post(server.url("/")),
+        LIMITS,
+    )
+    .await
+    .unwrap();
     let Opened::Events(mut reader) = opened else {
         panic!("an event stream")
     };
@@ -316,9 +330,13 @@ async fn dropping_the_reader_closes_its_connection() {
 
 async fn answer(steps: Vec<Step>) -> (usize, u16, Bytes, bool) {
     let server = RawServer::start(vec![steps]).await;
-    let opened = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
-        .await
-        .unwrap();
+    let opened = open(
+        &ReqwestClient::new().unwrap(),
+        post(server.url("/")),
+        LIMITS,
+    )
+    .await
+    .unwrap();
     let Opened::Answer {
         status,
         body,
@@ -335,9 +353,13 @@ async fn answer(steps: Vec<Step>) -> (usize, u16, Bytes, bool) {
 async fn a_plain_answer_is_returned_with_its_headers() {
     let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     let server = RawServer::start(vec![vec![send(json)]]).await;
-    let opened = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
-        .await
-        .unwrap();
+    let opened = open(
+        &ReqwestClient::new().unwrap(),
+        post(server.url("/")),
+        LIMITS,
+    )
+    .await
+    .unwrap();
     let Opened::Answer {
         status,
         headers,
@@ -362,9 +384,13 @@ async fn a_plain_answer_is_returned_with_its_headers() {
 async fn a_printed_answer_shows_no_header_value_and_no_body() {
     let text = "HTTP/1.1 401 No\r\nx-key: s3cret\r\ncontent-length: 6\r\n\r\ns3cret";
     let server = RawServer::start(vec![vec![send(text)]]).await;
-    let opened = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
-        .await
-        .unwrap();
+    let opened = open(
+        &ReqwestClient::new().unwrap(),
+        post(server.url("/")),
+        LIMITS,
+    )
+    .await
+    .unwrap();
     let printed = format!("{opened:?}");
     assert!(
         printed.contains("401") && !printed.contains("s3cret"),
@@ -417,9 +443,13 @@ async fn half_an_error_is_an_answer_and_half_a_result_is_a_cut() {
         (1, 400, Bytes::from("{\"a\""), true)
     );
     let server = RawServer::start(vec![half("200 OK")]).await;
-    let error = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
-        .await
-        .unwrap_err();
+    let error = open(
+        &ReqwestClient::new().unwrap(),
+        post(server.url("/")),
+        LIMITS,
+    )
+    .await
+    .unwrap_err();
     assert_eq!(error.fault(), NetFault::Cut, "{error}");
 }
 

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use ring::digest;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-use crate::{Duplex, Net, NetError, NetFault, Request, Sent, Upgrade};
+use crate::{Duplex, HttpClient, NetError, NetFault, Request, Sent, Upgrade};
 
 use super::{Dial, WsError};
 
@@ -19,7 +19,7 @@ const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Requests the upgrade and checks the response. Returns the connection and the selected subprotocol.
 pub(super) async fn shake(
-    net: &dyn Net,
+    net: &dyn HttpClient,
     dial: Dial,
 ) -> Result<(Box<dyn Duplex>, Option<String>), WsError> {
     let key = key()?;

@@ -1,4 +1,4 @@
-//! WebSockets (RFC 6455) over [`Net`].
+//! WebSockets (RFC 6455) over [`HttpClient`].
 //!
 //! `handshake.rs` requests the upgrade and checks the response. `socket.rs` sends and receives frames. The client
 //! offers no extension and follows no redirect. A message above the limit closes the connection before it is buffered.
@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::credential::Trust;
 
-use super::{Access, Net, NetError};
+use super::{AddressPolicy, HttpClient, NetError};
 
 pub use handshake::accept;
 pub use socket::{Frame, Receiver, Sender};
@@ -30,7 +30,7 @@ pub struct Dial {
     /// Headers in addition to those of the upgrade.
     pub headers: HeaderMap,
     /// The addresses that may be connected.
-    pub access: Access,
+    pub access: AddressPolicy,
     /// The TLS trust, if it differs from that of the system.
     pub trust: Option<Arc<Trust>>,
     /// The maximum size of a received message, in bytes.
@@ -82,7 +82,7 @@ pub enum WsError {
 ///
 /// # Errors
 /// The connection or the handshake failed.
-pub async fn connect(net: &dyn Net, dial: Dial) -> Result<Opened, WsError> {
+pub async fn connect(net: &dyn HttpClient, dial: Dial) -> Result<Opened, WsError> {
     let frame_bytes = dial.frame_bytes;
     let (stream, protocol) = handshake::shake(net, dial).await?;
     let (sender, receiver) = socket::over(stream, frame_bytes).await;

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::*;
-use crate::{HttpClient, NetFault, Sent};
+use crate::{NetFault, ReqwestClient, Sent};
 use testkit::http::{Connection, RawServer, Server, Step, send};
 use testkit::websocket::{Reader, frame, switching};
 
@@ -19,14 +19,14 @@ fn dial(url: impl AsRef<str>) -> Dial {
         url: Url::parse(url.as_ref()).unwrap(),
         protocols: vec!["a2a-v1".into()],
         headers: HeaderMap::new(),
-        access: Access::Loopback,
+        access: AddressPolicy::Loopback,
         trust: None,
         frame_bytes: 1000,
     }
 }
 
 async fn open(dial: Dial) -> Result<Opened, WsError> {
-    connect(&HttpClient::new().unwrap(), dial).await
+    connect(&ReqwestClient::new().unwrap(), dial).await
 }
 
 /// Returns a server that shakes hands as it should, with `more` headers, sends `bytes` and gives the head of the

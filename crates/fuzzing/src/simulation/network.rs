@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use common::environment::Clock as _;
 use egress::auth;
 use egress::retry::{self, RetryContext};
-use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
+use egress::{BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade};
 use futures_util::stream;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -277,8 +277,8 @@ impl SimulatedNet {
     }
 }
 
-impl Net for SimulatedNet {
-    /// As [`egress::HttpClient`]: the credential first, then retries, then the request.
+impl HttpClient for SimulatedNet {
+    /// As [`egress::ReqwestClient`]: the credential first, then retries, then the request.
     fn exchange(&self, mut request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
         if let Some(authorization) = request.authorization.take() {
             return Box::pin(auth::exchange(self, authorization, request));

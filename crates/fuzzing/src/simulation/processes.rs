@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_server::executor::scripted::ScriptedExecutor;
-use a2a_server::executor::{Agent, Executor, ExecutorError, Job, Outcome, Reports};
+use a2a_server::executor::{Agent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput};
 use a2a_server::http::access_control::{Principal, RequestContext};
 use a2a_server::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE, router};
 use a2a_server::service::{Parts, Service};
@@ -199,8 +199,8 @@ impl Executor for Counting {
 
     fn run(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         let id = job.message.message_id.clone();
@@ -210,9 +210,9 @@ impl Executor for Counting {
 
     fn reattach(
         &self,
-        job: Job,
+        job: RunInput,
         run: String,
-        reports: Reports,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         self.script.reattach(job, run, reports, cancel)

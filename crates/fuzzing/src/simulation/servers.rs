@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use a2a_server::service::Service;
 use a2a_server::store::memory::MemoryStore;
 use axum::Router;
-use egress::Net;
+use egress::HttpClient;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tempfile::TempDir;
@@ -54,7 +54,7 @@ pub(super) struct Running {
 }
 
 pub(super) struct RunningGateway {
-    pub(super) nets: BTreeMap<String, Arc<dyn Net>>,
+    pub(super) nets: BTreeMap<String, Arc<dyn HttpClient>>,
     pub(super) shutdown: CancellationToken,
     pub(super) serving: JoinHandle<()>,
 }
@@ -81,7 +81,7 @@ impl Servers {
     }
 
     /// Returns the gateway as a process sees it, and what is cancelled when it stops.
-    pub(super) fn gateway(&self, name: &str) -> Option<(Arc<dyn Net>, CancellationToken)> {
+    pub(super) fn gateway(&self, name: &str) -> Option<(Arc<dyn HttpClient>, CancellationToken)> {
         let gateway = self.gateway.lock().unwrap();
         let gateway = gateway.as_ref()?;
         Some((Arc::clone(&gateway.nets[name]), gateway.shutdown.clone()))

@@ -25,8 +25,8 @@ use a2a::{Event, Part, Reply, SendRequest, Task, TaskState};
 use collective::ErrorCode;
 use common::log::Recorder;
 use peer::{
-    CallOptions, CardLocation, Delivered, Directory as _, EventStream, LocalGateway as _, Peer,
-    PeerConfig, PeerError, PeerErrorKind,
+    CallOptions, CardLocation, Delivered, EventStream, LocalGateway as _, Peer, PeerConfig,
+    PeerError, PeerErrorKind, PeerProvider as _,
 };
 
 /// The bridge, and the place where its connections arrive.

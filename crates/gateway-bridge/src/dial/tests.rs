@@ -216,11 +216,11 @@ async fn h_02_the_echoed_subprotocol_does_not_tell_the_dialect() {
 #[tokio::test(start_paused = true)]
 async fn h_03_remote_gateway_needs_allow_remote_and_wss() {
     for (url, allow_remote, access) in [
-        ("ws://127.0.0.1:1", false, Access::Loopback),
-        ("ws://gateway.example", false, Access::Loopback),
-        ("ws://gateway.example", true, Access::Loopback),
-        ("wss://gateway.example", false, Access::Loopback),
-        ("wss://gateway.example", true, Access::AnyAddress),
+        ("ws://127.0.0.1:1", false, AddressPolicy::Loopback),
+        ("ws://gateway.example", false, AddressPolicy::Loopback),
+        ("ws://gateway.example", true, AddressPolicy::Loopback),
+        ("wss://gateway.example", false, AddressPolicy::Loopback),
+        ("wss://gateway.example", true, AddressPolicy::AnyAddress),
     ] {
         let (net, _arrivals) = network();
         let url = Url::parse(url).unwrap();

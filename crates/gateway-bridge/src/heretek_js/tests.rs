@@ -12,8 +12,8 @@ use a2a::{Part, Reply, SendRequest, TaskState};
 use collective::ErrorCode;
 use common::log::Silent;
 use peer::{
-    CallOptions, CardLocation, Delivered, Directory as _, LocalGateway as _, MemberStatus, Peer,
-    PeerConfig, PeerError, PeerErrorKind,
+    CallOptions, CardLocation, Delivered, LocalGateway as _, MemberStatus, Peer, PeerConfig,
+    PeerError, PeerErrorKind, PeerProvider as _,
 };
 
 fn settings(query: &str) -> Settings {

@@ -15,7 +15,7 @@ use super::{
 };
 use collective::{Envelope, ErrorCode, Kind, Vote};
 use common::environment::Environment;
-use egress::Net;
+use egress::HttpClient;
 
 /// The channel of the triad's decisions.
 const DECISIONS: &str = "triad:decision";
@@ -61,7 +61,7 @@ pub struct Ballot {
 /// # Errors
 /// No gateway of `a2a-v1`, or a refused agent or credential.
 pub(super) async fn serve(
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     endpoint: Endpoint,
     script: Script,
     env: Arc<dyn Environment>,

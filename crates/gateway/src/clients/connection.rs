@@ -14,7 +14,7 @@ use collective::{
 };
 use common::environment::Environment;
 use egress::{
-    Access, Net,
+    AddressPolicy, HttpClient,
     websocket::{self, Dial, Frame, Receiver, Sender},
 };
 
@@ -83,7 +83,7 @@ pub(super) fn new_id(env: &dyn Environment) -> String {
 impl ClientConnection {
     /// Connects, authenticates if the endpoint has a credential, and advertises the agents of this client.
     pub(super) async fn open(
-        net: &dyn Net,
+        net: &dyn HttpClient,
         endpoint: &Endpoint,
         agents: &[&str],
         env: &Arc<dyn Environment>,
@@ -94,7 +94,7 @@ impl ClientConnection {
     }
 
     async fn handshake(
-        net: &dyn Net,
+        net: &dyn HttpClient,
         endpoint: &Endpoint,
         agents: &[&str],
         env: &Arc<dyn Environment>,
@@ -105,8 +105,8 @@ impl ClientConnection {
             protocols: vec![SUBPROTOCOL.to_owned()],
             headers: HeaderMap::new(),
             access: match remote {
-                true => Access::AnyAddress,
-                false => Access::Loopback,
+                true => AddressPolicy::AnyAddress,
+                false => AddressPolicy::Loopback,
             },
             trust: endpoint.trust.clone(),
             frame_bytes: MAX_FRAME_BYTES,

@@ -15,7 +15,7 @@ use super::{
     watch,
 };
 use common::environment::{Environment, SystemEnvironment};
-use egress::{HttpClient, Net, Request, access};
+use egress::{HttpClient, Request, ReqwestClient, address_policy};
 
 /// The timeout of a health request.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connects clients to gateways.
 #[derive(Clone)]
 pub struct Connector {
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     env: Arc<dyn Environment>,
 }
 
@@ -46,7 +46,7 @@ impl Connector {
     /// # Errors
     /// The TLS configuration of the system is unusable.
     pub fn new() -> Result<Self, ClientError> {
-        let http = HttpClient::new();
+        let http = ReqwestClient::new();
         let http = http
             .map_err(|error| ClientError::new(ClientErrorKind::Unreachable, error.to_string()))?;
         Ok(Self::with_parts(
@@ -56,7 +56,7 @@ impl Connector {
     }
 
     /// Creates a connector with these sockets and this clock.
-    pub fn with_parts(net: Arc<dyn Net>, env: Arc<dyn Environment>) -> Self {
+    pub fn with_parts(net: Arc<dyn HttpClient>, env: Arc<dyn Environment>) -> Self {
         Self { net, env }
     }
 
@@ -142,7 +142,7 @@ impl Connector {
         let Some(url) = endpoint.and_then(|endpoint| Url::parse(endpoint).ok()) else {
             return Health::Unknown;
         };
-        let allowed = match access::check(&url, false, true) {
+        let allowed = match address_policy::check(&url, false, true) {
             Ok(allowed) => allowed,
             Err(error) => return Health::Unreachable(error.to_string()),
         };

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ClientError, Endpoint, connection::ClientConnection, event::AgentEvent};
 use common::environment::Environment;
-use egress::Net;
+use egress::HttpClient;
 
 /// The delay before the agent connects again: the first and the maximum.
 pub(super) const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
@@ -16,7 +16,7 @@ pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(15);
 /// The agent that a connection serves, and the way to its gateway.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
-    pub(super) net: &'a dyn Net,
+    pub(super) net: &'a dyn HttpClient,
     pub(super) endpoint: &'a Endpoint,
     pub(super) name: &'a str,
     pub(super) env: &'a Arc<dyn Environment>,

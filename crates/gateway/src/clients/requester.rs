@@ -12,7 +12,7 @@ use super::{
 };
 use collective::{Envelope, GATEWAY, Kind};
 use common::environment::Environment;
-use egress::Net;
+use egress::HttpClient;
 
 /// A client that sends one request after another.
 pub struct Requester {
@@ -31,7 +31,7 @@ impl Requester {
     /// # Errors
     /// No connection, no gateway of `a2a-v1`, or a refused credential.
     pub async fn connect(
-        net: &dyn Net,
+        net: &dyn HttpClient,
         endpoint: Endpoint,
         env: Arc<dyn Environment>,
     ) -> Result<Self, ClientError> {

@@ -15,7 +15,7 @@ use super::{
 };
 use collective::{Envelope, Kind};
 use common::environment::Environment;
-use egress::Net;
+use egress::HttpClient;
 
 /// The channels that the client subscribes to. The gateway handles the subscriptions in this order.
 const CHANNELS: [&str; 2] = ["agent:status", EVENTS];
@@ -42,7 +42,7 @@ pub enum Observation {
 /// # Errors
 /// No gateway of `a2a-v1` at the first connection, a refused credential, or no permission to watch.
 pub(super) async fn watch(
-    net: Arc<dyn Net>,
+    net: Arc<dyn HttpClient>,
     endpoint: Endpoint,
     content: bool,
     env: Arc<dyn Environment>,

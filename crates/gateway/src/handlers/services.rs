@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use collective::{Envelope, ErrorCode, GATEWAY, Kind};
-use egress::{Access, NetError, Request, Sent};
+use egress::{AddressPolicy, NetError, Request, Sent};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
@@ -100,7 +100,7 @@ impl GatewayState {
             headers,
             body: Some(body),
             // The operator configured the address.
-            access: Access::AnyAddress,
+            access: AddressPolicy::AnyAddress,
             trust: None,
             repeatable: false,
             authorization: None,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use a2a_server::executor::{Agent, Executor, ExecutorError, Job, Outcome, Reports};
+use a2a_server::executor::{Agent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput};
 use futures_util::future::BoxFuture;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::process::Command;
@@ -127,8 +127,8 @@ impl Executor for CommandExecutor {
 
     fn run(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         let turns = Arc::clone(&self.0);
@@ -143,9 +143,9 @@ impl Executor for CommandExecutor {
     /// Returns `None`: a turn ends with its process.
     fn reattach(
         &self,
-        _job: Job,
+        _job: RunInput,
         _run: String,
-        _reports: Reports,
+        _reports: ExecutionEvents,
         _cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         None
@@ -162,8 +162,8 @@ impl Executor for CommandExecutor {
 impl TurnLimiter {
     async fn turn(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Outcome> {
         let until = Instant::now() + self.settings.timeout;
@@ -223,7 +223,7 @@ impl TurnLimiter {
     }
 
     /// Records the delegation of the session.
-    async fn note(&self, agent: &Option<String>, job: &Job) -> Result<(), Outcome> {
+    async fn note(&self, agent: &Option<String>, job: &RunInput) -> Result<(), Outcome> {
         if !self.delegated.is_kept() {
             return Ok(());
         }

@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use a2a_server::executor::{Agent, Executor, ExecutorError, Job, Outcome, Report, Reports};
+use a2a_server::executor::{
+    Agent, ExecutionEvent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput,
+};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -24,7 +26,7 @@ use ::collective::SUBPROTOCOL;
 use a2a::SendRequest;
 use common::environment::Environment;
 use common::log::Log;
-use egress::HttpClient;
+use egress::ReqwestClient;
 use gateway_bridge::delegation;
 use gateway_bridge::session_key;
 use gateway_bridge::{self, Gateway, TRIAD, openclaw};
@@ -88,7 +90,7 @@ impl GatewayExecutor {
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, ExecutorError> {
-        let net = HttpClient::new().map_err(|error| ExecutorError(error.to_string()))?;
+        let net = ReqwestClient::new().map_err(|error| ExecutorError(error.to_string()))?;
         let gateway = Gateway::new(Arc::new(net), settings, Arc::clone(&env), Arc::clone(&log));
         let state_dir = runs.state_dir.clone();
         Ok(Self(Arc::new(Runs {
@@ -115,8 +117,8 @@ impl Executor for GatewayExecutor {
 
     fn run(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         let runs = Arc::clone(&self.0);
@@ -129,9 +131,9 @@ impl Executor for GatewayExecutor {
 
     fn reattach(
         &self,
-        job: Job,
+        job: RunInput,
         run: String,
-        reports: Reports,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let (agent, id) = run.rsplit_once('/')?;
@@ -238,7 +240,7 @@ impl Runs {
     }
 
     /// Returns the agent that a job is for.
-    async fn agent(&self, job: &Job) -> Result<String, Outcome> {
+    async fn agent(&self, job: &RunInput) -> Result<String, Outcome> {
         if let Some(name) = &job.agent {
             if name == TRIAD && !self.offers_triad() {
                 return Err(Outcome::Rejected(
@@ -271,8 +273,8 @@ impl Runs {
 
     async fn begin(
         self: Arc<Self>,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Result<Outcome, Outcome> {
         self.connect().await?;
@@ -298,7 +300,9 @@ impl Runs {
             }
         };
         // Store the run first, so that a restarted server looks for it.
-        let _ = reports.send(Report::Run(format!("{agent}/{kept}"))).await;
+        let _ = reports
+            .send(ExecutionEvent::Run(format!("{agent}/{kept}")))
+            .await;
         let outgoing = match &proposal {
             Some(proposal) => proposal.request(),
             None => self.outgoing(&run, job.message.parts, job.delegation),
@@ -394,7 +398,7 @@ impl RunHandle {
     }
 
     /// Follows the run until it ends, across lost connections.
-    async fn follow(&self, mut stream: Box<dyn EventStream>, reports: Reports) -> Outcome {
+    async fn follow(&self, mut stream: Box<dyn EventStream>, reports: ExecutionEvents) -> Outcome {
         let reporter = RunReporter::new(reports);
         loop {
             let broken = match stream.next().await {

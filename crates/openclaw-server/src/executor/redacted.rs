@@ -6,7 +6,9 @@ use std::mem;
 use std::sync::Arc;
 
 use a2a::v1_0::{Artifact, Part, PartContent};
-use a2a_server::executor::{Agent, Executor, ExecutorError, Job, Outcome, Report, Reports};
+use a2a_server::executor::{
+    Agent, ExecutionEvent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput,
+};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -31,8 +33,8 @@ impl Redacted {
     fn filtered(
         &self,
         work: BoxFuture<'static, Outcome>,
-        mut said: mpsc::Receiver<Report>,
-        reports: Reports,
+        mut said: mpsc::Receiver<ExecutionEvent>,
+        reports: ExecutionEvents,
     ) -> BoxFuture<'static, Outcome> {
         let mut filter = Filter {
             secrets: Arc::clone(&self.secrets),
@@ -80,8 +82,8 @@ impl Executor for Redacted {
 
     fn run(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         let (say, said) = mpsc::channel(1);
@@ -90,9 +92,9 @@ impl Executor for Redacted {
 
     fn reattach(
         &self,
-        job: Job,
+        job: RunInput,
         run: String,
-        reports: Reports,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let (say, said) = mpsc::channel(1);
@@ -130,19 +132,21 @@ struct OpenArtifact {
 
 impl Filter {
     /// Returns the next report, or `None` while a secret may be incomplete.
-    fn report(&mut self, report: Report) -> Option<Report> {
+    fn report(&mut self, report: ExecutionEvent) -> Option<ExecutionEvent> {
         Some(match report {
             // The server does not show this report to clients.
-            Report::Run(name) => Report::Run(name),
-            Report::Working(parts) => Report::Working(parts.map(|parts| self.parts(parts))),
-            Report::Artifact {
+            ExecutionEvent::Run(name) => ExecutionEvent::Run(name),
+            ExecutionEvent::Working(parts) => {
+                ExecutionEvent::Working(parts.map(|parts| self.parts(parts)))
+            }
+            ExecutionEvent::Artifact {
                 artifact,
                 append,
                 last_chunk,
             } => return self.artifact(artifact, append, last_chunk),
-            Report::Metadata(mut all) => {
+            ExecutionEvent::Metadata(mut all) => {
                 redact_metadata(&self.secrets, &mut all);
-                Report::Metadata(all)
+                ExecutionEvent::Metadata(all)
             }
         })
     }
@@ -174,7 +178,12 @@ impl Filter {
         parts
     }
 
-    fn artifact(&mut self, mut artifact: Artifact, append: bool, last: bool) -> Option<Report> {
+    fn artifact(
+        &mut self,
+        mut artifact: Artifact,
+        append: bool,
+        last: bool,
+    ) -> Option<ExecutionEvent> {
         let secrets = Arc::clone(&self.secrets);
         secrets.redact_text(&mut artifact.artifact_id);
         for text in [&mut artifact.name, &mut artifact.description]
@@ -234,7 +243,7 @@ impl Filter {
     }
 
     /// Returns the rest of artifacts without a last chunk.
-    fn rest(&mut self) -> Vec<Report> {
+    fn rest(&mut self) -> Vec<ExecutionEvent> {
         let all = mem::take(&mut self.open).into_iter();
         let rest = all.filter_map(|(id, mut open)| {
             let parts = Vec::from_iter([open.rest()?]);
@@ -267,8 +276,8 @@ impl OpenArtifact {
     }
 }
 
-fn piece(artifact: Artifact, append: bool, last_chunk: bool) -> Report {
-    Report::Artifact {
+fn piece(artifact: Artifact, append: bool, last_chunk: bool) -> ExecutionEvent {
+    ExecutionEvent::Artifact {
         artifact,
         append,
         last_chunk,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use http::{HeaderValue, StatusCode};
 
 use super::*;
-use egress::HttpClient;
+use egress::ReqwestClient;
 use egress::lookup::Lookup;
 use testkit::http::{RawServer, Step, send};
 
@@ -21,7 +21,7 @@ impl Lookup for Here {
 
 fn sender(listed: &[&str], anywhere: bool) -> HttpPushSender {
     let listed = listed.iter().map(|url| Url::parse(url).unwrap()).collect();
-    let net = HttpClient::new().unwrap().with_lookup(Arc::new(Here));
+    let net = ReqwestClient::new().unwrap().with_lookup(Arc::new(Here));
     HttpPushSender::new(Arc::new(net), WebhookPolicy { listed, anywhere })
 }
 

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use a2a::{Card, Event, Reply, SendRequest, Task};
 use peer::{
-    BoxFuture, CallOptions, Directory, Discovered, EventStream, NegotiatedProtocol, NextEvent,
-    Peer, PeerConfig, PeerError, PeerErrorKind, Validator,
+    BoxFuture, CallOptions, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
+    PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
 };
 
 use super::fake::{PROTOCOL, artifact, call, card, piece, quick, refusal, status, task, tool};
@@ -80,7 +80,7 @@ impl Truth {
 
 struct Agent(Arc<Mutex<Truth>>);
 
-impl Directory for Agent {
+impl PeerProvider for Agent {
     fn discover<'a>(
         &'a self,
         _: &'a PeerConfig,

@@ -13,8 +13,8 @@ use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, 
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use peer::{
-    BoxFuture, CallOptions, Directory, Discovered, EventStream, NegotiatedProtocol, NextEvent,
-    Peer, PeerConfig, PeerError, PeerErrorKind, Validator,
+    BoxFuture, CallOptions, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
+    PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
 };
 
 /// The end of a connection after its events.
@@ -123,7 +123,7 @@ impl Stage {
 }
 
 /// Returns the tool with one target, `agent`, which `directory` opens.
-pub(super) fn tool(pace: Pace, directory: Arc<dyn Directory>) -> RemoteAgent {
+pub(super) fn tool(pace: Pace, directory: Arc<dyn PeerProvider>) -> RemoteAgent {
     let config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
     let config = Config::parse(&config.to_string()).unwrap();
     RemoteAgent::new(
@@ -182,7 +182,7 @@ pub(super) const PROTOCOL: NegotiatedProtocol = NegotiatedProtocol {
 
 struct Opens(Arc<Scripted>, Option<bool>);
 
-impl Directory for Opens {
+impl PeerProvider for Opens {
     fn discover<'a>(
         &'a self,
         _: &'a PeerConfig,

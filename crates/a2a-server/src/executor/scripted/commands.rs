@@ -6,7 +6,7 @@ use std::time::Duration;
 use a2a::v1_0::{Part, PartContent};
 use serde_json::{Value, json};
 
-use super::super::{Job, Outcome, Report};
+use super::super::{ExecutionEvent, Outcome, RunInput};
 use super::script::{Script, Step, artifact, piece, text, working};
 
 const ARTIFACT: &str = "answer";
@@ -30,7 +30,7 @@ pub(super) const EXAMPLES: [&str; 5] = [
 
 /// Returns the script for the text of `job`. The command may end with a colon. An unknown command echoes the text, and
 /// so does the answer to `ask` and `auth`.
-pub(super) fn script(job: &Job) -> Script {
+pub(super) fn script(job: &RunInput) -> Script {
     let said = message_text(job);
     let (word, rest) = said.split_once([' ', '\n']).unwrap_or((&said, ""));
     let rest = rest.trim();
@@ -74,7 +74,7 @@ pub(super) fn script(job: &Job) -> Script {
         // Metadata.
         "usage" => Script::new(
             [
-                Step::Report(Report::Metadata(usage())),
+                Step::ExecutionEvent(ExecutionEvent::Metadata(usage())),
                 artifact(ARTIFACT, text(rest)),
             ],
             Outcome::Completed(None),
@@ -98,7 +98,7 @@ pub(super) fn resumed(run: &str) -> Option<Script> {
 fn resumable(time: Duration) -> Script {
     Script::new(
         [
-            Step::Report(Report::Run(format!("{RUN}{}", time.as_millis()))),
+            Step::ExecutionEvent(ExecutionEvent::Run(format!("{RUN}{}", time.as_millis()))),
             working(),
             Step::Wait(time),
             artifact(ARTIFACT, text("done in one go")),
@@ -141,7 +141,7 @@ fn stream(count: u64, apart: Duration) -> Script {
     Script::new(steps, Outcome::Completed(None))
 }
 
-fn message_text(job: &Job) -> String {
+fn message_text(job: &RunInput) -> String {
     let texts = job.message.parts.iter().filter_map(Part::as_text);
     texts.collect::<String>().trim().to_owned()
 }
@@ -163,7 +163,7 @@ fn bytes(rest: &str) -> usize {
     usize::try_from(first(rest, 1 << 20, MAX_BYTES)).unwrap_or_default()
 }
 
-fn parts(job: &Job) -> Value {
+fn parts(job: &RunInput) -> Value {
     let parts = job.message.parts.iter();
     // Without the command itself.
     let seen = parts.filter(|part| !matches!(part.content, PartContent::Text(_)));
@@ -183,7 +183,7 @@ fn gift() -> Vec<Part> {
     ]
 }
 
-fn who(job: &Job) -> Value {
+fn who(job: &RunInput) -> Value {
     json!({
         "client": job.client,
         "agent": job.agent,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use a2a::v1_0::{Artifact, Part};
 
-use super::super::{Outcome, Report};
+use super::super::{ExecutionEvent, Outcome};
 
 /// A step.
 pub(super) enum Step {
@@ -13,7 +13,7 @@ pub(super) enum Step {
     /// Waits until the run is stopped.
     WaitForEver,
     /// Sends a report.
-    Report(Report),
+    ExecutionEvent(ExecutionEvent),
 }
 
 /// The steps and the outcome. The iterator creates steps lazily, so that a long script takes no memory.
@@ -48,19 +48,19 @@ impl Script {
     }
 }
 
-/// Reports that the run continues.
+/// ExecutionEvents that the run continues.
 pub(super) fn working() -> Step {
-    Step::Report(Report::Working(None))
+    Step::ExecutionEvent(ExecutionEvent::Working(None))
 }
 
-/// Reports a whole artifact.
+/// ExecutionEvents a whole artifact.
 pub(super) fn artifact(id: &str, parts: Vec<Part>) -> Step {
     piece(id, parts, false, true)
 }
 
-/// Reports an artifact or a chunk.
+/// ExecutionEvents an artifact or a chunk.
 pub(super) fn piece(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) -> Step {
-    Step::Report(Report::Artifact {
+    Step::ExecutionEvent(ExecutionEvent::Artifact {
         artifact: Artifact {
             artifact_id: id.to_owned(),
             name: None,

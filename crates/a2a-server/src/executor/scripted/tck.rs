@@ -11,14 +11,14 @@ use super::script::{Script, Step, artifact, piece, text, working};
 const ARTIFACT: &str = "output";
 
 /// Returns the script for an id of the kit. `patience` is how long it waits for events of a stream.
-pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
+pub(super) fn script(message_id: &str, timeout: Duration) -> Option<Script> {
     // The first match counts, so longer prefixes come before shorter ones.
     let script = match message_id {
         id if id.starts_with("tck-complete-task") => {
             Script::end(Outcome::Completed(Some(text("Hello from TCK"))))
         }
         id if id.starts_with("tck-delayed-complete") => Script::new(
-            [working(), Step::Wait(patience)],
+            [working(), Step::Wait(timeout)],
             Outcome::Completed(Some(text("Done after delay"))),
         ),
         id if id.starts_with("tck-artifact-text") => gives(text("Generated text content")),
@@ -53,7 +53,7 @@ pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
         ),
         // The kit disconnects and subscribes again meanwhile.
         id if id.starts_with("test-resubscribe-message-id") => Script::new(
-            [working(), Step::Wait(2 * patience)],
+            [working(), Step::Wait(2 * timeout)],
             Outcome::Completed(None),
         ),
         // A message of the kit for 0.3, which has no scenarios: it continues the task, cancels it, and registers webhooks.

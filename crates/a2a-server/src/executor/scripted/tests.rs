@@ -8,11 +8,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::{Executor, Job, Outcome, Report};
+use super::super::{ExecutionEvent, Executor, Outcome, RunInput};
 use super::ScriptedExecutor;
 
-fn job(message_id: &str, parts: Vec<Part>) -> Job {
-    Job {
+fn job(message_id: &str, parts: Vec<Part>) -> RunInput {
+    RunInput {
         task_id: "t1".to_owned(),
         context_id: "c1".to_owned(),
         session: "s1".to_owned(),
@@ -27,7 +27,7 @@ fn job(message_id: &str, parts: Vec<Part>) -> Job {
 }
 
 /// Returns the reports and the outcome of a script.
-async fn run(job: Job) -> (Vec<Report>, Outcome) {
+async fn run(job: RunInput) -> (Vec<ExecutionEvent>, Outcome) {
     let (reports, mut received) = mpsc::channel(1);
     let run = ScriptedExecutor::default().run(job, reports, CancellationToken::new());
     let listen = async {
@@ -41,11 +41,11 @@ async fn run(job: Job) -> (Vec<Report>, Outcome) {
     (all, outcome)
 }
 
-async fn kit(message_id: &str) -> (Vec<Report>, Outcome) {
+async fn kit(message_id: &str) -> (Vec<ExecutionEvent>, Outcome) {
     run(job(message_id, vec![Part::text("anything")])).await
 }
 
-async fn word(said: &str) -> (Vec<Report>, Outcome) {
+async fn word(said: &str) -> (Vec<ExecutionEvent>, Outcome) {
     run(job("m1", vec![Part::text(said)])).await
 }
 
@@ -54,9 +54,9 @@ fn done(parts: Vec<Part>) -> Outcome {
 }
 
 /// Returns the parts of each artifact report, with `append` and `last_chunk`.
-fn pieces(reports: &[Report]) -> Vec<(Vec<Part>, bool, bool)> {
+fn pieces(reports: &[ExecutionEvent]) -> Vec<(Vec<Part>, bool, bool)> {
     let artifacts = reports.iter().filter_map(|report| match report {
-        Report::Artifact {
+        ExecutionEvent::Artifact {
             artifact,
             append,
             last_chunk,
@@ -70,8 +70,8 @@ fn whole(part: Part) -> Vec<(Vec<Part>, bool, bool)> {
     vec![(vec![part], false, true)]
 }
 
-fn begins_working(reports: &[Report]) -> bool {
-    reports.first() == Some(&Report::Working(None))
+fn begins_working(reports: &[ExecutionEvent]) -> bool {
+    reports.first() == Some(&ExecutionEvent::Working(None))
 }
 
 fn file() -> Part {
@@ -241,7 +241,7 @@ async fn endless_script_stops_on_cancel() {
     let cancel = CancellationToken::new();
     let slow = job("m1", vec![Part::text("slow")]);
     let run = tokio::spawn(ScriptedExecutor::default().run(slow, reports, cancel.clone()));
-    assert_eq!(received.recv().await, Some(Report::Working(None)));
+    assert_eq!(received.recv().await, Some(ExecutionEvent::Working(None)));
     cancel.cancel();
     assert!(run.await.is_ok());
 }
@@ -266,7 +266,7 @@ async fn script_stops_when_receiver_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn named_run_can_be_reattached() {
     let (reports, _) = word("resume 700").await;
-    let Some(Report::Run(name)) = reports.first() else {
+    let Some(ExecutionEvent::Run(name)) = reports.first() else {
         panic!("the run has no name: {reports:?}");
     };
     let (reports, mut received) = mpsc::channel(8);

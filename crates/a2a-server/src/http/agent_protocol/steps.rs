@@ -11,7 +11,7 @@ use super::artifacts::{self, ARTIFACT_ID, Found, RELATIVE_PATH};
 use super::drafts::{Draft, Upload};
 use super::{Failure, InputBody, unusable};
 use crate::call_context::CallContext;
-use crate::service::{AGENT, Send};
+use crate::service::{AGENT, SendMessage};
 use crate::store::Summary;
 
 /// The key of a message's metadata with the additional input of a task or step.
@@ -27,7 +27,7 @@ pub(super) fn request(
     draft: Option<&Draft>,
     last: Option<&Summary>,
     body: InputBody,
-) -> Result<Send, Failure> {
+) -> Result<SendMessage, Failure> {
     let start = draft.and_then(|draft| draft.input.as_ref());
     let said = body.input.filter(|text| !text.is_empty());
     let mut texts: Vec<String> = start
@@ -77,7 +77,7 @@ pub(super) fn request(
         metadata: None,
         tenant: None,
     };
-    Ok(Send {
+    Ok(SendMessage {
         request,
         return_immediately: Some(false),
     })

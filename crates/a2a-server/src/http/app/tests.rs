@@ -19,7 +19,7 @@ use crate::http::clients::ClientRegistry;
 use crate::http::testing::{ada_and_the_operator, rules};
 use crate::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE};
 use crate::push::{PushError, PushSender};
-use crate::service::{Parts as Made, Send, Service, Sessions};
+use crate::service::{Parts as Made, SendMessage, Service, Sessions};
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use common::environment::SystemEnvironment;
@@ -131,7 +131,7 @@ impl Whole {
             agent: None,
         };
         let message = Message::new(Role::User, vec![Part::text(text)]);
-        let send = Send {
+        let send = SendMessage {
             request: SendMessageRequest {
                 message,
                 configuration: None,

@@ -7,15 +7,18 @@ use super::super::running::{Running, Start};
 use super::super::size::json_bytes;
 use super::super::status;
 use super::{DELEGATION, RunRequest, TaskRunner, UNLOAD_BYTES};
-use crate::executor::{Job, Outcome, Report};
+use crate::executor::{ExecutionEvent, Outcome, RunInput};
 use crate::task_record::TaskRecord;
 
-/// Reports that wait for the store.
+/// ExecutionEvents that wait for the store.
 const REPORT_CAPACITY: usize = 16;
 
 impl TaskRunner {
     /// Starts the run.
-    pub(super) fn start(&mut self, request: RunRequest) -> (Running, mpsc::Receiver<Report>) {
+    pub(super) fn start(
+        &mut self,
+        request: RunRequest,
+    ) -> (Running, mpsc::Receiver<ExecutionEvent>) {
         let start = self.start_fn(request);
         let (reports, reported) = mpsc::channel(REPORT_CAPACITY);
         let running = Running::start(self.core.metrics.clone(), reports, start);
@@ -68,8 +71,8 @@ impl TaskRunner {
 }
 
 /// Creates the job for the executor.
-fn job(record: &TaskRecord, message: Message, delegation: Option<serde_json::Value>) -> Job {
-    Job {
+fn job(record: &TaskRecord, message: Message, delegation: Option<serde_json::Value>) -> RunInput {
+    RunInput {
         task_id: record.task.id.clone(),
         context_id: record.task.context_id.clone(),
         session: record.session.clone(),

@@ -9,7 +9,7 @@ fn of(agent: &str) -> CallContext {
     }
 }
 
-fn to(agent: &str) -> Send {
+fn to(agent: &str) -> SendMessage {
     let mut send = says("hello");
     send.request.message.metadata = metadata(AGENT, agent);
     send

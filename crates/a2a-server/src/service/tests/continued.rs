@@ -64,7 +64,7 @@ async fn repeated_answer_is_not_a_retry() {
     assert_eq!(yes.count(), 2);
 }
 
-async fn refusal(theatre: &TestService, send: Send) -> A2aError {
+async fn refusal(theatre: &TestService, send: SendMessage) -> A2aError {
     theatre.service.send(&alice(), send).await.unwrap_err()
 }
 

@@ -40,7 +40,7 @@ async fn retried_stream_continues() {
     let mut theatre = theatre().await;
     let send = says("hello").named("m");
     let (updates, run) = streams::streamed(&mut theatre, send.clone()).await;
-    run.report(Report::Working(None)).await;
+    run.report(ExecutionEvent::Working(None)).await;
     drop(updates.await.unwrap());
     let mut again = theatre.service.stream(&alice(), send).await.unwrap();
     assert_eq!(next(&mut again).await, "task Working");
@@ -138,7 +138,7 @@ async fn retried_stream_ends_with_question() {
     let mut theatre = theatre().await;
     let send = says("hello").named("m");
     let (updates, run) = streams::streamed(&mut theatre, send.clone()).await;
-    run.report(Report::Working(None)).await;
+    run.report(ExecutionEvent::Working(None)).await;
     drop(updates.await.unwrap());
     let id = run.job.task_id.clone();
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));

@@ -121,14 +121,19 @@ async fn panic_fails_its_task_only() {
         fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
             Box::pin(std::future::ready(Ok(Vec::new())))
         }
-        fn run(&self, _: Job, _: Reports, _: CancellationToken) -> BoxFuture<'static, Outcome> {
+        fn run(
+            &self,
+            _: RunInput,
+            _: ExecutionEvents,
+            _: CancellationToken,
+        ) -> BoxFuture<'static, Outcome> {
             Box::pin(async { unreachable!("a fault of the executor") })
         }
         fn reattach(
             &self,
-            _: Job,
+            _: RunInput,
             _: String,
-            _: Reports,
+            _: ExecutionEvents,
             _: CancellationToken,
         ) -> Option<BoxFuture<'static, Outcome>> {
             None
@@ -160,9 +165,9 @@ async fn reports_become_the_task() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
-    run.report(Report::Run("run-1".to_owned())).await;
+    run.report(ExecutionEvent::Run("run-1".to_owned())).await;
     run.report(artifact("a", "one")).await;
-    run.report(Report::Artifact {
+    run.report(ExecutionEvent::Artifact {
         artifact: Artifact {
             artifact_id: "a".to_owned(),
             name: None,
@@ -175,7 +180,7 @@ async fn reports_become_the_task() {
         last_chunk: true,
     })
     .await;
-    run.report(Report::Metadata(metadata("usage", "3").unwrap()))
+    run.report(ExecutionEvent::Metadata(metadata("usage", "3").unwrap()))
         .await;
     run.end(Outcome::Completed(None));
     let task = theatre.ended(&id).await;

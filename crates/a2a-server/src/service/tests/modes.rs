@@ -4,7 +4,7 @@ use a2a::v1_0::AgentSkill;
 
 use super::*;
 
-fn wants(modes: &[&str]) -> Send {
+fn wants(modes: &[&str]) -> SendMessage {
     says("hello")
         .at_once()
         .configured(SendMessageConfiguration {

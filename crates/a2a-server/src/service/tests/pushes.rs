@@ -136,7 +136,7 @@ async fn deleted_task_notifies_canceled() {
     let service = theatre.service.clone();
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
-    run.report(Report::Working(None)).await;
+    run.report(ExecutionEvent::Working(None)).await;
     while theatre.state(&id).await != TaskState::Working {
         tokio::task::yield_now().await;
     }

@@ -13,9 +13,9 @@ fn reason(task: &Task) -> Option<String> {
     Some(metadata.get(REASON)?.as_str()?.to_owned())
 }
 
-fn more(id: &str, text: &str) -> Report {
+fn more(id: &str, text: &str) -> ExecutionEvent {
     match artifact(id, text) {
-        Report::Artifact { artifact, .. } => Report::Artifact {
+        ExecutionEvent::Artifact { artifact, .. } => ExecutionEvent::Artifact {
             artifact,
             append: true,
             last_chunk: false,

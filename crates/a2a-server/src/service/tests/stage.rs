@@ -8,15 +8,15 @@ use super::*;
 
 /// A run that the test plays.
 pub(super) struct Run {
-    pub(super) job: Job,
-    pub(super) reports: Reports,
+    pub(super) job: RunInput,
+    pub(super) reports: ExecutionEvents,
     pub(super) cancel: CancellationToken,
     pub(super) reattached: Option<String>,
     end: oneshot::Sender<Outcome>,
 }
 
 impl Run {
-    pub(super) async fn report(&self, report: Report) {
+    pub(super) async fn report(&self, report: ExecutionEvent) {
         self.reports.send(report).await.unwrap();
     }
 
@@ -50,8 +50,8 @@ pub(super) struct Stage {
 impl Stage {
     fn play(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
         reattached: Option<String>,
     ) -> BoxFuture<'static, Outcome> {
@@ -79,8 +79,8 @@ impl Executor for Stage {
 
     fn run(
         &self,
-        job: Job,
-        reports: Reports,
+        job: RunInput,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         self.play(job, reports, cancel, None)
@@ -88,9 +88,9 @@ impl Executor for Stage {
 
     fn reattach(
         &self,
-        job: Job,
+        job: RunInput,
         run: String,
-        reports: Reports,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let alive = self.alive.contains(&run);

@@ -28,7 +28,7 @@ async fn append_with_lost_reply_is_stored_once() {
     let mut theatre = store.open().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
-    run.report(Report::Working(None)).await;
+    run.report(ExecutionEvent::Working(None)).await;
     while theatre.state(&id).await != TaskState::Working {
         tokio::task::yield_now().await;
     }

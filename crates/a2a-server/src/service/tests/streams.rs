@@ -5,8 +5,8 @@ use super::*;
 /// Streams a message until its run starts.
 pub(super) async fn streamed(
     theatre: &mut TestService,
-    send: Send,
-) -> (tokio::task::JoinHandle<Updates>, Run) {
+    send: SendMessage,
+) -> (tokio::task::JoinHandle<TaskUpdates>, Run) {
     let service = theatre.service.clone();
     let updates = tokio::spawn(async move { service.stream(&alice(), send).await.unwrap() });
     let run = theatre.run().await;
@@ -14,7 +14,7 @@ pub(super) async fn streamed(
 }
 
 /// Returns all events of a stream.
-async fn received(updates: Updates) -> Vec<String> {
+async fn received(updates: TaskUpdates) -> Vec<String> {
     updates.map(|event| short(&event.unwrap())).collect().await
 }
 
@@ -22,7 +22,7 @@ async fn received(updates: Updates) -> Vec<String> {
 async fn stream_has_all_events_in_order() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
-    run.report(Report::Working(None)).await;
+    run.report(ExecutionEvent::Working(None)).await;
     run.report(artifact("a", "one")).await;
     run.report(artifact("b", "two")).await;
     run.done();
@@ -104,7 +104,7 @@ async fn stream_of_queued_message_begins_after_a_while() {
 async fn metadata_comes_with_last_event() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
-    run.report(Report::Metadata(metadata("usage", "3").unwrap()))
+    run.report(ExecutionEvent::Metadata(metadata("usage", "3").unwrap()))
         .await;
     run.done();
     let events: Vec<_> = updates.await.unwrap().collect().await;
@@ -119,7 +119,7 @@ async fn cut_stream_does_not_stop_task() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     let id = run.job.task_id.clone();
-    run.report(Report::Working(None)).await;
+    run.report(ExecutionEvent::Working(None)).await;
     drop(updates.await.unwrap());
     assert!(!run.cancel.is_cancelled());
     run.done();

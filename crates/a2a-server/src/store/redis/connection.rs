@@ -64,9 +64,9 @@ impl RedisConnection {
     pub(super) async fn call_until<T: FromRedisValue>(
         &self,
         call: &Call<'_>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<T, StoreError> {
-        let end = Instant::now() + patience;
+        let end = Instant::now() + timeout;
         let mut pause = HEALTH_CHECK_PAUSE;
         loop {
             match self.once(call).await {

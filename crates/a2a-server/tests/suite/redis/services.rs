@@ -12,7 +12,9 @@ use a2a::v1_0::{
 use a2a_server::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
 use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::push::{PushError, PushSender};
-use a2a_server::service::{INTERRUPTED, Parts, REASON, Send, Service, Sessions, Updates};
+use a2a_server::service::{
+    INTERRUPTED, Parts, REASON, SendMessage, Service, Sessions, TaskUpdates,
+};
 use a2a_server::settings::Settings;
 use a2a_server::store::redis::Options;
 use bytes::Bytes;
@@ -101,7 +103,7 @@ fn message(text: &str) -> Message {
 }
 
 async fn send(service: &Service, message: Message, return_immediately: bool) -> Task {
-    let send = Send {
+    let send = SendMessage {
         request: SendMessageRequest {
             message,
             configuration: None,
@@ -160,7 +162,7 @@ fn reason(task: &Task) -> Option<&str> {
 }
 
 /// Returns all events until the end.
-async fn all(updates: Updates) -> Vec<StreamResponse> {
+async fn all(updates: TaskUpdates) -> Vec<StreamResponse> {
     soon(updates.map(Result::unwrap).collect()).await
 }
 

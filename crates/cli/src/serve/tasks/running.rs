@@ -9,13 +9,15 @@ use url::Url;
 use super::Page;
 use crate::exit::{Exit, Failure};
 use egress::address::is_this_machine;
-use egress::{Access, HttpClient, Net as _, NetFault, Request, body::read_response};
+use egress::{
+    AddressPolicy, HttpClient as _, NetFault, Request, ReqwestClient, body::read_response,
+};
 
 /// Two hundred tasks with excerpts are far less.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
 pub(super) struct RunningServer {
-    net: HttpClient,
+    net: ReqwestClient,
     url: Url,
     headers: HeaderMap,
 }
@@ -36,7 +38,7 @@ impl RunningServer {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let net = HttpClient::new().map_err(|error| Failure::new(error.to_string()))?;
+        let net = ReqwestClient::new().map_err(|error| Failure::new(error.to_string()))?;
         Ok(Self { net, url, headers })
     }
 
@@ -112,11 +114,11 @@ impl RunningServer {
 }
 
 /// Returns the access of a configured address: any address, or loopback only for this machine, which uses no proxy.
-fn access(url: &Url) -> Access {
+fn access(url: &Url) -> AddressPolicy {
     if is_this_machine(url) {
-        Access::Loopback
+        AddressPolicy::Loopback
     } else {
-        Access::AnyAddress
+        AddressPolicy::AnyAddress
     }
 }
 

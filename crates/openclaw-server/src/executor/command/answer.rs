@@ -3,7 +3,7 @@
 //! With `--local` it is `{payloads, meta}`, through the gateway `{runId, status, result: {payloads, meta}}`. An error
 //! before the turn is `{ok: false, error: {type, message}}`. Log lines may precede and follow it.
 
-use a2a_server::executor::{Outcome, Report};
+use a2a_server::executor::{ExecutionEvent, Outcome};
 use serde_json::{Value, json};
 
 use a2a::TaskState;
@@ -25,7 +25,7 @@ pub(super) enum Reading {
         /// The outcome.
         outcome: Outcome,
         /// OpenClaw's metadata of the turn.
-        metadata: Option<Report>,
+        metadata: Option<ExecutionEvent>,
     },
     /// The turn did not start: OpenClaw refused the mode.
     OtherWay,
@@ -77,7 +77,7 @@ pub(super) fn read(
     };
     Ok(Reading::QueuePermit {
         outcome,
-        metadata: metadata.map(|all| Report::Metadata(parts::owned(all))),
+        metadata: metadata.map(|all| ExecutionEvent::Metadata(parts::owned(all))),
     })
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use a2a::v1_0::{Message, Part, PartContent, Role};
-use a2a_server::executor::Report;
+use a2a_server::executor::ExecutionEvent;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -85,8 +85,8 @@ fn executor(settings: CommandSettings) -> CommandExecutor {
     CommandExecutor::new(settings, Arc::new(SystemEnvironment), Arc::new(Silent))
 }
 
-fn job(text: &str) -> Job {
-    Job {
+fn job(text: &str) -> RunInput {
+    RunInput {
         task_id: "task".into(),
         context_id: "context".into(),
         session: "a2a-context".into(),
@@ -97,7 +97,7 @@ fn job(text: &str) -> Job {
     }
 }
 
-async fn outcome_of(executor: &CommandExecutor, job: Job) -> (Outcome, Vec<Report>) {
+async fn outcome_of(executor: &CommandExecutor, job: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
     let (reports, mut received) = mpsc::channel(16);
     let outcome = executor.run(job, reports, CancellationToken::new()).await;
     let mut all = Vec::new();

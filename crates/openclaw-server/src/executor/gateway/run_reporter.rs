@@ -1,22 +1,22 @@
 //! Converts events of a run to reports and to the outcome of the task.
 
 use a2a::v1_0::Artifact;
-use a2a_server::executor::{Outcome, Report, Reports};
+use a2a_server::executor::{ExecutionEvent, ExecutionEvents, Outcome};
 use serde_json::Value;
 
 use a2a::{Event, TaskState};
 
 use super::{outcome, parts};
 
-/// Reports the events of one run.
-pub(super) struct RunReporter(Reports);
+/// ExecutionEvents the events of one run.
+pub(super) struct RunReporter(ExecutionEvents);
 
 impl RunReporter {
-    pub(super) fn new(reports: Reports) -> Self {
+    pub(super) fn new(reports: ExecutionEvents) -> Self {
         Self(reports)
     }
 
-    /// Reports one event. Returns the outcome if it is the last one.
+    /// ExecutionEvents one event. Returns the outcome if it is the last one.
     pub(super) async fn on_event(&self, event: Event) -> Option<Outcome> {
         let said = event.json();
         let state = match &event {
@@ -40,7 +40,8 @@ impl RunReporter {
             self.artifact(artifact, false, state.is_terminal()).await;
         }
         if let Some(metadata) = said["metadata"].as_object().filter(|all| !all.is_empty()) {
-            self.report(Report::Metadata(parts::owned(metadata))).await;
+            self.report(ExecutionEvent::Metadata(parts::owned(metadata)))
+                .await;
         }
         self.stands(&state, &said["status"]["message"]).await
     }
@@ -55,7 +56,7 @@ impl RunReporter {
         Some(match state {
             TaskState::Working => {
                 let words = (!words.is_empty()).then_some(words);
-                self.report(Report::Working(words)).await;
+                self.report(ExecutionEvent::Working(words)).await;
                 return None;
             }
             TaskState::Completed => Outcome::Completed((!words.is_empty()).then_some(words)),
@@ -85,7 +86,7 @@ impl RunReporter {
             metadata: artifact["metadata"].as_object().map(parts::owned),
             extensions: None,
         };
-        self.report(Report::Artifact {
+        self.report(ExecutionEvent::Artifact {
             artifact,
             append,
             last_chunk,
@@ -94,7 +95,7 @@ impl RunReporter {
     }
 
     /// Ignores a receiver that is gone.
-    async fn report(&self, report: Report) {
+    async fn report(&self, report: ExecutionEvent) {
         let _ = self.0.send(report).await;
     }
 }
@@ -115,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    async fn reporter(event: Value) -> (Vec<Report>, Option<Outcome>) {
+    async fn reporter(event: Value) -> (Vec<ExecutionEvent>, Option<Outcome>) {
         let (reports, mut received) = mpsc::channel(8);
         let outcome = RunReporter::new(reports)
             .on_event(Event::read(event).unwrap())
@@ -133,7 +134,7 @@ mod tests {
             "artifact": {"artifactId": "reply", "parts": [{"kind": "text", "text": "more"}]}});
         let (reports, outcome) = reporter(event).await;
         let [
-            Report::Artifact {
+            ExecutionEvent::Artifact {
                 artifact,
                 append: true,
                 last_chunk: false,
@@ -150,7 +151,7 @@ mod tests {
         let event = json!({"kind": "status-update", "taskId": "t", "status": {"state": "working",
             "message": {"kind": "message", "parts": [{"kind": "text", "text": "Tool ls started."}]}}});
         let (reports, outcome) = reporter(event).await;
-        let [Report::Working(Some(words))] = &reports[..] else {
+        let [ExecutionEvent::Working(Some(words))] = &reports[..] else {
             unreachable!("{reports:?}")
         };
         assert_eq!(
@@ -164,7 +165,7 @@ mod tests {
         let event = json!({"kind": "status-update", "taskId": "t", "final": true, "status": {"state": "completed"},
             "metadata": {"openclaw": {"usage": {"total": 3}}}});
         let (reports, outcome) = reporter(event).await;
-        let [Report::Metadata(all)] = &reports[..] else {
+        let [ExecutionEvent::Metadata(all)] = &reports[..] else {
             unreachable!("{reports:?}")
         };
         assert_eq!(all["openclaw"]["usage"]["total"], 3);
@@ -180,7 +181,7 @@ mod tests {
         assert!(
             matches!(
                 &reports[..],
-                [Report::Artifact {
+                [ExecutionEvent::Artifact {
                     append: false,
                     last_chunk: true,
                     ..

@@ -32,8 +32,8 @@ fn unused_address() -> String {
     format!("ws://{}", socket.local_addr().unwrap())
 }
 
-fn job(agent: Option<&str>, text: &str) -> Job {
-    Job {
+fn job(agent: Option<&str>, text: &str) -> RunInput {
+    RunInput {
         task_id: "task".into(),
         context_id: "context".into(),
         session: "a2a-context".into(),
@@ -44,7 +44,7 @@ fn job(agent: Option<&str>, text: &str) -> Job {
     }
 }
 
-async fn outcome_of(executor: &GatewayExecutor, job: Job) -> Outcome {
+async fn outcome_of(executor: &GatewayExecutor, job: RunInput) -> Outcome {
     let (reports, _received) = mpsc::channel(16);
     executor.run(job, reports, CancellationToken::new()).await
 }

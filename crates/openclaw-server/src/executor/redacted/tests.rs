@@ -6,8 +6,8 @@ use super::*;
 
 const SECRET: &str = "s3cret-one";
 
-/// Reports these, and ends so.
-struct Says(Vec<Report>, Outcome);
+/// ExecutionEvents these, and ends so.
+struct Says(Vec<ExecutionEvent>, Outcome);
 
 impl Executor for Says {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
@@ -16,7 +16,12 @@ impl Executor for Says {
         )))))
     }
 
-    fn run(&self, _: Job, reports: Reports, _: CancellationToken) -> BoxFuture<'static, Outcome> {
+    fn run(
+        &self,
+        _: RunInput,
+        reports: ExecutionEvents,
+        _: CancellationToken,
+    ) -> BoxFuture<'static, Outcome> {
         let (all, outcome) = (self.0.clone(), self.1.clone());
         Box::pin(async move {
             for report in all {
@@ -28,9 +33,9 @@ impl Executor for Says {
 
     fn reattach(
         &self,
-        job: Job,
+        job: RunInput,
         _: String,
-        reports: Reports,
+        reports: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         Some(self.run(job, reports, cancel))
@@ -43,13 +48,13 @@ impl Executor for Says {
     }
 }
 
-fn redacted(reports: Vec<Report>, outcome: Outcome) -> Redacted {
+fn redacted(reports: Vec<ExecutionEvent>, outcome: Outcome) -> Redacted {
     let secrets = Secrets::new([SECRET.into()]);
     Redacted::new(Arc::new(Says(reports, outcome)), secrets)
 }
 
-fn job() -> Job {
-    Job {
+fn job() -> RunInput {
+    RunInput {
         task_id: "task".into(),
         context_id: "context".into(),
         session: "a2a-context".into(),
@@ -62,8 +67,8 @@ fn job() -> Job {
 
 async fn received(
     run: BoxFuture<'static, Outcome>,
-    mut said: mpsc::Receiver<Report>,
-) -> (Vec<Report>, Outcome) {
+    mut said: mpsc::Receiver<ExecutionEvent>,
+) -> (Vec<ExecutionEvent>, Outcome) {
     let outcome = run.await;
     let mut all = Vec::new();
     while let Some(report) = said.recv().await {
@@ -73,7 +78,10 @@ async fn received(
 }
 
 /// Returns the reports and the outcome for the client.
-async fn reported(reports: Vec<Report>, outcome: Outcome) -> (Vec<Report>, Outcome) {
+async fn reported(
+    reports: Vec<ExecutionEvent>,
+    outcome: Outcome,
+) -> (Vec<ExecutionEvent>, Outcome) {
     let (say, said) = mpsc::channel(16);
     let run = redacted(reports, outcome).run(job(), say, CancellationToken::new());
     received(run, said).await
@@ -87,13 +95,13 @@ fn artifact(parts: Vec<Part>) -> Artifact {
     }
 }
 
-fn text_piece(text: &str, append: bool, last: bool) -> Report {
+fn text_piece(text: &str, append: bool, last: bool) -> ExecutionEvent {
     piece(artifact(vec![Part::text(text)]), append, last)
 }
 
-fn pieces(reports: &[Report]) -> Vec<(String, bool, bool)> {
+fn pieces(reports: &[ExecutionEvent]) -> Vec<(String, bool, bool)> {
     let all = reports.iter().map(|report| match report {
-        Report::Artifact {
+        ExecutionEvent::Artifact {
             artifact,
             append,
             last_chunk,
@@ -132,8 +140,8 @@ async fn every_part_of_an_answer_is_redacted() {
         ..artifact(parts.clone())
     };
     let reports = vec![
-        Report::Working(Some(parts.clone())),
-        Report::Metadata(metadata),
+        ExecutionEvent::Working(Some(parts.clone())),
+        ExecutionEvent::Metadata(metadata),
         piece(whole, false, true),
     ];
     let outcomes = [

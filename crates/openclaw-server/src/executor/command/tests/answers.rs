@@ -11,7 +11,7 @@ async fn both_shapes_of_an_answer_are_read() {
             Outcome::Completed(Some(vec![Part::text("done")])),
             "{shape}"
         );
-        let [Report::Metadata(all)] = &reports[..] else {
+        let [ExecutionEvent::Metadata(all)] = &reports[..] else {
             panic!("{reports:?}")
         };
         let reported = &all["openclaw"];

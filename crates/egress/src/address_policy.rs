@@ -5,7 +5,7 @@ use url::{Host, Url};
 use crate::address;
 
 use super::error::place;
-use super::{Access, NetError, NetFault, Sent};
+use super::{AddressPolicy, NetError, NetFault, Sent};
 
 /// Returns the addresses that a request to `url` may use, before any connection.
 ///
@@ -14,15 +14,19 @@ use super::{Access, NetError, NetFault, Sent};
 ///
 /// # Errors
 /// [`NetFault::AddressRefused`] for an address that is not public.
-pub fn check(url: &Url, allow_private: bool, is_configured: bool) -> Result<Access, NetError> {
+pub fn check(
+    url: &Url,
+    allow_private: bool,
+    is_configured: bool,
+) -> Result<AddressPolicy, NetError> {
     if allow_private {
-        return Ok(Access::AnyAddress);
+        return Ok(AddressPolicy::AnyAddress);
     }
     match (address::special_host(url), is_configured) {
-        (None, _) => Ok(Access::Public),
-        (Some(_), true) if is_literal(url) => Ok(Access::AnyAddress),
+        (None, _) => Ok(AddressPolicy::Public),
+        (Some(_), true) if is_literal(url) => Ok(AddressPolicy::AnyAddress),
         // A name below `localhost` is treated like any other name: its addresses decide.
-        (Some(_), true) => Ok(Access::Public),
+        (Some(_), true) => Ok(AddressPolicy::Public),
         (Some(class), false) => Err(NetError::new(
             NetFault::AddressRefused,
             Sent::No,
@@ -47,7 +51,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn decided(url: &str, allow_private: bool, is_configured: bool) -> Option<Access> {
+    fn decided(url: &str, allow_private: bool, is_configured: bool) -> Option<AddressPolicy> {
         check(&Url::parse(url).unwrap(), allow_private, is_configured).ok()
     }
 
@@ -63,8 +67,16 @@ mod tests {
             "http://169.254.169.254/",
         ] {
             assert_eq!(decided(url, false, false), None, "{url}");
-            assert_eq!(decided(url, false, true), Some(Access::AnyAddress), "{url}");
-            assert_eq!(decided(url, true, false), Some(Access::AnyAddress), "{url}");
+            assert_eq!(
+                decided(url, false, true),
+                Some(AddressPolicy::AnyAddress),
+                "{url}"
+            );
+            assert_eq!(
+                decided(url, true, false),
+                Some(AddressPolicy::AnyAddress),
+                "{url}"
+            );
         }
     }
 
@@ -72,11 +84,11 @@ mod tests {
     fn configured_name_may_use_public_addresses_only() {
         assert_eq!(
             decided("http://intranet.example/", false, true),
-            Some(Access::Public)
+            Some(AddressPolicy::Public)
         );
         assert_eq!(
             decided("http://1.1.1.1/", false, false),
-            Some(Access::Public)
+            Some(AddressPolicy::Public)
         );
     }
 
@@ -85,7 +97,7 @@ mod tests {
         assert_eq!(decided("http://a.localhost/", false, false), None);
         assert_eq!(
             decided("http://a.localhost/", false, true),
-            Some(Access::Public)
+            Some(AddressPolicy::Public)
         );
     }
 }
