@@ -51,7 +51,9 @@ async fn close_skips_the_delay_between_attempts() {
 
 #[tokio::test]
 async fn change_after_close_counts_as_dropped() {
+    let hook = Hook::that_answers([]).await;
     let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.done().await;
     rig.becomes(TaskState::Completed).await;
     assert_eq!(rig.notifier.figures().dropped, 1);

@@ -276,7 +276,7 @@ async fn task_of_another_server_is_not_counted() {
     one.run().await.end(Outcome::InputRequired(question));
     one.ended(&id).await;
     other.begin(says("mine")).await;
-    other.run().await;
+    let _running = other.run().await;
     other.service.cancel(&alice(), &id).await.unwrap();
     let refused = other.service.send(&alice(), says("one more")).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
