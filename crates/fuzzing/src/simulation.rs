@@ -127,6 +127,7 @@ async fn start(seed: u64, settings: Settings) -> Arc<Simulation> {
         plan: Mutex::default(),
         carried: Default::default(),
         broken: Mutex::default(),
+        duplicated: Mutex::default(),
         hooks: Mutex::default(),
     });
     for server in 0..SERVERS {
