@@ -59,17 +59,12 @@ impl Pump {
             let piece = self.echoing(piece);
             let turn = number;
             number += 1;
-            match self.fault {
-                Fault::DuplicateEvent(at) if at == turn => {
-                    if !self.send(piece.clone()).await {
-                        return;
-                    }
-                }
-                Fault::ReorderEvents(at) if at == turn => {
-                    held = Some(piece);
-                    continue;
-                }
-                _ => {}
+            if self.fault == Fault::DuplicateEvent(turn) && !self.send(piece.clone()).await {
+                return;
+            }
+            if self.fault == Fault::ReorderEvents(turn) {
+                held = Some(piece);
+                continue;
             }
             for piece in [Some(piece), held.take()].into_iter().flatten() {
                 if !self.send(piece).await {

@@ -14,7 +14,10 @@ impl Simulation {
     /// Stops and starts processes, and sets clocks, until the faults end.
     pub(super) async fn disturb(self: Arc<Self>, mut random: Random) {
         let world = &self.world;
-        while self.settings.faults > 0 {
+        if self.settings.faults == 0 {
+            return;
+        }
+        loop {
             let longest = self.settings.pause.max(Duration::from_secs(60));
             let longest = u64::try_from(longest.as_millis()).unwrap();
             let pause = sleep(Duration::from_secs(5) + random.millis(longest));
