@@ -35,7 +35,7 @@ pub use torture::{EXCHANGES, expiries, torture};
 
 use crate::tool::check_schema;
 use command::{Command, Work, any_timeout, limit};
-use instance::{INSTANCES, Instance, SECRET, names, start_instance};
+use instance::{INSTANCES, Instance, names, start_instance};
 use random::Random;
 use servers::{HOOK_TOKEN, SERVERS};
 use world::{CALL, CallState, HOOKS_HOST, World};
@@ -127,6 +127,7 @@ async fn start(seed: u64, settings: Settings) -> Arc<Simulation> {
         plan: Mutex::default(),
         carried: Default::default(),
         broken: Mutex::default(),
+        duplicated: Mutex::default(),
         hooks: Mutex::default(),
     });
     for server in 0..SERVERS {
@@ -269,7 +270,8 @@ impl Simulation {
                 world.violation(wrong);
             }
             let rendered = instance.agent.render(text, 20_000);
-            if text.contains(SECRET) || rendered.contains(SECRET) {
+            let shows = |text: &str| world.servers.are_credentials_in(text);
+            if shows(text) || shows(&rendered) {
                 world.violation(format!("a credential in {text}"));
             }
         }

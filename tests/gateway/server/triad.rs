@@ -265,6 +265,24 @@ async fn a_member_that_comes_late_is_asked_too() {
 }
 
 #[tokio::test]
+async fn h_38_returning_member_is_asked_again_until_it_votes() {
+    let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let _beta = gateway.serving(&["beta"]).await;
+    let mut client = gateway.client().await;
+    client.say(plain("p-1")).await;
+    assert_eq!(alpha.hear().await["id"], "p-1");
+    drop(alpha);
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    assert_eq!(alpha.hear().await["id"], "p-1");
+    alpha.say(vote("p-1", "approve")).await;
+    assert_eq!(client.hear().await["type"], "vote");
+    drop(alpha);
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    alpha.receives_nothing().await;
+}
+
+#[tokio::test]
 async fn subscribers_receive_decisions() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;

@@ -59,15 +59,14 @@ impl Pump {
             let piece = self.echoing(piece);
             let turn = number;
             number += 1;
-            if matches!(self.fault, Fault::ReorderEvents(at) if at == turn) {
+            if self.fault == Fault::DuplicateEvent(turn) && !self.send(piece.clone()).await {
+                return;
+            }
+            if self.fault == Fault::ReorderEvents(turn) {
                 held = Some(piece);
                 continue;
             }
-            let duplicate = match self.fault {
-                Fault::DuplicateEvent(at) if at == turn => Some(piece.clone()),
-                _ => None,
-            };
-            for piece in [duplicate, Some(piece), held.take()].into_iter().flatten() {
+            for piece in [Some(piece), held.take()].into_iter().flatten() {
                 if !self.send(piece).await {
                     return;
                 }

@@ -106,12 +106,6 @@ impl Simulation {
             *self.instances[number].lock().unwrap() =
                 start_instance(world, number, self.settings.faults);
         }
-        let duplicated = world
-            .faults
-            .lock()
-            .unwrap()
-            .get("duplicated request")
-            .copied();
         for (id, attempts) in world.attempts.lock().unwrap().iter() {
             let left = attempts
                 .iter()
@@ -123,8 +117,7 @@ impl Simulation {
         }
         let runs = world.servers.runs.lock().unwrap().clone();
         for (id, count) in &runs {
-            // The network duplicates requests to servers, and no frames.
-            if *count > 1 && (duplicated.is_none() || !id.starts_with("call-")) {
+            if *count > 1 && !world.duplicated.lock().unwrap().contains(id) {
                 world.violation(format!("{id} ran {count} times"));
             }
         }

@@ -17,9 +17,6 @@ use super::world::World;
 /// Plugin instances.
 pub(super) const INSTANCES: usize = 3;
 
-/// The part of every credential that nothing may show.
-pub(super) const SECRET: &str = "s3cret";
-
 /// An instance until it crashes.
 pub(super) struct Instance {
     pub(super) agent: RemoteAgent,
@@ -33,7 +30,7 @@ pub(super) struct CheckedLog(Arc<World>);
 
 impl Log for CheckedLog {
     fn log(&self, _: Level, line: &str) {
-        if line.contains(SECRET) || line.contains("panic") {
+        if self.0.servers.are_credentials_in(line) || line.contains("panic") {
             self.0.violation(format!("a line of the log: {line}"));
         }
     }

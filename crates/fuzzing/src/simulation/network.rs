@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-use axum::body::Body;
+use a2a::ErrorReason;
+use axum::body::{Body, HttpBody as _};
 use bytes::{Bytes, BytesMut};
 use common::environment::Clock as _;
 use egress::auth;
@@ -182,6 +183,7 @@ impl SimulatedNet {
             return Err(unsent(NetFault::Unreachable));
         };
         if fault == Fault::DuplicateRequest {
+            world.duplicated.lock().unwrap().extend(sent.id.clone());
             let twin = router
                 .clone()
                 .oneshot(incoming(&request, &host, fault, &mut random));
@@ -202,10 +204,15 @@ impl SimulatedNet {
             answer = answer => answer.unwrap(),
             () = closed.cancelled() => return Err(cut),
         };
-        if answer.status() == StatusCode::UNAUTHORIZED {
-            sent.attempt = Attempt::Refused;
+        let (parts, mut body) = answer.into_parts();
+        // A stream has no exact length. It begins after the server has accepted the message.
+        if sent.id.is_some() && body.size_hint().exact().is_some() {
+            let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+            if parts.status == StatusCode::UNAUTHORIZED || refuses_operation(&bytes) {
+                sent.attempt = Attempt::Refused;
+            }
+            body = bytes.into();
         }
-        let (parts, body) = answer.into_parts();
         if fault == Fault::LostAnswer {
             tokio::spawn(axum::body::to_bytes(body, usize::MAX));
             return Err(cut);
@@ -299,6 +306,12 @@ fn message_id(body: &[u8]) -> Option<String> {
     let start = memmem::find(body, br#""messageId":"call-"#)? + r#""messageId":""#.len();
     let id = body[start..].split(|byte| *byte == b'"').next()?;
     Some(String::from_utf8_lossy(id).into_owned())
+}
+
+/// Returns whether a server answers that it does not know the operation, because the network changed its name.
+fn refuses_operation(answer: &[u8]) -> bool {
+    let code = format!("\"code\":{}", ErrorReason::MethodNotFound.code());
+    memmem::find(answer, code.as_bytes()).is_some()
 }
 
 fn incoming(

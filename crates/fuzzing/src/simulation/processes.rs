@@ -1,6 +1,7 @@
 //! Starts and stops the servers, the gateway and its agents.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2a_server::executor::scripted::ScriptedExecutor;
@@ -159,9 +160,22 @@ pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
             reply: Script::REPLY.to_owned(),
         };
         let runs = Arc::clone(&world.servers.runs);
+        // The connection, and that on which each proposal arrived.
+        let asked = Mutex::new((String::new(), BTreeMap::new()));
         let count = move |event: &AgentEvent| {
-            let (AgentEvent::Received(_, text) | AgentEvent::Asked(_, text)) = event else {
-                return;
+            let (connection, asked) = &mut *asked.lock().unwrap();
+            let text = match event {
+                AgentEvent::Connected(id) => return connection.clone_from(id),
+                AgentEvent::Received(_, text) => text,
+                AgentEvent::Asked(id, text) => {
+                    let before = asked.insert(id.clone(), connection.clone());
+                    // The gateway repeats a pending proposal, with its id, to a member that connects again.
+                    if before.is_some_and(|before| before != *connection) {
+                        return;
+                    }
+                    text
+                }
+                _ => return,
             };
             *runs
                 .lock()

@@ -9,6 +9,7 @@ use axum::Router;
 use egress::HttpClient;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use memchr::memmem;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,9 @@ use super::random::SimulatedEnvironment;
 
 /// The authorization server of the last A2A server.
 pub(super) const LOGIN_HOST: &str = "login.example";
+
+/// The part of every credential that nothing may show.
+const SECRET: &str = "s3cret";
 
 /// The client's secret at [`LOGIN_HOST`].
 pub(super) const CLIENT_SECRET: &str = "s3cret-client";
@@ -100,8 +104,8 @@ impl Servers {
             return Ok(());
         };
         let value = value.to_str().unwrap_or_default();
-        // A corrupted message registers another webhook.
-        if value == format!("Bearer {HOOK_TOKEN}") {
+        // A corrupted message registers another webhook or token.
+        if is_near(value.as_bytes(), format!("Bearer {HOOK_TOKEN}").as_bytes()) {
             return Ok(());
         }
         let own = match host {
@@ -119,7 +123,7 @@ impl Servers {
     pub(super) fn accepts(&self, server: usize, authorization: &str) -> bool {
         let token = match server + 1 == SERVERS {
             false => token_of(server),
-            true => format!("s3cret-access-{}", self.tokens.lock().unwrap()),
+            true => access_token(*self.tokens.lock().unwrap()),
         };
         authorization == format!("Bearer {token}")
     }
@@ -133,9 +137,23 @@ impl Servers {
     pub(super) fn issue_token(&self) -> String {
         let mut tokens = self.tokens.lock().unwrap();
         *tokens += 1;
-        format!(
-            r#"{{"access_token": "s3cret-access-{tokens}", "token_type": "Bearer", "expires_in": 3600}}"#
-        )
+        let token = access_token(*tokens);
+        format!(r#"{{"access_token": "{token}", "token_type": "Bearer", "expires_in": 3600}}"#)
+    }
+
+    /// Returns whether a text shows a credential or a part of one. One in which the network changed a bit is none.
+    pub(super) fn are_credentials_in(&self, text: &str) -> bool {
+        let is_changed = |rest: &[u8]| {
+            let servers = (0..SERVERS).map(token_of);
+            let issued = (1..=self.issued()).map(access_token);
+            let mut all = servers.chain(issued).chain([CLIENT_SECRET.to_owned()]);
+            all.any(|own| {
+                let shown = rest.get(..own.len()).unwrap_or_default();
+                shown != own.as_bytes() && is_near(shown, own.as_bytes())
+            })
+        };
+        let bytes = text.as_bytes();
+        memmem::find_iter(bytes, SECRET).any(|at| !is_changed(&bytes[at..]))
     }
 
     /// Sets the time of day of every server to this many seconds before or after the right one.
@@ -152,5 +170,45 @@ pub(super) fn host_of(server: usize) -> String {
 
 /// The token of a server; the last one takes those of the authorization server.
 pub(super) fn token_of(server: usize) -> String {
-    format!("s3cret-token-{server}")
+    format!("{SECRET}-token-{server}{server}")
+}
+
+/// Returns a token of the authorization server. Two of them differ in more than one bit, as those of servers do.
+fn access_token(number: u64) -> String {
+    format!("{SECRET}-access-{number:04}{number:04}")
+}
+
+/// Returns whether two texts are equal but for the bit that the network changes.
+fn is_near(one: &[u8], other: &[u8]) -> bool {
+    let changed = one
+        .iter()
+        .zip(other)
+        .map(|(one, other)| (one ^ other).count_ones());
+    one.len() == other.len() && changed.sum::<u32>() <= 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credential_with_a_changed_bit_is_none() {
+        let servers = Servers::new();
+        servers.issue_token();
+        servers.issue_token();
+        for shown in [
+            "s3cret-token-00",
+            "s3cret-token-11",
+            "s3cret-access-00010001",
+            "s3cret-access-00020002 s3cret-tokmn-00",
+            "s3cret-client",
+            "s3cret-tok",
+            "s3cret",
+        ] {
+            assert!(servers.are_credentials_in(shown), "{shown}");
+        }
+        for changed in ["s3cret-tokmn-00", "s3cret-access-0001000q", "secret", ""] {
+            assert!(!servers.are_credentials_in(changed), "{changed}");
+        }
+    }
 }

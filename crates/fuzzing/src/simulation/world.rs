@@ -1,6 +1,6 @@
 //! What all processes of a simulation share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
@@ -55,6 +55,8 @@ pub(super) struct World {
     pub(super) carried: AtomicUsize,
     /// The ids of messages that did not arrive whole, which no server may act on.
     pub(super) broken: Mutex<Vec<String>>,
+    /// The ids of messages that the network duplicated.
+    pub(super) duplicated: Mutex<BTreeSet<String>>,
     /// The states that each webhook received: whether the task was terminal.
     pub(super) hooks: Mutex<BTreeMap<String, Vec<bool>>>,
 }
