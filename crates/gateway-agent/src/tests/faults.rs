@@ -78,7 +78,7 @@ async fn chain_of_delegations_ends_at_its_maximum_depth() {
     let error = client.next().await;
     assert_eq!(error.content()["code"], 3004);
     let message = error.content_str("message").unwrap();
-    assert!(message.contains("delegation 5 in a row"), "{message}");
+    assert!(message.contains("the delegation depth is 5"), "{message}");
     assert!(coder.turns.try_recv().is_err(), "the backend is not asked");
 }
 
