@@ -12,7 +12,6 @@ mod environment;
 mod gateway;
 mod parts;
 mod redacted;
-mod sanitize;
 mod settings;
 
 pub use command::{CommandExecutor, CommandSettings};
