@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -25,8 +25,11 @@ use super::settings::{AgentSettings, EventSink};
 use super::threads::{Place, Threads};
 use super::vote;
 
-/// The maximum number of turns that wait for a slot. A further message gets the error `AGENT_BUSY`.
+/// The maximum number of messages that wait for a slot. A further message gets the error `AGENT_BUSY`. As many proposals wait.
 const MAX_WAITING: usize = 64;
+
+/// The maximum size of the texts of messages that wait or run, in bytes; that of proposals is the same.
+const MAX_WAITING_BYTES: usize = 8 * 1024 * 1024;
 
 /// The number of votes that are kept, for proposals that arrive again after a lost connection.
 const MAX_BALLOTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
@@ -37,13 +40,19 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(4);
 /// The time before the deadline of a proposal at which the agent votes without its backend.
 const VOTE_MARGIN: Duration = Duration::from_millis(500);
 
+/// The minimum time between two reports that the agent is overloaded.
+const OVERLOAD_INTERVAL: Duration = Duration::from_mins(1);
+
+/// The maximum length of the error of a backend, in characters.
+const MAX_ERROR_CHARS: usize = 2000;
+
 /// The minimum time between two reports of progress of a turn.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The maximum length of a report of progress, in characters.
 const MAX_PROGRESS_CHARS: usize = 1000;
 
-/// The size of the fields beside the content of a reply, in bytes.
+/// The maximum size of the fields beside the content of a message and of its reply, in bytes.
 const ENVELOPE_BYTES: usize = 16 * 1024;
 
 /// The connection that a turn belongs to.
@@ -62,19 +71,56 @@ pub(super) struct Turns {
     env: Arc<dyn Environment>,
     on_event: EventSink,
     threads: Threads,
-    /// The votes by proposal, each with the text that it is for.
-    ballots: Mutex<LruCache<String, (String, Ballot)>>,
+    /// The votes of the backend, by the hash of the id and the text of the proposal.
+    ballots: Mutex<LruCache<u64, Ballot>>,
+    ballot_hasher: RandomState,
     slots: Semaphore,
-    waiting: AtomicUsize,
+    /// A slot that messages cannot take.
+    vote_slot: Semaphore,
+    messages: Queue,
+    proposals: Queue,
     active: watch::Sender<usize>,
+    /// When the last warning about overload was reported.
+    overload_reported: Mutex<Option<Instant>>,
 }
 
-/// A turn that waits; dropping it makes room for another.
-struct WaitGuard<'a>(&'a AtomicUsize);
+/// Counts the turns that wait or run, and the size of their texts.
+#[derive(Default)]
+struct Queue(Arc<Mutex<QueueSize>>);
 
-impl Drop for WaitGuard<'_> {
+#[derive(Default)]
+struct QueueSize {
+    turns: usize,
+    bytes: usize,
+}
+
+impl Queue {
+    /// Counts a turn with `bytes` of text. Returns `None` above the limits.
+    fn admit(&self, bytes: usize, max_turns: usize) -> Option<QueueGuard> {
+        let mut size = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if size.turns >= max_turns || size.bytes + bytes > MAX_WAITING_BYTES {
+            return None;
+        }
+        size.turns += 1;
+        size.bytes += bytes;
+        Some(QueueGuard {
+            size: Arc::clone(&self.0),
+            bytes,
+        })
+    }
+}
+
+/// A turn that waits or runs; dropping it makes room for another.
+struct QueueGuard {
+    size: Arc<Mutex<QueueSize>>,
+    bytes: usize,
+}
+
+impl Drop for QueueGuard {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        size.turns -= 1;
+        size.bytes -= self.bytes;
     }
 }
 
@@ -109,8 +155,12 @@ impl Turns {
             on_event,
             threads: Threads::new(),
             ballots: Mutex::new(LruCache::new(MAX_BALLOTS)),
-            waiting: AtomicUsize::new(0),
+            ballot_hasher: RandomState::new(),
+            vote_slot: Semaphore::new(1),
+            messages: Queue::default(),
+            proposals: Queue::default(),
             active: watch::Sender::new(0),
+            overload_reported: Mutex::new(None),
         }
     }
 
@@ -129,53 +179,78 @@ impl Turns {
 
     /// Handles a message. Only a message that requires a response gets one; any other is kept in its conversation. Two agents
     /// would otherwise answer each other for ever.
-    pub(super) fn on_message(self: &Arc<Self>, envelope: Envelope, connection: &Connection) {
+    pub(super) fn on_message(self: &Arc<Self>, envelope: &Envelope, connection: &Connection) {
         let from = envelope.from().unwrap_or("unknown").to_owned();
-        let text = message_text(&envelope);
+        let text = message_text(envelope);
         (self.on_event)(&AgentEvent::Received(from.clone(), text.clone()));
-        let thread = envelope.session_id().unwrap_or(&from).to_owned();
+        let Some(header) = self.header(envelope) else {
+            return;
+        };
+        let thread = thread(&from, envelope.session_id());
         if envelope.metadata("requiresResponse") != Some(&Value::Bool(true)) {
             self.threads.push(&thread, &from, &text);
             return;
         }
-        let place = self.threads.enter(&thread);
-        let admitted = self.admit();
+        let turn = Turn {
+            agent: self.name().to_owned(),
+            from,
+            thread,
+            text,
+            history: Vec::new(),
+            proposal: None,
+            delegation: delegation(envelope),
+        };
+        // A refused message has no place in its conversation.
+        let entered = self.check_depth(&turn).and_then(|()| {
+            let admitted = self.messages.admit(turn.text.len(), self.max_turns());
+            let admitted = admitted.ok_or_else(|| {
+                BackendError::busy(format!(
+                    "`{}` has too many messages waiting; try again later",
+                    self.name()
+                ))
+            })?;
+            Ok((admitted, self.threads.enter(&turn.thread)))
+        });
         let (turns, link) = (Arc::clone(self), connection.clone());
+        let turn = entered.map(|(admitted, place)| (admitted, place, turn));
         connection.running.spawn(async move {
-            let turn = Turn {
-                agent: turns.name().to_owned(),
-                from,
-                thread,
-                text,
-                history: Vec::new(),
-                proposal: None,
-                delegation: delegation(&envelope),
-            };
-            let answered = match turns.check_depth(&turn).map(|()| admitted) {
-                Err(error) => Err(error),
-                Ok(false) => Err(BackendError::busy(format!(
-                    "`{}` has {MAX_WAITING} messages waiting; try again later",
-                    turns.name()
-                ))),
-                Ok(true) => turns.reply(&envelope, turn, place, &link).await,
+            let (_admitted, answered) = match turn {
+                Ok((admitted, place, turn)) => {
+                    let answered = turns.reply(&header, turn, place, &link).await;
+                    (Some(admitted), answered)
+                }
+                Err(error) => (None, Err(error)),
             };
             if !link.cancel.is_cancelled() {
-                turns.send_reply(&envelope, answered, &link.sender).await;
-            }
-            if admitted {
-                drop(WaitGuard(&turns.waiting));
+                turns.send_reply(&header, answered, &link.sender).await;
             }
         });
     }
 
-    /// Counts a turn. Returns `false` if too many wait.
-    fn admit(&self) -> bool {
-        let limit = MAX_WAITING + self.settings.concurrency.get();
-        let counted = self.waiting.fetch_add(1, Ordering::Relaxed) < limit;
-        if !counted {
-            drop(WaitGuard(&self.waiting));
+    /// Returns the number of messages, or of proposals, that may wait or run.
+    fn max_turns(&self) -> usize {
+        MAX_WAITING + self.settings.concurrency.get()
+    }
+
+    /// Returns the fields of a message that its answer needs. Ignores a message whose fields no answer has room for.
+    fn header(&self, envelope: &Envelope) -> Option<Envelope> {
+        let mut header = Envelope::new(envelope.kind(), Value::Null);
+        for (field, value) in [
+            ("id", envelope.id()),
+            ("from", envelope.from()),
+            ("sessionId", envelope.session_id()),
+        ] {
+            header = header.with(field, value.map(str::to_owned));
         }
-        counted
+        if let Some(id) = envelope.correlation_id() {
+            header = header.with_metadata("correlationId", id);
+        }
+        if header.to_text().len() <= ENVELOPE_BYTES / 4 {
+            return Some(header);
+        }
+        let message = "ignored a message whose ids are too long to answer it";
+        (self.on_event)(&failed(&BackendError::new(message)));
+        None
     }
 
     fn check_depth(&self, turn: &Turn) -> Result<(), BackendError> {
@@ -260,6 +335,10 @@ impl Turns {
         answered: Result<Envelope, BackendError>,
         sender: &MessageSender,
     ) {
+        let is_reported = match &answered {
+            Err(error) if error.is_busy => self.reports_overload(),
+            _ => true,
+        };
         let (answer, event) = match answered {
             Ok(answer) => {
                 let text = message_text(&answer);
@@ -276,13 +355,24 @@ impl Turns {
                 (answer, failed(&error))
             }
         };
-        if sender.send(answer).await.is_ok() {
+        if sender.send(answer).await.is_ok() && is_reported {
             (self.on_event)(&event);
         }
     }
 
+    /// Returns whether an overload is reported now: the first one in [`OVERLOAD_INTERVAL`].
+    fn reports_overload(&self) -> bool {
+        let reported = self.overload_reported.lock();
+        let mut reported = reported.unwrap_or_else(PoisonError::into_inner);
+        let is_due = reported.is_none_or(|at| at.elapsed() >= OVERLOAD_INTERVAL);
+        if is_due {
+            *reported = Some(Instant::now());
+        }
+        is_due
+    }
+
     /// Handles a proposal. One that arrives again gets the same vote.
-    pub(super) fn on_proposal(self: &Arc<Self>, envelope: Envelope, connection: &Connection) {
+    pub(super) fn on_proposal(self: &Arc<Self>, envelope: &Envelope, connection: &Connection) {
         let Some(id) = envelope.correlation_id().or(envelope.id()) else {
             return;
         };
@@ -296,56 +386,75 @@ impl Turns {
         };
         let asked = AgentEvent::Asked(proposal.id.clone(), proposal.text.clone());
         (self.on_event)(&asked);
-        let admitted = self.admit();
+        let Some(header) = self.header(envelope) else {
+            return;
+        };
+        let (until, delegation) = (self.vote_deadline(envelope), delegation(envelope));
+        let kept = self.kept_ballot(&proposal);
+        let bytes = proposal.text.len() + proposal.reasoning.as_ref().map_or(0, String::len);
+        let admitted = self.proposals.admit(bytes, self.max_turns());
         let (turns, link) = (Arc::clone(self), connection.clone());
         connection.running.spawn(async move {
-            let ballot = match turns.kept_ballot(&proposal) {
-                Some(ballot) => ballot,
-                None if !admitted => vote::abstention("the agent is overloaded"),
-                None => turns.ballot(&envelope, &proposal, &link.cancel).await,
+            let voted = match kept {
+                Some(ballot) => Ok(ballot),
+                None if admitted.is_none() => Err("the agent is overloaded".to_owned()),
+                None => {
+                    let ballot = turns.ballot(&header, &proposal, delegation, &link.cancel, until);
+                    ballot.await
+                }
             };
-            if admitted {
-                drop(WaitGuard(&turns.waiting));
-            }
             if link.cancel.is_cancelled() {
                 return;
             }
-            turns.keep_ballot(&proposal, &ballot);
+            let ballot = match &voted {
+                Ok(ballot) => ballot.clone(),
+                Err(reason) => vote::abstention(reason),
+            };
             let mut content = json!({
                 "proposalId": proposal.id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,
             });
             if let Some(confidence) = ballot.confidence {
                 content["confidence"] = confidence.into();
             }
-            let answer = Envelope::answer(Kind::Vote, content, &envelope)
+            let answer = Envelope::answer(Kind::Vote, content, &header)
                 .with("from", turns.name())
                 .with_metadata("correlationId", proposal.id.as_str());
             if link.sender.send(answer).await.is_ok() {
+                if voted.is_ok() {
+                    turns.keep_ballot(&proposal, ballot.clone());
+                }
                 (turns.on_event)(&AgentEvent::Voted(proposal.id, ballot.vote));
             }
         });
     }
 
+    fn ballot_key(&self, proposal: &Proposal) -> u64 {
+        self.ballot_hasher.hash_one((&proposal.id, &proposal.text))
+    }
+
     fn kept_ballot(&self, proposal: &Proposal) -> Option<Ballot> {
         let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
-        let (text, ballot) = ballots.get(&proposal.id)?;
-        (*text == proposal.text).then(|| ballot.clone())
+        ballots.get(&self.ballot_key(proposal)).cloned()
     }
 
-    fn keep_ballot(&self, proposal: &Proposal, ballot: &Ballot) {
+    fn keep_ballot(&self, proposal: &Proposal, ballot: Ballot) {
         let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = (proposal.text.clone(), ballot.clone());
-        ballots.put(proposal.id.clone(), kept);
+        ballots.put(self.ballot_key(proposal), ballot);
     }
 
-    /// Asks the backend for a vote, at most twice. Abstains if it gives none.
+    /// Asks the backend for a vote until `until`, at most twice.
+    ///
+    /// # Errors
+    /// It gives none; the error says why.
     async fn ballot(
         &self,
-        envelope: &Envelope,
+        header: &Envelope,
         proposal: &Proposal,
+        delegation: Option<Delegation>,
         cancel: &CancellationToken,
-    ) -> Ballot {
-        let from = envelope.from().unwrap_or("unknown");
+        until: Instant,
+    ) -> Result<Ballot, String> {
+        let from = header.from().unwrap_or("unknown");
         let request = vote::request(self.name(), from, proposal);
         let mut turn = Turn {
             agent: self.name().to_owned(),
@@ -354,20 +463,18 @@ impl Turns {
             text: request.clone(),
             history: Vec::new(),
             proposal: Some(proposal.clone()),
-            delegation: delegation(envelope),
+            delegation,
         };
-        if let Err(error) = self.check_depth(&turn) {
-            return vote::abstention(&error.message);
-        }
-        let until = self.vote_deadline(envelope);
+        self.check_depth(&turn).map_err(|error| error.message)?;
         let ready = async {
             tokio::select! {
                 permit = self.slots.acquire() => permit.ok(),
+                permit = self.vote_slot.acquire() => permit.ok(),
                 () = sleep_until(until) => None,
             }
         };
         let Some(Some(_permit)) = cancel.run_until_cancelled(ready).await else {
-            return vote::abstention("the agent is overloaded");
+            return Err("the agent is overloaded".to_owned());
         };
         let _active = ActiveGuard::new(&self.active);
         let mut reason = String::new();
@@ -378,7 +485,7 @@ impl Turns {
                 Err(error) => Err(error.clone()),
             };
             match parsed {
-                Ok(ballot) => return ballot,
+                Ok(ballot) => return Ok(ballot),
                 Err(error) => {
                     (self.on_event)(&failed(&error));
                     turn.text = vote::request_again(&request, &error.message);
@@ -389,7 +496,7 @@ impl Turns {
                 break;
             }
         }
-        vote::abstention(&reason)
+        Err(reason)
     }
 
     /// Returns when the vote must be sent.
@@ -406,7 +513,7 @@ impl Turns {
         Instant::now() + left.map_or(limit, |left| left.min(limit))
     }
 
-    /// Asks the backend within the time limit. Catches its panics.
+    /// Asks the backend within the time limit. Catches its panics, and bounds its error.
     async fn ask(
         &self,
         turn: &Turn,
@@ -420,17 +527,32 @@ impl Turns {
             self.backend.answer(turn, progress, &stop),
         ));
         let answered = tokio::select! {
-            answered = &mut answer => answered,
+            answered = &mut answer => Some(answered),
             () = sleep_until(until) => {
                 stop.cancel();
                 let _ = timeout(CANCEL_TIMEOUT, answer).await;
                 return Err(BackendError::new(format!("`{}` did not answer in time", self.name())));
             }
+            () = cancel.cancelled() => timeout(CANCEL_TIMEOUT, answer).await.ok(),
         };
-        answered.unwrap_or_else(|panicked| {
-            Err(BackendError::new("the backend of the agent failed")
-                .with_detail(format!("it panicked {panicked}")))
+        let answered = match answered {
+            Some(Ok(answered)) => answered,
+            Some(Err(panicked)) => Err(BackendError::new("the backend of the agent failed")
+                .with_detail(format!("it panicked {panicked}"))),
+            None => Err(BackendError::new("the agent stops")),
+        };
+        answered.map_err(|error| BackendError {
+            message: error.message.chars().take(MAX_ERROR_CHARS).collect(),
+            ..error
         })
+    }
+}
+
+/// Returns the id of a conversation. It is an array of JSON, which neither a session of another sender nor a proposal can imitate.
+fn thread(from: &str, session: Option<&str>) -> String {
+    match session {
+        Some(session) => json!([from, session]).to_string(),
+        None => json!([from]).to_string(),
     }
 }
 
@@ -444,4 +566,24 @@ fn failed(error: &BackendError) -> AgentEvent {
         Some(detail) => format!("{}: {detail}", error.message),
         None => error.message.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_is_bounded_in_turns_and_bytes() {
+        let queue = Queue::default();
+        let half = MAX_WAITING_BYTES / 2;
+        let first = queue.admit(half, 3);
+        let second = queue.admit(half, 3);
+        assert!(first.is_some() && second.is_some());
+        assert!(queue.admit(1, 3).is_none(), "too many bytes");
+        let third = queue.admit(0, 3);
+        assert!(third.is_some());
+        drop(first);
+        assert!(queue.admit(1, 2).is_none(), "too many turns");
+        assert!(queue.admit(half, 3).is_some());
+    }
 }
