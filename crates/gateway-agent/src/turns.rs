@@ -1,11 +1,14 @@
 //! Turns: one message or proposal, from its arrival to its reply or vote.
 
+mod proposals;
+mod queue;
+
 use std::convert::Infallible;
 use std::future::pending;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use lru::LruCache;
 use serde_json::{Value, json};
@@ -20,25 +23,19 @@ use common::panics;
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use gateway_server::clients::{AgentEvent, Ballot, MessageSender, message_text};
 
-use super::backend::{AgentBackend, BackendError, ProgressSink, Proposal, Turn};
+use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 use super::settings::{AgentSettings, EventSink};
 use super::threads::{Place, Threads};
-use super::vote;
+use queue::Queue;
 
 /// The maximum number of messages that wait for a slot. A further message gets the error `AGENT_BUSY`. As many proposals wait.
 const MAX_WAITING: usize = 64;
-
-/// The maximum size of the texts of messages that wait or run, in bytes; that of proposals is the same.
-const MAX_WAITING_BYTES: usize = 8 * 1024 * 1024;
 
 /// The number of votes that are kept, for proposals that arrive again after a lost connection.
 const MAX_BALLOTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 /// How long a backend may take to end after its turn was cancelled.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// The time before the deadline of a proposal at which the agent votes without its backend.
-const VOTE_MARGIN: Duration = Duration::from_millis(500);
 
 /// The minimum time between two reports that the agent is overloaded.
 const OVERLOAD_INTERVAL: Duration = Duration::from_mins(1);
@@ -82,46 +79,6 @@ pub(super) struct Turns {
     active: watch::Sender<usize>,
     /// When the last warning about overload was reported.
     overload_reported: Mutex<Option<Instant>>,
-}
-
-/// Counts the turns that wait or run, and the size of their texts.
-#[derive(Default)]
-struct Queue(Arc<Mutex<QueueSize>>);
-
-#[derive(Default)]
-struct QueueSize {
-    turns: usize,
-    bytes: usize,
-}
-
-impl Queue {
-    /// Counts a turn with `bytes` of text. Returns `None` above the limits.
-    fn admit(&self, bytes: usize, max_turns: usize) -> Option<QueueGuard> {
-        let mut size = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if size.turns >= max_turns || size.bytes + bytes > MAX_WAITING_BYTES {
-            return None;
-        }
-        size.turns += 1;
-        size.bytes += bytes;
-        Some(QueueGuard {
-            size: Arc::clone(&self.0),
-            bytes,
-        })
-    }
-}
-
-/// A turn that waits or runs; dropping it makes room for another.
-struct QueueGuard {
-    size: Arc<Mutex<QueueSize>>,
-    bytes: usize,
-}
-
-impl Drop for QueueGuard {
-    fn drop(&mut self) {
-        let mut size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
-        size.turns -= 1;
-        size.bytes -= self.bytes;
-    }
 }
 
 /// A turn that runs.
@@ -371,148 +328,6 @@ impl Turns {
         is_due
     }
 
-    /// Handles a proposal. One that arrives again gets the same vote.
-    pub(super) fn on_proposal(self: &Arc<Self>, envelope: &Envelope, connection: &Connection) {
-        let Some(id) = envelope.correlation_id().or(envelope.id()) else {
-            return;
-        };
-        let proposal = Proposal {
-            id: id.to_owned(),
-            text: envelope
-                .content_str("proposal")
-                .unwrap_or_default()
-                .to_owned(),
-            reasoning: envelope.content_str("reasoning").map(str::to_owned),
-        };
-        let asked = AgentEvent::Asked(proposal.id.clone(), proposal.text.clone());
-        (self.on_event)(&asked);
-        let Some(header) = self.header(envelope) else {
-            return;
-        };
-        let (until, delegation) = (self.vote_deadline(envelope), delegation(envelope));
-        let kept = self.kept_ballot(&proposal);
-        let bytes = proposal.text.len() + proposal.reasoning.as_ref().map_or(0, String::len);
-        let admitted = self.proposals.admit(bytes, self.max_turns());
-        let (turns, link) = (Arc::clone(self), connection.clone());
-        connection.running.spawn(async move {
-            let voted = match kept {
-                Some(ballot) => Ok(ballot),
-                None if admitted.is_none() => Err("the agent is overloaded".to_owned()),
-                None => {
-                    let ballot = turns.ballot(&header, &proposal, delegation, &link.cancel, until);
-                    ballot.await
-                }
-            };
-            if link.cancel.is_cancelled() {
-                return;
-            }
-            let ballot = match &voted {
-                Ok(ballot) => ballot.clone(),
-                Err(reason) => vote::abstention(reason),
-            };
-            let mut content = json!({
-                "proposalId": proposal.id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,
-            });
-            if let Some(confidence) = ballot.confidence {
-                content["confidence"] = confidence.into();
-            }
-            let answer = Envelope::answer(Kind::Vote, content, &header)
-                .with("from", turns.name())
-                .with_metadata("correlationId", proposal.id.as_str());
-            if link.sender.send(answer).await.is_ok() {
-                if voted.is_ok() {
-                    turns.keep_ballot(&proposal, ballot.clone());
-                }
-                (turns.on_event)(&AgentEvent::Voted(proposal.id, ballot.vote));
-            }
-        });
-    }
-
-    fn ballot_key(&self, proposal: &Proposal) -> u64 {
-        self.ballot_hasher.hash_one((&proposal.id, &proposal.text))
-    }
-
-    fn kept_ballot(&self, proposal: &Proposal) -> Option<Ballot> {
-        let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
-        ballots.get(&self.ballot_key(proposal)).cloned()
-    }
-
-    fn keep_ballot(&self, proposal: &Proposal, ballot: Ballot) {
-        let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
-        ballots.put(self.ballot_key(proposal), ballot);
-    }
-
-    /// Asks the backend for a vote until `until`, at most twice.
-    ///
-    /// # Errors
-    /// It gives none; the error says why.
-    async fn ballot(
-        &self,
-        header: &Envelope,
-        proposal: &Proposal,
-        delegation: Option<Delegation>,
-        cancel: &CancellationToken,
-        until: Instant,
-    ) -> Result<Ballot, String> {
-        let from = header.from().unwrap_or("unknown");
-        let request = vote::request(self.name(), from, proposal);
-        let mut turn = Turn {
-            agent: self.name().to_owned(),
-            from: from.to_owned(),
-            thread: format!("proposal:{}", proposal.id),
-            text: request.clone(),
-            history: Vec::new(),
-            proposal: Some(proposal.clone()),
-            delegation,
-        };
-        self.check_depth(&turn).map_err(|error| error.message)?;
-        let ready = async {
-            tokio::select! {
-                permit = self.slots.acquire() => permit.ok(),
-                permit = self.vote_slot.acquire() => permit.ok(),
-                () = sleep_until(until) => None,
-            }
-        };
-        let Some(Some(_permit)) = cancel.run_until_cancelled(ready).await else {
-            return Err("the agent is overloaded".to_owned());
-        };
-        let _active = ActiveGuard::new(&self.active);
-        let mut reason = String::new();
-        for _ in 0..2 {
-            let answer = self.ask(&turn, &|_| {}, cancel, until).await;
-            let parsed = match &answer {
-                Ok(text) => vote::parse(text).map_err(BackendError::new),
-                Err(error) => Err(error.clone()),
-            };
-            match parsed {
-                Ok(ballot) => return Ok(ballot),
-                Err(error) => {
-                    (self.on_event)(&failed(&error));
-                    turn.text = vote::request_again(&request, &error.message);
-                    reason = error.message;
-                }
-            }
-            if Instant::now() >= until || cancel.is_cancelled() {
-                break;
-            }
-        }
-        Err(reason)
-    }
-
-    /// Returns when the vote must be sent.
-    fn vote_deadline(&self, envelope: &Envelope) -> Instant {
-        let limit = self.settings.timeout;
-        let since = self.env.system_time().duration_since(UNIX_EPOCH);
-        let now = since.unwrap_or_default();
-        let deadline = envelope.content()["deadline"].as_u64();
-        let left = deadline.map(|at| {
-            Duration::from_millis(at)
-                .saturating_sub(now)
-                .saturating_sub(VOTE_MARGIN)
-        });
-        Instant::now() + left.map_or(limit, |left| left.min(limit))
-    }
-
     /// Asks the backend within the time limit. Catches its panics, and bounds its error.
     async fn ask(
         &self,
@@ -566,24 +381,4 @@ fn failed(error: &BackendError) -> AgentEvent {
         Some(detail) => format!("{}: {detail}", error.message),
         None => error.message.clone(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queue_is_bounded_in_turns_and_bytes() {
-        let queue = Queue::default();
-        let half = MAX_WAITING_BYTES / 2;
-        let first = queue.admit(half, 3);
-        let second = queue.admit(half, 3);
-        assert!(first.is_some() && second.is_some());
-        assert!(queue.admit(1, 3).is_none(), "too many bytes");
-        let third = queue.admit(0, 3);
-        assert!(third.is_some());
-        drop(first);
-        assert!(queue.admit(1, 2).is_none(), "too many turns");
-        assert!(queue.admit(half, 3).is_some());
-    }
 }
