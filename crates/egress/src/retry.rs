@@ -94,7 +94,7 @@ fn is_busy(status: StatusCode) -> bool {
 }
 
 /// Returns the delay that the peer asks for (RFC 9110 §10.2.3): seconds or a date.
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));

@@ -17,9 +17,6 @@ use super::backend::AgentBackend;
 use super::settings::{AgentSettings, EventSink};
 use super::turns::{Connection, Turns};
 
-/// The channel of the triad's decisions.
-const DECISIONS: &str = "triad:decision";
-
 /// How long turns may take to end after the agent stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -82,12 +79,9 @@ impl Agent {
         loop {
             let envelope = connection.recv().await?;
             match envelope.kind() {
-                Kind::Message => self.turns.on_message(envelope, &link),
-                Kind::Proposal => self.turns.on_proposal(envelope, &link),
+                Kind::Message => self.turns.on_message(&envelope, &link),
+                Kind::Proposal => self.turns.on_proposal(&envelope, &link),
                 Kind::Decision => (self.on_event)(&AgentEvent::decided(&envelope)),
-                Kind::Event if envelope.content_str("channel") == Some(DECISIONS) => {
-                    (self.on_event)(&AgentEvent::decided(&envelope));
-                }
                 Kind::Error => {
                     (self.on_event)(&AgentEvent::Error(ClientError::from_error(&envelope)));
                 }

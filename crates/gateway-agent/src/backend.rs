@@ -30,7 +30,7 @@ pub struct Turn {
     pub agent: String,
     /// The sender.
     pub from: String,
-    /// The conversation: the session of a message, or an id of the proposal.
+    /// The conversation: `["SENDER","SESSION"]`, `["SENDER"]` without a session, or `proposal:ID`.
     pub thread: String,
     /// The text to answer. For a proposal it also contains the format of the answer.
     pub text: String,

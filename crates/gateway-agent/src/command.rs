@@ -102,13 +102,13 @@ impl CommandBackend {
                 .with_detail(error.to_string())
         })?;
         match ended {
-            Ended::Itself(_) | Ended::Canceled if bytes > MAX_ANSWER_BYTES => {
+            Ended::Exited(_) | Ended::Canceled if bytes > MAX_ANSWER_BYTES => {
                 Err(BackendError::new(format!(
                     "the command of the agent printed more than {MAX_ANSWER_BYTES} bytes and was stopped"
                 )))
             }
-            Ended::Itself(finished) => answer(&finished, turn),
-            Ended::Late | Ended::Canceled => {
+            Ended::Exited(finished) => answer(&finished, turn),
+            Ended::TimedOut | Ended::Canceled => {
                 Err(BackendError::new("the command of the agent was stopped"))
             }
         }
@@ -151,12 +151,7 @@ fn input(turn: &Turn) -> Value {
 
 /// Reads the output of a process that ended by itself.
 fn answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError> {
-    let last_words = || {
-        let text = String::from_utf8_lossy(&finished.err);
-        let text = text.trim();
-        let from = text.char_indices().rev().nth(MAX_DETAIL_CHARS - 1);
-        from.map_or(text, |(at, _)| &text[at..]).to_owned()
-    };
+    let last_words = || finished.stderr_tail(MAX_DETAIL_CHARS);
     if !finished.status.success() {
         let message = format!("the command of the agent failed: {}", finished.status);
         return Err(BackendError::new(message).with_detail(last_words()));

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`backend`] | the trait and its types |
 //! | `agent` | connection, queue and status |
-//! | `turns` | one message or proposal, from its arrival to its reply or vote |
+//! | `turns` | one message or proposal, from its arrival to its reply or vote, and the queues |
 //! | `vote` | the request for a vote, and how its answer is parsed |
 //! | `threads` | conversations |
 //! | `supervisor` | agents that a gateway runs in its own process |

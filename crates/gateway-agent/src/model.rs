@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use common::redact::Secrets;
 use egress::{
     AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
     body::{read_error, read_response},
+    retry::retry_after,
 };
 
 use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
@@ -144,7 +145,7 @@ impl ModelBackend {
             if !is_busy || attempt == ATTEMPTS {
                 return self.read(response).await;
             }
-            let wait = retry_after(&response.headers).unwrap_or(delay);
+            let wait = retry_after(&response.headers, SystemTime::now()).unwrap_or(delay);
             if wait > MAX_RETRY_DELAY {
                 return self.read(response).await;
             }
@@ -275,18 +276,6 @@ fn endpoint(url: &Url) -> Result<Url, String> {
     };
     url.set_path(&path);
     Ok(url)
-}
-
-/// Returns the delay that the endpoint asks for, if it is a number of seconds.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
-    Some(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]

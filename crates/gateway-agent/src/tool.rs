@@ -1,7 +1,9 @@
 //! An agent that the tool `remote_agent` calls: an A2A agent, or an agent of a local OpenClaw.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,23 +12,35 @@ use lru::LruCache;
 use openclaw_remote_agent_interface::{Call, RSome, ToolBox, updates_to};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+
+use gateway_bridge::openclaw::{inert, sanitize};
 
 use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 
 /// The maximum number of conversations with the agent.
 const MAX_CONVERSATIONS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// How long the cancellation of a task may take.
+/// How long the end of a call and the cancellation of its task may take together.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The part of [`CANCEL_TIMEOUT`] that is left for the cancellation of the task.
+const TASK_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Calls one target of the tool. Each thread is a conversation with it.
 pub struct ToolBackend {
     tool: Arc<ToolBox>,
     alias: String,
+    openclaw: Option<OpenClawHost>,
     /// The continuations by thread.
     conversations: Mutex<LruCache<String, Value>>,
+}
+
+/// The OpenClaw whose agent is the target.
+struct OpenClawHost {
+    /// The state directory, if it is on this machine.
+    state_dir: Option<PathBuf>,
 }
 
 impl ToolBackend {
@@ -35,8 +49,17 @@ impl ToolBackend {
         Self {
             tool,
             alias: alias.into(),
+            openclaw: None,
             conversations: Mutex::new(LruCache::new(MAX_CONVERSATIONS)),
         }
+    }
+
+    /// Makes commands and paths in text of others ineffective for an agent of OpenClaw. `state_dir` is the state directory of an
+    /// OpenClaw on this machine, which keeps the delegation of each session.
+    #[must_use]
+    pub fn for_openclaw(mut self, state_dir: Option<PathBuf>) -> Self {
+        self.openclaw = Some(OpenClawHost { state_dir });
+        self
     }
 
     fn conversations(&self) -> MutexGuard<'_, LruCache<String, Value>> {
@@ -55,8 +78,15 @@ impl ToolBackend {
         if let Some(delegation) = &turn.delegation {
             caller["chain"] = delegation.json();
         }
+        let mut text = Cow::Borrowed(turn.text.as_str());
+        if let Some(openclaw) = &self.openclaw {
+            caller["session_key"] = format!("gateway-agent:{}:{}", turn.agent, turn.thread).into();
+            let state_dir = openclaw.state_dir.as_ref();
+            caller["state_dir"] = state_dir.and_then(|path| path.to_str()).into();
+            text = sanitize(&inert(&text)).into_owned().into();
+        }
         let mut request = json!({
-            "action": "send", "parts": [{"kind": "text", "text": turn.text}], "follow_updates": true,
+            "action": "send", "parts": [{"kind": "text", "text": text}], "follow_updates": true,
         });
         let conversation = self.conversations().get(&turn.thread).cloned();
         match conversation {
@@ -146,7 +176,8 @@ impl ToolBackend {
             never = pass_reports => match never {},
             () = cancel.cancelled() => {
                 stop.cancel();
-                let envelope = timeout(CANCEL_TIMEOUT, future).await;
+                let until = Instant::now() + CANCEL_TIMEOUT;
+                let envelope = timeout_at(until - TASK_CANCEL_TIMEOUT, future).await;
                 let envelope: Value = envelope
                     .ok()
                     .and_then(|envelope| serde_json::from_str(&envelope).ok())
@@ -161,7 +192,7 @@ impl ToolBackend {
                 if continuation["task"]["can_cancel"] == true {
                     let request = json!({"action": "cancel", "continuation": continuation});
                     let call = self.start(&request, caller, |_| {});
-                    let _ = timeout(CANCEL_TIMEOUT, call.future).await;
+                    let _ = timeout_at(until, call.future).await;
                 }
                 return Err(BackendError::new(format!("the call of `{}` was cancelled", self.alias)));
             }

@@ -1,11 +1,14 @@
 //! Turns: one message or proposal, from its arrival to its reply or vote.
 
+mod proposals;
+mod queue;
+
 use std::convert::Infallible;
 use std::future::pending;
+use std::hash::RandomState;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use lru::LruCache;
 use serde_json::{Value, json};
@@ -20,12 +23,12 @@ use common::panics;
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use gateway_server::clients::{AgentEvent, Ballot, MessageSender, message_text};
 
-use super::backend::{AgentBackend, BackendError, ProgressSink, Proposal, Turn};
+use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 use super::settings::{AgentSettings, EventSink};
 use super::threads::{Place, Threads};
-use super::vote;
+use queue::Queue;
 
-/// The maximum number of turns that wait for a slot. A further message gets the error `AGENT_BUSY`.
+/// The maximum number of messages that wait for a slot. A further message gets the error `AGENT_BUSY`. As many proposals wait.
 const MAX_WAITING: usize = 64;
 
 /// The number of votes that are kept, for proposals that arrive again after a lost connection.
@@ -34,8 +37,11 @@ const MAX_BALLOTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 /// How long a backend may take to end after its turn was cancelled.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The time before the deadline of a proposal at which the agent votes without its backend.
-const VOTE_MARGIN: Duration = Duration::from_millis(500);
+/// The minimum time between two reports that the agent is overloaded.
+const OVERLOAD_INTERVAL: Duration = Duration::from_mins(1);
+
+/// The maximum length of the error of a backend, in characters.
+const MAX_ERROR_CHARS: usize = 2000;
 
 /// The minimum time between two reports of progress of a turn.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -43,7 +49,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum length of a report of progress, in characters.
 const MAX_PROGRESS_CHARS: usize = 1000;
 
-/// The size of the fields beside the content of a reply, in bytes.
+/// The maximum size of the fields beside the content of a message and of its reply, in bytes.
 const ENVELOPE_BYTES: usize = 16 * 1024;
 
 /// The connection that a turn belongs to.
@@ -62,20 +68,17 @@ pub(super) struct Turns {
     env: Arc<dyn Environment>,
     on_event: EventSink,
     threads: Threads,
-    /// The votes by proposal, each with the text that it is for.
-    ballots: Mutex<LruCache<String, (String, Ballot)>>,
+    /// The votes of the backend, by the hash of the id and the text of the proposal.
+    ballots: Mutex<LruCache<u64, Ballot>>,
+    ballot_hasher: RandomState,
     slots: Semaphore,
-    waiting: AtomicUsize,
+    /// A slot that messages cannot take.
+    vote_slot: Semaphore,
+    messages: Queue,
+    proposals: Queue,
     active: watch::Sender<usize>,
-}
-
-/// A turn that waits; dropping it makes room for another.
-struct WaitGuard<'a>(&'a AtomicUsize);
-
-impl Drop for WaitGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// When the last warning about overload was reported.
+    overload_reported: Mutex<Option<Instant>>,
 }
 
 /// A turn that runs.
@@ -109,8 +112,12 @@ impl Turns {
             on_event,
             threads: Threads::new(),
             ballots: Mutex::new(LruCache::new(MAX_BALLOTS)),
-            waiting: AtomicUsize::new(0),
+            ballot_hasher: RandomState::new(),
+            vote_slot: Semaphore::new(1),
+            messages: Queue::default(),
+            proposals: Queue::default(),
             active: watch::Sender::new(0),
+            overload_reported: Mutex::new(None),
         }
     }
 
@@ -129,53 +136,78 @@ impl Turns {
 
     /// Handles a message. Only a message that requires a response gets one; any other is kept in its conversation. Two agents
     /// would otherwise answer each other for ever.
-    pub(super) fn on_message(self: &Arc<Self>, envelope: Envelope, connection: &Connection) {
+    pub(super) fn on_message(self: &Arc<Self>, envelope: &Envelope, connection: &Connection) {
         let from = envelope.from().unwrap_or("unknown").to_owned();
-        let text = message_text(&envelope);
+        let text = message_text(envelope);
         (self.on_event)(&AgentEvent::Received(from.clone(), text.clone()));
-        let thread = envelope.session_id().unwrap_or(&from).to_owned();
+        let Some(header) = self.header(envelope) else {
+            return;
+        };
+        let thread = thread(&from, envelope.session_id());
         if envelope.metadata("requiresResponse") != Some(&Value::Bool(true)) {
             self.threads.push(&thread, &from, &text);
             return;
         }
-        let place = self.threads.enter(&thread);
-        let admitted = self.admit();
+        let turn = Turn {
+            agent: self.name().to_owned(),
+            from,
+            thread,
+            text,
+            history: Vec::new(),
+            proposal: None,
+            delegation: delegation(envelope),
+        };
+        // A refused message has no place in its conversation.
+        let entered = self.check_depth(&turn).and_then(|()| {
+            let admitted = self.messages.admit(turn.text.len(), self.max_turns());
+            let admitted = admitted.ok_or_else(|| {
+                BackendError::busy(format!(
+                    "`{}` has too many messages waiting; try again later",
+                    self.name()
+                ))
+            })?;
+            Ok((admitted, self.threads.enter(&turn.thread)))
+        });
         let (turns, link) = (Arc::clone(self), connection.clone());
+        let turn = entered.map(|(admitted, place)| (admitted, place, turn));
         connection.running.spawn(async move {
-            let turn = Turn {
-                agent: turns.name().to_owned(),
-                from,
-                thread,
-                text,
-                history: Vec::new(),
-                proposal: None,
-                delegation: delegation(&envelope),
-            };
-            let answered = match turns.check_depth(&turn).map(|()| admitted) {
-                Err(error) => Err(error),
-                Ok(false) => Err(BackendError::busy(format!(
-                    "`{}` has {MAX_WAITING} messages waiting; try again later",
-                    turns.name()
-                ))),
-                Ok(true) => turns.reply(&envelope, turn, place, &link).await,
+            let (_admitted, answered) = match turn {
+                Ok((admitted, place, turn)) => {
+                    let answered = turns.reply(&header, turn, place, &link).await;
+                    (Some(admitted), answered)
+                }
+                Err(error) => (None, Err(error)),
             };
             if !link.cancel.is_cancelled() {
-                turns.send_reply(&envelope, answered, &link.sender).await;
-            }
-            if admitted {
-                drop(WaitGuard(&turns.waiting));
+                turns.send_reply(&header, answered, &link.sender).await;
             }
         });
     }
 
-    /// Counts a turn. Returns `false` if too many wait.
-    fn admit(&self) -> bool {
-        let limit = MAX_WAITING + self.settings.concurrency.get();
-        let counted = self.waiting.fetch_add(1, Ordering::Relaxed) < limit;
-        if !counted {
-            drop(WaitGuard(&self.waiting));
+    /// Returns the number of messages, or of proposals, that may wait or run.
+    fn max_turns(&self) -> usize {
+        MAX_WAITING + self.settings.concurrency.get()
+    }
+
+    /// Returns the fields of a message that its answer needs. Ignores a message whose fields no answer has room for.
+    fn header(&self, envelope: &Envelope) -> Option<Envelope> {
+        let mut header = Envelope::new(envelope.kind(), Value::Null);
+        for (field, value) in [
+            ("id", envelope.id()),
+            ("from", envelope.from()),
+            ("sessionId", envelope.session_id()),
+        ] {
+            header = header.with(field, value.map(str::to_owned));
         }
-        counted
+        if let Some(id) = envelope.correlation_id() {
+            header = header.with_metadata("correlationId", id);
+        }
+        if header.to_text().len() <= ENVELOPE_BYTES / 4 {
+            return Some(header);
+        }
+        let message = "ignored a message whose ids are too long to answer it";
+        (self.on_event)(&failed(&BackendError::new(message)));
+        None
     }
 
     fn check_depth(&self, turn: &Turn) -> Result<(), BackendError> {
@@ -260,6 +292,10 @@ impl Turns {
         answered: Result<Envelope, BackendError>,
         sender: &MessageSender,
     ) {
+        let is_reported = match &answered {
+            Err(error) if error.is_busy => self.reports_overload(),
+            _ => true,
+        };
         let (answer, event) = match answered {
             Ok(answer) => {
                 let text = message_text(&answer);
@@ -276,137 +312,23 @@ impl Turns {
                 (answer, failed(&error))
             }
         };
-        if sender.send(answer).await.is_ok() {
+        if sender.send(answer).await.is_ok() && is_reported {
             (self.on_event)(&event);
         }
     }
 
-    /// Handles a proposal. One that arrives again gets the same vote.
-    pub(super) fn on_proposal(self: &Arc<Self>, envelope: Envelope, connection: &Connection) {
-        let Some(id) = envelope.correlation_id().or(envelope.id()) else {
-            return;
-        };
-        let proposal = Proposal {
-            id: id.to_owned(),
-            text: envelope
-                .content_str("proposal")
-                .unwrap_or_default()
-                .to_owned(),
-            reasoning: envelope.content_str("reasoning").map(str::to_owned),
-        };
-        let asked = AgentEvent::Asked(proposal.id.clone(), proposal.text.clone());
-        (self.on_event)(&asked);
-        let admitted = self.admit();
-        let (turns, link) = (Arc::clone(self), connection.clone());
-        connection.running.spawn(async move {
-            let ballot = match turns.kept_ballot(&proposal) {
-                Some(ballot) => ballot,
-                None if !admitted => vote::abstention("the agent is overloaded"),
-                None => turns.ballot(&envelope, &proposal, &link.cancel).await,
-            };
-            if admitted {
-                drop(WaitGuard(&turns.waiting));
-            }
-            if link.cancel.is_cancelled() {
-                return;
-            }
-            turns.keep_ballot(&proposal, &ballot);
-            let mut content = json!({
-                "proposalId": proposal.id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,
-            });
-            if let Some(confidence) = ballot.confidence {
-                content["confidence"] = confidence.into();
-            }
-            let answer = Envelope::answer(Kind::Vote, content, &envelope)
-                .with("from", turns.name())
-                .with_metadata("correlationId", proposal.id.as_str());
-            if link.sender.send(answer).await.is_ok() {
-                (turns.on_event)(&AgentEvent::Voted(proposal.id, ballot.vote));
-            }
-        });
-    }
-
-    fn kept_ballot(&self, proposal: &Proposal) -> Option<Ballot> {
-        let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
-        let (text, ballot) = ballots.get(&proposal.id)?;
-        (*text == proposal.text).then(|| ballot.clone())
-    }
-
-    fn keep_ballot(&self, proposal: &Proposal, ballot: &Ballot) {
-        let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = (proposal.text.clone(), ballot.clone());
-        ballots.put(proposal.id.clone(), kept);
-    }
-
-    /// Asks the backend for a vote, at most twice. Abstains if it gives none.
-    async fn ballot(
-        &self,
-        envelope: &Envelope,
-        proposal: &Proposal,
-        cancel: &CancellationToken,
-    ) -> Ballot {
-        let from = envelope.from().unwrap_or("unknown");
-        let request = vote::request(self.name(), from, proposal);
-        let mut turn = Turn {
-            agent: self.name().to_owned(),
-            from: from.to_owned(),
-            thread: format!("proposal:{}", proposal.id),
-            text: request.clone(),
-            history: Vec::new(),
-            proposal: Some(proposal.clone()),
-            delegation: delegation(envelope),
-        };
-        if let Err(error) = self.check_depth(&turn) {
-            return vote::abstention(&error.message);
+    /// Returns whether an overload is reported now: the first one in [`OVERLOAD_INTERVAL`].
+    fn reports_overload(&self) -> bool {
+        let reported = self.overload_reported.lock();
+        let mut reported = reported.unwrap_or_else(PoisonError::into_inner);
+        let is_due = reported.is_none_or(|at| at.elapsed() >= OVERLOAD_INTERVAL);
+        if is_due {
+            *reported = Some(Instant::now());
         }
-        let until = self.vote_deadline(envelope);
-        let ready = async {
-            tokio::select! {
-                permit = self.slots.acquire() => permit.ok(),
-                () = sleep_until(until) => None,
-            }
-        };
-        let Some(Some(_permit)) = cancel.run_until_cancelled(ready).await else {
-            return vote::abstention("the agent is overloaded");
-        };
-        let _active = ActiveGuard::new(&self.active);
-        let mut reason = String::new();
-        for _ in 0..2 {
-            let answer = self.ask(&turn, &|_| {}, cancel, until).await;
-            let parsed = match &answer {
-                Ok(text) => vote::parse(text).map_err(BackendError::new),
-                Err(error) => Err(error.clone()),
-            };
-            match parsed {
-                Ok(ballot) => return ballot,
-                Err(error) => {
-                    (self.on_event)(&failed(&error));
-                    turn.text = vote::request_again(&request, &error.message);
-                    reason = error.message;
-                }
-            }
-            if Instant::now() >= until || cancel.is_cancelled() {
-                break;
-            }
-        }
-        vote::abstention(&reason)
+        is_due
     }
 
-    /// Returns when the vote must be sent.
-    fn vote_deadline(&self, envelope: &Envelope) -> Instant {
-        let limit = self.settings.timeout;
-        let since = self.env.system_time().duration_since(UNIX_EPOCH);
-        let now = since.unwrap_or_default();
-        let deadline = envelope.content()["deadline"].as_u64();
-        let left = deadline.map(|at| {
-            Duration::from_millis(at)
-                .saturating_sub(now)
-                .saturating_sub(VOTE_MARGIN)
-        });
-        Instant::now() + left.map_or(limit, |left| left.min(limit))
-    }
-
-    /// Asks the backend within the time limit. Catches its panics.
+    /// Asks the backend within the time limit. Catches its panics, and bounds its error.
     async fn ask(
         &self,
         turn: &Turn,
@@ -420,17 +342,32 @@ impl Turns {
             self.backend.answer(turn, progress, &stop),
         ));
         let answered = tokio::select! {
-            answered = &mut answer => answered,
+            answered = &mut answer => Some(answered),
             () = sleep_until(until) => {
                 stop.cancel();
                 let _ = timeout(CANCEL_TIMEOUT, answer).await;
                 return Err(BackendError::new(format!("`{}` did not answer in time", self.name())));
             }
+            () = cancel.cancelled() => timeout(CANCEL_TIMEOUT, answer).await.ok(),
         };
-        answered.unwrap_or_else(|panicked| {
-            Err(BackendError::new("the backend of the agent failed")
-                .with_detail(format!("it panicked {panicked}")))
+        let answered = match answered {
+            Some(Ok(answered)) => answered,
+            Some(Err(panicked)) => Err(BackendError::new("the backend of the agent failed")
+                .with_detail(format!("it panicked {panicked}"))),
+            None => Err(BackendError::new("the agent stops")),
+        };
+        answered.map_err(|error| BackendError {
+            message: error.message.chars().take(MAX_ERROR_CHARS).collect(),
+            ..error
         })
+    }
+}
+
+/// Returns the id of a conversation. It is an array of JSON, which neither a session of another sender nor a proposal can imitate.
+fn thread(from: &str, session: Option<&str>) -> String {
+    match session {
+        Some(session) => json!([from, session]).to_string(),
+        None => json!([from]).to_string(),
     }
 }
 

@@ -11,6 +11,9 @@ use super::backend::Proposal;
 /// The maximum size of the reasoning of a vote, in bytes.
 const MAX_REASONING_BYTES: usize = 16 * 1024;
 
+/// The maximum length of an error in a text, in characters.
+const MAX_ERROR_CHARS: usize = 2000;
+
 /// The form of the answer.
 const FORM: &str = r#"Answer with one JSON object and nothing else: {"vote": "approve" | "reject" | "abstain", "reasoning": "one or two sentences", "confidence": a number from 0 to 1}"#;
 
@@ -27,6 +30,7 @@ pub(super) fn request(agent: &str, proposer: &str, proposal: &Proposal) -> Strin
 
 /// Writes the request again after an unusable answer.
 pub(super) fn request_again(request: &str, error: &str) -> String {
+    let error = cut(error);
     format!("{request}\n\nYour last answer was not usable: {error}.")
 }
 
@@ -70,11 +74,17 @@ pub(super) fn parse(text: &str) -> Result<Ballot, String> {
     })
 }
 
+/// Returns the first [`MAX_ERROR_CHARS`] characters.
+fn cut(text: &str) -> &str {
+    let end = text.char_indices().nth(MAX_ERROR_CHARS);
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
 /// Creates the vote of an agent whose backend gives none.
 pub(super) fn abstention(reason: &str) -> Ballot {
     Ballot {
         vote: Vote::Abstain,
-        reasoning: format!("No usable vote: {reason}"),
+        reasoning: format!("No usable vote: {}", cut(reason)),
         confidence: None,
     }
 }

@@ -142,20 +142,21 @@ impl EventFeed {
         self.cursor(self.feed().last)
     }
 
-    /// Subscribes a client, and sends it the recent events after `cursor`: all of them if the cursor is unknown. Replaces its
-    /// earlier subscription.
+    /// Subscribes a client, and sends it the recent events after `cursor`: all of them if the cursor is unknown. Counts those
+    /// that its outbox has no room for as missed. Replaces its earlier subscription.
     pub(super) fn subscribe(&self, client: &Arc<Client>, cursor: &str, content: bool) {
         let mut feed = self.feed();
         let after = self.number(cursor).unwrap_or(0);
         let recent = feed.recent.iter().filter(|(number, _)| *number > after);
+        let mut missed = 0;
         for (_, fields) in recent {
-            let _ = client.outbox.try_send(frame(fields.clone()));
+            missed += u64::from(client.outbox.try_send(frame(fields.clone())).is_err());
         }
         remove(&mut feed.subscribers, client);
         feed.subscribers.push(Subscriber {
             client: Arc::downgrade(client),
             content,
-            missed: 0,
+            missed,
         });
     }
 

@@ -3,7 +3,7 @@
 //! [`GatewayExecutor`] sends messages to its gateway: answers stream, and runs are found again after a restart of the
 //! server. [`CommandExecutor`] runs `openclaw agent` for each message, with or without a gateway; a turn then takes
 //! half a minute. Both record the delegation depth of a message before the run starts (`delegated.rs`), and neutralize
-//! commands and paths in text of clients (`sanitize.rs`). [`Redacted`] removes the server's secrets (`environment.rs`)
+//! commands and paths in text of clients (`gateway_bridge::openclaw`). [`Redacted`] removes the server's secrets (`environment.rs`)
 //! from the output.
 
 mod command;
@@ -12,7 +12,6 @@ mod environment;
 mod gateway;
 mod parts;
 mod redacted;
-mod sanitize;
 mod settings;
 
 pub use command::{CommandExecutor, CommandSettings};

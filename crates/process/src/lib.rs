@@ -14,7 +14,7 @@
 //! let deadline = Instant::now() + Duration::from_secs(10);
 //! let cancel = CancellationToken::new();
 //! let ended = run(Command::new("cat"), Some("hello"), deadline, &cancel, |_| {}).await?;
-//! let Ended::Itself(finished) = ended else { unreachable!() };
+//! let Ended::Exited(finished) = ended else { unreachable!() };
 //! assert_eq!(finished.out, b"hello");
 //! # Ok(())
 //! # }
@@ -41,22 +41,22 @@ const GROUP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long to read from pipes that descendants of an ended process hold open.
 const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The most that is read of what a process prints, in bytes.
+/// The maximum size of the standard output that is kept, in bytes.
 const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The size of the buffer for standard output.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// So much of the end of what it says beside that is kept, in bytes.
+/// The minimum size of the end of standard error that is kept, in bytes; at most twice as much is kept.
 const MAX_STDERR_BYTES: usize = 8 * 1024;
 
 /// How a process ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// By itself.
-    Itself(Finished),
-    /// It was stopped, because it took too long.
-    Late,
+    /// It exited by itself.
+    Exited(Finished),
+    /// It was stopped at its deadline.
+    TimedOut,
     /// It was stopped on request.
     Canceled,
 }
@@ -66,12 +66,23 @@ pub enum Ended {
 pub struct Finished {
     /// The exit status.
     pub status: ExitStatus,
-    /// The standard output.
+    /// The beginning of its standard output, at most 16 MiB.
     pub out: Vec<u8>,
-    /// It printed more than that.
-    pub more: bool,
-    /// The end of what it said beside that.
+    /// Whether its standard output was longer than `out`.
+    pub is_truncated: bool,
+    /// The end of its standard error, at most 16 KiB.
     pub err: Vec<u8>,
+}
+
+impl Finished {
+    /// Returns the last `max_chars` characters of standard error, without white space around them.
+    #[must_use]
+    pub fn stderr_tail(&self, max_chars: usize) -> String {
+        let text = String::from_utf8_lossy(&self.err);
+        let text = text.trim();
+        let skipped = text.chars().count().saturating_sub(max_chars);
+        text.chars().skip(skipped).collect()
+    }
 }
 
 /// Runs a process with `input` on its standard input, and passes each piece of its standard output to `on_output`. At the
@@ -101,14 +112,14 @@ pub async fn run(
     let mut child = command.spawn()?;
     let mut group = Group::new(&child);
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let (mut more, mut status) = (false, None);
+    let (mut is_truncated, mut status) = (false, None);
     let stopped = {
         let stdout = Stdout {
             kept: &mut out,
-            more: &mut more,
+            is_truncated: &mut is_truncated,
             on_output: &mut on_output,
         };
-        let work = to_the_end(&mut child, input, stdout, &mut err);
+        let work = run_to_exit(&mut child, input, stdout, &mut err);
         tokio::pin!(work);
         let stopped = tokio::select! {
             ended = &mut work => {
@@ -116,7 +127,7 @@ pub async fn run(
                 None
             }
             () = cancel.cancelled() => Some(Ended::Canceled),
-            () = sleep_until(until) => Some(Ended::Late),
+            () = sleep_until(until) => Some(Ended::TimedOut),
         };
         if stopped.is_some() {
             group.ask_to_end();
@@ -134,44 +145,49 @@ pub async fn run(
             child.wait().await?;
             Ok(stopped)
         }
-        (None, Some(status)) => Ok(Ended::Itself(Finished {
+        (None, Some(status)) => Ok(Ended::Exited(Finished {
             status,
             out,
-            more,
+            is_truncated,
             err,
         })),
         (None, None) => Err(io::ErrorKind::Other.into()),
     }
 }
 
-async fn to_the_end(
+/// Waits for the exit of the process, with its pipes served until then.
+async fn run_to_exit(
     child: &mut Child,
     input: Option<&str>,
     out: Stdout<'_, impl FnMut(&[u8])>,
     err: &mut Vec<u8>,
 ) -> io::Result<ExitStatus> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let talk = join3(feed(stdin, input), front(stdout, out), tail(stderr, err));
-    tokio::pin!(talk);
-    let mut over = false;
+    let pipes = join3(
+        write_stdin(stdin, input),
+        read_stdout(stdout, out),
+        read_stderr_tail(stderr, err),
+    );
+    tokio::pin!(pipes);
+    let mut are_closed = false;
     let ended = child.wait();
     tokio::pin!(ended);
     let status = tokio::select! {
         status = &mut ended => status?,
-        _ = &mut talk => {
-            over = true;
+        _ = &mut pipes => {
+            are_closed = true;
             ended.await?
         }
     };
-    if !over {
-        // What it has left behind may hold its pipes open for as long as it likes.
-        let _ = timeout(PIPE_DRAIN_TIMEOUT, talk).await;
+    if !are_closed {
+        // Descendants of the process may hold its pipes open.
+        let _ = timeout(PIPE_DRAIN_TIMEOUT, pipes).await;
     }
     Ok(status)
 }
 
-/// Ignores a process that does not read its input.
-async fn feed(stdin: Option<ChildStdin>, input: Option<&str>) {
+/// Writes the input and closes the pipe. Ignores a process that does not read it.
+async fn write_stdin(stdin: Option<ChildStdin>, input: Option<&str>) {
     if let (Some(mut stdin), Some(input)) = (stdin, input) {
         let _ = stdin.write_all(input.as_bytes()).await;
     }
@@ -180,12 +196,12 @@ async fn feed(stdin: Option<ChildStdin>, input: Option<&str>) {
 /// Where the standard output goes.
 struct Stdout<'a, F> {
     kept: &'a mut Vec<u8>,
-    more: &'a mut bool,
+    is_truncated: &'a mut bool,
     on_output: &'a mut F,
 }
 
-/// Reads to the end and keeps the beginning.
-async fn front(pipe: Option<impl AsyncRead + Unpin>, stdout: Stdout<'_, impl FnMut(&[u8])>) {
+/// Reads to the end, and keeps the beginning.
+async fn read_stdout(pipe: Option<impl AsyncRead + Unpin>, stdout: Stdout<'_, impl FnMut(&[u8])>) {
     let Some(mut pipe) = pipe else { return };
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     while let Ok(1..) = pipe.read_buf(&mut piece).await {
@@ -193,13 +209,13 @@ async fn front(pipe: Option<impl AsyncRead + Unpin>, stdout: Stdout<'_, impl FnM
         let room = MAX_STDOUT_BYTES - stdout.kept.len();
         let taken = &piece[..piece.len().min(room)];
         stdout.kept.extend_from_slice(taken);
-        *stdout.more |= piece.len() > room;
+        *stdout.is_truncated |= piece.len() > room;
         piece.clear();
     }
 }
 
-/// Reads to the end and keeps that.
-async fn tail(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+/// Reads to the end, and keeps the end.
+async fn read_stderr_tail(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
     while let Ok(1..) = pipe.read_buf(kept).await {
         if kept.len() > 2 * MAX_STDERR_BYTES {

@@ -131,7 +131,7 @@ async fn agents_that_ask_each_other_end_at_the_maximum_depth() {
     let request = ["gateway", "request", "--to", "alpha", "--url", &url, "go"];
     let asked = run(&request).await;
     exits(&asked, 0);
-    has(&asked.stdout, &["3004", "this is delegation 5 in a row"]);
+    has(&asked.stdout, &["3004", "the delegation depth is 5"]);
     // Of the five delegations beta received the first, the third, and the fifth, which it refused.
     for _ in 0..3 {
         beta.until("received");

@@ -10,11 +10,12 @@ use gateway_agent::{
     AgentBackend, AgentSettings, CommandBackend, ModelBackend, ModelSettings, ToolBackend,
 };
 use gateway_server::config::{BackendConfig, ModelConfig, OpenClawConfig, TargetConfig};
+use openclaw_server::executor::state_dir;
 use secrecy::SecretString;
 use serde_json::json;
 use url::Url;
 
-use crate::config::{ConfigArgs, VARIABLE};
+use crate::config::{ConfigArgs, VARIABLE, resolve};
 use crate::exit::Failure;
 use crate::instance::{Instance, Library};
 use common::config::{Secret, gateway_url};
@@ -167,12 +168,24 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
         .openclaw
         .as_ref()
         .and_then(|openclaw| openclaw.token.clone());
-    key.into_iter()
+    let target = config.target.as_ref().map(|target| {
+        let args = ConfigArgs {
+            config: Some(target.config_file.clone()),
+        };
+        // A file that cannot be read is an error of `open`.
+        let plugin = args.read().unwrap_or_default();
+        let (_, variables) = resolve(&plugin, |_| None);
+        let names = variables.iter().map(|variable| variable.name().to_owned());
+        names.collect::<Vec<_>>()
+    });
+    let own = key
+        .into_iter()
         .chain(token)
         .filter_map(|secret| match secret {
             Secret::Unresolved { id, .. } => Some(id),
             Secret::Known(_) => None,
-        })
+        });
+    own.chain(target.into_iter().flatten())
 }
 
 /// Opens a backend. Commands do not get the variables `hidden`.
@@ -201,7 +214,13 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
         return Err(Failure::usage("the agent has no backend"));
     };
     let instance = Library::open(false)?.instance_for_people(&plugin)?;
-    let backend: Arc<dyn AgentBackend> = Arc::new(ToolBackend::new(instance.tool(), alias));
+    let mut backend = ToolBackend::new(instance.tool(), alias);
+    if let Some(openclaw) = &config.openclaw {
+        let is_here = gateway_url(&openclaw.url).is_ok_and(|url| is_this_machine(&url));
+        let state_dir = is_here.then(|| state_dir(|name| env::var_os(name)));
+        backend = backend.for_openclaw(state_dir.flatten());
+    }
+    let backend: Arc<dyn AgentBackend> = Arc::new(backend);
     Ok(OpenedBackend {
         backend,
         _instance: Some(instance),
@@ -265,5 +284,24 @@ fn secret(secret: &Secret) -> Result<SecretString, Failure> {
                 ))),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn variables_of_a_target_are_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plugin.json");
+        let plugin = json!({"targets": [{"alias": "desk", "auth": {"token": {"source": "env", "id": "DESK_TOKEN"}}}]});
+        fs::write(&file, plugin.to_string()).unwrap();
+        let config = json!({"target": {"alias": "desk", "configFile": file}});
+        let config: BackendConfig = serde_json::from_value(config).unwrap();
+        let names: Vec<_> = secret_variables(&config).collect();
+        assert_eq!(names, ["DESK_TOKEN"]);
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
     stopped::stopped,
+    text,
 };
 use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
@@ -173,7 +174,10 @@ fn next(error: &StartError) -> &'static str {
     }
 }
 
-/// The gateway's log, on standard error.
+/// The maximum length of a line of the log, in characters.
+const MAX_LINE_CHARS: usize = 2000;
+
+/// The gateway's log, on standard error. Each entry is one line.
 struct StandardError {
     verbose: bool,
 }
@@ -181,6 +185,9 @@ struct StandardError {
 impl Log for StandardError {
     fn log(&self, level: Level, line: &str) {
         if self.wants(level) {
+            // Lines contain text of commands, models and peers.
+            let line = text::line(line);
+            let line: String = line.chars().take(MAX_LINE_CHARS).collect();
             note(format_args!("{}: {line}", level.as_str()));
         }
     }

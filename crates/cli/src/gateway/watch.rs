@@ -25,7 +25,7 @@ Texts are missing without --content, and cut after 2000 characters with it. Afte
 it missed, if the gateway still has them. A gateway with roles requires the permissions `subscribe` and the service `gateway` in `request`, and \
 for --content also all `workspaces`.
 
-Exit codes: 0 ended by Ctrl-C or SIGTERM, 3 no gateway answers, 4 the gateway requires a credential or a permission.";
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 3 no gateway answers, 4 the gateway requires a credential or a permission, 5 the gateway does not answer in time.";
 
 /// Print what happens at a gateway, live
 #[derive(Debug, clap::Args)]

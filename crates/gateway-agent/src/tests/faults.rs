@@ -78,7 +78,7 @@ async fn chain_of_delegations_ends_at_its_maximum_depth() {
     let error = client.next().await;
     assert_eq!(error.content()["code"], 3004);
     let message = error.content_str("message").unwrap();
-    assert!(message.contains("delegation 5 in a row"), "{message}");
+    assert!(message.contains("the delegation depth is 5"), "{message}");
     assert!(coder.turns.try_recv().is_err(), "the backend is not asked");
 }
 
@@ -93,4 +93,37 @@ async fn lost_gateway_ends_turns_and_the_agent_returns() {
     coder.connected().await;
     let mut client = gateway.client("steward").await;
     assert_eq!(text(&client.ask("s-1", "again").await), "I read: again");
+}
+
+#[tokio::test]
+async fn large_error_leaves_the_connection() {
+    let gateway = Gateway::start().await;
+    let error = BackendError::new("x".repeat(2 << 20));
+    let _coder = Running::start(&gateway, "coder", [Act::Fail(error)]).await;
+    let mut client = gateway.client("steward").await;
+    let error = client.ask("s-1", "work").await;
+    assert_eq!(error.content_str("message").unwrap().len(), 2000);
+    assert_eq!(text(&client.ask("s-1", "again").await), "I read: again");
+}
+
+#[tokio::test]
+async fn refused_message_does_not_release_the_next_one() {
+    let gateway = Gateway::start().await;
+    let permits = Arc::new(Semaphore::new(0));
+    let acts = [Act::Wait(Arc::clone(&permits))];
+    let mut coder = Running::start(&gateway, "coder", acts).await;
+    let mut client = gateway.client("steward").await;
+    client.send(message("s-1", "slow")).await;
+    coder.turn().await;
+    let deep = message("s-1", "deep").with_metadata(METADATA_KEY, json!({"hop": 5}));
+    client.send(deep).await;
+    assert_eq!(client.next().await.content()["code"], 3004);
+    client.send(message("s-1", "third")).await;
+    // The other session is answered after the third message arrived.
+    assert_eq!(text(&client.ask("s-2", "other").await), "I read: other");
+    assert_eq!(coder.turn().await.text, "other");
+    assert!(coder.turns.try_recv().is_err(), "the first turn still runs");
+    permits.add_permits(1);
+    assert_eq!(text(&client.next().await), "I read: slow");
+    assert_eq!(text(&client.next().await), "I read: third");
 }

@@ -17,7 +17,7 @@ async fn conversation_of_a_session_reaches_the_backend() {
     let first = coder.turn().await;
     assert_eq!(
         (&*first.agent, &*first.from, &*first.thread, &*first.text),
-        ("coder", "steward", "s-1", "first")
+        ("coder", "steward", r#"["steward","s-1"]"#, "first")
     );
     let said: Vec<_> = coder.turn().await.history;
     let said: Vec<_> = said.iter().map(|one| (&*one.from, &*one.text)).collect();
@@ -119,4 +119,17 @@ async fn stopped_agent_disconnects_and_ends_its_turns() {
     ended.await.expect("an end").unwrap();
     let error = client.next().await;
     assert_eq!(error.content()["code"], 3004, "{}", error.to_text());
+}
+
+#[tokio::test]
+async fn session_of_another_sender_is_another_conversation() {
+    let gateway = Gateway::start().await;
+    let mut coder = Running::start(&gateway, "coder", []).await;
+    let mut client = gateway.client("steward").await;
+    let mut other = gateway.client("scout").await;
+    client.ask("s-1", "a secret").await;
+    coder.turn().await;
+    other.ask("s-1", "repeat it").await;
+    let turn = coder.turn().await;
+    assert!(turn.history.is_empty(), "{:?}", turn.history);
 }

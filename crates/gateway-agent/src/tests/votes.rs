@@ -104,3 +104,35 @@ async fn proposal_that_arrives_again_gets_the_same_vote() {
     members[0].turn().await;
     assert!(members[0].turns.try_recv().is_err(), "asked once");
 }
+
+#[tokio::test]
+async fn messages_leave_a_slot_for_proposals() {
+    let gateway = Gateway::start().await;
+    let settings = AgentSettings {
+        concurrency: NonZeroUsize::MIN,
+        ..AgentSettings::new("alpha")
+    };
+    let mut alpha = Running::with(&gateway, settings, [Act::Hang, Act::Say(APPROVE)]).await;
+    let _beta = Running::start(&gateway, "beta", []).await;
+    let mut client = gateway.client("steward").await;
+    client
+        .send(message("s-1", "work").with("agent", "alpha"))
+        .await;
+    alpha.turn().await;
+    client.send(proposal("p-1", "Ship it")).await;
+    assert_eq!(vote_of_alpha(&mut client).await["vote"], "approve");
+}
+
+#[tokio::test]
+async fn message_cannot_enter_the_conversation_of_a_proposal() {
+    let gateway = Gateway::start().await;
+    let mut members = triad(&gateway, []).await;
+    let client = gateway.client("steward").await;
+    let message = message("proposal:p-1", "approve").with("agent", "alpha");
+    client.send(message).await;
+    let prepared = members[0].turn().await.thread;
+    client.send(proposal("p-1", "Ship it")).await;
+    let voted = members[0].turn().await.thread;
+    assert_eq!(prepared, r#"["steward","proposal:p-1"]"#);
+    assert_eq!(voted, "proposal:p-1");
+}

@@ -23,6 +23,7 @@ mod reader;
 mod run_event;
 mod run_status;
 mod runs;
+mod sanitize;
 mod start;
 mod stream;
 mod subscriber;
@@ -51,6 +52,7 @@ use subscription::RunSubscription;
 
 pub(crate) use handshake::handshake;
 pub use message::is_space;
+pub use sanitize::{inert, line_before, sanitize};
 pub use start::THINKING;
 pub use start::TIME_LIMIT;
 

@@ -11,7 +11,8 @@ pub struct Identity {
     pub roles: Vec<String>,
     /// The agent that its credential names.
     pub agent: Option<String>,
-    /// Whether the client is an agent that the gateway itself runs. It needs no role; the permissions of the agent bound it.
+    /// Whether the client is an agent that the gateway itself runs. It needs no role to serve its name, read
+    /// its workspace, send, vote and subscribe, and may do nothing else; the permissions of the agent restrict it further.
     pub is_local: bool,
 }
 

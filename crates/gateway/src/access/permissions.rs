@@ -78,7 +78,13 @@ impl Rules {
         operation: Operation<'_>,
     ) -> bool {
         if identity.is_local {
-            return !matches!(operation, Operation::Serve(name) if identity.agent.as_deref() != Some(name));
+            return match operation {
+                Operation::Send(_) | Operation::Vote | Operation::Subscribe => true,
+                Operation::Serve(name) | Operation::Workspace(name) => {
+                    identity.agent.as_deref() == Some(name)
+                }
+                Operation::Propose | Operation::Broadcast | Operation::Request(_) => false,
+            };
         }
         // Without roles, authentication suffices, but a credential for one agent serves only that agent.
         if self.roles.is_empty() {

@@ -33,7 +33,8 @@ const MAX_SCANNED_BYTES: usize = 64 * 1024;
 pub(super) struct FrameHandler {
     pub(super) state: Arc<GatewayState>,
     pub(super) client: Arc<Client>,
-    rate: RateLimit,
+    /// `None` for an agent of the gateway's own process: every message of a client can make it send some.
+    rate: Option<RateLimit>,
     /// The number of consecutive frames above the rate limit.
     over_rate: u64,
     unauthenticated_frames: u32,
@@ -42,7 +43,9 @@ pub(super) struct FrameHandler {
 impl FrameHandler {
     pub(super) fn new(state: Arc<GatewayState>, client: Arc<Client>) -> Self {
         let limits = &state.config.limits;
-        let rate = RateLimit::new(limits.messages_per_second, limits.burst, state.env.now());
+        let is_local = client.identity().is_some_and(|known| known.is_local);
+        let rate = (!is_local)
+            .then(|| RateLimit::new(limits.messages_per_second, limits.burst, state.env.now()));
         Self {
             state,
             client,
@@ -54,7 +57,7 @@ impl FrameHandler {
 
     /// Handles a text frame. Returns the close frame if the connection must end.
     pub(super) async fn handle_text(&mut self, text: &str) -> Option<Close> {
-        if let Err(wait) = self.rate.try_acquire(self.state.env.now()) {
+        if let Err(wait) = self.acquire_rate() {
             return self.refuse_over_rate(text, wait).await;
         }
         self.over_rate = 0;
@@ -69,9 +72,16 @@ impl FrameHandler {
         }
     }
 
+    fn acquire_rate(&mut self) -> Result<(), Duration> {
+        let now = self.state.env.now();
+        self.rate
+            .as_mut()
+            .map_or(Ok(()), |rate| rate.try_acquire(now))
+    }
+
     /// Handles a binary frame, which is never valid.
     pub(super) async fn handle_binary(&mut self) -> Option<Close> {
-        if let Err(wait) = self.rate.try_acquire(self.state.env.now()) {
+        if let Err(wait) = self.acquire_rate() {
             return self.refuse_over_rate("", wait).await;
         }
         let message = "the frame is binary; send each message as one JSON object in a text frame";

@@ -31,12 +31,12 @@ use tokio_util::sync::CancellationToken;
 use common::environment::Environment;
 use common::log::Log;
 use gateway_bridge::openclaw;
+use gateway_bridge::openclaw::sanitize;
 use gateway_bridge::session_key;
 
 use super::delegated::DelegationWriter;
 use super::environment;
 use super::parts;
-use super::sanitize::sanitize;
 use super::settings::{Local, Thinking, state_dir};
 use answer::Reading;
 use error::CommandError;
@@ -186,9 +186,9 @@ impl TurnLimiter {
                 self.command_error(CommandError::of_start(&error, &self.settings))
             })?;
             let reading = match ended {
-                Ended::Late => Err(CommandError::late(self.settings.timeout)),
+                Ended::TimedOut => Err(CommandError::late(self.settings.timeout)),
                 Ended::Canceled => Err(CommandError::canceled()),
-                Ended::Itself(finished) => answer::read(&finished, &job.task_id, &job.context_id),
+                Ended::Exited(finished) => answer::read(&finished, &job.task_id, &job.context_id),
             };
             match reading {
                 Ok(Reading::QueuePermit { outcome, metadata }) => {
@@ -254,8 +254,8 @@ impl TurnLimiter {
         let until = Instant::now() + LISTING_TIMEOUT;
         let ended = process::run(command, None, until, &CancellationToken::new(), |_| {}).await;
         match ended.map_err(|error| CommandError::of_start(&error, &self.settings))? {
-            Ended::Itself(finished) => listing::read(&finished),
-            Ended::Late => Err(CommandError::late(LISTING_TIMEOUT)),
+            Ended::Exited(finished) => listing::read(&finished),
+            Ended::TimedOut => Err(CommandError::late(LISTING_TIMEOUT)),
             Ended::Canceled => Err(CommandError::canceled()),
         }
         .map_err(|command_error| command_error.without(self.home.as_deref()))

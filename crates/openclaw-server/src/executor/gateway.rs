@@ -37,8 +37,8 @@ use peer::{
 
 use self::collective::Proposal;
 use super::delegated::DelegationWriter;
+use super::parts;
 use super::settings::Thinking;
-use super::{parts, sanitize};
 use abort::{AbortGuard, AbortRequest};
 use run_reporter::RunReporter;
 
@@ -345,7 +345,7 @@ impl Runs {
         delegation: Option<Value>,
     ) -> SendRequest {
         let mut parts = parts::to_agent(said);
-        if let Some(line) = sanitize::line_before(&openclaw::text(&parts)) {
+        if let Some(line) = openclaw::line_before(&openclaw::text(&parts)) {
             parts.insert(0, parts::note(line));
         }
         let limit = u64::try_from(self.settings.timeout.as_millis()).unwrap_or(u64::MAX);

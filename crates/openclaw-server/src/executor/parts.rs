@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::sanitize::inert;
+use gateway_bridge::openclaw::inert;
 
 /// Converts parts for an agent, with [`inert`] text.
 pub(super) fn to_agent(parts: Vec<Part>) -> Vec<a2a::Part> {

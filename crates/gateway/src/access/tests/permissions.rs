@@ -172,3 +172,26 @@ fn zero_limit_is_one() {
     let mut fast = RateLimit::new(u64::MAX, u64::MAX, start);
     assert!((0..1000).all(|_| fast.try_acquire(start).is_ok()));
 }
+
+#[test]
+fn local_agent_may_only_do_what_an_agent_needs() {
+    let keyring = load(&json!({"agents": []}));
+    let who = |agent: &str| Identity {
+        name: agent.into(),
+        roles: Vec::new(),
+        agent: Some(agent.into()),
+        is_local: true,
+    };
+    let allowed = |agent: &str| {
+        let all = operations().into_iter().enumerate();
+        let is_allowed = |operation| {
+            keyring
+                .authorize(&who(agent), Some(agent), operation)
+                .is_ok()
+        };
+        let allowed = all.filter(|(_, operation)| is_allowed(*operation));
+        allowed.map(|(i, _)| i).collect::<Vec<_>>()
+    };
+    assert_eq!(allowed("alpha"), [0, 2, 3, 6]);
+    assert_eq!(allowed("beta"), [0, 2, 3, 7]);
+}

@@ -160,9 +160,8 @@ impl CommandError {
 
     /// Returns the error for output without an answer.
     pub(super) fn without_answer(finished: &Finished) -> Self {
-        let said = String::from_utf8_lossy(&finished.err);
-        let said = end(said.trim());
-        let with_stderr = |what: String| match said {
+        let said = finished.stderr_tail(MAX_TEXT_CHARS);
+        let with_stderr = |what: String| match said.as_str() {
             "" => what,
             said => format!("{what}; its last output was: {said}"),
         };
@@ -173,7 +172,7 @@ impl CommandError {
                 with_stderr(format!("the command was ended by signal {signal}")),
             );
         }
-        if finished.more {
+        if finished.is_truncated {
             return Self::new(
                 "output_too_large",
                 "the command printed more than the maximum size of an answer",
@@ -206,12 +205,6 @@ const NO_PROGRAM: i32 = 8;
 
 fn shown(text: &str) -> String {
     text.trim().chars().take(MAX_TEXT_CHARS).collect()
-}
-
-/// Returns the last characters of `text`.
-fn end(text: &str) -> &str {
-    let from = text.char_indices().rev().nth(MAX_TEXT_CHARS - 1);
-    from.map_or(text, |(at, _)| &text[at..])
 }
 
 /// Checks that the command exists; looks up a name in the directories of `path`.

@@ -11,19 +11,19 @@
 
 use std::borrow::Cow;
 
-use gateway_bridge::openclaw::is_space;
+use super::is_space;
 
 /// The line that precedes a message with text that looks like a command.
 const NOTICE_LINE: &str =
     "// Text of an A2A client. Slash commands and $references in it have no effect.";
 
 /// Returns the line that must precede `text` to disable commands; `None` if there are none.
-pub(super) fn line_before(text: &str) -> Option<&'static str> {
+pub fn line_before(text: &str) -> Option<&'static str> {
     (text.trim_start_matches(is_space).starts_with('/') || refers(text)).then_some(NOTICE_LINE)
 }
 
 /// Adds that line to `text` if necessary.
-pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
+pub fn sanitize(text: &str) -> Cow<'_, str> {
     match line_before(text) {
         Some(line) => format!("{line}\n\n{text}").into(),
         None => text.into(),
@@ -45,7 +45,7 @@ const IMAGES: [&str; 10] = [
     "png", "jpg", "jpeg", "gif", "webp", "bmp", "tiff", "tif", "heic", "heif",
 ];
 
-/// `text` in which no path of this machine leads to an image: `./x.png` becomes `./x[.]png`, which a model still reads and
+/// Returns `text` without paths of this machine to images: `./x.png` becomes `./x[.]png`, which a model still reads and
 /// OpenClaw does not. OpenClaw 2026.9.6 takes for such a path whatever ends with the extension of an image and is
 ///
 /// - `file://` and what follows, up to white space, a quote, `<`, `>` or `]`,
@@ -53,7 +53,7 @@ const IMAGES: [&str; 10] = [
 ///   white space, a quote, a parenthesis or a bracket. It blanks `[media attached: …]` before, so `]` counts as space.
 ///
 /// An address such as `https://example.com/x.png` is none of these, and stays as it is.
-pub(super) fn inert(text: &str) -> Cow<'_, str> {
+pub fn inert(text: &str) -> Cow<'_, str> {
     let mut dots = Vec::new();
     let (mut in_url, mut in_path, mut may_begin) = (false, false, true);
     for (at, c) in text.char_indices() {

@@ -1,0 +1,164 @@
+//! Proposals, from their arrival to the vote.
+
+use std::hash::BuildHasher as _;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use collective::{Envelope, Kind};
+use gateway_bridge::delegation::Delegation;
+use gateway_server::clients::{AgentEvent, Ballot};
+
+use super::{ActiveGuard, Connection, Turns, delegation, failed};
+use crate::backend::{BackendError, Proposal, Turn};
+use crate::vote;
+
+/// The time before the deadline of a proposal at which the agent votes without its backend.
+const VOTE_MARGIN: Duration = Duration::from_millis(500);
+
+impl Turns {
+    /// Handles a proposal. One that arrives again gets the same vote.
+    pub(crate) fn on_proposal(self: &Arc<Self>, envelope: &Envelope, connection: &Connection) {
+        let Some(id) = envelope.correlation_id().or(envelope.id()) else {
+            return;
+        };
+        let proposal = Proposal {
+            id: id.to_owned(),
+            text: envelope
+                .content_str("proposal")
+                .unwrap_or_default()
+                .to_owned(),
+            reasoning: envelope.content_str("reasoning").map(str::to_owned),
+        };
+        let asked = AgentEvent::Asked(proposal.id.clone(), proposal.text.clone());
+        (self.on_event)(&asked);
+        let Some(header) = self.header(envelope) else {
+            return;
+        };
+        let (until, delegation) = (self.vote_deadline(envelope), delegation(envelope));
+        let kept = self.kept_ballot(&proposal);
+        let bytes = proposal.text.len() + proposal.reasoning.as_ref().map_or(0, String::len);
+        let admitted = self.proposals.admit(bytes, self.max_turns());
+        let (turns, link) = (Arc::clone(self), connection.clone());
+        connection.running.spawn(async move {
+            let voted = match kept {
+                Some(ballot) => Ok(ballot),
+                None if admitted.is_none() => Err("the agent is overloaded".to_owned()),
+                None => {
+                    let ballot = turns.ballot(&header, &proposal, delegation, &link.cancel, until);
+                    ballot.await
+                }
+            };
+            if link.cancel.is_cancelled() {
+                return;
+            }
+            let ballot = match &voted {
+                Ok(ballot) => ballot.clone(),
+                Err(reason) => vote::abstention(reason),
+            };
+            let mut content = json!({
+                "proposalId": proposal.id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,
+            });
+            if let Some(confidence) = ballot.confidence {
+                content["confidence"] = confidence.into();
+            }
+            let answer = Envelope::answer(Kind::Vote, content, &header)
+                .with("from", turns.name())
+                .with_metadata("correlationId", proposal.id.as_str());
+            if link.sender.send(answer).await.is_ok() {
+                if voted.is_ok() {
+                    turns.keep_ballot(&proposal, ballot.clone());
+                }
+                (turns.on_event)(&AgentEvent::Voted(proposal.id, ballot.vote));
+            }
+        });
+    }
+
+    fn ballot_key(&self, proposal: &Proposal) -> u64 {
+        self.ballot_hasher.hash_one((&proposal.id, &proposal.text))
+    }
+
+    fn kept_ballot(&self, proposal: &Proposal) -> Option<Ballot> {
+        let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
+        ballots.get(&self.ballot_key(proposal)).cloned()
+    }
+
+    fn keep_ballot(&self, proposal: &Proposal, ballot: Ballot) {
+        let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
+        ballots.put(self.ballot_key(proposal), ballot);
+    }
+
+    /// Asks the backend for a vote until `until`, at most twice.
+    ///
+    /// # Errors
+    /// It gives none; the error says why.
+    async fn ballot(
+        &self,
+        header: &Envelope,
+        proposal: &Proposal,
+        delegation: Option<Delegation>,
+        cancel: &CancellationToken,
+        until: Instant,
+    ) -> Result<Ballot, String> {
+        let from = header.from().unwrap_or("unknown");
+        let request = vote::request(self.name(), from, proposal);
+        let mut turn = Turn {
+            agent: self.name().to_owned(),
+            from: from.to_owned(),
+            thread: format!("proposal:{}", proposal.id),
+            text: request.clone(),
+            history: Vec::new(),
+            proposal: Some(proposal.clone()),
+            delegation,
+        };
+        self.check_depth(&turn).map_err(|error| error.message)?;
+        let ready = async {
+            tokio::select! {
+                permit = self.slots.acquire() => permit.ok(),
+                permit = self.vote_slot.acquire() => permit.ok(),
+                () = sleep_until(until) => None,
+            }
+        };
+        let Some(Some(_permit)) = cancel.run_until_cancelled(ready).await else {
+            return Err("the agent is overloaded".to_owned());
+        };
+        let _active = ActiveGuard::new(&self.active);
+        let mut reason = String::new();
+        for _ in 0..2 {
+            let answer = self.ask(&turn, &|_| {}, cancel, until).await;
+            let parsed = match &answer {
+                Ok(text) => vote::parse(text).map_err(BackendError::new),
+                Err(error) => Err(error.clone()),
+            };
+            match parsed {
+                Ok(ballot) => return Ok(ballot),
+                Err(error) => {
+                    (self.on_event)(&failed(&error));
+                    turn.text = vote::request_again(&request, &error.message);
+                    reason = error.message;
+                }
+            }
+            if Instant::now() >= until || cancel.is_cancelled() {
+                break;
+            }
+        }
+        Err(reason)
+    }
+
+    /// Returns when the vote must be sent.
+    fn vote_deadline(&self, envelope: &Envelope) -> Instant {
+        let limit = self.settings.timeout;
+        let since = self.env.system_time().duration_since(UNIX_EPOCH);
+        let now = since.unwrap_or_default();
+        let deadline = envelope.content()["deadline"].as_u64();
+        let left = deadline.map(|at| {
+            Duration::from_millis(at)
+                .saturating_sub(now)
+                .saturating_sub(VOTE_MARGIN)
+        });
+        Instant::now() + left.map_or(limit, |left| left.min(limit))
+    }
+}

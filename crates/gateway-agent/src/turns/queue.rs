@@ -1,0 +1,66 @@
+//! The turns that wait or run, within bounds.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The maximum size of the texts of messages that wait or run, in bytes; that of proposals is the same.
+const MAX_WAITING_BYTES: usize = 8 * 1024 * 1024;
+
+/// Counts the turns that wait or run, and the size of their texts.
+#[derive(Default)]
+pub(super) struct Queue(Arc<Mutex<QueueSize>>);
+
+#[derive(Default)]
+struct QueueSize {
+    turns: usize,
+    bytes: usize,
+}
+
+impl Queue {
+    /// Counts a turn with `bytes` of text. Returns `None` above the limits.
+    pub(super) fn admit(&self, bytes: usize, max_turns: usize) -> Option<QueueGuard> {
+        let mut size = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if size.turns >= max_turns || size.bytes + bytes > MAX_WAITING_BYTES {
+            return None;
+        }
+        size.turns += 1;
+        size.bytes += bytes;
+        Some(QueueGuard {
+            size: Arc::clone(&self.0),
+            bytes,
+        })
+    }
+}
+
+/// A turn that waits or runs; dropping it makes room for another.
+pub(super) struct QueueGuard {
+    size: Arc<Mutex<QueueSize>>,
+    bytes: usize,
+}
+
+impl Drop for QueueGuard {
+    fn drop(&mut self) {
+        let mut size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        size.turns -= 1;
+        size.bytes -= self.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_is_bounded_in_turns_and_bytes() {
+        let queue = Queue::default();
+        let half = MAX_WAITING_BYTES / 2;
+        let first = queue.admit(half, 3);
+        let second = queue.admit(half, 3);
+        assert!(first.is_some() && second.is_some());
+        assert!(queue.admit(1, 3).is_none(), "too many bytes");
+        let third = queue.admit(0, 3);
+        assert!(third.is_some());
+        drop(first);
+        assert!(queue.admit(1, 2).is_none(), "too many turns");
+        assert!(queue.admit(half, 3).is_some());
+    }
+}
