@@ -27,10 +27,10 @@ use serde_json::{Value, json};
 use self::artifacts::Found;
 use self::drafts::{Draft, Drafts, Input, Upload};
 use self::pages::PageQuery;
+use self::steps::StepBudget;
 use super::error::{self, Failure};
 use super::{App, Router, body, request};
 use crate::call_context::{CallContext, Version};
-use crate::service::json_bytes;
 use crate::store::{Filter, Summary};
 
 /// The largest number of steps of a task, and of A2A tasks that a list of tasks looks at. Older ones are left out.
@@ -482,36 +482,12 @@ impl AgentProtocol {
     }
 
     fn budget(&self) -> StepBudget {
-        StepBudget {
-            limit: self.app.service.page_bytes(),
-            spent: 0,
-        }
+        StepBudget::new(self.app.service.page_bytes())
     }
 }
 
 /// The input and additional input of a step.
 type FirstInput = (Option<String>, Value);
-
-/// The bytes of steps that one request may load. The first step always fits.
-struct StepBudget {
-    limit: usize,
-    spent: usize,
-}
-
-impl StepBudget {
-    fn spend(&mut self, step: &Task) -> Result<(), Failure> {
-        let is_first = self.spent == 0;
-        self.spent = self.spent.saturating_add(json_bytes(step));
-        if is_first || self.spent <= self.limit {
-            return Ok(());
-        }
-        let text = format!(
-            "the steps exceed {} bytes; list fewer of them with `page_size`, or get one by its id",
-            self.limit
-        );
-        Err(A2aError::new(ErrorReason::ResourceExhausted, text).into())
-    }
-}
 
 fn task_json(id: &str, input: Option<&str>, additional: &Value, artifacts: &[Value]) -> Value {
     json!({
@@ -520,27 +496,4 @@ fn task_json(id: &str, input: Option<&str>, additional: &Value, artifacts: &[Val
         "additional_input": additional,
         "artifacts": artifacts,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn steps_above_the_limit_are_refused() {
-        let task = json!({"id": "1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}});
-        let step: Task = serde_json::from_value(task).unwrap();
-        let size = json_bytes(&step);
-        let mut budget = StepBudget {
-            limit: 2 * size,
-            spent: 0,
-        };
-        assert!(budget.spend(&step).is_ok() && budget.spend(&step).is_ok());
-        let refused = budget.spend(&step).unwrap_err().refusal;
-        assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
-        budget.limit = size - 1;
-        budget.spent = 0;
-        assert!(budget.spend(&step).is_ok(), "the first step always fits");
-    }
 }
