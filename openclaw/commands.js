@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { settings } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
-import { FAILED, OK, TIMEOUT, USAGE, complain, exitOf, hintFor, line, note, print, report, safe, table, word } from "./report.js";
+import { FAILED, OK, TIMEOUT, USAGE, age, complain, exitOf, hintFor, line, note, print, report, safe, table, word } from "./report.js";
 import { withListed } from "./tasks.js";
 
 const PLACE = "plugins.entries.remote-agent.config";
@@ -275,13 +275,6 @@ async function tasks(context) {
   else if (all.length === 0) note("no task was delegated since the gateway started");
   else print(table([["TARGET", "TASK", "STATE", "AGE", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), task.notify ? "yes" : "-", clipped(task.lastWord)])]));
   return OK;
-}
-
-function age(ms) {
-  if (ms === undefined) return "-";
-  const seconds = Math.round(ms / 1000);
-  if (seconds < 120) return `${seconds} s`;
-  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
 }
 
 const clipped = (text) => (line(text).length > 60 ? `${line(text).slice(0, 59)}…` : line(text));

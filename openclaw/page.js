@@ -1,5 +1,7 @@
 // A tab of Control UI with the targets and the delegated tasks. The page needs no script: it loads itself again.
 
+import { age } from "./report.js";
+
 const PATH = "/remote_agent/page";
 const RELOAD_SECONDS = 5;
 const MAX_CELL_CHARS = 200;
@@ -21,14 +23,25 @@ const HEADERS = {
   "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; form-action 'none'; base-uri 'none'",
 };
 
-/** Registers the tab and its page. `targets` and `tasks` return the rows of the gateway methods. */
-export function registerPage(api, { targets, tasks }) {
-  const handler = (request, response) => {
-    if (request.method !== "GET" && request.method !== "HEAD") response.writeHead(405, { allow: "GET, HEAD" }).end();
+// The scopes of an operator that include reading.
+const READ_SCOPES = ["operator.read", "operator.write", "operator.admin"];
+
+/** The scopes of the caller of the current HTTP request. */
+async function callerScopes() {
+  const { getPluginRuntimeGatewayRequestScope } = await import("openclaw/plugin-sdk/plugin-runtime");
+  return getPluginRuntimeGatewayRequestScope()?.client?.connect?.scopes ?? [];
+}
+
+/** Registers the tab and its page. `targets` and `tasks` return the rows of the gateway methods, `scopes` those of the caller. */
+export function registerPage(api, { targets, tasks }, scopes = callerScopes) {
+  const handler = async (request, response) => {
+    const granted = await scopes();
+    if (!READ_SCOPES.some((scope) => granted.includes(scope))) response.writeHead(403, HEADERS).end("This page needs the scope operator.read.");
+    else if (request.method !== "GET" && request.method !== "HEAD") response.writeHead(405, { allow: "GET, HEAD" }).end();
     else response.writeHead(200, HEADERS).end(request.method === "HEAD" ? undefined : page(targets(), tasks()));
     return true;
   };
-  api.registerHttpRoute?.({ path: PATH, auth: "gateway", match: "exact", handler });
+  api.registerHttpRoute?.({ path: PATH, auth: "gateway", gatewayRuntimeScopeSurface: "trusted-operator", match: "exact", handler });
   api.session?.controls?.registerControlUiDescriptor?.({
     surface: "tab",
     id: "remote-agents",
@@ -81,11 +94,4 @@ const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "
 function escaped(text) {
   const shown = [...String(text ?? "")].slice(0, MAX_CELL_CHARS).join("");
   return shown.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, " ").replace(/[&<>"']/g, (character) => ENTITIES[character]);
-}
-
-function age(ageMs) {
-  const seconds = Math.max(0, Math.round((ageMs || 0) / 1000));
-  if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 }

@@ -20,6 +20,15 @@ export const line = (text) => safe(text).replace(/\s+/g, " ").trim();
 export const print = (text) => process.stdout.write(`${text}\n`);
 export const note = (text) => process.stderr.write(`${text}\n`);
 
+/** `ms` in its largest whole unit; `-` where it is not known. */
+export function age(ms) {
+  if (ms === undefined) return "-";
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+}
+
 /** The exit code of a reason, 1 where it has none of its own. */
 export const exitOf = (reason) => EXIT_CODES[reason] ?? FAILED;
 

@@ -48,7 +48,7 @@ export function withListed(tasks, targets, now = Date.now()) {
   const all = new Map(tasks.map((task) => [key(task), task]));
   for (const { target_alias: target, tasks: listed = [] } of targets) {
     for (const { task_id: taskId, status: state, status_message: said, updated_at: updated } of listed) {
-      const task = { target, taskId, state, lastWord: said?.slice(0, MAX_WORD_CHARS) };
+      const task = { target, taskId, state, lastWord: excerpt(said) };
       const ageMs = Math.max(0, now - Date.parse(updated));
       if (Number.isFinite(ageMs)) task.ageMs = ageMs;
       const known = all.get(key(task));
@@ -60,5 +60,10 @@ export function withListed(tasks, targets, now = Date.now()) {
 
 function lastWord({ status_message: said, message_text: message, artifacts = [] }) {
   const text = artifacts.at(-1)?.parts?.find((part) => part.kind === "text")?.text;
-  return (said ?? text ?? message)?.slice(0, MAX_WORD_CHARS);
+  return excerpt(said ?? text ?? message);
+}
+
+/** The start of a text, as a copy: a slice would keep the whole text in memory. */
+function excerpt(text) {
+  return text && Buffer.from(text.slice(0, MAX_WORD_CHARS), "utf16le").toString("utf16le");
 }

@@ -20,7 +20,7 @@ const OUTPUT_SCHEMA = {
 
 /**
  * The tool for one context; `agentId`, `sessionKey` and `stateDir` of the context go with every call as its caller, and so does
- * the trace that `traceparent()` resolves to. With a `workspaceDir`, parts may name files in it or in the directories `mediaRoots`, and files of results are saved in it.
+ * the trace that `traceparent()` resolves to, if it does. With a `workspaceDir`, parts may name files in it or in the directories `mediaRoots`, and files of results are saved in it.
  */
 export function createTool({ agent, definition, followers, tasks, CancelToken }, context = {}) {
   const { agentId, sessionKey, stateDir, oneShotCliRun, workspaceDir, mediaRoots, traceparent } = context;
@@ -42,7 +42,7 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
       try {
         if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
-        const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent()), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
+        const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent().catch(() => undefined)), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
         const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
         const [envelope, text] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
         const details = JSON.parse(envelope);

@@ -5,17 +5,18 @@ import { page, registerPage } from "../page.js";
 
 const TASK = { target: "desk", taskId: "t-1", state: "working", ageMs: 61_000, lastWord: "reading" };
 
-function registered(rows = { targets: () => [], tasks: () => [] }) {
+function registered(scopes = ["operator.read"]) {
+  const rows = { targets: () => [], tasks: () => [] };
   const seen = {};
   const api = {
     registerHttpRoute: (route) => void (seen.route = route),
     session: { controls: { registerControlUiDescriptor: (tab) => void (seen.tab = tab) } },
   };
-  registerPage(api, rows);
+  registerPage(api, rows, async () => scopes);
   return seen;
 }
 
-function answer(route, method) {
+async function answer(route, method) {
   const response = {
     writeHead(status, headers) {
       Object.assign(this, { status, headers });
@@ -25,7 +26,7 @@ function answer(route, method) {
       this.body = body;
     },
   };
-  assert.equal(route.handler({ method }, response), true);
+  assert.equal(await route.handler({ method }, response), true);
   return response;
 }
 
@@ -59,8 +60,8 @@ test("long text is bounded", () => {
   assert.ok(page([], [{ ...TASK, lastWord: "x".repeat(1_000_000) }]).length < 5000);
 });
 
-test("page has a policy without scripts and is never stored", () => {
-  const { headers, status, body } = answer(registered().route, "GET");
+test("page has a policy without scripts and is never stored", async () => {
+  const { headers, status, body } = await answer(registered().route, "GET");
   assert.equal(status, 200);
   assert.match(headers["content-security-policy"], /^default-src 'none';/);
   assert.ok(!headers["content-security-policy"].includes("script"));
@@ -68,8 +69,13 @@ test("page has a policy without scripts and is never stored", () => {
   assert.match(body, /^<!doctype html>/);
 });
 
-test("page refuses other methods", () => {
-  const { status, headers } = answer(registered().route, "POST");
+test("page refuses other methods", async () => {
+  const { status, headers } = await answer(registered().route, "POST");
   assert.equal(status, 405);
   assert.equal(headers.allow, "GET, HEAD");
+});
+
+test("page refuses a caller that may not read", async () => {
+  assert.equal((await answer(registered(["operator.pairing"]).route, "GET")).status, 403);
+  assert.equal((await answer(registered(["operator.write"]).route, "GET")).status, 200);
 });

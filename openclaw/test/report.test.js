@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { line, safe, word } from "../report.js";
+import { age, line, safe, word } from "../report.js";
 
 test("characters that are not shown are removed", () => {
   assert.equal(safe("a\u061c\u200b\u2060\u3164\ufe0f\u{e0041}\u202e\ufff9\u001bb\n\tc"), "ab\n\tc");
   assert.equal(safe("Grüße, 日本 😀"), "Grüße, 日本 😀");
+});
+
+test("an age is shown in its largest whole unit", () => {
+  assert.deepEqual([undefined, -1, 59_400, 61_000, 7_300_000, 172_800_000].map(age), ["-", "0 s", "59 s", "1 min", "2 h", "2 d"]);
 });
 
 test("an object is shown as JSON", () => assert.equal(line({ toString: 5 }), '{"toString":5}'));

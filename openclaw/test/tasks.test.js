@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 import { DelegatedTasks, withListed } from "../tasks.js";
 
@@ -23,6 +25,16 @@ test("message without a task is not listed", () => {
   const tasks = new DelegatedTasks();
   tasks.saw({ ok: true, action: "send", summary: { message_text: "hello" } });
   assert.deepEqual(tasks.list(), []);
+});
+
+test("last word is a copy that frees the whole text", () => {
+  const tasks = new DelegatedTasks();
+  const held = process.memoryUsage().heapUsed;
+  for (let id = 0; id < 100; id += 1) tasks.saw(result(`t-${id}`, "working", { message_text: JSON.parse(JSON.stringify(String(id).repeat(500_000))) }));
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+  assert.ok(process.memoryUsage().heapUsed - held < 20_000_000);
+  assert.equal(tasks.list()[0].lastWord, "99".repeat(100));
 });
 
 test("list is bounded and drops the oldest", () => {

@@ -38,6 +38,12 @@ test("the trace of the run goes with the caller", async () => {
   assert.equal(callers[0].traceparent, await traceparent());
 });
 
+test("a trace that fails does not fail the call", async () => {
+  const traceparent = () => import("openclaw/no-such-module");
+  const result = await createTool(lease(async () => envelope), { traceparent }).execute("call_1", { action: "send" });
+  assert.equal(result.details.ok, true);
+});
+
 test("the result is the library's text for the model and the envelope for programs", async () => {
   const result = await createTool(lease(async () => envelope)).execute("call_1", {});
   assert.deepEqual(result, { content: [{ type: "text", text: `read: ${envelope}` }], details: { ok: true, action: "send" } });

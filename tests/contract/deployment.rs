@@ -66,12 +66,12 @@ fn command_knows_every_flag() {
 
 #[test]
 fn systemd_accepts_the_units() {
-    // Elsewhere than on Linux with systemd the other tests have to do.
     if Command::new("systemd-analyze")
         .arg("--version")
         .output()
         .is_err()
     {
+        println!("skipped: this machine has no `systemd-analyze` to verify the units with");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -165,6 +165,44 @@ fn uploaded_file_is_part_of_the_first_step() {
 }
 
 #[test]
+fn upload_above_two_megabytes_is_taken() {
+    let server = server();
+    let task = created(&server, "echo x");
+    let text = "x".repeat(3 << 20);
+    let artifact = uploaded(&server, &task, &text);
+    let id = artifact["artifact_id"].as_str().unwrap();
+    let download = get(&server, &format!("{task}/artifacts/{id}"));
+    assert_eq!(download.body.len(), text.len());
+}
+
+#[test]
+fn page_of_steps_has_its_steps_and_the_total() {
+    let server = server();
+    let task = created(&server, "echo 1");
+    for number in 1..=3 {
+        let input = json!({"input": format!("echo {number}")});
+        post(&server, &format!("{task}/steps"), &input);
+    }
+    let page = get(&server, &format!("{task}/steps?page_size=2&current_page=2")).json();
+    assert_eq!(page["pagination"]["total_items"], 3, "{page}");
+    assert_eq!(page["steps"].as_array().unwrap().len(), 1, "{page}");
+    assert_eq!(page["steps"][0]["input"], "echo 3", "{page}");
+}
+
+#[test]
+fn artifact_of_a_step_is_downloaded() {
+    let server = server();
+    let task = created(&server, "task one two");
+    let step = post(&server, &format!("{task}/steps"), &json!({})).json();
+    let id = step["artifacts"][0]["artifact_id"].as_str().unwrap();
+    let download = get(&server, &format!("{task}/artifacts/{id}"));
+    assert_eq!(download.body, step["output"].as_str().unwrap());
+    let other = created(&server, "echo x");
+    let foreign = get(&server, &format!("{other}/artifacts/{id}"));
+    assert_eq!(foreign.status, 404, "{foreign:?}");
+}
+
+#[test]
 fn download_is_no_page_of_the_server() {
     let server = server();
     let task = created(&server, "echo x");

@@ -45,6 +45,7 @@ mod view;
 pub use self::agents::AGENT;
 use self::agents::AgentList;
 pub use self::page::TaskPage;
+pub(crate) use self::size::json_bytes;
 pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };
@@ -321,6 +322,16 @@ impl Service {
     /// Returns the agents and the time of their last change.
     pub(crate) async fn agent_list(&self) -> Result<AgentList, A2aError> {
         self.core.agents().await
+    }
+
+    /// Returns the time of the service's clock.
+    pub(crate) fn now(&self) -> std::time::Instant {
+        self.core.env.now()
+    }
+
+    /// Returns the maximum size of a page's tasks, in bytes.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.core.settings.limits.page_bytes
     }
 
     /// Returns the metrics.

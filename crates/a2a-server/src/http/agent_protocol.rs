@@ -12,10 +12,11 @@ mod steps;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use a2a::v1_0::Task;
 use a2a::{A2aError, ErrorReason};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequest as _, Multipart, Path, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
@@ -26,6 +27,7 @@ use serde_json::{Value, json};
 use self::artifacts::Found;
 use self::drafts::{Draft, Drafts, Input, Upload};
 use self::pages::PageQuery;
+use self::steps::StepBudget;
 use super::error::{self, Failure};
 use super::{App, Router, body, request};
 use crate::call_context::{CallContext, Version};
@@ -144,7 +146,7 @@ async fn download(
     request: Request,
 ) -> Response {
     match state.download(segments, request).await {
-        Ok(found) => found.into_response(),
+        Ok(found) => found,
         Err(failure) => refuse(failure),
     }
 }
@@ -238,21 +240,19 @@ impl AgentProtocol {
             (agent, _) => agent.clone(),
         };
         let task = uuid::Uuid::new_v4().to_string();
-        let input = Input {
-            text: body.input,
-            additional: body.additional_input,
-            agent,
-        };
+        let input = Input::new(body.input, body.additional_input, agent);
         let shown = task_json(&task, input.text.as_deref(), &input.additional, &[]);
-        self.drafts
-            .insert(&task, Draft::new(&call.caller.client, Some(input)))?;
+        let now = self.app.service.now();
+        let draft = Draft::new(&call.caller.client, Some(input), now);
+        self.drafts.insert(&task, draft, now)?;
         Ok(shown)
     }
 
     async fn list_tasks(&self, segments: Segments, request: Request) -> Answer {
         let (call, _) = self.call(segments, request).await?;
         let query = PageQuery::parse(&call.parts)?;
-        let mut tasks = self.drafts.unstarted(&call.caller.client);
+        let now = self.app.service.now();
+        let mut tasks = self.drafts.unstarted(&call.caller.client, now);
         let mut known: HashMap<String, usize> = HashMap::new();
         for step in self.summaries(&call, None).await? {
             let shown = (step.context_id.clone(), step.asked);
@@ -265,31 +265,18 @@ impl AgentProtocol {
                 }
             }
         }
-        let shown = |(id, input): &(String, Option<String>)| {
-            task_json(id, input.as_deref(), &Value::Null, &[])
-        };
-        Ok(query.page("tasks", &tasks, shown))
+        let shown = query.items(&tasks).iter();
+        let shown = shown.map(|(id, input)| task_json(id, input.as_deref(), &Value::Null, &[]));
+        Ok(query.page("tasks", shown.collect(), tasks.len()))
     }
 
     async fn get_task(&self, segments: Segments, request: Request) -> Answer {
         let (call, _) = self.call(segments, request).await?;
-        let steps = self.steps_of(&call).await?;
-        let artifacts: Vec<Value> = self
-            .artifacts_of(&call, &steps)
-            .iter()
-            .map(Found::json)
-            .collect();
-        if let Some(input) = self.drafts.input(&call.caller.client, &call.task) {
-            return Ok(task_json(
-                &call.task,
-                input.text.as_deref(),
-                &input.additional,
-                &artifacts,
-            ));
-        }
-        let first = steps.first();
-        let input = first.and_then(steps::input);
-        let additional = first.map(steps::additional_input).unwrap_or_default();
+        let draft = self.draft(&call);
+        let (artifacts, first) = self.artifacts(&call, draft.as_ref()).await?;
+        let input = draft.and_then(|draft| draft.input);
+        let input = input.map(|input| (input.text, input.additional));
+        let (input, additional) = input.or(first).unwrap_or_default();
         Ok(task_json(
             &call.task,
             input.as_deref(),
@@ -301,8 +288,16 @@ impl AgentProtocol {
     async fn list_steps(&self, segments: Segments, request: Request) -> Answer {
         let (call, _) = self.call(segments, request).await?;
         let query = PageQuery::parse(&call.parts)?;
-        let steps = self.steps_of(&call).await?;
-        Ok(query.page("steps", &steps, |step| steps::json(&call.task, step)))
+        let listed = self.listed(&call, self.draft(&call).as_ref()).await?;
+        let mut shown = Vec::new();
+        let mut budget = self.budget();
+        for summary in query.items(&listed) {
+            if let Some(step) = self.load(&call, &summary.id).await? {
+                budget.spend(&step)?;
+                shown.push(steps::json(&call.task, &step));
+            }
+        }
+        Ok(query.page("steps", shown, listed.len()))
     }
 
     async fn get_step(&self, segments: Segments, request: Request) -> Answer {
@@ -312,19 +307,15 @@ impl AgentProtocol {
             .get("step")
             .map(String::as_str)
             .unwrap_or_default();
-        let step = self.app.service.get(&call.caller, id, None).await;
-        match step {
-            Ok(step) if step.context_id == call.task => Ok(steps::json(&call.task, &step)),
-            Ok(_) => Err(unknown("step")),
-            Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Err(unknown("step")),
-            Err(refusal) => Err(refusal.into()),
-        }
+        let step = self.load(&call, id).await?;
+        let step = step.ok_or_else(|| unknown("step"))?;
+        Ok(steps::json(&call.task, &step))
     }
 
     async fn execute_step(&self, segments: Segments, request: Request) -> Answer {
         let (call, body) = self.call(segments, request).await?;
         let body = self.input(&call, body).await?;
-        let draft = self.drafts.get(&call.caller.client, &call.task);
+        let draft = self.draft(&call);
         let before = self.summaries(&call, Some(&call.task)).await?;
         if draft.is_none() && before.is_empty() {
             return Err(unknown("task"));
@@ -344,21 +335,19 @@ impl AgentProtocol {
     async fn list_artifacts(&self, segments: Segments, request: Request) -> Answer {
         let (call, _) = self.call(segments, request).await?;
         let query = PageQuery::parse(&call.parts)?;
-        let steps = self.steps_of(&call).await?;
-        let artifacts = self.artifacts_of(&call, &steps);
-        Ok(query.page("artifacts", &artifacts, Found::json))
+        let (artifacts, _) = self.artifacts(&call, self.draft(&call).as_ref()).await?;
+        let shown = query.items(&artifacts).to_vec();
+        Ok(query.page("artifacts", shown, artifacts.len()))
     }
 
     async fn upload_artifact(&self, segments: Segments, request: Request) -> Answer {
         let (call, body) = self.call(segments, request).await?;
-        let (client, task) = (&call.caller.client, &call.task);
-        let known = self.drafts.get(client, task).is_some();
-        if !known && self.summaries(&call, Some(task)).await?.is_empty() {
-            return Err(unknown("task"));
-        }
+        self.listed(&call, self.draft(&call).as_ref()).await?;
         let upload = self.upload(&call.parts, body).await?;
         let shown = upload.json();
-        self.drafts.add(&call.caller.client, &call.task, upload)?;
+        let now = self.app.service.now();
+        let client = &call.caller.client;
+        self.drafts.add(client, &call.task, upload, now)?;
         Ok(shown)
     }
 
@@ -367,6 +356,8 @@ impl AgentProtocol {
         let bytes = body::whole(&self.app, body).await?;
         let mut form = Request::new(Body::from(bytes));
         *form.headers_mut() = parts.headers.clone();
+        // `body::whole` has checked the size.
+        DefaultBodyLimit::disable().apply(&mut form);
         let wrong = |why: String| unusable("body", format!("cannot read the form: {why}"));
         let form = Multipart::from_request(form, &()).await;
         let mut form = form.map_err(|error| wrong(error.body_text()))?;
@@ -395,14 +386,36 @@ impl AgentProtocol {
         Ok(Upload::new(file_name, relative_path, media_type, bytes))
     }
 
-    async fn download(&self, segments: Segments, request: Request) -> Result<Found, Failure> {
+    async fn download(&self, segments: Segments, request: Request) -> Result<Response, Failure> {
         let (call, _) = self.call(segments, request).await?;
         let wanted = call.segments.get("artifact").cloned().unwrap_or_default();
-        let steps = self.steps_of(&call).await?;
-        let mut artifacts = self.artifacts_of(&call, &steps).into_iter();
-        artifacts
-            .find(|found| *found.id == *wanted)
-            .ok_or_else(|| unknown("artifact"))
+        let draft = self.draft(&call);
+        let mut files = draft.iter().flat_map(|draft| &draft.files);
+        if let Some(file) = files.find(|file| *file.id == *wanted) {
+            return Ok(Found::from(file.clone()).into_response());
+        }
+        let of = |step: &Task| {
+            let mut artifacts = artifacts::of_step(step).into_iter();
+            let found = artifacts.find(|found| *found.id == *wanted);
+            found.map(Found::into_response)
+        };
+        if let Some(step) = artifacts::step_of(&wanted) {
+            let step = self.load(&call, step).await?;
+            let found = step.as_ref().and_then(of);
+            return found.ok_or_else(|| unknown("artifact"));
+        }
+        // The id of an uploaded file does not name the step that took it.
+        let mut budget = self.budget();
+        for summary in self.listed(&call, draft.as_ref()).await?.iter().rev() {
+            let Some(step) = self.load(&call, &summary.id).await? else {
+                continue;
+            };
+            if let Some(found) = of(&step) {
+                return Ok(found);
+            }
+            budget.spend(&step)?;
+        }
+        Err(unknown("artifact"))
     }
 
     /// Returns the newest A2A tasks of the client, in one context or in all.
@@ -420,34 +433,61 @@ impl AgentProtocol {
         Ok(listed)
     }
 
-    /// Returns the steps of the task, the first one first.
+    /// Returns the summaries of the task's steps, the first one first.
     ///
     /// # Errors
     /// The client has no such task.
-    async fn steps_of(&self, call: &Call) -> Result<Vec<a2a::v1_0::Task>, Failure> {
-        let listed = self.summaries(call, Some(&call.task)).await?;
-        if listed.is_empty() && self.drafts.get(&call.caller.client, &call.task).is_none() {
+    async fn listed(&self, call: &Call, draft: Option<&Draft>) -> Result<Vec<Summary>, Failure> {
+        let mut listed = self.summaries(call, Some(&call.task)).await?;
+        if listed.is_empty() && draft.is_none() {
             return Err(unknown("task"));
         }
-        let mut steps = Vec::with_capacity(listed.len());
-        for summary in listed.iter().rev() {
-            match self.app.service.get(&call.caller, &summary.id, None).await {
-                Ok(step) => steps.push(step),
-                // Deleted meanwhile.
-                Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => {}
-                Err(refusal) => return Err(refusal.into()),
-            }
-        }
-        Ok(steps)
+        listed.reverse();
+        Ok(listed)
     }
 
-    fn artifacts_of(&self, call: &Call, steps: &[a2a::v1_0::Task]) -> Vec<Found> {
-        let draft = self.drafts.get(&call.caller.client, &call.task);
-        let uploads = draft.into_iter().flat_map(|draft| draft.files);
-        let of_steps = steps.iter().flat_map(artifacts::of_step);
-        of_steps.chain(uploads.map(Found::from)).collect()
+    /// Loads a step; `None` if the task has no such step.
+    async fn load(&self, call: &Call, id: &str) -> Result<Option<Task>, Failure> {
+        match self.app.service.get(&call.caller, id, None).await {
+            Ok(step) => Ok(Some(step).filter(|step| step.context_id == call.task)),
+            Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(None),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Returns the artifacts of the task, and the input and additional input of its first step. Holds one step at a time.
+    async fn artifacts(
+        &self,
+        call: &Call,
+        draft: Option<&Draft>,
+    ) -> Result<(Vec<Value>, Option<FirstInput>), Failure> {
+        let (mut artifacts, mut first) = (Vec::new(), None);
+        let mut budget = self.budget();
+        for summary in self.listed(call, draft).await? {
+            let Some(step) = self.load(call, &summary.id).await? else {
+                continue;
+            };
+            budget.spend(&step)?;
+            first.get_or_insert_with(|| (steps::input(&step), steps::additional_input(&step)));
+            artifacts.extend(artifacts::of_step(&step).iter().map(Found::json));
+        }
+        let uploads = draft.into_iter().flat_map(|draft| &draft.files);
+        artifacts.extend(uploads.map(Upload::json));
+        Ok((artifacts, first))
+    }
+
+    fn draft(&self, call: &Call) -> Option<Draft> {
+        let now = self.app.service.now();
+        self.drafts.get(&call.caller.client, &call.task, now)
+    }
+
+    fn budget(&self) -> StepBudget {
+        StepBudget::new(self.app.service.page_bytes())
     }
 }
+
+/// The input and additional input of a step.
+type FirstInput = (Option<String>, Value);
 
 fn task_json(id: &str, input: Option<&str>, additional: &Value, artifacts: &[Value]) -> Value {
     json!({

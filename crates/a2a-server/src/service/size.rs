@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 
 /// Returns the length of a value as JSON, in bytes.
-pub(super) fn json_bytes(value: &impl Serialize) -> usize {
+pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
     let mut counted = ByteCounter(0);
     // The store rejects a value that JSON cannot express.
     let _ = serde_json::to_writer(&mut counted, value);

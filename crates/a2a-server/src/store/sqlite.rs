@@ -35,7 +35,7 @@ pub use salvage::{check, export};
 use database::SqlError;
 use lock::DirectoryLock;
 use tasks::DeletedTask;
-use writer::{Command, LastError, RunInput, Writer};
+use writer::{Command, LastError, WriteJob, Writer};
 
 /// Idle connections that the store keeps for readers.
 const IDLE_READERS: usize = 4;
@@ -165,7 +165,7 @@ impl SqliteStore {
         after: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let command = Command::Write(Box::new(RunInput {
+        let command = Command::Write(Box::new(WriteJob {
             bytes,
             work: Some(work),
             outcome: None,
@@ -237,7 +237,7 @@ impl SqliteStore {
         let (id, revision, at_ms) = (record.task.id.clone(), record.revision, record.changed_ms);
         let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
         let (reply, _) = oneshot::channel();
-        let command = Command::Write(Box::new(RunInput {
+        let command = Command::Write(Box::new(WriteJob {
             bytes: json.len(),
             work: Some(move |connection: &Connection| {
                 tasks::compact(connection, &id, revision, at_ms, &json)

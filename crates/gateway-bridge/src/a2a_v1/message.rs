@@ -74,7 +74,8 @@ pub(super) async fn submit(
     Ok(entry)
 }
 
-/// Returns the session of a message: the one the caller names, the one of the task it continues, or a new one.
+/// Returns the session of a message: the one the call is bound to, the one of the conversation that the caller names, the
+/// one of the task it continues, or a new one. A server in front of the gateway binds each call to a session of its client.
 ///
 /// # Errors
 /// [`PeerErrorKind::TaskForgotten`](peer::PeerErrorKind::TaskForgotten)
@@ -83,7 +84,9 @@ pub(super) fn context(
     about: &CallContext,
     outgoing: &SendRequest,
 ) -> Result<String, PeerError> {
-    let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
+    let named = about.session.as_ref();
+    let named = named.or(outgoing.context_id.as_ref());
+    let named = named.or(about.context_id.as_ref());
     match (named, &outgoing.task_id) {
         (Some(context), _) => Ok(context.clone()),
         (None, Some(task)) => {

@@ -173,6 +173,8 @@ impl Triad {
             let about = CallContext {
                 agent,
                 context_id: Some(format!("triad-{}", fresh())),
+                // Each member votes in a session of its own.
+                session: None,
                 ..about.clone()
             };
             Arc::new(Voter {

@@ -82,9 +82,9 @@ impl Default for CommandSettings {
 }
 
 /// Runs messages with the command `openclaw`.
-pub struct CommandExecutor(Arc<TurnLimiter>);
+pub struct CommandExecutor(Arc<CommandRunner>);
 
-struct TurnLimiter {
+struct CommandRunner {
     settings: CommandSettings,
     delegated: DelegationWriter,
     home: Option<PathBuf>,
@@ -106,7 +106,7 @@ impl CommandExecutor {
                 None => std::env::var_os(name),
             }
         });
-        Self(Arc::new(TurnLimiter {
+        Self(Arc::new(CommandRunner {
             delegated: DelegationWriter::new(state_dir, env, log),
             home: std::env::home_dir().filter(|home| home.components().count() > 1),
             local: AtomicBool::new(settings.local == Local::Always),
@@ -159,7 +159,7 @@ impl Executor for CommandExecutor {
     }
 }
 
-impl TurnLimiter {
+impl CommandRunner {
     async fn turn(
         &self,
         job: RunInput,
@@ -191,7 +191,7 @@ impl TurnLimiter {
                 Ended::Exited(finished) => answer::read(&finished, &job.task_id, &job.context_id),
             };
             match reading {
-                Ok(Reading::QueuePermit { outcome, metadata }) => {
+                Ok(Reading::Turn { outcome, metadata }) => {
                     self.local.store(local, Ordering::Relaxed);
                     if let Some(metadata) = metadata {
                         let _ = reports.send(metadata).await;
@@ -199,7 +199,7 @@ impl TurnLimiter {
                     return Ok(outcome);
                 }
                 // In all three cases the turn has not started.
-                Ok(Reading::OtherWay) => match self.settings.local {
+                Ok(Reading::OtherMode) => match self.settings.local {
                     Local::Auto if !turned => (local, turned) = (!local, true),
                     only => return Err(self.command_error(CommandError::of_way(only))),
                 },

@@ -48,17 +48,17 @@ impl Script {
     }
 }
 
-/// ExecutionEvents that the run continues.
+/// Reports that the run continues.
 pub(super) fn working() -> Step {
     Step::ExecutionEvent(ExecutionEvent::Working(None))
 }
 
-/// ExecutionEvents a whole artifact.
+/// Reports a whole artifact.
 pub(super) fn artifact(id: &str, parts: Vec<Part>) -> Step {
     piece(id, parts, false, true)
 }
 
-/// ExecutionEvents an artifact or a chunk.
+/// Reports an artifact or a chunk.
 pub(super) fn piece(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) -> Step {
     Step::ExecutionEvent(ExecutionEvent::Artifact {
         artifact: Artifact {

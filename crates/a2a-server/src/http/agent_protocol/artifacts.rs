@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde_json::{Value, json};
 
-use super::drafts::{Upload, base_name};
+use super::drafts::{Upload, base_name, relative};
 
 /// The key of a part's metadata with the id of the uploaded file.
 pub(super) const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
@@ -16,16 +16,23 @@ pub(super) const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
 /// The key of a part's metadata with the path that the client gave a file.
 pub(super) const RELATIVE_PATH: &str = "openclaw-remote-agent/relative-path";
 
-/// An artifact with its content.
-pub(super) struct Found {
+/// An artifact of a step, or an uploaded file.
+pub(super) struct Found<'a> {
     pub(super) id: Arc<str>,
     by_agent: bool,
     file_name: String,
     relative_path: Option<String>,
-    bytes: Bytes,
+    content: Content<'a>,
 }
 
-impl Found {
+enum Content<'a> {
+    Upload(Bytes),
+    Part(&'a Part),
+    /// Consecutive texts.
+    Texts(&'a [Part]),
+}
+
+impl Found<'_> {
     pub(super) fn json(&self) -> Value {
         json!({
             "artifact_id": &*self.id,
@@ -36,20 +43,20 @@ impl Found {
     }
 }
 
-impl From<Upload> for Found {
+impl From<Upload> for Found<'_> {
     fn from(upload: Upload) -> Self {
         Self {
             id: upload.id,
             by_agent: false,
             file_name: upload.file_name,
             relative_path: upload.relative_path,
-            bytes: upload.bytes,
+            content: Content::Upload(upload.bytes),
         }
     }
 }
 
 /// Returns a download. A browser must not show it as a page of this server.
-impl IntoResponse for Found {
+impl IntoResponse for Found<'_> {
     fn into_response(self) -> Response {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
         let name: String = self
@@ -64,26 +71,47 @@ impl IntoResponse for Found {
                 format!("attachment; filename=\"{name}\""),
             ),
         ];
-        (headers, self.bytes).into_response()
+        let bytes = match self.content {
+            Content::Upload(bytes) => bytes,
+            Content::Texts(texts) => {
+                let texts = texts.iter().filter_map(Part::as_text);
+                texts.collect::<String>().into()
+            }
+            Content::Part(part) => match &part.content {
+                PartContent::Text(text) => text.clone().into(),
+                PartContent::Raw(bytes) => bytes.clone().into(),
+                PartContent::Url(url) => url.clone().into(),
+                PartContent::Data(data) => data.to_string().into(),
+            },
+        };
+        (headers, bytes).into_response()
     }
 }
 
 /// Returns the artifacts of a step: the client's files, then those of the agent. A part is an artifact.
-pub(super) fn of_step(step: &Task) -> Vec<Found> {
+pub(super) fn of_step(step: &Task) -> Vec<Found<'_>> {
     let messages = step.history.iter().flatten();
     let said = messages.filter(|message| message.role == Role::User);
     let files = said
         .flat_map(|message| &message.parts)
         .filter(|part| !matches!(part.content, PartContent::Text(_) | PartContent::Data(_)));
     let files = files.enumerate().map(|(number, part)| {
-        let id = text(part, ARTIFACT_ID).unwrap_or_else(|| format!("{}.file.{number}", step.id));
+        // An id with dots would name a step.
+        let given = text(part, ARTIFACT_ID).filter(|id| !id.contains('.'));
+        let id = given.unwrap_or_else(|| format!("{}.file.{number}", step.id));
         found(part, id, false, None)
     });
     files.chain(made(step)).collect()
 }
 
+/// Returns the step that an artifact's id names; `None` for the id of an upload.
+pub(super) fn step_of(artifact: &str) -> Option<&str> {
+    let (rest, _) = artifact.rsplit_once('.')?;
+    rest.rsplit_once('.').map(|(step, _)| step)
+}
+
 /// Returns the artifacts that the agent made in a step. Consecutive texts are one: a streamed text arrives in parts.
-pub(super) fn made(step: &Task) -> Vec<Found> {
+pub(super) fn made(step: &Task) -> Vec<Found<'_>> {
     let artifacts = step.artifacts.iter().flatten().enumerate();
     let artifacts = artifacts.flat_map(|(place, artifact)| {
         let is_text = |part: &Part| part.as_text().is_some() && part.filename.is_none();
@@ -96,11 +124,7 @@ pub(super) fn made(step: &Task) -> Vec<Found> {
             let name = artifact.name.as_ref().unwrap_or(&artifact.artifact_id);
             let mut made = found(first, id, true, Some(name.as_str()));
             if !rest.is_empty() {
-                made.bytes = run
-                    .iter()
-                    .filter_map(Part::as_text)
-                    .collect::<String>()
-                    .into();
+                made.content = Content::Texts(run);
             }
             Some(made)
         })
@@ -108,20 +132,20 @@ pub(super) fn made(step: &Task) -> Vec<Found> {
     artifacts.collect()
 }
 
-fn found(part: &Part, id: String, by_agent: bool, name: Option<&str>) -> Found {
-    let (bytes, extension) = match &part.content {
-        PartContent::Text(text) => (Bytes::from(text.clone()), "txt"),
-        PartContent::Raw(bytes) => (Bytes::from(bytes.clone()), "bin"),
-        PartContent::Url(url) => (Bytes::from(url.clone()), "url"),
-        PartContent::Data(data) => (Bytes::from(data.to_string()), "json"),
+fn found<'a>(part: &'a Part, id: String, by_agent: bool, name: Option<&str>) -> Found<'a> {
+    let extension = match &part.content {
+        PartContent::Text(_) => "txt",
+        PartContent::Raw(_) => "bin",
+        PartContent::Url(_) => "url",
+        PartContent::Data(_) => "json",
     };
     let made_up = || format!("{}.{extension}", name.unwrap_or("file"));
     Found {
         id: id.into(),
         by_agent,
         file_name: base_name(&part.filename.clone().unwrap_or_else(made_up)),
-        relative_path: text(part, RELATIVE_PATH),
-        bytes,
+        relative_path: text(part, RELATIVE_PATH).and_then(|path| relative(&path)),
+        content: Content::Part(part),
     }
 }
 

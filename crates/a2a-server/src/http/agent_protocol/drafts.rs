@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use a2a::{A2aError, ErrorReason};
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
-use super::Failure;
+use super::{Failure, unknown};
 
 /// How long a draft without a step is kept.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60 * 60);
@@ -38,6 +38,19 @@ pub(super) struct Input {
     pub(super) text: Option<String>,
     pub(super) additional: Value,
     pub(super) agent: Option<String>,
+    bytes: usize,
+}
+
+impl Input {
+    pub(super) fn new(text: Option<String>, additional: Value, agent: Option<String>) -> Self {
+        let bytes = text.as_ref().map_or(0, String::len) + additional.to_string().len();
+        Self {
+            text,
+            additional,
+            agent,
+            bytes,
+        }
+    }
 }
 
 /// An uploaded file.
@@ -60,7 +73,7 @@ impl Upload {
         Self {
             id: uuid::Uuid::new_v4().to_string().into(),
             file_name: base_name(&file_name.unwrap_or_default()),
-            relative_path: relative_path.map(|path| short(&path)),
+            relative_path: relative_path.and_then(|path| relative(&path)),
             media_type: media_type.map(|media_type| short(&media_type)),
             bytes,
         }
@@ -89,6 +102,13 @@ pub(super) fn base_name(path: &str) -> String {
     }
 }
 
+/// Returns a path without control characters; `None` unless it stays below its directory on every platform.
+pub(super) fn relative(path: &str) -> Option<String> {
+    let path = short(path);
+    let is_below = |segment: &str| segment != ".." && !segment.contains(['\\', ':']);
+    (!path.starts_with('/') && path.split('/').all(is_below)).then_some(path)
+}
+
 fn short(text: &str) -> String {
     let clean = text.chars().filter(|c| !c.is_control());
     clean.take(MAX_NAME_CHARS).collect()
@@ -104,20 +124,22 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new(owner: &str, input: Option<Input>) -> Self {
+    pub(super) fn new(owner: &str, input: Option<Input>, now: Instant) -> Self {
         Self {
             owner: owner.to_owned(),
             input,
             files: Vec::new(),
-            created: Instant::now(),
+            created: now,
         }
     }
 
     fn bytes(&self) -> usize {
-        let input = self.input.as_ref().map_or(0, |input| {
-            input.text.as_ref().map_or(0, String::len) + input.additional.to_string().len()
-        });
+        let input = self.input.as_ref().map_or(0, |input| input.bytes);
         input + self.files.iter().map(Upload::size).sum::<usize>()
+    }
+
+    fn is_expired(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.created) >= TIME_TO_LIVE
     }
 }
 
@@ -126,17 +148,13 @@ impl Draft {
 pub(super) struct Drafts(Mutex<HashMap<String, Draft>>);
 
 impl Drafts {
-    /// Adds a draft.
+    /// Adds a draft. `now` is the time in this method and the others.
     ///
     /// # Errors
     /// The client, or the server, has its maximum number or size of drafts.
-    pub(super) fn insert(&self, task: &str, draft: Draft) -> Result<(), Failure> {
-        let mut all = self.0.lock();
-        all.retain(|_, draft| draft.created.elapsed() < TIME_TO_LIVE);
-        let own = all.values().filter(|known| known.owner == draft.owner);
-        if own.count() >= MAX_DRAFTS_PER_CLIENT || all.len() >= MAX_DRAFTS {
-            return Err(full("too many tasks have no step yet"));
-        }
+    pub(super) fn insert(&self, task: &str, draft: Draft, now: Instant) -> Result<(), Failure> {
+        let mut all = self.live(now);
+        check_count(&all, &draft.owner)?;
         check_bytes(&all, &draft.owner, draft.bytes())?;
         all.insert(task.to_owned(), draft);
         Ok(())
@@ -146,33 +164,38 @@ impl Drafts {
     ///
     /// # Errors
     /// The same as [`insert`](Self::insert).
-    pub(super) fn add(&self, client: &str, task: &str, file: Upload) -> Result<(), Failure> {
-        if self.get(client, task).is_none() {
-            self.insert(task, Draft::new(client, None))?;
-        }
-        let mut all = self.0.lock();
+    pub(super) fn add(
+        &self,
+        client: &str,
+        task: &str,
+        file: Upload,
+        now: Instant,
+    ) -> Result<(), Failure> {
+        let mut all = self.live(now);
         check_bytes(&all, client, file.size())?;
-        if let Some(draft) = all.get_mut(task) {
-            draft.files.push(file);
+        match all.get_mut(task) {
+            Some(draft) if draft.owner == client => draft.files.push(file),
+            Some(_) => return Err(unknown("task")),
+            None => {
+                check_count(&all, client)?;
+                let mut draft = Draft::new(client, None, now);
+                draft.files.push(file);
+                all.insert(task.to_owned(), draft);
+            }
         }
         Ok(())
     }
 
     /// Returns the draft of a task of this client.
-    pub(super) fn get(&self, client: &str, task: &str) -> Option<Draft> {
-        let all = self.0.lock();
+    pub(super) fn get(&self, client: &str, task: &str, now: Instant) -> Option<Draft> {
+        let all = self.live(now);
         let draft = all.get(task).filter(|draft| draft.owner == client);
         draft.cloned()
     }
 
-    /// Returns the input of a task without a step.
-    pub(super) fn input(&self, client: &str, task: &str) -> Option<Input> {
-        self.get(client, task)?.input
-    }
-
     /// Returns the tasks of this client without a step, with their inputs, the newest first.
-    pub(super) fn unstarted(&self, client: &str) -> Vec<(String, Option<String>)> {
-        let all = self.0.lock();
+    pub(super) fn unstarted(&self, client: &str, now: Instant) -> Vec<(String, Option<String>)> {
+        let all = self.live(now);
         let own = all.iter().filter(|(_, draft)| draft.owner == client);
         let mut own: Vec<_> = own
             .filter_map(|(task, draft)| {
@@ -189,6 +212,13 @@ impl Drafts {
             .collect()
     }
 
+    /// Returns the drafts without the expired ones.
+    fn live(&self, now: Instant) -> MutexGuard<'_, HashMap<String, Draft>> {
+        let mut all = self.0.lock();
+        all.retain(|_, draft| !draft.is_expired(now));
+        all
+    }
+
     /// Removes what a step took. A file that was uploaded meanwhile stays for the next one.
     pub(super) fn take(&self, task: &str, taken: Option<&Draft>) {
         let Some(taken) = taken else { return };
@@ -203,6 +233,14 @@ impl Drafts {
         if draft.files.is_empty() {
             all.remove(task);
         }
+    }
+}
+
+fn check_count(all: &HashMap<String, Draft>, client: &str) -> Result<(), Failure> {
+    let own = all.values().filter(|known| known.owner == client).count();
+    match own < MAX_DRAFTS_PER_CLIENT && all.len() < MAX_DRAFTS {
+        true => Ok(()),
+        false => Err(full("too many tasks have no step yet")),
     }
 }
 
@@ -228,15 +266,15 @@ fn full(why: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::LazyLock;
+
     use super::*;
 
+    static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
+
     fn draft(owner: &str) -> Draft {
-        let input = Input {
-            text: Some("hello".to_owned()),
-            additional: Value::Null,
-            agent: None,
-        };
-        Draft::new(owner, Some(input))
+        let input = Input::new(Some("hello".to_owned()), Value::Null, None);
+        Draft::new(owner, Some(input), *NOW)
     }
 
     fn file(bytes: usize) -> Upload {
@@ -246,20 +284,22 @@ mod tests {
     #[test]
     fn draft_belongs_to_its_client() {
         let drafts = Drafts::default();
-        drafts.insert("task", draft("ada")).unwrap();
-        assert!(drafts.get("bob", "task").is_none());
-        assert!(drafts.unstarted("bob").is_empty());
-        assert!(drafts.get("ada", "task").is_some());
+        drafts.insert("task", draft("ada"), *NOW).unwrap();
+        assert!(drafts.get("bob", "task", *NOW).is_none());
+        assert!(drafts.unstarted("bob", *NOW).is_empty());
+        assert!(drafts.get("ada", "task", *NOW).is_some());
     }
 
     #[test]
     fn drafts_of_a_client_are_bounded() {
         let drafts = Drafts::default();
         for number in 0..MAX_DRAFTS_PER_CLIENT {
-            drafts.insert(&number.to_string(), draft("ada")).unwrap();
+            drafts
+                .insert(&number.to_string(), draft("ada"), *NOW)
+                .unwrap();
         }
-        assert!(drafts.insert("one more", draft("ada")).is_err());
-        assert!(drafts.insert("other", draft("bob")).is_ok());
+        assert!(drafts.insert("one more", draft("ada"), *NOW).is_err());
+        assert!(drafts.insert("other", draft("bob"), *NOW).is_ok());
     }
 
     #[test]
@@ -268,40 +308,40 @@ mod tests {
         let clients = MAX_BYTES / MAX_BYTES_PER_CLIENT;
         for client in 0..clients {
             let (client, task) = (client.to_string(), format!("task-{client}"));
-            drafts.insert(&task, draft(&client)).unwrap();
+            drafts.insert(&task, draft(&client), *NOW).unwrap();
             let most = MAX_BYTES_PER_CLIENT - 2 * FILE_OVERHEAD_BYTES;
-            drafts.add(&client, &task, file(most)).unwrap();
+            drafts.add(&client, &task, file(most), *NOW).unwrap();
             assert!(
                 drafts
-                    .add(&client, &task, file(FILE_OVERHEAD_BYTES))
+                    .add(&client, &task, file(FILE_OVERHEAD_BYTES), *NOW)
                     .is_err()
             );
         }
-        drafts.insert("another", draft("ada")).unwrap();
-        assert!(drafts.add("ada", "another", file(1 << 20)).is_err());
+        drafts.insert("another", draft("ada"), *NOW).unwrap();
+        assert!(drafts.add("ada", "another", file(1 << 20), *NOW).is_err());
     }
 
     #[test]
     fn empty_files_of_a_draft_are_bounded() {
         let drafts = Drafts::default();
-        drafts.insert("task", draft("ada")).unwrap();
-        let added = (0..10_000).take_while(|_| drafts.add("ada", "task", file(0)).is_ok());
+        drafts.insert("task", draft("ada"), *NOW).unwrap();
+        let added = (0..10_000).take_while(|_| drafts.add("ada", "task", file(0), *NOW).is_ok());
         assert!(added.count() < MAX_BYTES_PER_CLIENT / FILE_OVERHEAD_BYTES);
     }
 
     #[test]
     fn file_uploaded_during_a_step_stays_for_the_next() {
         let drafts = Drafts::default();
-        drafts.insert("task", draft("ada")).unwrap();
-        drafts.add("ada", "task", file(1)).unwrap();
-        let taken = drafts.get("ada", "task").unwrap();
-        drafts.add("ada", "task", file(2)).unwrap();
+        drafts.insert("task", draft("ada"), *NOW).unwrap();
+        drafts.add("ada", "task", file(1), *NOW).unwrap();
+        let taken = drafts.get("ada", "task", *NOW).unwrap();
+        drafts.add("ada", "task", file(2), *NOW).unwrap();
         drafts.take("task", Some(&taken));
-        let left = drafts.get("ada", "task").unwrap();
+        let left = drafts.get("ada", "task", *NOW).unwrap();
         assert!(left.input.is_none());
         assert_eq!(left.files[0].bytes.len(), 2);
         drafts.take("task", Some(&left));
-        assert!(drafts.get("ada", "task").is_none());
+        assert!(drafts.get("ada", "task", *NOW).is_none());
     }
 
     #[test]
@@ -314,5 +354,33 @@ mod tests {
         ] {
             assert_eq!(base_name(path), name);
         }
+    }
+
+    #[test]
+    fn draft_ends_after_an_hour() {
+        let drafts = Drafts::default();
+        drafts.insert("task", draft("ada"), *NOW).unwrap();
+        let before = *NOW + TIME_TO_LIVE - Duration::from_millis(1);
+        assert!(drafts.get("ada", "task", before).is_some());
+        assert!(drafts.get("ada", "task", *NOW + TIME_TO_LIVE).is_none());
+    }
+
+    #[test]
+    fn concurrent_uploads_are_all_kept() {
+        let drafts = Drafts::default();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| drafts.add("ada", "task", file(1), *NOW).unwrap());
+            }
+        });
+        assert_eq!(drafts.get("ada", "task", *NOW).unwrap().files.len(), 8);
+    }
+
+    #[test]
+    fn path_that_leaves_its_directory_is_dropped() {
+        for path in ["/etc", "../a", "a/../../b", "a\\b", "C:/a", ".."] {
+            assert_eq!(relative(path), None, "{path}");
+        }
+        assert_eq!(relative("folder/a..b").as_deref(), Some("folder/a..b"));
     }
 }

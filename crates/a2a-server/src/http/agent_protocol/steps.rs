@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use a2a::v1_0::{
     Artifact, Message, Part, Role, SendMessageRequest, SendMessageResponse, Task, TaskState,
 };
+use a2a::{A2aError, ErrorReason};
 use serde_json::{Value, json};
 
 use super::artifacts::{self, ARTIFACT_ID, Found, RELATIVE_PATH};
 use super::drafts::{Draft, Upload};
 use super::{Failure, InputBody, unusable};
 use crate::call_context::CallContext;
-use crate::service::{AGENT, SendMessage};
+use crate::service::{AGENT, SendMessage, json_bytes};
 use crate::store::Summary;
 
 /// The key of a message's metadata with the additional input of a task or step.
@@ -166,4 +167,52 @@ fn first(step: &Task) -> Option<&Message> {
 fn texts(parts: &[Part]) -> Option<String> {
     let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
     (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
+
+/// The bytes of steps that one request may load. The first step always fits.
+pub(super) struct StepBudget {
+    limit: usize,
+    spent: usize,
+}
+
+impl StepBudget {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, spent: 0 }
+    }
+
+    /// Counts a step.
+    ///
+    /// # Errors
+    /// The steps exceed the limit.
+    pub(super) fn spend(&mut self, step: &Task) -> Result<(), Failure> {
+        let is_first = self.spent == 0;
+        self.spent = self.spent.saturating_add(json_bytes(step));
+        if is_first || self.spent <= self.limit {
+            return Ok(());
+        }
+        let text = format!(
+            "the steps exceed {} bytes; list fewer of them with `page_size`, or get one by its id",
+            self.limit
+        );
+        Err(A2aError::new(ErrorReason::ResourceExhausted, text).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn steps_above_the_limit_are_refused() {
+        let task = json!({"id": "1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}});
+        let step: Task = serde_json::from_value(task).unwrap();
+        let size = json_bytes(&step);
+        let mut budget = StepBudget::new(2 * size);
+        assert!(budget.spend(&step).is_ok() && budget.spend(&step).is_ok());
+        let refused = budget.spend(&step).unwrap_err().refusal;
+        assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
+        let mut budget = StepBudget::new(size - 1);
+        assert!(budget.spend(&step).is_ok(), "the first step always fits");
+    }
 }

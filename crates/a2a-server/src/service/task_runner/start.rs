@@ -10,7 +10,7 @@ use super::{DELEGATION, RunRequest, TaskRunner, UNLOAD_BYTES};
 use crate::executor::{ExecutionEvent, Outcome, RunInput};
 use crate::task_record::TaskRecord;
 
-/// ExecutionEvents that wait for the store.
+/// The maximum number of events that wait for the store.
 const REPORT_CAPACITY: usize = 16;
 
 impl TaskRunner {

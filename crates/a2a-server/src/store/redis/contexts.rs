@@ -100,7 +100,7 @@ impl Inner {
         format!("{}push:{task_id}", self.prefix)
     }
 
-    /// Returns the error leaves the stored bytes out, because they may be a credential.
+    /// Returns the error of unreadable configurations, without the stored bytes: they may be a credential.
     fn unread_push(&self, task_id: &str) -> StoreError {
         StoreError::Failed(format!(
             "the push notification configurations of task `{task_id}` in Redis at {} cannot be read; another program, or \

@@ -43,7 +43,7 @@ pub(super) trait Write: Send {
 }
 
 /// A write as two functions: `work` runs in the transaction, `after` once it is committed, in the order of commits.
-pub(super) struct RunInput<T, W, A> {
+pub(super) struct WriteJob<T, W, A> {
     pub(super) bytes: usize,
     pub(super) work: Option<W>,
     pub(super) outcome: Option<Result<T, StoreError>>,
@@ -51,7 +51,7 @@ pub(super) struct RunInput<T, W, A> {
     pub(super) reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T, W, A> Write for RunInput<T, W, A>
+impl<T, W, A> Write for WriteJob<T, W, A>
 where
     T: Send,
     W: FnOnce(&Connection) -> Result<T, SqlError> + Send,

@@ -161,6 +161,24 @@ async fn h_22_the_session_is_the_conversation_and_a_new_one_gets_an_id() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn session_of_the_call_hides_that_of_the_conversation() {
+    let mut rig = rig(settings());
+    let options = CallOptions {
+        context_id: Some("sess-of-another-client"),
+        session: Some("a2a-ada-1"),
+        ..CallOptions::default()
+    };
+    let peer = rig.gateway.agent("alpha".to_owned(), &options);
+    let outgoing = SendRequest {
+        context_id: Some("sess-of-another-client".into()),
+        ..text("hello")
+    };
+    let resend = tokio::spawn(async move { peer.send(&outgoing).await });
+    assert_eq!(rig.greeted().await.recv().await["sessionId"], "a2a-ada-1");
+    resend.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn h_22_a_task_alone_goes_on_in_its_session() {
     let mut rig = rig(settings());
     let first = SendRequest {

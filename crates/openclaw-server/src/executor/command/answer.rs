@@ -21,14 +21,14 @@ const MAX_JSON_CANDIDATES: usize = 1000;
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Reading {
     /// The turn ended.
-    QueuePermit {
+    Turn {
         /// The outcome.
         outcome: Outcome,
         /// OpenClaw's metadata of the turn.
         metadata: Option<ExecutionEvent>,
     },
     /// The turn did not start: OpenClaw refused the mode.
-    OtherWay,
+    OtherMode,
 }
 
 /// Reads the output of a turn.
@@ -44,14 +44,14 @@ pub(super) fn read(
     let said = String::from_utf8_lossy(&finished.err);
     let found = found(&printed, is_answer);
     if let Some(message) = found.as_ref().and_then(error) {
-        return match is_other_way(message) {
-            true => Ok(Reading::OtherWay),
+        return match is_other_mode(message) {
+            true => Ok(Reading::OtherMode),
             false => Err(CommandError::reported(message)),
         };
     }
     let Some(answer) = found else {
-        return match !finished.status.success() && is_other_way(&said) {
-            true => Ok(Reading::OtherWay),
+        return match !finished.status.success() && is_other_mode(&said) {
+            true => Ok(Reading::OtherMode),
             false => Err(CommandError::without_answer(finished)),
         };
     };
@@ -75,7 +75,7 @@ pub(super) fn read(
             return Err(CommandError::agent(&why));
         }
     };
-    Ok(Reading::QueuePermit {
+    Ok(Reading::Turn {
         outcome,
         metadata: metadata.map(|all| ExecutionEvent::Metadata(parts::owned(all))),
     })
@@ -103,7 +103,7 @@ pub(super) fn error(value: &Value) -> Option<&str> {
 }
 
 /// Returns whether OpenClaw refused the mode and would accept the other one.
-fn is_other_way(message: &str) -> bool {
+fn is_other_mode(message: &str) -> bool {
     message.contains("A Gateway is running for this state directory")
         || (message.contains("Gateway not reachable at") && message.contains("ECONNREFUSED"))
 }

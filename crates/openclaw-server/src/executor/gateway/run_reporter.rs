@@ -8,7 +8,7 @@ use a2a::{Event, TaskState};
 
 use super::{outcome, parts};
 
-/// ExecutionEvents the events of one run.
+/// Reports the events of one run.
 pub(super) struct RunReporter(ExecutionEvents);
 
 impl RunReporter {
@@ -16,7 +16,7 @@ impl RunReporter {
         Self(reports)
     }
 
-    /// ExecutionEvents one event. Returns the outcome if it is the last one.
+    /// Reports one event. Returns the outcome if it is the last one.
     pub(super) async fn on_event(&self, event: Event) -> Option<Outcome> {
         let said = event.json();
         let state = match &event {

@@ -6,7 +6,7 @@ use super::*;
 
 const SECRET: &str = "s3cret-one";
 
-/// ExecutionEvents these, and ends so.
+/// Reports these events, and ends with this outcome.
 struct Says(Vec<ExecutionEvent>, Outcome);
 
 impl Executor for Says {

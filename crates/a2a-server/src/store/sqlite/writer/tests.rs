@@ -23,7 +23,7 @@ type Answer = oneshot::Receiver<Result<(), StoreError>>;
 /// Creates a write of these statements.
 fn statements(sql: &'static str) -> (Box<dyn Write>, Answer) {
     let (reply, answer) = oneshot::channel();
-    let job = RunInput {
+    let job = WriteJob {
         bytes: 0,
         work: Some(move |connection: &Connection| Ok(connection.execute_batch(sql)?)),
         outcome: None,
