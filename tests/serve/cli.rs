@@ -50,7 +50,10 @@ fn invalid_configuration_exits_with_2() {
         (&["--limit", "runs=0"], "/limits/runs"),
         (&["--session-id", "Two Words"], "/sessionId"),
         (&["--task-store", "postgres://x"], "/taskStore"),
-        (&["--task-store-env", "NOT_SET_ANYWHERE"], "/taskStore"),
+        (
+            &["--task-store-env", "NOT_SET_ANYWHERE", "--port", "0"],
+            "/taskStore",
+        ),
         (&["--trusted-proxy", "10.0.0.1"], "/trustedProxies"),
         (
             &["--tls-cert", "/none.pem", "--tls-key", "/none.pem"],
