@@ -6,7 +6,7 @@
 //! Connections to a proxy use clients that resolve only the proxy's name.
 //!
 //! `resolve.rs` checks the addresses that a name resolves to, before a connection and before a proxy gets the name.
-//! `target.rs` checks a host that is a literal address. Callers choose the policy before, with [`crate::access`].
+//! `target.rs` checks a host that is a literal address. Callers choose the policy before, with [`crate::address_policy`].
 
 mod target;
 
