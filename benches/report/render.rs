@@ -14,7 +14,7 @@ use crate::{
 /// What measures and draws everything.
 pub(crate) const COMMAND: &str = "cargo bench --bench report";
 pub(crate) const NUMBERS: &str = "docs/measurements/numbers.json";
-const PAGE: &str = "docs/explanation/measurements.md";
+const PAGE: &str = "docs/explanation/performance.md";
 const PLOTS: &str = "docs/measurements";
 
 /// Returns the number with as many digits as its spread allows, thousands apart.
