@@ -120,8 +120,14 @@ fn picture_shows_the_dependencies_between_crates() {
     let mut picture = "```mermaid\nflowchart TD\n".to_owned();
     let arrows = arrows();
     for name in code_map() {
-        for to in &arrows[&name] {
-            picture += &format!("    {name} --> {to}\n");
+        let direct = &arrows[&name];
+        for to in direct {
+            if !direct
+                .iter()
+                .any(|through| linked(&arrows, through).contains(to))
+            {
+                picture += &format!("    {name} --> {to}\n");
+            }
         }
     }
     picture += &format!("{AROUND}\n```");
