@@ -32,7 +32,7 @@ impl fmt::Display for Handle {
 impl FromStr for Handle {
     type Err = ();
 
-    /// Parses a handle that [`fmt::Display`] wrote, in no other spelling: hosts compare handles as text.
+    /// Parses a handle in exactly the form of [`fmt::Display`]: hosts compare handles as text.
     fn from_str(text: &str) -> Result<Self, ()> {
         text.strip_prefix("rah_")
             .and_then(|id| Uuid::try_parse(id).ok())

@@ -164,16 +164,16 @@ impl ApiError {
     }
 }
 
-/// Returns the code of an invalid request that names no known target or action.
+/// Returns the code of an invalid request with an unknown target or action.
 fn unknown_word(reason: Reason, error: &Value) -> Option<ApiCode> {
     if reason != Reason::InvalidRequest {
         return None;
     }
-    let complaints = error["details"]["errors"].as_array()?;
+    let violations = error["details"]["errors"].as_array()?;
     // A value of another type is no name at all.
     let is_unknown = |code: &ApiCode| {
-        let mut complaints = complaints.iter();
-        complaints.any(|wrong| {
+        let mut violations = violations.iter();
+        violations.any(|wrong| {
             wrong["instancePath"] == unknown_place(*code) && wrong["keyword"] != "type"
         })
     };
@@ -194,12 +194,12 @@ fn unknown_place(code: ApiCode) -> &'static str {
 fn message(reason: Reason, code: ApiCode, error: &Value) -> String {
     let details = &error["details"];
     if reason == Reason::InvalidRequest {
-        let mut complaints = details["errors"].as_array().into_iter().flatten();
+        let mut violations = details["errors"].as_array().into_iter().flatten();
         let is_unknown = |wrong: &&Value| {
             code == ApiCode::InvalidInput || wrong["instancePath"] == unknown_place(code)
         };
         let none = Value::Null;
-        let first = complaints.find(is_unknown).unwrap_or(&none);
+        let first = violations.find(is_unknown).unwrap_or(&none);
         let [place, message] =
             ["instancePath", "message"].map(|field| first[field].as_str().unwrap_or_default());
         return match place {

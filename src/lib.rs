@@ -1,7 +1,7 @@
 //! The plugin: the tool `remote_agent`, which calls A2A agents and agents behind a local gateway.
 #![allow(
     missing_docs,
-    reason = "not a library for others: a comment says what a name cannot"
+    reason = "not a library for others: a comment adds only what a name cannot express"
 )]
 
 pub mod audit;

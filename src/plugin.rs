@@ -30,7 +30,7 @@ pub use assembly::{assemble, assemble_over};
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// How long [`Plugin::close_and_wait`] blocks at most.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Two threads, so that a call with a large answer, or with a slow host, does not block the others.
 const WORKER_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
@@ -104,7 +104,8 @@ impl Plugin {
         })
     }
 
-    /// Runs the calls on one thread, for a host that takes updates without blocking. Each call then wakes one thread and not two.
+    /// Runs the calls on one thread, for a host that receives updates without blocking. Each call then wakes one thread
+    /// instead of two.
     #[must_use]
     pub fn on_one_thread(mut self) -> Self {
         self.worker_threads = NonZeroUsize::MIN;
@@ -188,7 +189,7 @@ impl Plugin {
         }
     }
 
-    /// Cancels running calls, which still return an envelope, leaves the local gateway, and ends the instance's
+    /// Cancels running calls, which still return an envelope, disconnects from the local gateway, and ends the instance's
     /// threads. Returns at once.
     ///
     /// Later calls return a `shutting_down` envelope. A second call does nothing.
@@ -196,16 +197,16 @@ impl Plugin {
         let _ = self.end();
     }
 
-    /// Closes like [`close`](Self::close), and blocks until the plugin has left the local gateway, at most one second.
-    /// For hosts whose process is about to exit.
+    /// Closes like [`close`](Self::close), and blocks until the plugin has disconnected from the local gateway, at most one
+    /// second. For hosts whose process is about to exit.
     pub fn close_and_wait(&self) {
         if let Some(left) = self.end() {
-            // The sender is dropped, without a value, when the plugin has left the gateway.
-            let _ = left.recv_timeout(LEAVE_TIMEOUT);
+            // The sender is dropped, without a value, when the plugin has disconnected from the gateway.
+            let _ = left.recv_timeout(DISCONNECT_TIMEOUT);
         }
     }
 
-    /// Ends the instance. The receiver disconnects when the plugin has left the local gateway.
+    /// Ends the instance. The receiver disconnects when the plugin has disconnected from the local gateway.
     fn end(&self) -> Option<mpsc::Receiver<()>> {
         let engine = mem::replace(&mut *self.lock(), RuntimeState::Closed);
         self.closing.cancel();

@@ -1,4 +1,4 @@
-//! `remote-agent call`, as a script drives it.
+//! `remote-agent call`, driven by a script.
 
 pub(crate) use crate::support::process;
 
@@ -33,14 +33,14 @@ fn filter() -> Child {
     command(&["call", "--jsonl"]).spawn().unwrap()
 }
 
-fn say(child: &mut Child, line: &str) {
+fn write_line(child: &mut Child, line: &str) {
     writeln!(child.stdin.as_mut().unwrap(), "{line}").unwrap();
 }
 
 /// Sends lines, ends the input and returns the answers.
 async fn answers(lines: &[&str]) -> Vec<Value> {
     let mut child = filter();
-    lines.iter().for_each(|line| say(&mut child, line));
+    lines.iter().for_each(|line| write_line(&mut child, line));
     drop(child.stdin.take());
     let ended = end(child).await;
     assert!(ended.status.success(), "{ended:?}");
@@ -62,7 +62,7 @@ async fn run(args: &[&str], input: &str) -> Ended {
     end(child).await
 }
 
-/// Returns a peer that takes a message and never answers.
+/// Returns a peer that receives a message and never answers.
 async fn silent_peer() -> Peers {
     peer("silent", &json!([{"delay_ms": 3_600_000, "result": {}}])).await
 }
@@ -89,7 +89,7 @@ fn init(peers: &Peers) -> String {
     json!({"id": "init", "op": "init", "config": config}).to_string()
 }
 
-/// Returns a message to the peer of that name, under it.
+/// Returns a message to the peer of that name, with the name as text.
 fn send(name: &str) -> Value {
     let parts = json!([{"kind": "text", "text": "Good morning"}]);
     let request = json!({"action": "send", "target_alias": name, "parts": parts});
@@ -217,22 +217,22 @@ async fn a_call_is_aborted_by_its_id() {
     assert_eq!(answers[2], json!({"id": "stop", "ok": true}));
 }
 
-// The test waits for lines on its own thread; the peer needs another.
+// The test blocks its thread while it waits for lines, so the peer needs another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn new_instance_ends_calls_of_the_previous_one() {
     let peers = silent_peer().await;
     let mut child = filter();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
-    say(&mut child, &init(&peers));
+    write_line(&mut child, &init(&peers));
     assert_eq!(next()["id"], "init");
-    say(&mut child, &send("silent").to_string());
-    say(
+    write_line(&mut child, &send("silent").to_string());
+    write_line(
         &mut child,
         r#"{"id":"beside","op":"execute","request":{"action":"list_targets"}}"#,
     );
     assert_eq!(next()["id"], "beside");
-    say(&mut child, r#"{"id":"again","op":"init","config":{}}"#);
+    write_line(&mut child, r#"{"id":"again","op":"init","config":{}}"#);
     let mut ids = [next(), next()].map(|answer| answer["id"].to_string());
     ids.sort();
     assert_eq!(ids, [r#""again""#, r#""silent""#]);
@@ -252,7 +252,7 @@ async fn an_unset_secret_fails_the_calls_that_need_it_and_no_others() {
     let mut child = filter();
     let init = json!({"id": 1, "op": "init", "config": {"targets": targets}});
     for line in [init, send("locked"), send("desk")] {
-        say(&mut child, &line.to_string());
+        write_line(&mut child, &line.to_string());
     }
     drop(child.stdin.take());
     let ended = end(child).await;
@@ -292,19 +292,19 @@ async fn refuses_unset_secret_with_its_variable() {
 }
 
 #[tokio::test]
-async fn an_unset_secret_is_reported_at_once_when_asked_to() {
+async fn unset_secret_is_reported_at_once_on_request() {
     let token = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
     let target = json!({"alias": "a", "baseUrl": "http://127.0.0.1:1", "auth": {"type": "bearer", "token": token}});
     let init = json!({"id": 1, "op": "init", "config": {"targets": [target]}});
     let mut child = command(&["call", "--jsonl", "-v"]).spawn().unwrap();
-    say(&mut child, &init.to_string());
+    write_line(&mut child, &init.to_string());
     drop(child.stdin.take());
     let ended = end(child).await;
     assert!(ended.stderr.contains("REMOTE_AGENT_NO_SUCH"), "{ended:?}");
 }
 
 #[tokio::test]
-async fn a_call_without_a_known_caller_is_logged_without_one() {
+async fn unknown_caller_is_not_logged() {
     let ended = run(&["call", "-v", r#"{"action":"list_targets"}"#], "").await;
     assert!(ended.stderr.contains("list_targets: done"), "{ended:?}");
 }
@@ -366,11 +366,11 @@ async fn environment_secret_reaches_only_its_peer() {
         .env("REMOTE_AGENT_TEST_TOKEN", "s3cret")
         .spawn()
         .unwrap();
-    say(
+    write_line(
         &mut child,
         &json!({"id": 1, "op": "init", "config": config}).to_string(),
     );
-    say(&mut child, &send("desk").to_string());
+    write_line(&mut child, &send("desk").to_string());
     drop(child.stdin.take());
     let ended = end(child).await;
     assert!(
@@ -400,10 +400,10 @@ async fn an_unreachable_peer_ends_with_its_own_code() {
 }
 
 #[tokio::test]
-async fn a_reader_that_goes_away_ends_the_command() {
+async fn closed_output_ends_the_command() {
     let mut child = filter();
     drop(child.stdout.take());
-    say(&mut child, r#"{"id":1,"op":"init","config":{}}"#);
+    write_line(&mut child, r#"{"id":1,"op":"init","config":{}}"#);
     let status = tokio::task::spawn_blocking(move || {
         let stdin = child.stdin.take();
         let status = child.wait().unwrap();
@@ -475,7 +475,7 @@ fn patched_library(text: &str, other: &str) -> Scratch {
     Scratch::new("patched.so", &bytes)
 }
 
-/// A file of this test's own, removed in the end.
+/// A temporary file for one test.
 struct Scratch(PathBuf);
 
 impl Scratch {

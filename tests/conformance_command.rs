@@ -1,4 +1,4 @@
-//! `remote-agent conformance`, as a person or CI runs it.
+//! `remote-agent conformance`.
 
 pub(crate) use crate::support::process;
 
@@ -24,7 +24,7 @@ async fn conformance(args: &[&str]) -> Ended {
     end(command.spawn().unwrap()).await
 }
 
-/// A directory of cases of its own, removed at the end.
+/// A temporary directory of cases.
 struct Cases(PathBuf);
 
 impl Cases {
@@ -48,7 +48,7 @@ impl Drop for Cases {
     }
 }
 
-/// Lists the targets of an empty configuration, and expects `ok` to be so.
+/// A case that lists the targets of an empty configuration, and expects this `ok`.
 fn lists(name: &str, ok: bool) -> Value {
     json!({
         "name": name, "description": "Lists.", "config": {},
@@ -99,10 +99,10 @@ async fn another_program_is_tested_over_json_lines() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_or_answers_nonsense_fails_its_cases() {
+async fn broken_program_fails_its_cases() {
     for (program, why) in [
         (&["false"][..], "it ended"),
-        // It answers each operation with itself, which has no answer's field.
+        // It echoes each operation, which has no field of an answer.
         (&["cat"], "there is no `ok`"),
     ] {
         let cases = Cases::new("broken", &[("good", lists("good", true))]);

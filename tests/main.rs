@@ -1,9 +1,9 @@
-//! The command, the doors and what they are made of, as one test binary.
+//! Tests of the command, the host interfaces and their parts, as one binary.
 //!
 //! `cargo test` needs nothing beyond Rust. `cargo real` adds the tests that need Node.js, Python, Redis or Chromium.
 //!
 //! Parts of manifests and documents are generated: `UPDATE=1 cargo test -p openclaw-remote-agent-cli --test suite contract::`
-//! writes them anew.
+//! updates them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

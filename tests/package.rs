@@ -1,4 +1,4 @@
-//! What `remote-agent package` assembles.
+//! The output of `remote-agent package`.
 
 mod release;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Returns an empty directory of this test's own.
+/// Returns an empty directory for one test.
 fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("package")
@@ -24,7 +24,7 @@ fn scratch(name: &str) -> PathBuf {
     directory
 }
 
-/// Returns a package with a file that only stands for a library.
+/// Returns a package with a placeholder for the library.
 fn packaged(scratch: &Path) -> Packaged {
     let library = scratch.join("library.so");
     fs::write(&library, b"not a library").unwrap();
@@ -47,7 +47,7 @@ fn unpack(tarball: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Returns a copy of what `assemble` reads of the checkout, to be changed.
+/// Returns a copy of the files that `assemble` reads, for changes.
 fn copied_source(scratch: &Path) -> PathBuf {
     let copy = scratch.join("source");
     copy_all(&Path::new(SOURCE).join("openclaw"), &copy.join("openclaw"));
@@ -163,7 +163,7 @@ fn an_earlier_package_is_replaced() {
 }
 
 #[test]
-fn a_directory_that_is_no_plugin_is_left_alone() {
+fn other_directory_is_not_replaced() {
     let scratch = scratch("occupied");
     let precious = scratch.join("out/openclaw-remote-agent/precious.txt");
     fs::create_dir_all(precious.parent().unwrap()).unwrap();
@@ -203,7 +203,7 @@ fn versions_that_differ_are_refused_with_the_file_that_differs() {
 }
 
 #[test]
-fn a_library_that_is_not_there_is_named() {
+fn missing_library_file_is_named() {
     let scratch = scratch("no-library");
     let error = package::assemble(
         Path::new(SOURCE),
@@ -264,7 +264,7 @@ fn every_hint_and_group_of_the_manifest_belongs_to_a_setting() {
 }
 
 #[test]
-fn every_schema_that_a_rust_host_is_pointed_to_is_there() {
+fn every_schema_for_rust_hosts_exists() {
     let manifest = json(&Path::new(SOURCE).join("plugin.json"));
     let schemas = manifest["extensions"]["io.github.openclaw-remote-agent"]["schemas"]
         .as_object()

@@ -61,7 +61,7 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     config.targets = targets;
     gateway::check(&config)?;
     if config.audit.enabled && config.audit.path.is_none() {
-        let message = "the audit log is enabled and needs a file to be written to";
+        let message = "the audit log is enabled and needs a file";
         return Err(ConfigError::at("/audit/path", message));
     }
     Ok(config)
@@ -124,7 +124,7 @@ fn signed(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
         && target.jwks_file.is_none()
         && !own.into_iter().flatten().any(|url| secure(&url))
     {
-        let message = "a signed card needs keys: set `jwksFile`, for without it they are taken from the target's own origin over https only";
+        let message = "a signed card needs keys: set `jwksFile`; without it, they come from the target's own origin over https only";
         return Err(ConfigError::at(
             format!("{place}/requireSignedCard"),
             message,

@@ -41,7 +41,7 @@ fn routes_share_the_actions_of_the_schema() {
 }
 
 #[test]
-fn both_forms_of_a_body_give_one_request() {
+fn both_body_forms_are_equivalent() {
     let nested = r#"{"app": "desk", "query": "status", "input": {"task_id": "7"}}"#;
     let flat = r#"{"action": "status", "target_alias": "desk", "task_id": "7"}"#;
     let expected =
@@ -76,7 +76,7 @@ fn action_of_the_other_route_is_a_wrong_kind() {
 }
 
 #[test]
-fn unknown_words_are_named_by_their_route() {
+fn unknown_fields_are_named_per_route() {
     let body = r#"{"action": "destroy"}"#;
     assert_eq!(refused(Route::Read, body), ("UNKNOWN_QUERY", None));
     assert_eq!(refused(Route::Write, body), ("UNKNOWN_ACTION", None));
@@ -106,7 +106,7 @@ fn faults_of_the_body_are_about_the_whole_input() {
 }
 
 #[test]
-fn words_of_the_body_inside_the_input_are_refused_there() {
+fn body_fields_inside_the_input_are_refused() {
     let action = r#"{"query": "status", "input": {"action": "send"}}"#;
     assert_eq!(
         refused(Route::Read, action),

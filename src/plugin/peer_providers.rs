@@ -36,8 +36,8 @@ impl PeerProvider for PeerProviders {
         &self,
         peer_config: &PeerConfig,
         card: &Card,
-        opening: &CallOptions<'_>,
+        options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        self.select(peer_config).open(peer_config, card, opening)
+        self.select(peer_config).open(peer_config, card, options)
     }
 }

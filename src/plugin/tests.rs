@@ -41,7 +41,7 @@ async fn instance_ignores_enabled() {
 }
 
 #[tokio::test]
-async fn close_leaves_the_gateway() {
+async fn close_disconnects_the_gateway() {
     let gateway = Gateways::named("reference-11.2").await.unwrap();
     let config = json!({"gateway": {"enabled": true, "url": gateway.url()}});
     let plugin = Arc::new(Plugin::new(&config.to_string(), Arc::new(Silent)).unwrap());

@@ -65,7 +65,7 @@ fn admit(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), Tool
     let message = match &caller.agent_id {
         Some(_) => format!("{refused} is not for this agent"),
         None => format!(
-            "{refused} is for some agents only, and the host does not say which agent calls"
+            "{refused} is for some agents only, and the host does not name the calling agent"
         ),
     };
     let error = ToolError::new(Reason::AgentNotAllowed, message);

@@ -5,7 +5,7 @@
 //!
 //! - A snapshot in a stream has a position among the pieces: it holds all pieces before it and none after it. It
 //!   replaces the artifacts that it shows.
-//! - A snapshot that was requested has no position. It may hold pieces that the stream has yet to send, and some agents
+//! - A requested snapshot has no position. It may hold pieces that the stream has yet to send, and some agents
 //!   store each piece twice while two callers listen. So it replaces an artifact only where that has a gap, and only
 //!   where the snapshot ends with the pieces received since the gap, even if it repeats each of them: a consistent task
 //!   does.

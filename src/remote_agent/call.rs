@@ -63,7 +63,7 @@ pub(super) struct Call<'a> {
     /// Whether the host wakes the session when the task ends.
     pub notify: bool,
     /// The time at which a blocking send becomes a task.
-    pub until: Option<Instant>,
+    pub wait_until: Option<Instant>,
     held: Option<Handle>,
     /// The task and conversation for which `held` was last stored.
     remembered: Option<(String, Option<String>)>,
@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
             incomplete: false,
             exchanges,
             host: None,
-            until: None,
+            wait_until: None,
             notify: false,
             held: resolved.handle,
             remembered: None,
@@ -113,19 +113,19 @@ impl<'a> Call<'a> {
     ) -> Result<Arc<dyn Peer>, ToolError> {
         check_secret(&self.target)?;
         check_transport(&self.target)?;
-        let card = self.tool.cards.get(&self.target, self.deadline.left());
+        let card = self.tool.cards.get(&self.target, self.deadline.remaining());
         let known = self.deadline.run(card).await??;
-        let opening = CallOptions {
+        let options = CallOptions {
             parameters,
             context_id: self.context_id.as_deref(),
             session: None,
             host: self.host.as_ref(),
-            until: self.until,
+            wait_until: self.wait_until,
         };
         let peer = self
             .tool
             .directory
-            .open(&self.target.peer_config, &known.card, &opening)?;
+            .open(&self.target.peer_config, &known.card, &options)?;
         self.card = Some(known);
         let peer: Arc<dyn Peer> = peer.into();
         self.exchanges.record_transport(&*peer);
@@ -266,7 +266,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Gives up the update for the newest event, which waits. Its text counts: a secret may span several events.
+    /// Drops the pending update for the newest event, but keeps its text: a secret may span several events.
     fn skip_update(&mut self) {
         let secrets = self.secrets();
         if let Some(event) = self.collected.newest() {

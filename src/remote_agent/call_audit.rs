@@ -93,8 +93,8 @@ impl<'a> CallAudit<'a> {
 
     /// Records the resolved request. Returns the metrics for the exchanges with the peer.
     pub(super) fn set_resolved(&mut self, resolved: &Resolved) -> Arc<CallMetrics> {
-        let counts = self.tool.audit.is_some();
-        let metrics = Arc::new(CallMetrics::new(self.trace.id(), counts));
+        let is_counting = self.tool.audit.is_some();
+        let metrics = Arc::new(CallMetrics::new(self.trace.id(), is_counting));
         self.subject = Subject {
             task_id: resolved.task_id.clone(),
             context_id: resolved.context_id.clone(),

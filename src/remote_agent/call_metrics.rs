@@ -1,5 +1,5 @@
-//! The metrics of a call: spans around its exchanges with the peer, and numbers and ids for the audit log. They never
-//! hold content.
+//! The metrics of a call: spans around its exchanges with the peer, and numbers and ids for the audit log, without
+//! content.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,12 +12,12 @@ use peer::{EventStream, Peer, PeerError};
 use super::artifacts::weight;
 use super::collected::take_id;
 
-/// The metrics of one call. The call records them; the audit log reads them, also where the call is dropped.
+/// The metrics of one call. The call records them; the audit log reads them, also if the call is dropped.
 #[derive(Debug)]
 pub(super) struct CallMetrics {
     trace_id: String,
     /// Whether to count bytes and ids, which costs another pass over each message.
-    counts: bool,
+    is_counting: bool,
     recorded: Mutex<RecordedMetrics>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct RecordedMetrics {
     pub(super) sent_bytes: u64,
     /// The size of the peer's answers, in bytes of JSON.
     pub(super) received_bytes: u64,
-    /// The transport that the peer was called over.
+    /// The transport of the call.
     pub(super) transport: Option<Transport>,
     /// The task that the peer named last.
     pub(super) task_id: Option<String>,
@@ -39,34 +39,34 @@ pub(super) struct RecordedMetrics {
 }
 
 impl CallMetrics {
-    /// Returns the metrics of a call of that trace.
-    pub(super) fn new(trace_id: String, counts: bool) -> Self {
+    /// Creates the metrics of a call with that trace.
+    pub(super) fn new(trace_id: String, is_counting: bool) -> Self {
         Self {
             trace_id,
-            counts,
+            is_counting,
             recorded: Mutex::default(),
         }
     }
 
-    /// Locks what has been recorded so far.
+    /// Locks the recorded values.
     pub(super) fn recorded(&self) -> MutexGuard<'_, RecordedMetrics> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the transport that `peer` is called over.
+    /// Records the transport of `peer`.
     pub(super) fn record_transport(&self, peer: &dyn Peer) {
         self.recorded().transport = Some(peer.protocol().transport);
     }
 
     /// Records an event of a stream.
     pub(super) fn record_event(&self, event: &Event, bytes: usize) {
-        if self.counts {
+        if self.is_counting {
             self.recorded().event(event, bytes as u64);
         }
     }
 
     fn record_message(&self, outgoing: &SendRequest) {
-        if self.counts {
+        if self.is_counting {
             let bytes: u64 = outgoing.parts.iter().map(|part| length(part.json())).sum();
             self.recorded().sent_bytes += bytes;
         }
@@ -75,7 +75,7 @@ impl CallMetrics {
     fn record_reply(&self, reply: &Reply) {
         match reply {
             Reply::Task(task) => self.record_task(task),
-            Reply::Message(message) if self.counts => {
+            Reply::Message(message) if self.is_counting => {
                 let bytes = length(message.json());
                 let mut recorded = self.recorded();
                 recorded.received_bytes += bytes;
@@ -86,7 +86,7 @@ impl CallMetrics {
     }
 
     fn record_task(&self, task: &Task) {
-        if self.counts {
+        if self.is_counting {
             let bytes = length(task.json());
             let mut recorded = self.recorded();
             recorded.received_bytes += bytes;

@@ -234,7 +234,7 @@ impl Collected {
                 // A snapshot separates the pieces before it from those after it.
                 let artifacts = artifacts.iter_mut().filter(|_| i < newest);
                 for text in artifacts.filter_map(|artifact| texts_mut(artifact).pop()) {
-                    let begun = secrets.begun(text);
+                    let begun = secrets.incomplete_from(text);
                     if text.len() - begun >= MAX_SHOWN_PREFIX_BYTES {
                         text.truncate(begun);
                         text.push_str(MARK);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn permits_come_in_order_of_arrival() {
+    async fn permits_are_granted_in_order_of_arrival() {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let deadline = seconds(9);
         let a = named("a");

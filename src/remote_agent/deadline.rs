@@ -48,13 +48,13 @@ impl Deadline {
 
     /// Returns the time at which a blocking send becomes a task: `at_most` from now, and shortly before the deadline,
     /// so that the answer names the task.
-    pub(super) fn until(&self, at_most: Option<Duration>) -> Instant {
+    pub(super) fn wait_until(&self, at_most: Option<Duration>) -> Instant {
         let end = self.deadline - (self.wait / 10).min(MAX_DETACH_MARGIN);
         at_most.map_or(end, |wait| end.min(Instant::now() + wait))
     }
 
     /// Returns the time until the deadline.
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
@@ -63,8 +63,8 @@ impl Deadline {
     ///
     /// # Errors
     /// [`Reason::Timeout`] after the deadline.
-    pub(super) fn in_time(&self) -> Result<(), ToolError> {
-        if self.left().is_zero() {
+    pub(super) fn check_expired(&self) -> Result<(), ToolError> {
+        if self.remaining().is_zero() {
             return Err(self.late());
         }
         Ok(())

@@ -75,8 +75,8 @@ async fn follow_to_end(
             } else {
                 LostConnection {
                     cut: None,
-                    news: fresh,
-                    refused: true,
+                    progressed: fresh,
+                    must_poll: true,
                 }
             }
         }
@@ -86,7 +86,7 @@ async fn follow_to_end(
     };
     let mut fruitless = 0;
     let mut not_before: Option<Instant> = None;
-    while !lost.refused && fruitless < MAX_FRUITLESS_SUBSCRIPTIONS {
+    while !lost.must_poll && fruitless < MAX_FRUITLESS_SUBSCRIPTIONS {
         if let Some(then) = not_before {
             call.deadline.run(sleep_until(then)).await?;
         }
@@ -94,16 +94,20 @@ async fn follow_to_end(
         match subscribe(call, peer, FirstEvent::Resumed).await? {
             ConnectionEnd::Ended => return fetch_missed(call, peer).await,
             ConnectionEnd::Lost(again) => {
-                fruitless = if again.news { 0 } else { fruitless + 1 };
+                fruitless = if again.progressed { 0 } else { fruitless + 1 };
                 // The first connection's error says more than those of the attempts after it.
                 lost = LostConnection {
-                    cut: if again.news { again.cut } else { lost.cut },
+                    cut: if again.progressed {
+                        again.cut
+                    } else {
+                        lost.cut
+                    },
                     ..again
                 };
             }
         }
     }
-    match poll(call, peer, &task_id, !lost.news).await? {
+    match poll(call, peer, &task_id, !lost.progressed).await? {
         ConnectionEnd::Ended => Ok(()),
         ConnectionEnd::Lost(refusal) => refused_all(call, lost, refusal),
     }
@@ -121,7 +125,7 @@ async fn subscribe(
     // A peer that does not begin to answer is as silent as a stream without events.
     let idle = call.pace().idle;
     let answer = timeout(idle, call.exchanges.resubscribe(peer, &task_id));
-    let (error, refused) = match call.deadline.run(answer).await? {
+    let (error, must_poll) = match call.deadline.run(answer).await? {
         Ok(Ok(stream)) => {
             let ended = read_stream(call, peer, stream, Some(first)).await?;
             if matches!(ended, ConnectionEnd::Lost(_)) {
@@ -144,9 +148,9 @@ async fn subscribe(
     };
     call.collected.open_gap(Gap::Open);
     Ok(ConnectionEnd::Lost(LostConnection {
-        refused,
+        must_poll,
         cut: Some(error.into()),
-        news: false,
+        progressed: false,
     }))
 }
 

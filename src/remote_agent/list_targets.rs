@@ -30,9 +30,9 @@ const CARD_WAIT: Duration = Duration::from_secs(10);
 /// How many tasks of a peer the listing shows.
 const MAX_LISTED_TASKS: usize = 100;
 
-/// Lists every configured target that `caller` may use, with its tasks where the host asks for them, and the agents of the local gateway. Cards are refreshed
-/// concurrently, as many as calls may run. They take no permits of the concurrency limiter, so a busy target can be
-/// listed.
+/// Lists every configured target that `caller` may use, with its tasks if the host requests them, and the agents of the
+/// local gateway. Refreshes cards concurrently, as many as calls may run, without permits of the concurrency limiter, so
+/// that a busy target can be listed.
 pub(super) async fn list_targets(
     tool: &RemoteAgent,
     caller: &Caller,
@@ -122,11 +122,14 @@ async fn card(
     deadline: &Deadline,
 ) -> Result<KnownCard, ToolError> {
     call::check_secret(target)?;
-    match deadline.run(tool.cards.get(target, deadline.left())).await {
+    match deadline
+        .run(tool.cards.get(target, deadline.remaining()))
+        .await
+    {
         Ok(known) => Ok(known?),
         Err(error) if error.reason == Reason::Timeout => Err(ToolError::new(
             Reason::Timeout,
-            "the agent card did not come in time",
+            "the agent card did not arrive in time",
         )),
         Err(error) => Err(error),
     }
@@ -150,7 +153,8 @@ impl Tasks {
     }
 }
 
-/// Asks a peer for the tasks that its client may see. A peer whose protocol has no such list gives neither tasks nor an error.
+/// Requests the tasks that the client of a peer may see. Returns neither tasks nor an error if its protocol has no such
+/// list.
 async fn tasks(
     tool: &RemoteAgent,
     target: &Target,

@@ -51,7 +51,7 @@ use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
 use common::environment::Environment;
 use common::log::{Level, Log};
-use common::validation::{self, complaint};
+use common::validation::{self, violation};
 use peer::{BoxFuture, LocalGateway, PeerProvider};
 
 pub use definition::TOOL_NAME;
@@ -173,8 +173,8 @@ impl RemoteAgent {
         self.audit.as_ref()
     }
 
-    /// Leaves the local gateway and closes its connection, which belongs to the runtime that the calls ran on; `None`
-    /// without a gateway. The owner of the instance awaits it on that runtime, after all calls.
+    /// Disconnects from the local gateway; `None` without a gateway. The connection belongs to the runtime of the calls, so
+    /// the owner of the instance awaits this on that runtime, after all calls.
     pub fn close(&self) -> Option<BoxFuture<'static, ()>> {
         let gateway = Arc::clone(self.gateway.as_ref()?);
         Some(Box::pin(async move {
@@ -202,7 +202,7 @@ impl RemoteAgent {
             Ok(value) => value,
             Err(e) => {
                 let message = format!("the request is not JSON: {e}");
-                let wrong = complaint("", "#/type", "type", json!({ "type": "object" }), &message);
+                let wrong = violation("", "#/type", "type", json!({ "type": "object" }), &message);
                 call_audit.finish(Err(Reason::InvalidRequest));
                 return envelope::failure("unknown", ToolError::invalid(vec![wrong], 0));
             }
@@ -306,7 +306,7 @@ impl RemoteAgent {
         // A timeout in the request limits the blocking send; without one, the send becomes a task before the host's own
         // timeout.
         let wait = Duration::from_millis(self.limits.wait_ms);
-        let until = deadline.until(request.timeout_ms.is_none().then_some(wait));
+        let wait_until = deadline.wait_until(request.timeout_ms.is_none().then_some(wait));
         // On the heap, like the request: each layer moves the call.
         let mut call = Box::new(Call::new(
             self,
@@ -317,7 +317,7 @@ impl RemoteAgent {
             call_audit.caller.update_interval,
             metrics,
         ));
-        call.until = Some(until);
+        call.wait_until = Some(wait_until);
         call.notify = notify;
         call.host = call_audit.caller.session();
         let is_local = call.target.peer_config.is_local();
@@ -344,13 +344,13 @@ impl RemoteAgent {
     }
 
     fn valid(&self, value: Value) -> Result<Box<Request>, ToolError> {
-        let (errors, more) = self.schema.complaints(&value);
+        let (errors, more) = self.schema.violations(&value);
         if !errors.is_empty() {
             return Err(ToolError::invalid(errors, more));
         }
         let errors = value
             .as_object()
-            .map(|map| rules::complaints(map, &self.catalog, &self.callbacks))
+            .map(|map| rules::violations(map, &self.catalog, &self.callbacks))
             .unwrap_or_default();
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);
@@ -358,7 +358,7 @@ impl RemoteAgent {
         }
         serde_json::from_value(value).map_err(|e| {
             let message = format!("the request cannot be read: {e}");
-            let wrong = complaint("", "#/type", "type", json!({ "type": "object" }), &message);
+            let wrong = violation("", "#/type", "type", json!({ "type": "object" }), &message);
             ToolError::invalid(vec![wrong], 0)
         })
     }
@@ -392,7 +392,7 @@ fn notification(
         let message = "this host cannot wake a session now: it is not OpenClaw's gateway, or it follows notify.maxTasks tasks already; \
             leave notify out and call watch";
         let params = json!({ "property": "notify" });
-        let wrong = complaint("/notify", "#/runtime/not", "not", params, message);
+        let wrong = violation("/notify", "#/runtime/not", "not", params, message);
         return Err(ToolError::invalid(vec![wrong], 0));
     }
     if request.blocking.is_none() {

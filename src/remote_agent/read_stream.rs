@@ -28,10 +28,10 @@ pub(super) enum ConnectionEnd {
 pub(super) struct LostConnection {
     /// The error where the task cannot be followed further; `None` for an orderly close.
     pub cut: Option<ToolError>,
-    /// Whether the connection brought anything new.
-    pub news: bool,
-    /// Whether the peer refused the subscription.
-    pub refused: bool,
+    /// Whether an event of the connection changed anything.
+    pub progressed: bool,
+    /// Whether another subscription would fail, so that only polling is left.
+    pub must_poll: bool,
 }
 
 impl LostConnection {
@@ -39,8 +39,8 @@ impl LostConnection {
     pub(super) fn refused(error: PeerError) -> Self {
         Self {
             cut: Some(error.into()),
-            news: false,
-            refused: true,
+            progressed: false,
+            must_poll: true,
         }
     }
 }
@@ -70,7 +70,7 @@ pub(super) async fn read_stream(
 ) -> Result<ConnectionEnd, ToolError> {
     let subscribed = first.is_some();
     let mut received = false;
-    let mut news = false;
+    let mut progressed = false;
     let deadline = call.deadline.clone();
     loop {
         let next = next(call, peer, &mut *stream);
@@ -88,20 +88,20 @@ pub(super) async fn read_stream(
             Some(Ok((event, bytes))) => {
                 call.exchanges.record_event(&event, bytes);
                 let last = is_last(&event);
-                news |= add_event(call, event, bytes, first.take())?;
+                progressed |= add_event(call, event, bytes, first.take())?;
                 received = true;
                 if last {
                     return Ok(ConnectionEnd::Ended);
                 }
-                call.deadline.in_time()?;
+                call.deadline.check_expired()?;
             }
             Some(Err(error)) => {
                 call.release_update();
-                return broken(call, error, news, subscribed && !received);
+                return broken(call, error, progressed, subscribed && !received);
             }
             None => {
                 call.release_update();
-                return closed(call, stream.is_plain_response(), news);
+                return closed(call, stream.is_plain_response(), progressed);
             }
         }
     }
@@ -188,7 +188,11 @@ fn is_last(event: &Event) -> bool {
 }
 
 /// Interprets the end of a body. A plain response leaves no stream to resubscribe to.
-fn closed(call: &Call<'_>, plain_response: bool, news: bool) -> Result<ConnectionEnd, ToolError> {
+fn closed(
+    call: &Call<'_>,
+    plain_response: bool,
+    progressed: bool,
+) -> Result<ConnectionEnd, ToolError> {
     if call.collected.is_terminal_or_interrupted() || call.collected.kind == Some(Kind::Message) {
         return Ok(ConnectionEnd::Ended);
     }
@@ -197,25 +201,33 @@ fn closed(call: &Call<'_>, plain_response: bool, news: bool) -> Result<Connectio
         let message = "the stream ended before any event came";
         ToolError::new(Reason::ConnectionCut, message)
     });
-    let refused = plain_response;
-    Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
+    let must_poll = plain_response;
+    Ok(ConnectionEnd::Lost(LostConnection {
+        cut,
+        progressed,
+        must_poll,
+    }))
 }
 
 /// Interprets a broken stream; `at_once` where it brought no event.
 fn broken(
     call: &Call<'_>,
     error: PeerError,
-    news: bool,
+    progressed: bool,
     at_once: bool,
 ) -> Result<ConnectionEnd, ToolError> {
-    let (cut, refused) = match error {
+    let (cut, must_poll) = match error {
         _ if call.collected.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Ended),
         error if error.kind.is_cut() => (cut(call, &error), false),
         error if at_once => (error.into(), true),
         error => return Err(error.into()),
     };
     let cut = Some(cut);
-    Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
+    Ok(ConnectionEnd::Lost(LostConnection {
+        cut,
+        progressed,
+        must_poll,
+    }))
 }
 
 fn cut(call: &Call<'_>, error: &PeerError) -> ToolError {

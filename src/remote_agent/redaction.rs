@@ -76,7 +76,7 @@ impl Redaction {
         let Some(redactor) = self.artifacts.get_mut(id) else {
             return;
         };
-        redactor.renew(secrets);
+        redactor.set_secrets(secrets);
         let mut texts = texts_mut(artifact);
         for text in &mut texts {
             **text = redactor.push(text);
@@ -92,7 +92,7 @@ impl Redaction {
         for (i, text) in texts.iter_mut().enumerate() {
             let from = self.collected.len();
             self.collected.push_str(text);
-            let begun = secrets.begun(&self.collected).max(from);
+            let begun = secrets.incomplete_from(&self.collected).max(from);
             let shows_all = self.collected.len() - begun < MAX_SHOWN_PREFIX_BYTES && begun > from;
             let to = match (is_last && i == last) || shows_all {
                 true => self.collected.len(),
@@ -100,7 +100,7 @@ impl Redaction {
             };
             **text = secrets.redact_part(&self.collected, from..to);
             let known = self.collected.len().saturating_sub(secrets.longest());
-            let known = known.min(secrets.begun(&self.collected));
+            let known = known.min(secrets.incomplete_from(&self.collected));
             self.collected
                 .drain(..self.collected.floor_char_boundary(known));
         }

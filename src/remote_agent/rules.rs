@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::targets::{Callbacks, Catalog, TargetError};
 use crate::trace;
-use common::validation::{complaint, escape};
+use common::validation::{escape, violation};
 use gateway_bridge::delegation;
 
 pub(super) use target_rules::target_rules;
@@ -67,7 +67,7 @@ const RESERVED_HEADERS: [&str; 14] = [
 ];
 
 /// Returns every violation of a request that fits the schema.
-pub(super) fn complaints(
+pub(super) fn violations(
     request: &Map<String, Value>,
     catalog: &Catalog,
     callbacks: &Callbacks,
@@ -103,7 +103,7 @@ pub(super) fn complaints(
 pub(super) fn bad_url(place: &str, wrong: &str) -> Value {
     let message = format!("the URL {wrong}");
     let params = json!({ "format": "uri" });
-    complaint(place, "#/runtime/format", "format", params, &message)
+    violation(place, "#/runtime/format", "format", params, &message)
 }
 
 fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>) {
@@ -112,7 +112,7 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
         && catalog.local().is_none()
     {
         let message = "no targets are configured, so there is no alias to use";
-        out.push(complaint(
+        out.push(violation(
             "/target_alias",
             "#/runtime/enum",
             "enum",
@@ -128,7 +128,7 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
         Err(TargetError::NotConfigured) => {
             let params = json!({ "allowTargetUrlOverride": false, "configuredTargetAliases": catalog.aliases() });
             let message = "no target is configured at this URL, and policy does not allow others; use target_alias";
-            out.push(complaint(
+            out.push(violation(
                 "/target_url",
                 "#/runtime/anyOf",
                 "anyOf",
@@ -151,7 +151,7 @@ fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
     for name in ROUTING {
         if request.contains_key(name) {
             let message = format!("does not go with continuation in {action}; leave it out");
-            out.push(complaint(
+            out.push(violation(
                 &format!("/{name}"),
                 "#/runtime/not",
                 "not",
@@ -167,7 +167,7 @@ fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
 fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: &mut Vec<Value>) {
     let mut refuse = |name: &str| {
         let message = format!("{action} does not take {name}");
-        out.push(complaint(
+        out.push(violation(
             "",
             "#/runtime/not",
             "not",
@@ -201,7 +201,7 @@ fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: 
 fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
     if !request.contains_key("parts") {
         let message = "send requires parts: the content of the message";
-        out.push(complaint(
+        out.push(violation(
             "",
             "#/runtime/required",
             "required",
@@ -214,7 +214,7 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
         .is_some_and(|metadata| metadata.get(delegation::METADATA_KEY).is_some())
     {
         let message = "is set by the host, which tracks delegations, and cannot be set by a request; leave it out";
-        out.push(complaint(
+        out.push(violation(
             &format!("/metadata/{}", escape(delegation::METADATA_KEY)),
             "#/runtime/not",
             "not",
@@ -225,7 +225,7 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
     if request.get("follow_updates") == Some(&Value::Bool(true)) && request.contains_key("blocking")
     {
         let message = "blocking does not go with follow_updates=true; leave it out";
-        out.push(complaint(
+        out.push(violation(
             "/blocking",
             "#/runtime/not",
             "not",
@@ -242,7 +242,7 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
         let bytes = part.get("bytes").and_then(Value::as_str);
         if bytes.is_some() && part.get("uri").is_some() {
             let message = "a file is named by uri or carried in bytes, not both";
-            out.push(complaint(
+            out.push(violation(
                 &format!("/parts/{i}"),
                 "#/runtime/not",
                 "not",
@@ -252,7 +252,7 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
         } else if bytes.is_some_and(|bytes| !is_base64(bytes)) {
             let message = "must be base64";
             let params = json!({ "format": "byte" });
-            out.push(complaint(
+            out.push(violation(
                 &format!("/parts/{i}/bytes"),
                 "#/runtime/format",
                 "format",
@@ -273,7 +273,7 @@ fn callback(request: &Map<String, Value>, callbacks: &Callbacks, out: &mut Vec<V
         return;
     };
     let message = format!("the callback address {wrong}");
-    out.push(complaint(
+    out.push(violation(
         "/push_notification_config/url",
         "#/runtime/format",
         "format",
@@ -288,7 +288,7 @@ fn page(request: &Map<String, Value>, out: &mut Vec<Value>) {
     if has("offset") && !has("artifact_id") {
         let message = "offset requires artifact_id: the artifact whose text it counts in";
         let params = json!({ "missingProperty": "artifact_id" });
-        out.push(complaint(
+        out.push(violation(
             "",
             "#/runtime/required",
             "required",
@@ -299,7 +299,7 @@ fn page(request: &Map<String, Value>, out: &mut Vec<Value>) {
     if has("artifact_id") && has("history_length") {
         let message = "history_length does not go with artifact_id; leave it out";
         let params = json!({});
-        out.push(complaint(
+        out.push(violation(
             "/history_length",
             "#/runtime/not",
             "not",
@@ -324,7 +324,7 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
     match action {
         "send" if !has("task") && !has("conversation") => {
             let message = "send continues a task or a conversation; this continuation has neither";
-            out.push(complaint(
+            out.push(violation(
                 "/continuation",
                 "#/runtime/anyOf",
                 "anyOf",
@@ -337,7 +337,7 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
                 "{action} requires a continuation with a task; a conversation alone is for send"
             );
             let params = json!({ "missingProperty": "task" });
-            out.push(complaint(
+            out.push(violation(
                 "/continuation",
                 "#/runtime/required",
                 "required",
@@ -364,7 +364,7 @@ fn route(request: &Map<String, Value>, action: &str, catalog: &Catalog, out: &mu
                 "{action} requires task_handle, a continuation with a task, or task_id with target_alias, target_url or a configured default target"
             )
         };
-        out.push(complaint(
+        out.push(violation(
             "",
             "#/runtime/anyOf",
             "anyOf",
@@ -390,7 +390,7 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
         if let Some(wrong) = wrong {
             let place = format!("/service_parameters/{}", escape(name));
             let params = json!({ "property": name });
-            out.push(complaint(&place, "#/runtime/not", "not", params, wrong));
+            out.push(violation(&place, "#/runtime/not", "not", params, wrong));
         }
     }
 }

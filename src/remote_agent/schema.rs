@@ -35,11 +35,11 @@ impl RequestSchema {
     }
 
     /// Returns the violations of a request, at most [`validation::LISTED_ERRORS`], and how many more there are.
-    pub(super) fn complaints(&self, request: &Value) -> (Vec<Value>, usize) {
+    pub(super) fn violations(&self, request: &Value) -> (Vec<Value>, usize) {
         if self.validator.is_valid(request) {
             return (Vec::new(), 0);
         }
-        validation::complaints(&self.validator, request)
+        validation::violations(&self.validator, request)
     }
 
     /// Returns the schema for models, without keywords that combine schemas, which model providers refuse.
@@ -232,7 +232,7 @@ mod tests {
             json!({"action": "send", "target_alias": "a", "parts": [{"kind": "text", "text": "x"}, {"kind": "file", "uri": "u"}, {"kind": "data", "data": {"k": [1]}}]}),
             json!({"action": "status", "continuation": {"target": {"target_url": "https://x/", "card_path": "/c", "preferred_transports": ["JSONRPC"]}, "task": {"task_id": "t"}, "conversation": {"context_id": "c", "can_send": true}}}),
         ] {
-            assert!(schema.complaints(&request).0.is_empty(), "{request}");
+            assert!(schema.violations(&request).0.is_empty(), "{request}");
             assert!(flat.is_valid(&request), "{request}");
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use a2a::Reply;
-use common::validation::complaint;
+use common::validation::violation;
 
 use super::call::Call;
 use super::error::ToolError;
@@ -76,7 +76,7 @@ fn parameters(request: &Request) -> Vec<(String, String)> {
 fn task_id(call: &Call<'_>) -> Result<String, ToolError> {
     call.task_id.clone().ok_or_else(|| {
         let message = "the request names no task";
-        let wrong = complaint("", "#/runtime/anyOf", "anyOf", json!({}), message);
+        let wrong = violation("", "#/runtime/anyOf", "anyOf", json!({}), message);
         ToolError::invalid(vec![wrong], 0)
     })
 }

@@ -26,7 +26,7 @@ impl Callbacks {
     pub fn check(&self, url: &str) -> Result<(), String> {
         // The peer parses the text again, so it must be unambiguous.
         if url.contains(|c: char| c == '\\' || c.is_whitespace() || c.is_control()) {
-            return Err("has characters that cannot stand in a URL".into());
+            return Err("has characters that a URL cannot contain".into());
         }
         let url = Url::parse(url).map_err(|e| format!("is not a URL: {e}"))?;
         if !matches!(url.scheme(), "http" | "https") {

@@ -228,7 +228,7 @@ fn clock_skew(date: SystemTime, now: SystemTime) -> Option<i64> {
 }
 
 fn late() -> PeerError {
-    let message = "the agent card did not come in time";
+    let message = "the agent card did not arrive in time";
     PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
 }
 

@@ -117,8 +117,8 @@ impl Files {
     }
 }
 
-/// Reads certificate authorities, a certificate chain and its key, each named by its field below `place`. The last two
-/// come together.
+/// Reads certificate authorities, a certificate chain and its key, each named by its field below `place`. The chain
+/// requires the key, and the key the chain.
 fn trust(
     files: &[Option<PathBuf>; 3],
     fields: [&str; 3],

@@ -122,7 +122,7 @@ async fn handle_of_another_agent_is_refused() {
 }
 
 #[tokio::test]
-async fn another_spelling_of_its_address_is_no_way_around() {
+async fn other_spelling_of_address_is_refused_too() {
     let peers = desk().await;
     let policy = json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true, "normalizeBaseUrl": false});
     let rig = rig(&peers, &policy);

@@ -26,7 +26,7 @@ fn text(folder: &Folder) -> String {
     fs::read_to_string(folder.path().join("audit.jsonl")).unwrap_or_default()
 }
 
-/// Returns the lines that are written once the instance has closed.
+/// Closes the instance and returns the lines of its log.
 fn lines(rig: &Rig, folder: &Folder) -> Vec<Value> {
     rig.plugin.close();
     let text = text(folder);
@@ -143,7 +143,7 @@ async fn a_call_that_fails_is_reported_by_its_reason() {
 }
 
 #[tokio::test]
-async fn a_call_that_may_not_be_made_is_reported_with_its_target() {
+async fn refused_call_is_audited_with_its_target() {
     let (peers, folder) = (desk().await, Folder::new());
     let audit = json!({"enabled": true, "path": folder.path().join("audit.jsonl")});
     let target = |alias: &str, agents: Value| json!({"alias": alias, "baseUrl": peers.origin("main"), "allowedAgents": agents});
@@ -174,7 +174,7 @@ async fn a_call_that_may_not_be_made_is_reported_with_its_target() {
 }
 
 #[tokio::test]
-async fn looking_at_the_targets_is_reported_too() {
+async fn listing_targets_is_audited() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     call(&rig, &caller(), &json!({"action": "list_targets"})).await;
@@ -185,7 +185,7 @@ async fn looking_at_the_targets_is_reported_too() {
     );
 }
 
-/// Returns a peer that takes a message and never answers.
+/// Returns a peer that receives a message and never answers.
 async fn silent() -> Peers {
     let never = json!({"delay_ms": NEVER_MS, "result": {}});
     peers(json!({"main": {"card": card(), "rpc": {"message/send": never}}})).await
@@ -206,14 +206,14 @@ async fn audit_line_of_aborted_call_has_sent_bytes() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_with_the_instance_is_reported_too() {
+async fn call_ended_by_close_is_audited() {
     let (peers, folder) = (silent().await, Folder::new());
     let rig = rig(&peers, &folder);
     let running = tokio::spawn(rig.begin(&send(), &CancellationToken::new(), |_| ()));
     soon(peers.wait_for("main", 2)).await;
     rig.plugin.close();
     assert_eq!(reason(&soon(running).await.unwrap()), "shutting_down");
-    // The threads end after the answer; the log is complete once they let go of the instance.
+    // The threads end after the answer, and the log is complete once they have dropped the instance.
     let weak = std::sync::Arc::downgrade(&rig.plugin);
     drop(rig);
     soon(async {

@@ -43,7 +43,7 @@ async fn undelegated_message_starts_a_chain() {
 }
 
 #[tokio::test]
-async fn a_message_says_how_many_delegations_came_before_it() {
+async fn message_has_its_delegation_depth() {
     let peers = desk().await;
     let rig = rig(&peers, 4);
     for request in [send(), stream()] {
@@ -54,7 +54,7 @@ async fn a_message_says_how_many_delegations_came_before_it() {
 }
 
 #[tokio::test]
-async fn request_metadata_is_kept_beside_the_chain() {
+async fn request_metadata_is_sent_beside_the_chain() {
     let peers = desk().await;
     let mut request = send();
     request["metadata"] = json!({"ticket": 7});
@@ -104,7 +104,7 @@ async fn a_row_that_is_long_enough_still_looks_after_its_tasks() {
 }
 
 #[tokio::test]
-async fn a_request_cannot_say_it() {
+async fn request_cannot_set_the_chain() {
     let peers = desk().await;
     for said in [json!({"hop": 0, "chain": "mine"}), json!(null)] {
         let mut request = send();

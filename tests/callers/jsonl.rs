@@ -1,4 +1,4 @@
-//! `remote-agent call --jsonl` and the commands for people, which say who calls.
+//! The caller in `remote-agent call --jsonl` and in the commands for people.
 
 use std::{
     env, fs,
@@ -36,7 +36,7 @@ async fn command(args: &[&str], input: &str) -> Ended {
     end(child).await
 }
 
-/// Returns the configuration with one target, `main`, which has these settings too.
+/// Returns a configuration with one target, `main`, and these settings of it.
 fn config(peers: &Peers, mut target: Value, more: Value) -> Value {
     target["alias"] = json!("main");
     target["baseUrl"] = json!(peers.origin("main"));
@@ -46,7 +46,7 @@ fn config(peers: &Peers, mut target: Value, more: Value) -> Value {
     config
 }
 
-/// Returns the answer to one send of a script on behalf of `caller`.
+/// Returns the answer to one `send` of a script on behalf of `caller`.
 async fn on_behalf_of(config: &Value, caller: Value) -> Value {
     let init = json!({"id": 0, "op": "init", "config": config});
     let call = json!({"id": 1, "op": "execute", "request": send(), "caller": caller});
@@ -72,7 +72,7 @@ async fn unreadable_caller_is_refused() {
 }
 
 #[tokio::test]
-async fn a_script_says_how_often_work_was_handed_on_before() {
+async fn script_sets_the_delegation_depth() {
     let peers = desk().await;
     let config = config(
         &peers,
@@ -94,7 +94,7 @@ async fn a_script_says_how_often_work_was_handed_on_before() {
 }
 
 #[tokio::test]
-async fn a_script_says_which_agent_calls() {
+async fn script_sets_the_calling_agent() {
     let peers = desk().await;
     let config = config(&peers, json!({"allowedAgents": ["clerk"]}), json!({}));
     let allowed = on_behalf_of(&config, json!({"agent_id": "clerk"})).await;
@@ -104,7 +104,7 @@ async fn a_script_says_which_agent_calls() {
 }
 
 #[tokio::test]
-async fn a_person_says_which_agent_calls() {
+async fn option_sets_the_calling_agent() {
     let (peers, folder) = (desk().await, Folder::new());
     let config = config(&peers, json!({"allowedAgents": ["clerk"]}), json!({}));
     let file = folder.path().join("agents.json");

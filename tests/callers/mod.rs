@@ -26,7 +26,7 @@ async fn call(rig: &Rig, caller: &Value, request: &Value) -> Value {
     parse(&soon(rig.plugin.start(job)).await)
 }
 
-/// Returns a peer, `main`, that answers `send` with a message or, where it streams, with a task that is done.
+/// Returns a peer, `main`, that answers `send` with a message or, if it streams, with a completed task.
 pub(crate) async fn desk() -> Peers {
     let events = json!([{"sse": [result(task("working")), result(status("completed", true))]}]);
     let rpc = json!({
@@ -39,7 +39,7 @@ pub(crate) async fn desk() -> Peers {
     peers(json!({"main": {"card": card(), "rpc": rpc}})).await
 }
 
-/// Returns the requests to the peer's interface, which leaves its card out.
+/// Returns the requests to the peer's interface, without those for its card.
 pub(crate) fn calls(peers: &Peers) -> Vec<Recorded> {
     let all = peers.log("main").into_iter();
     all.filter(|request| request.method == "POST").collect()

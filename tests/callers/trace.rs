@@ -103,7 +103,7 @@ async fn log_has_call_and_exchanges_without_content() {
 }
 
 #[tokio::test]
-async fn the_span_of_a_call_that_fails_says_why() {
+async fn span_of_failed_call_has_its_error() {
     let peers = desk().await;
     let rig = Rig::at(&peers);
     let request: Value = json!({"action": "status", "target_alias": "main"});

@@ -8,7 +8,7 @@ use testkit::conformance::peers::Peers;
 use crate::cli::support::*;
 
 #[tokio::test]
-async fn only_the_answer_goes_to_standard_output() {
+async fn stdout_has_only_the_answer() {
     let peers = desk(json!({"message/send": results([message("All is well.")])})).await;
     let ended = ask(&peers, "send", &["Is", "the shop", "down?"]).await;
     exits(&ended, 0);
@@ -20,7 +20,7 @@ async fn only_the_answer_goes_to_standard_output() {
 }
 
 #[tokio::test]
-async fn files_and_data_are_parts_of_their_own() {
+async fn files_and_data_are_separate_parts() {
     let peers = desk(json!({"message/send": results([message("Thanks.")])})).await;
     let file = scratch("parts").join("notes.txt");
     fs::write(&file, "hello").unwrap();
@@ -110,7 +110,7 @@ async fn updates_and_the_envelope_are_lines_of_json() {
 }
 
 #[tokio::test]
-async fn targets_are_a_plain_table_where_there_is_no_terminal() {
+async fn targets_without_terminal_are_a_plain_table() {
     let script = json!({"peers": {"desk": {"card": card()}, "gone": {"unreachable": true}}});
     let peers = Peers::start(&script).await.unwrap();
     let config = scratch("targets").join("agents.json");

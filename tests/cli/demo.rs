@@ -45,7 +45,7 @@ async fn the_demo_is_coloured_when_reported_to() {
 }
 
 #[tokio::test]
-async fn the_demo_prints_its_envelopes_alone() {
+async fn demo_prints_only_its_envelopes() {
     let ended = run(&["demo", "--json", "--color", "always"]).await;
     exits(&ended, 0);
     let envelopes = lines(&ended);

@@ -30,7 +30,7 @@ async fn doctor_names_a_repair_for_an_unreachable_agent() {
     );
 }
 
-/// Returns what the doctor prints of an agent with this card or these routes, and checks its exit code.
+/// Returns the output of the doctor for an agent with this card or these routes, and checks its exit code.
 async fn diagnosis(peer: Value, options: &[&str], code: i32) -> String {
     let peers = Peers::start(&json!({"peers": {"desk": peer}}))
         .await
@@ -56,7 +56,7 @@ async fn doctor_names_each_address_of_a_missing_card() {
 }
 
 #[tokio::test]
-async fn doctor_tells_a_page_from_a_card() {
+async fn doctor_distinguishes_a_page_from_a_card() {
     let page = json!({"headers": {"content-type": "text/html"}, "body": "<!doctype html>Sign in"});
     let routes = json!({"GET /.well-known/agent-card.json": page});
     let found = diagnosis(json!({ "routes": routes }), &[], 3).await;
@@ -107,7 +107,7 @@ async fn doctor_names_a_private_address_and_its_option() {
 }
 
 #[tokio::test]
-async fn doctor_without_a_network_says_that_the_name_does_not_resolve() {
+async fn doctor_without_network_reports_the_lookup() {
     let ended = run(&["doctor", "--url", "http://desk.invalid"]).await;
     exits(&ended, 3);
     has(
@@ -117,7 +117,7 @@ async fn doctor_without_a_network_says_that_the_name_does_not_resolve() {
 }
 
 #[tokio::test]
-async fn doctor_finds_expired_and_plaintext_tokens_without_printing_them() {
+async fn doctor_reports_bad_tokens_without_printing_them() {
     let peers = desk().await;
     let expired = "e30.eyJleHAiOjE3MDAwMDAwMDB9.c2ln";
     let targets = json!([{"alias": "desk", "baseUrl": peers.origin("desk"), "auth": {"type": "bearer", "token": expired}}]);

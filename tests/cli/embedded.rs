@@ -1,4 +1,4 @@
-//! A gateway that lives for one command, with agents that the command line names.
+//! A gateway for the duration of one command, with agents from the command line.
 
 use crate::cli::support::*;
 
@@ -25,7 +25,7 @@ async fn one_command_shows_a_triad_decide() {
         &["alpha approve, beta reject, charlie approve"],
     );
     has(&ended.stderr, &["alpha, beta, charlie"]);
-    // The gateway is gone, so nothing is said of going on.
+    // The gateway has ended, so the command prints no continuation.
     assert!(!ended.stderr.contains("remote-agent send"), "{ended:?}");
 }
 
@@ -45,7 +45,7 @@ async fn an_agent_of_the_command_line_answers_and_is_listed() {
 }
 
 #[tokio::test]
-async fn the_filter_has_such_agents_too() {
+async fn jsonl_has_embedded_agents() {
     let request = r#"{"action": "send", "target_alias": "gateway:coder", "parts": [{"kind": "text", "text": "hello"}]}"#;
     let coder = ["--gateway-agent", "coder=reply:done"];
     let ended = run(&with(&["call"], &coder, &[request])).await;

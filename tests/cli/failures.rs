@@ -1,4 +1,4 @@
-//! How the command fails, and with which code.
+//! Failures of the command, and their exit codes.
 
 use std::fs;
 
@@ -147,7 +147,7 @@ async fn an_invalid_request_shows_its_one_fault() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_not_there_is_unreachable() {
+async fn missing_peer_is_unreachable() {
     let peers = peer(json!({"unreachable": true})).await;
     let ended = ask(&peers, "send", &["hi"]).await;
     exits(&ended, 3);
@@ -159,7 +159,7 @@ async fn a_peer_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_peer_that_wants_a_token_gets_it_from_the_environment() {
+async fn peer_receives_token_of_environment() {
     let peers =
         desk(json!({"message/send": [{"status": 401}, {"result": message("Welcome.")}]})).await;
     let refused = ask(&peers, "send", &["hi"]).await;
@@ -316,7 +316,7 @@ async fn every_subcommand_has_a_help_with_examples() {
 }
 
 #[tokio::test]
-async fn without_arguments_the_help_is_shown() {
+async fn no_arguments_prints_help() {
     let ended = run(&[]).await;
     exits(&ended, 2);
     has(&ended.stderr, &["Usage: remote-agent", "Exit codes:"]);

@@ -1,4 +1,4 @@
-//! Going on with what an earlier command began.
+//! Continues the work of an earlier command.
 
 use std::fs;
 
@@ -82,7 +82,7 @@ async fn a_question_of_a_followed_task_is_printed_once() {
 }
 
 #[tokio::test]
-async fn a_continuation_of_another_agent_is_refused_with_how_to_name_it() {
+async fn foreign_continuation_is_refused_with_a_hint() {
     let peers = desk(json!({})).await;
     let file = scratch("other").join("task.json");
     let target = json!({"target_url": "https://other.example/", "card_path": "/.well-known/agent-card.json", "preferred_transports": ["JSONRPC"]});
@@ -102,7 +102,7 @@ async fn a_continuation_of_another_agent_is_refused_with_how_to_name_it() {
 }
 
 #[tokio::test]
-async fn a_task_is_found_by_its_id_and_the_configured_alias() {
+async fn task_is_found_by_id_and_alias() {
     let peers = desk(json!({"tasks/get": results([task("working", json!({}))])})).await;
     let config = scratch("task-id").join("agents.json");
     let targets = json!([{"alias": "my desk", "baseUrl": peers.origin("desk")}]);

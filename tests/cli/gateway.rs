@@ -1,4 +1,4 @@
-//! The gateway, agents behind it, and what people do with both.
+//! The gateway and its agents, with the commands for people.
 
 mod backends;
 mod load;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::cli::{process::end, support::*};
 
-/// A gateway, or an agent of one, in a process of its own. It ends with its value.
+/// The process of a gateway or of one of its agents. Dropping it ends the process.
 struct Running {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -41,7 +41,7 @@ impl Running {
         !self.out.fill_buf().unwrap().is_empty()
     }
 
-    /// Reads on until something happened.
+    /// Reads until an event has happened.
     fn until(&mut self, happened: &str) -> Value {
         loop {
             let next = self.next();
@@ -75,7 +75,7 @@ impl Drop for Running {
 }
 
 #[tokio::test]
-async fn a_newcomer_sees_a_triad_decide() {
+async fn first_steps_show_a_triad_decision() {
     let folder = scratch("gateway-triad");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     // In this order: two approvals could decide before the third vote arrives.
@@ -108,7 +108,7 @@ async fn a_newcomer_sees_a_triad_decide() {
 }
 
 #[tokio::test]
-async fn an_agent_answers_and_comes_back_when_it_is_restarted() {
+async fn restarted_agent_answers_again() {
     let folder = scratch("gateway-agent");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let mut coder = Running::agent(&url, "coder", &["--reply", "I read: {text}"]);
@@ -128,7 +128,7 @@ async fn an_agent_answers_and_comes_back_when_it_is_restarted() {
 }
 
 #[tokio::test]
-async fn agent_list_comes_from_gateway_or_configuration() {
+async fn agents_are_listed_by_gateway_or_configuration() {
     let folder = scratch("gateway-agents");
     let (gateway, url) = Running::gateway(&folder, &[]);
     let _alpha = Running::agent(&url, "alpha", &[]);

@@ -98,7 +98,7 @@ async fn the_same_as_json_has_the_state_as_a_number_and_no_path() {
 }
 
 #[tokio::test]
-async fn an_agent_is_asked_by_its_name_and_gone_on_with_from_a_file() {
+async fn agent_is_called_by_name_and_continued_from_file() {
     let gateway = gateway(None).await;
     let file = scratch("gateway").join("task.json");
     let file = file.to_str().unwrap();
@@ -129,7 +129,7 @@ async fn an_agent_is_asked_by_its_name_and_gone_on_with_from_a_file() {
 }
 
 #[tokio::test]
-async fn the_token_of_an_environment_variable_is_shown_to_the_gateway() {
+async fn gateway_receives_token_of_environment() {
     let gateway = gateway(Some("s3cret-token")).await;
     let url = gateway.url();
     let args = [
@@ -152,7 +152,7 @@ async fn the_token_of_an_environment_variable_is_shown_to_the_gateway() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_there_is_unreachable() {
+async fn missing_agent_is_unreachable() {
     let gateway = gateway(None).await;
     let ended = run(&[
         "send",

@@ -1,4 +1,4 @@
-//! The command as people and scripts use it.
+//! The command, for people and scripts.
 
 mod answers;
 mod demo;

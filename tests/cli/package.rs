@@ -63,7 +63,7 @@ async fn a_library_of_another_build_is_refused_with_both_builds() {
 }
 
 #[tokio::test]
-async fn a_library_that_is_not_there_is_a_failure_that_names_it() {
+async fn missing_library_is_named() {
     let out = scratch("package-none").display().to_string();
     let ended = run(&["package", "--library", "/nowhere/library.so", "--out", &out]).await;
     exits(&ended, 1);

@@ -1,6 +1,6 @@
-//! The commands that pages show, run as a reader would paste them: the blocks of a page one after another in one shell.
+//! Runs the commands of pages: the blocks of a page in order, in one shell.
 //!
-//! A block ```` ```text ```` shows output of the blocks before it, since the last such block. `…` in it stands for anything within a line.
+//! A block ```` ```text ```` shows the output of the blocks since the last such block. `…` in it matches any text within a line.
 
 use std::{
     fmt::Write as _,
@@ -15,13 +15,13 @@ use tokio::process::Command;
 
 use super::support::scratch;
 
-/// Far longer than the commands of a page take.
+/// The timeout of the commands of a page.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// The programs that a page needs besides the command.
+/// The programs that a page needs beside the command.
 #[derive(Clone, Copy, PartialEq)]
 enum Needs {
-    /// Only what its own commands start.
+    /// Only those that its commands start.
     Nothing,
     /// The scripted A2A server, in place of `https://support.example`.
     Agent,
@@ -29,7 +29,7 @@ enum Needs {
     OpenClaw,
 }
 
-/// The pages whose commands are run.
+/// The pages with commands to run.
 const PAGES: [(&str, Needs); 6] = [
     ("README.md", Needs::OpenClaw),
     ("docs/tutorial/first-task.md", Needs::Nothing),
@@ -39,7 +39,7 @@ const PAGES: [(&str, Needs); 6] = [
     ("docs/how-to/run-a-gateway.md", Needs::Nothing),
 ];
 
-/// Words that only one block has, and where else its commands are run.
+/// A text that identifies a block, and the test that runs its commands instead.
 const RUN_ELSEWHERE: [(&str, &str); 15] = [
     ("cargo run -- demo", ".ci/run"),
     ("remote-agent install", "tests/openclaw/commands.rs"),
@@ -61,7 +61,8 @@ const RUN_ELSEWHERE: [(&str, &str); 15] = [
     ("--state-dir ~/mcp", "tests/mcp/http.rs"),
 ];
 
-/// A text of a page, and what the shell gets in its place: the binary is built and on the `PATH`, and the scripted agent acts by its own words.
+/// Texts of pages with their replacements in the shell: the binary is on the `PATH`, and the scripted agent has its own
+/// commands.
 const WORDS: [(&str, &str); 4] = [
     (
         "OPENCLAW_GATEWAY_TOKEN=…",
@@ -94,7 +95,7 @@ fn elsewhere(block: &str) -> Option<usize> {
 }
 
 #[test]
-fn every_command_shown_is_run_by_a_test() {
+fn every_documented_command_is_run_by_a_test() {
     let mut used = [false; RUN_ELSEWHERE.len()];
     for page in crate::contract::documents::documents() {
         let text = fs::read_to_string(root(&page)).unwrap();
@@ -114,7 +115,7 @@ fn every_command_shown_is_run_by_a_test() {
     assert_eq!(used, [true; RUN_ELSEWHERE.len()], "rows without a block");
 }
 
-/// Returns a port that was free a moment ago.
+/// Returns a port that was just free.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -167,7 +168,7 @@ fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
                 script += "{ kill %?serve && wait %?serve; } 2>/dev/null || true\n";
             }
             match line.strip_suffix(" &") {
-                // Its lines would run into those of the next commands.
+                // Its output would mix with that of the next commands.
                 Some(agent) if line.starts_with("remote-agent gateway agent ") => {
                     let _ = writeln!(script, "{agent} >/dev/null &");
                 }
@@ -203,7 +204,7 @@ fn printed(output: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Returns whether a line printed is the line shown.
+/// Returns whether a printed line matches the documented one.
 fn is_shown(line: &str, shown: &str) -> bool {
     let mut rest = line;
     for (index, piece) in shown.split('…').enumerate() {

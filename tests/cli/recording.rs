@@ -1,6 +1,6 @@
-//! The recording of the demo at the top of the README: a run of the command as an SVG that plays.
+//! The recording of the demo at the top of the README: a run of the command as an animated SVG.
 //!
-//! `UPDATE=1 cargo test --test suite cli::recording` records it anew.
+//! `UPDATE=1 cargo test --test suite cli::recording` updates it.
 
 use std::{
     env,
@@ -16,23 +16,23 @@ use super::support::command;
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/demo.svg");
 
-/// Lines that are visible at a time.
+/// The number of visible lines.
 const VISIBLE: usize = 22;
 
-/// So much slower than the run, which is too fast to read.
+/// The factor by which the recording is slower than the run, which is too fast to read.
 const SLOWER: f64 = 3.0;
 
-/// How long a line stays the last one, at least.
+/// The minimum time that a line is the last one.
 const LINE_TIME: Duration = Duration::from_millis(180);
 
-/// How long the end stays.
+/// How long the recording shows its end.
 const PAUSE: Duration = Duration::from_secs(6);
 
-/// The sizes of the drawing crate, in pixels.
+/// The sizes of the drawing, in pixels.
 const LINE_HEIGHT: usize = 18;
 const PADDING: usize = 10;
 
-/// Returns each line of a run with the time at which it came.
+/// Returns each line of a run with its time.
 fn run() -> Vec<(Duration, String)> {
     let mut child = command(&["demo", "--color", "always"])
         .arg0("remote-agent")
@@ -46,7 +46,7 @@ fn run() -> Vec<(Duration, String)> {
     lines
 }
 
-/// Returns the lines as a picture that scrolls. What cannot play it shows the first lines.
+/// Returns the lines as a scrolling picture. Viewers without animation show the first lines.
 fn draw(lines: &[(Duration, String)]) -> String {
     let text: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
     let drawn = anstyle_svg::Term::new().render_svg(&text.join("\n"));
@@ -82,7 +82,7 @@ fn draw(lines: &[(Duration, String)]) -> String {
     )
 }
 
-/// Returns the words of a drawing, without what another run says otherwise: ports, times, and updates, which depend on
+/// Returns the text of a drawing without values that differ between runs: ports, times, and updates, which depend on
 /// timing.
 fn words(drawing: &str) -> Vec<String> {
     let (_, text) = drawing.split_once("<text").unwrap();

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &[&str]) -> Ended {
     end(command(args).spawn().unwrap()).await
 }
 
-/// Returns an empty directory of this test's own.
+/// Returns an empty directory for one test.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("cli")
@@ -93,7 +93,7 @@ pub(crate) async fn peer(desk: Value) -> Peers {
     Peers::start(&script).await.unwrap()
 }
 
-/// Returns the message that the desk received last.
+/// Returns the last message that the desk received.
 pub(crate) fn received(peers: &Peers) -> Value {
     let last = peers.log("desk").pop().unwrap();
     last.body.unwrap()["params"]["message"].take()

@@ -1,4 +1,4 @@
-//! The crates of the workspace: the picture and the code map in ARCHITECTURE.md are what Cargo says.
+//! Checks the picture and the code map in ARCHITECTURE.md against Cargo's metadata.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use crate::contract::{generated, root, text};
 /// The prefix of every package name in the workspace.
 const PRODUCT: &str = "openclaw-remote-agent";
 
-/// Hosts and networks that the picture shows beside the crates.
+/// The hosts and networks in the picture.
 const AROUND: &str = r#"    openclaw(["OpenClaw on Node.js"]) -.->|Node-API| plugin
     rust(["a Rust host"]) -.->|abi_stable| plugin
     egress -.->|HTTP| agents(["agents elsewhere"])
@@ -31,7 +31,7 @@ fn short(package: &str) -> Option<String> {
     })
 }
 
-/// Returns what Cargo says about the crates of the workspace.
+/// Returns Cargo's metadata of the workspace.
 pub(super) fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -47,7 +47,7 @@ pub(super) fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Which crate links which, tests and benchmarks left out.
+/// Returns the dependencies between crates, without those of tests and benchmarks.
 fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     let metadata = metadata();
     let mut arrows = BTreeMap::new();
@@ -192,7 +192,7 @@ fn no_source_file_is_longer_than_500_lines() {
     }
 }
 
-/// Every path that the document names in backticks, with `*` for any characters.
+/// Returns the paths in backticks in the document, with `*` for any characters.
 #[test]
 fn paths_in_the_architecture_exist() {
     let document = text("ARCHITECTURE.md");

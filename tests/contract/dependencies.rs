@@ -1,4 +1,5 @@
-//! The dependencies against `deny.toml`, without a network: licences, sources, crates in several versions. And whether all are used.
+//! Checks the dependencies against `deny.toml` without a network: licences, sources, crates in several versions. Checks that
+//! all are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,12 +10,12 @@ use std::sync::LazyLock;
 use crate::contract::architecture::metadata;
 use crate::contract::{root, text};
 
-/// A crate of the lock file that this machine builds.
+/// A crate of the lock file for this platform.
 struct Dependency {
     name: String,
     version: String,
     licence: String,
-    /// Where it comes from, if not from crates.io or the workspace.
+    /// Its source, unless it is crates.io or the workspace.
     source: Option<String>,
 }
 
@@ -68,7 +69,7 @@ fn listed(name: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns whether an SPDX expression is fulfilled by the allowed licences. Old crates write `/` for `OR`.
+/// Returns whether the allowed licences satisfy an SPDX expression. Old crates write `/` for `OR`.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let expression = expression.replace('/', " OR ");
     let mut rest = expression.as_str();

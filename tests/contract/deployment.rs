@@ -1,5 +1,5 @@
-//! The units and container files of `deploy/`: systemd accepts them, the command knows their flags, and what they start becomes
-//! healthy and stops.
+//! The units and container files of `deploy/`: systemd accepts them, the command accepts their flags, and their services
+//! become healthy and stop.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -46,21 +46,21 @@ fn container_arguments() -> Vec<Vec<String>> {
         .collect()
 }
 
-fn knows(arguments: &[String]) -> bool {
+fn accepts(arguments: &[String]) -> bool {
     let mut command = Command::new(BINARY);
     let ended = command.args(arguments).arg("--help").output().unwrap();
     ended.status.success()
 }
 
 #[test]
-fn command_knows_every_flag() {
+fn command_accepts_every_flag() {
     let units = UNITS.map(unit_arguments);
     let containers = container_arguments();
     assert_eq!(containers.len(), 3);
     for arguments in units.iter().chain(&containers) {
-        assert!(knows(arguments), "{arguments:?}");
+        assert!(accepts(arguments), "{arguments:?}");
         let wrong = [arguments.as_slice(), &["--no-such-flag".to_owned()]].concat();
-        assert!(!knows(&wrong), "{wrong:?}");
+        assert!(!accepts(&wrong), "{wrong:?}");
     }
 }
 
@@ -132,7 +132,7 @@ fn container_file_copies_what_it_builds() {
         assert!(manifest.contains(&format!("{line}\"{named}\"")), "{named}");
     }
     assert!(file.contains("COPY --from=build /build/target/release/remote-agent "));
-    // The command looks for its library in `../lib`; backends of agents need it.
+    // The command searches its library in `../lib`. Backends of agents need it.
     let library = "/build/target/release/deps/libopenclaw_remote_agent.so /usr/local/lib/";
     assert!(file.contains(&format!("COPY --from=build {library}")));
 }
@@ -142,7 +142,7 @@ struct Started(Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // One that was stopped is gone already.
+        // A stopped process has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! The README and the pages beside it: their tables, commands and links hold.
+//! Checks the tables, commands and links of the README and the pages.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -25,7 +25,7 @@ fn the_table_of_errors_is_the_codes() {
     generated::part("docs/reference/errors.md", "errors", &table);
 }
 
-/// When the command ends with each code.
+/// The condition of each exit code.
 const EXITS: [(Exit, &str); 6] = [
     (Exit::Ok, "done"),
     (Exit::Failed, "it failed for any other reason"),
@@ -51,7 +51,7 @@ fn exit_codes() -> String {
             .or_default()
             .push(format!("`{}`", reason.as_str()));
     }
-    // The first row of failures covers what the others do not name.
+    // The first row of failures covers those without another row.
     reasons.remove(&(Exit::Failed as u8));
     let mut table = "| exit code | when | `error.reason` |\n|---|---|---|\n".to_owned();
     for (exit, when) in EXITS {
@@ -80,7 +80,7 @@ pub(crate) fn help(arguments: &[&str]) -> String {
     help_at("100", arguments)
 }
 
-/// The help of a command in a terminal of this many columns.
+/// Returns the help of a command in a terminal with this number of columns.
 pub(crate) fn help_at(columns: &str, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
         .args(arguments)
@@ -130,7 +130,7 @@ fn the_commands_reference_is_its_help() {
     generated::file("docs/reference/cli.md", &page);
 }
 
-/// The help of a command and of all below it.
+/// Returns the help of a command and of its subcommands.
 fn reference(command: &[&str], page: &mut String) {
     let text = help(command);
     let level = "#".repeat(command.len() + 2);
@@ -142,7 +142,7 @@ fn reference(command: &[&str], page: &mut String) {
 }
 
 #[test]
-fn the_command_lines_shown_use_options_that_there_are() {
+fn documented_options_exist() {
     let mut checked = 0;
     for document in &documents() {
         for (_, block) in blocks(&text(document), "sh") {
@@ -154,7 +154,7 @@ fn the_command_lines_shown_use_options_that_there_are() {
                 let Some(after) = after else {
                     continue;
                 };
-                // What follows is another program's, or a comment.
+                // The rest belongs to another program, or is a comment.
                 let words = after.split_whitespace();
                 let words: Vec<&str> = words
                     .take_while(|word| !["--", "#"].contains(word))
@@ -174,7 +174,7 @@ fn the_command_lines_shown_use_options_that_there_are() {
     assert!(checked > 30, "{checked} lines");
 }
 
-/// Returns the help of the innermost command that a command line begins with.
+/// Returns the help of the innermost subcommand of a command line.
 fn help_for(words: &[&str]) -> String {
     let mut path = vec![words[0]];
     loop {
@@ -249,7 +249,7 @@ fn readme_commands_are_those_of_ci() {
 }
 
 #[test]
-fn the_rust_host_shown_is_the_example_that_compiles() {
+fn documented_rust_host_is_the_compiled_example() {
     let example = text("examples/rust_host.rs");
     let code = example.split_once("\nuse ").unwrap().1;
     generated::part(
@@ -290,7 +290,7 @@ pub(crate) fn documents() -> Vec<String> {
 }
 
 #[test]
-fn every_link_within_the_checkout_leads_somewhere() {
+fn every_internal_link_resolves() {
     for document in &documents() {
         let folder = crate::contract::root(document);
         let folder = folder.parent().unwrap();
@@ -321,7 +321,7 @@ fn every_link_within_the_checkout_leads_somewhere() {
     }
 }
 
-/// Returns a heading as GitHub names it in links.
+/// Returns the anchor of a heading on GitHub.
 fn slug(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading

@@ -1,7 +1,7 @@
 //! The examples of the contract: the request, the request on the wire, and the result.
 //!
-//! `examples.json` holds the long ones. In it `https://desk.example` stands for the agent, `{{handle}}` for the task's handle and `CONTINUATION`
-//! for the continuation that an earlier result gave.
+//! `examples.json` contains the long ones. In it, `https://desk.example` stands for the agent, `{{handle}}` for the task's
+//! handle and `CONTINUATION` for the continuation of an earlier result.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn example(name: &str) -> Value {
     example
 }
 
-/// The agent of the examples, and a plugin that has it as its default target.
+/// The agent of the examples, and a plugin with it as the default target.
 struct Desk {
     peers: Peers,
     plugin: InProcess,
@@ -59,7 +59,7 @@ impl Desk {
         self.plugin.call(&self.here(request)).await
     }
 
-    /// Returns a result's continuation, or a failed test with the result.
+    /// Returns a result's continuation. Fails with the result without one.
     async fn continuation(&self, request: &Value) -> Value {
         let mut result = self.call(request).await;
         assert_eq!(result["ok"], true, "{result}");
@@ -81,7 +81,7 @@ impl Desk {
             .collect()
     }
 
-    /// Returns the agent of an example is this one.
+    /// Replaces the agent of an example by this one.
     fn here(&self, value: &Value) -> Value {
         with(value, SITE, self.peers.origin("desk"))
     }
@@ -161,9 +161,9 @@ async fn plays(name: &str) -> Desk {
     desk
 }
 
-/// Every key that the contract knows, with its default where it has one.
+/// Every key of the contract, with its default if it has one.
 #[test]
-fn the_contracts_configuration_is_taken_as_it_is() {
+fn contract_configuration_is_accepted_unchanged() {
     let target = json!({
         "alias": "desk", "baseUrl": "https://desk.example", "description": "First line of support",
         "tags": ["helpdesk"], "examples": ["Sort out ticket 7."], "default": true,
@@ -201,12 +201,12 @@ async fn targets_are_listed_with_card_data() {
 async fn a_message_to_an_alias_is_answered_with_a_message() {
     let desk = plays("send_to_an_alias").await;
     let request = example("send_to_an_alias")["request"].take();
-    // A message outside any conversation leaves nothing to go on with.
+    // A message outside any conversation has no continuation.
     assert_eq!(desk.continuation(&request).await, Value::Null);
 }
 
 #[tokio::test]
-async fn a_required_task_comes_back_at_once_with_a_handle() {
+async fn required_task_returns_a_handle_at_once() {
     plays("require_a_task").await;
 }
 
@@ -238,12 +238,12 @@ async fn the_default_target_is_followed_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_without_a_task() {
+async fn conversation_continues_without_a_task() {
     let desk = plays("new_task_in_a_conversation").await;
     assert_eq!(desk.received()["message"].get("taskId"), None);
 }
 
-/// Returns a desk where a task waits for input, and the continuation that its caller keeps.
+/// Returns a desk with a task that waits for input, and the continuation for its caller.
 async fn waiting() -> (Desk, Value) {
     let answers = json!([{"result": task("input-required")}, {"result": task("completed")}]);
     let rpc = json!({
@@ -270,13 +270,13 @@ async fn answers(desk: &Desk, continuation: &Value) {
 }
 
 #[tokio::test]
-async fn a_task_goes_on_by_its_continuation() {
+async fn task_continues_by_its_continuation() {
     let (desk, continuation) = waiting().await;
     answers(&desk, &continuation).await;
 }
 
 #[tokio::test]
-async fn a_task_goes_on_by_its_continuation_without_a_handle() {
+async fn task_continues_without_a_handle() {
     let (desk, mut continuation) = waiting().await;
     let task = continuation["task"].as_object_mut().unwrap();
     task.remove("task_handle");
@@ -329,7 +329,7 @@ async fn a_task_is_cancelled_by_its_continuation() {
 }
 
 #[tokio::test]
-async fn a_conversation_alone_cannot_be_watched_looked_at_or_cancelled() {
+async fn conversation_without_task_supports_only_send() {
     let (desk, mut continuation) = waiting().await;
     continuation.as_object_mut().unwrap().remove("task");
     for action in ["watch", "status", "cancel"] {
@@ -350,7 +350,7 @@ async fn a_request_for_no_client_is_refused_with_the_rule_it_breaks() {
     assert_eq!(message, "remote_agent input validation failed");
 }
 
-/// Returns a desk whose handles live for a millisecond, and a continuation with one that has expired.
+/// Returns a desk whose handles are valid for a millisecond, and a continuation with an expired handle.
 async fn expired() -> (Desk, Value) {
     let (mut desk, _) = waiting().await;
     let mut config = config(desk.peers.origin("desk"));
@@ -363,7 +363,7 @@ async fn expired() -> (Desk, Value) {
 }
 
 #[tokio::test]
-async fn an_expired_handle_says_how_to_go_on() {
+async fn expired_handle_has_a_hint() {
     let (desk, continuation) = expired().await;
     let handle = continuation["task"]["task_handle"].as_str().unwrap();
     let result = desk

@@ -7,7 +7,7 @@ use remote_agent_cli::gateway::tally_table;
 use crate::contract::generated;
 
 #[test]
-fn the_table_of_tallies_is_worked_out_by_the_code_that_counts() {
+fn table_of_tallies_matches_the_code() {
     generated::part("docs/reference/a2a-v1.md", "tally", &tally_table());
 }
 

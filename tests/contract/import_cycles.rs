@@ -1,7 +1,7 @@
 //! Modules with one parent import each other in one direction only.
 //!
 //! The test reads source text: `mod` declarations, `use` trees and inline paths that begin with `crate`, `self` or
-//! `super`. It follows re-exports by name and leaves tests out. A module and its own parent may use each other.
+//! `super`. It follows re-exports by name and ignores tests. A module and its parent may use each other.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -16,9 +16,9 @@ type ModulePath = Vec<String>;
 
 #[derive(Default)]
 struct Module {
-    /// Names that the module's `use` declarations bring in, with what they stand for.
+    /// The names that the module's `use` declarations import, with their paths.
     imports: BTreeMap<String, ModulePath>,
-    /// Every path that the module's code names.
+    /// Every path in the module's code.
     uses: Vec<ModulePath>,
 }
 
@@ -36,7 +36,7 @@ impl Crate {
         read
     }
 
-    /// Reads a file and the files of its modules, which lie in `folder`.
+    /// Reads a file and the files of its modules, which are in `folder`.
     fn add_file(&mut self, file: &Path, folder: &Path, path: ModulePath) {
         let source = fs::read_to_string(file).unwrap();
         let tokens = tokens(&source);
@@ -94,7 +94,7 @@ impl Crate {
         Some(at)
     }
 
-    /// For each parent, which of its modules uses which other one.
+    /// Returns by parent the dependencies between its modules.
     fn sibling_uses(&self) -> BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>> {
         let mut all: BTreeMap<_, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
         for (from, module) in &self.modules {
@@ -114,7 +114,7 @@ impl Crate {
     }
 }
 
-/// Returns the shortest way from a module back to itself.
+/// Returns the shortest path from a module back to itself.
 fn shortest_cycle(uses: &BTreeMap<String, BTreeSet<String>>, start: &str) -> Option<Vec<String>> {
     let mut open = VecDeque::from([vec![start.to_owned()]]);
     let mut seen = BTreeSet::new();
@@ -150,7 +150,7 @@ fn reached<'a>(
     all
 }
 
-/// Returns the cycles of a crate: its folder, the parent, the members; with the shortest way around.
+/// Returns the cycles of a crate: its folder, the parent, the members, and the shortest cycle.
 fn cycles(folder: &str, read: &Crate) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (parent, uses) in read.sibling_uses() {
@@ -258,7 +258,7 @@ impl Reader<'_> {
         token
     }
 
-    /// Reads to the end of the module, and returns the modules that have a file of their own.
+    /// Reads to the end of the module, and returns the modules with separate files.
     fn module(&mut self, read: &mut Crate, path: &ModulePath) -> Vec<String> {
         read.modules.entry(path.clone()).or_default();
         let mut files = Vec::new();
@@ -294,7 +294,7 @@ impl Reader<'_> {
         files
     }
 
-    /// Reads one tree of a `use` declaration, whose path so far is `prefix`.
+    /// Reads one tree of a `use` declaration below the path `prefix`.
     fn use_tree(&mut self, read: &mut Crate, path: &ModulePath, prefix: &[String]) {
         let mut whole = prefix.to_vec();
         if self.peek(0) == "::" {
@@ -332,7 +332,7 @@ impl Reader<'_> {
         module.imports.insert(name, whole);
     }
 
-    /// Reads an attribute, and returns whether it keeps its item for tests.
+    /// Reads an attribute, and returns whether it restricts its item to tests.
     fn attribute_is_of_tests(&mut self) -> bool {
         let start = self.at;
         let mut depth = 0;
@@ -368,7 +368,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Names, `::` and single marks of a source text, without comments, strings and characters.
+/// Returns the names, `::` and punctuation of a source text, without comments, strings and characters.
 fn tokens(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -398,7 +398,7 @@ fn tokens(source: &str) -> Vec<String> {
     found
 }
 
-/// Where the string or character that `rest` begins with ends.
+/// Returns the end of the string or character at the start of `rest`.
 fn string_end(rest: &str) -> Option<usize> {
     let bytes = rest.as_bytes();
     let prefix = rest.find(|c| !matches!(c, 'b' | 'c' | 'r')).unwrap_or(0);

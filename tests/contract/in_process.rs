@@ -1,4 +1,5 @@
-//! The plugin in this process, as the runner of recorded cases drives it. Every envelope and update is held against the schema of results.
+//! The plugin in this process, as a driver of recorded cases. Validates every envelope and update against the schema of
+//! results.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -13,7 +14,7 @@ use crate::contract::{json as read_json, unchecked};
 
 static RESULT: LazyLock<Validator> =
     LazyLock::new(|| validation::compile_value(&read_json("schema/result.schema.json")).unwrap());
-/// `raw` of a result that followed a stream. The schema of results cannot tell it from an answer that looks alike.
+/// `raw` of a result that followed a stream. The schema of results cannot distinguish it from a similar answer.
 static FOLLOWED: LazyLock<Validator> = LazyLock::new(|| {
     let mut schema = read_json("schema/result.schema.json");
     schema.as_object_mut().unwrap().remove("oneOf");
@@ -21,10 +22,10 @@ static FOLLOWED: LazyLock<Validator> = LazyLock::new(|| {
     validation::compile_value(&schema).unwrap()
 });
 
-/// Of a long stream's updates so many of the first and the last are held against the schema: those between them are alike.
+/// The number of first and last updates of a long stream to validate. Those between them are alike.
 const SOME: usize = 50;
 
-/// How a violation of the schema begins.
+/// The prefix of a violation of the schema.
 pub(crate) const VIOLATION: &str = "not by schema/result.schema.json";
 
 /// One instance at a time.
@@ -102,13 +103,13 @@ impl Driver for InProcess {
     }
 }
 
-/// Holds a value against a schema.
+/// Validates a value against a schema.
 fn fits(schema: &Validator, value: &Value) -> Result<(), Failure> {
     if schema.is_valid(value) {
         return Ok(());
     }
-    let (complaints, _) = validation::complaints(schema, value);
-    let complaints: Vec<String> = complaints
+    let (violations, _) = validation::violations(schema, value);
+    let violations: Vec<String> = violations
         .iter()
         .map(|wrong| {
             format!(
@@ -119,11 +120,11 @@ fn fits(schema: &Validator, value: &Value) -> Result<(), Failure> {
         .collect();
     Err(Failure::Broken(format!(
         "{VIOLATION}: {}\n{value}",
-        complaints.join("; ")
+        violations.join("; ")
     )))
 }
 
-/// Whether an envelope or update is as the schema of results says.
+/// Validates an envelope or update against the schema of results.
 pub(crate) fn check_result(value: &Value) {
     fits(&RESULT, value).unwrap_or_else(|failure| panic!("{failure:?}"));
 }

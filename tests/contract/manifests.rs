@@ -1,4 +1,4 @@
-//! The manifests: one version, names that agree, and paths that lead somewhere.
+//! Checks the manifests: one version, consistent names, and existing paths.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn every_manifest_has_the_version_of_cargo_toml() {
 }
 
 #[test]
-fn the_changelog_begins_with_this_version() {
+fn changelog_begins_with_this_version() {
     let changelog = text("CHANGELOG.md");
     let first = changelog
         .lines()
@@ -83,7 +83,7 @@ fn the_paths_of_the_agent_plugins_manifest_lead_somewhere() {
     for path in schemas.values() {
         read_json(path.as_str().unwrap());
     }
-    // The library is there once it is built with the profile of that name.
+    // The library exists after a build with the profile of that name.
     let profiles = text("Cargo.toml");
     for path in ours["library"]["searchPaths"].as_array().unwrap() {
         let profile = path.as_str().unwrap().strip_prefix("./target/").unwrap();

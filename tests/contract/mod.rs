@@ -1,7 +1,7 @@
 //! Checks the contract's examples, the schemas, the manifests and the documents against the code.
 //!
-//! Parts of the manifests and documents are generated. `UPDATE=1 cargo test --test suite contract::` writes them anew; without it a part that is out
-//! of date fails its test.
+//! Parts of the manifests and documents are generated. `UPDATE=1 cargo test --test suite contract::` updates them. Without it,
+//! the test of an outdated part fails.
 
 mod architecture;
 mod dependencies;

@@ -1,4 +1,4 @@
-//! JSON whose fields keep the order they were written in.
+//! JSON with fields in source order.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::Value;
 
-/// A JSON value that remembers the order of its fields.
+/// A JSON value with its fields in source order.
 #[derive(Clone, Debug)]
 pub(crate) enum Ordered {
     Object(Vec<(String, Ordered)>),
@@ -41,21 +41,21 @@ impl Ordered {
         }
     }
 
-    /// Returns the same object without some fields.
+    /// Returns the object without some fields.
     pub(crate) fn without(&self, names: &[&str]) -> Self {
         let fields = self.fields().iter();
         let kept = fields.filter(|(name, _)| !names.contains(&name.as_str()));
         Self::Object(kept.cloned().collect())
     }
 
-    /// Returns the same object with each field changed.
+    /// Returns the object with each field changed.
     pub(crate) fn map(&self, change: impl Fn(&str, &Self) -> Self) -> Self {
         let fields = self.fields().iter();
         let changed = fields.map(|(name, value)| (name.clone(), change(name, value)));
         Self::Object(changed.collect())
     }
 
-    /// As `JSON.stringify(value, null, 2)` writes it, with every line but the first moved in by `indent`.
+    /// Formats like `JSON.stringify(value, null, 2)`, with every line but the first indented by `indent`.
     pub(crate) fn pretty(&self, indent: usize) -> String {
         let pad = " ".repeat(indent + 2);
         let end = " ".repeat(indent);

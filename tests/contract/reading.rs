@@ -1,4 +1,4 @@
-//! The text for models: its length, and pages with the rest.
+//! The text for models: its length, and the pages of long artifacts.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Desk {
         self.call(&request).await
     }
 
-    /// Returns a page of an artifact of the task, or why there is none.
+    /// Returns a page of an artifact of the task, or its error.
     async fn page(&self, artifact_id: &str, offset: usize) -> Value {
         let request = json!({"action": "status", "target_alias": "desk", "task_id": "task-7", "artifact_id": artifact_id, "offset": offset});
         serde_json::from_str(&self.call(&request).await).unwrap()
@@ -148,7 +148,7 @@ async fn the_figures_are_those_of_the_code() {
         .to_owned();
     for (what, desk, envelope) in &rows {
         let reads = desk.plugin.render(envelope).chars().count();
-        // The port is another one every time, and may be shorter.
+        // The port differs between runs, and may be shorter.
         let envelope = envelope.replace(desk.peers.origin("desk"), "http://127.0.0.1:40000");
         let has = envelope.chars().count();
         page += &format!("| {what} | {reads} | {has} |\n");
@@ -171,7 +171,7 @@ async fn the_figures_are_those_of_the_code() {
     assert!(desk.plugin.render(&ten_sent).chars().count() <= 12_000);
 }
 
-/// Returns the text with the same random parts every time.
+/// Returns the text with fixed values in place of random parts.
 fn anonymous(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -187,7 +187,7 @@ fn anonymous(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn pages_asked_for_one_after_another_are_the_whole_artifact() {
+async fn consecutive_pages_are_the_whole_artifact() {
     let text: String = ('\u{1}'..='\u{3000}')
         .chain('\u{1f600}'..='\u{1f640}')
         .collect();
@@ -244,7 +244,7 @@ async fn page_envelope_has_only_the_page() {
 }
 
 #[tokio::test]
-async fn an_unknown_artifact_is_refused_with_the_ids_there_are() {
+async fn unknown_artifact_is_refused_with_known_ids() {
     let desk = Desk::with(&ten(), &json!({})).await;
     let envelope = desk.page("report-11", 0).await;
     assert_eq!(
@@ -256,7 +256,7 @@ async fn an_unknown_artifact_is_refused_with_the_ids_there_are() {
 }
 
 #[tokio::test]
-async fn a_place_in_a_text_goes_with_its_artifact_and_with_status_alone() {
+async fn offset_requires_artifact_and_status() {
     let desk = Desk::with(&ten(), &json!({})).await;
     let wrong = [
         json!({"action": "status", "target_alias": "desk", "task_id": "t", "offset": 3}),

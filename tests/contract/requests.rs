@@ -8,13 +8,13 @@ use crate::contract::in_process::InProcess;
 
 const ACTIONS: [&str; 5] = ["list_targets", "send", "watch", "status", "cancel"];
 
-/// The action takes the field.
+/// The action accepts the field.
 const OK: &str = "ok";
-/// The action never takes the field: one error at the root.
+/// The action never accepts the field: one error at the root.
 const NO: &str = "no";
-/// The action takes the value from its continuation: one error at the field.
+/// The action uses the value of its continuation: one error at the field.
 const AT: &str = "at";
-/// The field needs another one beside it: one error at the root.
+/// The field requires another field: one error at the root.
 const LACKS: &str = "lacks";
 
 /// The verdict on each field, by action in the order of [`ACTIONS`].
@@ -44,7 +44,7 @@ const ALONE: &Table = &[
     ("push_notification_config", [NO, OK, NO, NO, NO]),
 ];
 
-/// Beside a continuation, which no request for `list_targets` takes.
+/// Beside a continuation, which no request for `list_targets` accepts.
 const CONTINUED: &Table = &[
     ("target_alias", [NO, AT, AT, AT, AT]),
     ("target_url", [NO, AT, AT, AT, AT]),
@@ -78,7 +78,7 @@ const ROUTING: [&str; 5] = [
     "target_url",
 ];
 
-/// Two agents, the first of which has a task, and what the task's `send` gave to go on with.
+/// Two agents, the first with a task, and the continuation of the task.
 struct Desk {
     peers: Peers,
     plugin: InProcess,
@@ -162,7 +162,7 @@ impl Desk {
                 } else if !matches!(action, "send" | "list_targets") {
                     request["task_id"] = self.value("task_id");
                 }
-                // `list_targets` is asked with nothing but the field.
+                // The request for `list_targets` has only this field.
                 if action == "list_targets" {
                     request = json!({ "action": action });
                 }
@@ -187,7 +187,7 @@ fn send() -> Value {
     json!({"action": "send", "parts": [{"kind": "text", "text": "hello"}]})
 }
 
-/// What became of a request, in the words of the tables; anything else as the errors say it.
+/// Returns the outcome of a request as in the tables; else its errors.
 fn verdict(envelope: &Value, action: &str, field: &str) -> String {
     if envelope["ok"] == true {
         return OK.to_owned();
@@ -212,14 +212,14 @@ fn verdict(envelope: &Value, action: &str, field: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_action_takes_the_fields_of_its_table() {
+async fn each_action_accepts_the_fields_of_its_table() {
     let desk = Desk::new().await;
     let departures = desk.departures(ALONE, false).await;
     assert!(departures.is_empty(), "{departures:#?}");
 }
 
 #[tokio::test]
-async fn a_continuation_stands_for_every_routing_field() {
+async fn continuation_replaces_every_routing_field() {
     let desk = Desk::new().await;
     let departures = desk.departures(CONTINUED, true).await;
     assert!(departures.is_empty(), "{departures:#?}");
@@ -237,7 +237,7 @@ fn the_tables_hold_every_field_of_the_schema() {
 }
 
 #[tokio::test]
-async fn routing_fields_beside_a_continuation_give_an_error_each() {
+async fn each_routing_field_beside_a_continuation_is_an_error() {
     let desk = Desk::new().await;
     let before = desk.sent();
     for action in &ACTIONS[1..] {
@@ -260,8 +260,7 @@ async fn routing_fields_beside_a_continuation_give_an_error_each() {
     assert_eq!(desk.sent(), before);
 }
 
-/// Returns each action with a flat handle and these fields beside it is refused as a contradiction, and nothing is
-/// sent.
+/// Checks that each action refuses a flat handle beside these fields as a contradiction, and sends nothing.
 async fn contradicts(actions: &[&str], fields: impl Fn(&Desk) -> Value, details: Value) {
     let desk = Desk::new().await;
     let before = desk.sent();
@@ -342,7 +341,7 @@ async fn a_handle_belongs_to_one_alias_of_its_url() {
     }
 }
 
-/// Returns the message, the hint and the text for models of a request that is refused.
+/// Returns the message, the hint and the text for models of a refused request.
 async fn reported(request: &str) -> (String, String, String) {
     let config =
         json!({"targets": [{"alias": "desk", "baseUrl": "https://desk.example", "default": true}]});

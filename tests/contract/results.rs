@@ -19,7 +19,7 @@ async fn every_result_of_every_recorded_case_fits_the_schema() {
         .await
         .unwrap();
     assert!(report.ran.len() > 200, "{} cases", report.ran.len());
-    // Whether the cases pass is for `remote-agent conformance` to say.
+    // `remote-agent conformance` checks whether the cases pass.
     let lines = report.lines();
     let violations: Vec<_> = lines
         .iter()
@@ -29,7 +29,7 @@ async fn every_result_of_every_recorded_case_fits_the_schema() {
 }
 
 #[test]
-fn every_reason_makes_a_result_that_fits() {
+fn every_reason_fits_the_result_schema() {
     for reason in Reason::ALL {
         let envelope = RemoteAgent::failure(r#"{"action":"send"}"#, *reason, "it failed");
         check_result(&serde_json::from_str(&envelope).unwrap());
@@ -67,7 +67,7 @@ fn the_closed_sets_are_those_of_the_table() {
     assert_eq!(branches.collect::<BTreeMap<_, _>>(), table);
 }
 
-/// Returns an envelope of each kind that fits, for the tests that spoil it.
+/// Returns a valid envelope of each kind, which tests make invalid.
 fn good() -> Vec<Value> {
     let target = json!({"target_url": "https://x.example/", "card_path": "/card", "preferred_transports": ["JSONRPC"]});
     let task = json!({
@@ -97,7 +97,7 @@ fn schema_rejects_invalid_results() {
     for envelope in good() {
         check_result(&envelope);
         for pointer in places(&envelope) {
-            // Objects that belong to the tool take no other field. What a peer said is its own.
+            // Objects of the tool allow no other field. Objects of a peer do.
             if pointer.starts_with("/raw") {
                 continue;
             }

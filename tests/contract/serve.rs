@@ -42,7 +42,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("push.allowAnyAddress", &["--allow-any-webhook"]),
 ];
 
-/// When a request is refused so.
+/// The condition of the refusal.
 const REASONS: [(ErrorReason, &str); 19] = [
     (ErrorReason::ParseError, "the body is no JSON"),
     (
@@ -154,12 +154,12 @@ fn the_table_of_refusals_is_the_codes() {
     generated::part("docs/reference/serve.md", "serve-errors", &table);
 }
 
-/// Everything that a server counts stands in the table of metrics, under the name it has on the page of metrics.
+/// Every metric of a server is in the table, with its name on the page of metrics.
 #[test]
 fn the_metrics_are_reported() {
     let page = text("docs/reference/serve.md");
     let metrics = Metrics::new();
-    // What has not been counted yet is not shown.
+    // The page omits metrics without a value.
     metrics.record_state(&TaskState::Working);
     metrics.record_push(PushResult::Delivered);
     let counted = metrics.text();
@@ -177,7 +177,7 @@ fn the_metrics_are_reported() {
     assert!(checked >= 5, "{counted}");
 }
 
-/// The documents show which session a context is, for a server without clients and for one with.
+/// The documents show the session of a context, for servers with and without clients.
 #[test]
 fn the_examples_of_sessions_are_worked_out_by_the_code() {
     let page = text("docs/reference/serve.md");

@@ -9,17 +9,17 @@ use crate::contract::{generated, json as read_json, ordered::Ordered, text};
 
 const MANIFEST: &str = "openclaw/openclaw.plugin.json";
 
-/// One setting, under its path as manifests write it: `targets.*.auth.token`.
+/// A setting, with its path in the form of manifests: `targets.*.auth.token`.
 pub(crate) struct Setting {
     pub(crate) path: String,
     schema: Ordered,
     required: bool,
-    /// It holds other settings.
+    /// Whether it contains other settings.
     group: bool,
 }
 
 impl Setting {
-    /// Returns whether a string or a SecretRef.
+    /// Returns whether its value is a string or a SecretRef.
     fn is_secret(&self) -> bool {
         self.schema.get("anyOf").is_some()
     }
@@ -34,14 +34,14 @@ impl Setting {
         self.schema.get("default").map(Ordered::to_value)
     }
 
-    /// Returns the path as documents write it: `targets[].auth.token`.
+    /// Returns the path in the form of documents: `targets[].auth.token`.
     fn shown(&self) -> String {
         self.path
             .replace("roles.*", "roles.ROLE")
             .replace(".*", "[]")
     }
 
-    /// Returns the cell that says what holds where the setting is left out.
+    /// Returns the cell with the default.
     fn otherwise(&self) -> String {
         match (self.default(), self.required) {
             (Some(default), _) => code(&default),
@@ -56,7 +56,7 @@ impl Setting {
         meaning.replace('|', "\\|")
     }
 
-    /// Returns the kind of value, with its bounds.
+    /// Returns the type of the value, with its bounds.
     fn kind(&self) -> String {
         let words = |schema: &Ordered| match schema.get("enum") {
             Some(Ordered::Array(words)) => {
@@ -93,7 +93,7 @@ pub(crate) fn settings() -> Vec<Setting> {
     settings_of("schema/config.schema.json")
 }
 
-/// Returns every setting of a schema, in its order; a group comes before what it holds.
+/// Returns every setting of a schema, in its order, with each group before its members.
 fn settings_of(file: &str) -> Vec<Setting> {
     fn walk(schema: &Ordered, path: &str, all: &mut Vec<Setting>) {
         let required = schema.get("required").map(Ordered::to_value);
@@ -148,7 +148,7 @@ fn table<'a>(settings: impl Iterator<Item = &'a Setting>) -> String {
     table
 }
 
-/// Returns the same with the flags of a command: `flags` gives those of a setting.
+/// Returns the table with the flags of a command: `flags` returns those of a setting.
 pub(crate) fn table_with_flags(file: &str, flags: impl Fn(&str) -> Vec<String>) -> String {
     let mut table =
         "| key | flag | value | default | meaning |\n|---|---|---|---|---|\n".to_owned();
@@ -185,7 +185,7 @@ fn the_table_of_settings_is_the_schemas() {
 #[test]
 fn the_table_of_the_gateways_settings_is_its_schemas() {
     let settings = settings_of("schema/gateway.schema.json");
-    // What an agent may do at most has the fields of a role.
+    // The maximum permissions of an agent have the fields of a role.
     let shown = settings.iter().filter(|setting| {
         setting.path != "$schema" && !setting.path.starts_with("agents.*.permissions.")
     });
@@ -199,7 +199,7 @@ fn the_table_of_the_gateways_settings_is_its_schemas() {
 #[test]
 fn the_manifests_schema_is_the_schema() {
     let schema = Ordered::parse(&text("schema/config.schema.json")).without(&["$schema", "title"]);
-    // OpenClaw writes defaults of the top level into a configuration, and an entry that was left empty would no longer look empty.
+    // OpenClaw writes top-level defaults into a configuration, and an empty entry would no longer be empty.
     let schema = schema.map(|name, value| match name {
         "properties" => value.map(|_, property| property.without(&["default"])),
         _ => value.clone(),
@@ -264,7 +264,7 @@ fn the_groups_hold_every_setting_of_the_top_level_once() {
 }
 
 #[test]
-fn secret_inputs_are_the_settings_that_take_a_secret_ref() {
+fn secret_inputs_are_the_secret_ref_settings() {
     let manifest = read_json(MANIFEST);
     let inputs = &manifest["configContracts"]["secretInputs"]["paths"];
     let inputs = inputs.as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! The JSON examples of the documents: each is a request, a result, a configuration or a line of the audit log that works.
+//! The JSON examples of the documents: each is a valid request, result, configuration or line of the audit log.
 
 use std::{
     collections::BTreeMap,
@@ -50,7 +50,7 @@ fn every_json_example_is_valid() {
             } else if value.get("executor").is_some() {
                 check_serve_config(&value, &place);
             } else if value.get("jsonrpc").is_some() {
-                // An answer of the A2A server; `cli::pages` gets the same one.
+                // An answer of the A2A server; `cli::pages` receives the same one.
                 assert_eq!(
                     value["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED",
                     "{place}"
@@ -65,27 +65,27 @@ fn every_json_example_is_valid() {
 
 fn check_serve_config(config: &Value, place: &str) {
     let schema = validation::compile(&text("schema/serve.schema.json")).unwrap();
-    let (complaints, _) = validation::complaints(&schema, config);
-    assert!(complaints.is_empty(), "{place}: {complaints:?}");
+    let (violations, _) = validation::violations(&schema, config);
+    assert!(violations.is_empty(), "{place}: {violations:?}");
 }
 
 fn check_request(request: &Value, place: &str) {
     let schema = validation::compile(REQUEST_SCHEMA).unwrap();
-    let (complaints, _) = validation::complaints(&schema, request);
-    assert!(complaints.is_empty(), "{place}: {complaints:?}");
+    let (violations, _) = validation::violations(&schema, request);
+    assert!(violations.is_empty(), "{place}: {violations:?}");
 }
 
 fn check_config(config: &Value, place: &str, files: &Files) {
     let schema = validation::compile(config::SCHEMA).unwrap();
-    let (complaints, _) = validation::complaints(&schema, config);
-    assert!(complaints.is_empty(), "{place}: {complaints:?}");
+    let (violations, _) = validation::violations(&schema, config);
+    assert!(violations.is_empty(), "{place}: {violations:?}");
     let mut config = config.clone();
     files.put_into(&mut config);
     let log = Arc::new(common::log::Silent);
     Plugin::new(&config.to_string(), log).unwrap_or_else(|error| panic!("{place}: {error}"));
 }
 
-/// The line has every field that a line can have, and no other.
+/// The line has exactly the possible fields.
 fn check_audit_line(line: &Value, place: &str) {
     let record = Record {
         time: SystemTime::UNIX_EPOCH,
@@ -117,7 +117,7 @@ fn check_audit_line(line: &Value, place: &str) {
     );
 }
 
-/// The files that examples name: certificates, their key, and the keys of cards.
+/// The files of examples: certificates, their key, and the keys of cards.
 struct Files(PathBuf);
 
 impl Files {
@@ -139,7 +139,7 @@ impl Files {
         Self(folder)
     }
 
-    /// Names the files that there are in place of the example's.
+    /// Replaces the files of the example by existing ones.
     fn put_into(&self, config: &mut Value) {
         match config {
             Value::Object(fields) => {

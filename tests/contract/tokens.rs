@@ -34,7 +34,7 @@ struct Cost {
     envelopes: Vec<Value>,
 }
 
-/// Returns a message, as the official SDKs write it.
+/// Returns a message in the form of the official SDKs.
 fn message(role: &str, id: &str, text: &str) -> Value {
     json!({"kind": "message", "role": role, "messageId": id, "taskId": TASK, "contextId": CONTEXT,
         "parts": [{"kind": "text", "text": text}]})
@@ -103,7 +103,7 @@ async fn cost(name: &'static str, rpc: Value, requests: &[Value]) -> Cost {
     cost
 }
 
-/// Returns the text with `fixed` after each `start`, where there are random characters of the same number.
+/// Returns the text with `fixed` after each `start`, in place of the same number of random characters.
 fn steady(text: &str, start: &str, fixed: &str) -> String {
     let mut pieces = text.split(start);
     let mut out = pieces.next().unwrap_or_default().to_owned();
@@ -180,7 +180,7 @@ async fn delegations() -> Vec<Cost> {
     ]
 }
 
-/// The names of the fields that the reference's recorded answers have, outside `raw`.
+/// Returns the field names in the reference's recorded answers, outside `raw`.
 fn recorded_fields() -> BTreeSet<String> {
     fn collect(value: &Value, names: &mut BTreeSet<String>) {
         match value {
@@ -208,8 +208,8 @@ fn recorded_fields() -> BTreeSet<String> {
     names
 }
 
-/// Returns the envelope as the reference gives it: without the fields that this tool adds. `raw` is what the agent
-/// said.
+/// Returns the envelope in the form of the reference: without the fields that this tool adds. `raw` is the answer of
+/// the agent.
 fn as_reference(envelope: &Value, fields: &BTreeSet<String>) -> Value {
     match envelope {
         Value::Object(map) => map
@@ -255,7 +255,7 @@ fn tokens(texts: &[String]) -> Vec<usize> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Returns the definition as a provider gets it.
+/// Returns the definition in the form for a provider.
 fn definition(tool_schema: &str) -> String {
     let mut tool: Value =
         serde_json::from_str(&plugin("https://support.example", tool_schema).definition()).unwrap();

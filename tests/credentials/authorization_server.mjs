@@ -1,16 +1,16 @@
 // An OAuth 2.0 authorization server (oidc-provider) for tests on loopback.
 //
-// Clients take a token by client credentials; their secret is `SECRET`. What is before the first dash of a client's id
-// chooses how it is served: `brief` gets tokens that hold two seconds, `slow` gets its answers when the test says so.
-// `/control/*` is the test's side: `count?client=ID` tells how many tokens the client asked for, `release?client=ID` lets
-// its answers go, `active?token=T` tells whether a token still holds. Prints `READY <port>` and exits when stdin closes,
-// so a test process that dies leaves nothing behind. The first argument is the folder whose `node_modules` hold the package.
+// Clients request tokens by client credentials; their secret is `SECRET`. The part of a client's id before the first dash
+// selects the behaviour: `brief` gets tokens that are valid for two seconds, `slow` gets its answers when the test releases
+// them. The test uses `/control/*`: `count?client=ID` returns the number of the client's token requests, `release?client=ID`
+// releases its answers, `active?token=T` returns whether a token is valid. Prints `READY <port>` and exits when stdin closes,
+// with the test process. The first argument is the folder whose `node_modules` contain the package.
 
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-// Standard output is for the port alone.
+// Standard output has only the port.
 for (const kind of ["log", "info", "warn"]) console[kind] = console.error;
 
 const { default: Provider } = await import(

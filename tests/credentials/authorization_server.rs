@@ -12,14 +12,14 @@ const PIN: &str = "oidc-provider@8.8.1";
 /// The secret of every client.
 pub(crate) const SECRET: &str = "client secret/7f3a+opens==";
 
-/// The running server. It lives as long as the test process: it exits when its stdin closes.
+/// The running server. It exits when its stdin closes, with the test process.
 pub(crate) struct Server {
     port: u16,
     _child: Child,
     _stdin: ChildStdin,
 }
 
-/// Returns the server of this test process, started by the first test that asks for it.
+/// Returns the server of this test process, which the first test starts.
 ///
 /// # Panics
 /// The package cannot be installed on this machine.
@@ -40,18 +40,18 @@ impl Server {
     }
 
     /// Returns the number of tokens that this client requested.
-    pub(crate) fn asked(&self, client: &str) -> usize {
+    pub(crate) fn token_requests(&self, client: &str) -> usize {
         self.control(&format!("count?client={client}"))
             .parse()
             .unwrap()
     }
 
-    /// Lets the answers to this slow client go.
+    /// Releases the answers to this slow client.
     pub(crate) fn release(&self, client: &str) {
         assert_eq!(self.control(&format!("release?client={client}")), "true");
     }
 
-    /// Returns whether the token still holds.
+    /// Returns whether the token is still valid.
     pub(crate) fn is_active(&self, token: &str) -> bool {
         self.control(&format!("active?token={token}")) == "true"
     }
@@ -95,7 +95,7 @@ fn start(home: &Path) -> Server {
     }
 }
 
-/// Returns the folder with the package, installed by whichever test process comes first.
+/// Returns the folder with the package. The first test process installs it.
 fn installed() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
@@ -106,7 +106,7 @@ fn installed() -> Result<PathBuf, String> {
         File::create(home.with_extension("lock")).expect("a lock under the target directory");
     lock.lock().expect("an exclusive lock");
 
-    // Written last: without it an install was cut short, or another version is wanted now.
+    // Written last, so that it is missing after an incomplete installation and differs for another version.
     let stamp = home.join("installed.txt");
     if fs::read_to_string(&stamp).is_ok_and(|found| found == PIN) {
         return Ok(home);

@@ -1,4 +1,4 @@
-//! Certificates for one test, made anew, and TLS servers that use them.
+//! New certificates for each test, and TLS servers that use them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
 
-/// An authority, and files with what it made.
+/// An authority, and files with its certificates.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: PathBuf,
@@ -22,22 +22,22 @@ pub(crate) struct Authority {
 pub(crate) enum Clients {
     /// None.
     Any,
-    /// Those with a certificate; others may come as well.
+    /// Requests a certificate, and admits clients without one.
     Asked,
-    /// Those with a certificate.
+    /// Requires a certificate.
     Certified,
 }
 
-/// A certificate and its key, as files and as text.
+/// A certificate and its key, in files and as text.
 pub(crate) struct Pair {
     pub(crate) cert_file: PathBuf,
     pub(crate) key_file: PathBuf,
-    /// A line in the middle of the key.
+    /// A line of the key.
     pub(crate) key_line: String,
 }
 
 impl Authority {
-    /// Returns an authority whose files are in a folder of this name.
+    /// Creates an authority with its files in a folder of this name.
     pub(crate) fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join("certificates")

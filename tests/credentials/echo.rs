@@ -1,4 +1,4 @@
-//! A peer that repeats all that it was sent: the worst that can happen to a credential.
+//! A peer that repeats its requests, credentials included.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,14 +10,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// The first line.
     pub(crate) line: String,
-    /// The headers, with names in small letters.
+    /// The headers, with names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
-    /// The client showed a certificate.
+    /// Whether the client presented a certificate.
     pub(crate) certificate: bool,
 }
 
@@ -42,8 +42,7 @@ impl Echo {
         Self::over(None, None).await
     }
 
-    /// Returns a peer, over TLS where there is an acceptor, whose card says that it is called at the origin `called_at`
-    /// and not here.
+    /// Starts a peer, over TLS if there is an acceptor, whose card has the origin `called_at` instead of its own.
     pub(crate) async fn over(tls: Option<TlsAcceptor>, called_at: Option<&str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -60,7 +59,7 @@ impl Echo {
                 let Some(tls) = tls else {
                     return state.serve(stream, false).await;
                 };
-                // A client that is refused here finds out by itself.
+                // A refused client notices it by itself.
                 let stream = tls.accept(stream).await?;
                 let shown = stream.get_ref().1.peer_certificates().is_some();
                 state.serve(stream, shown).await

@@ -1,4 +1,4 @@
-//! Credentials and certificates against servers that check them, and that no result shows them.
+//! Credentials and certificates with servers that check them, and results that must not contain them.
 
 #[cfg(feature = "real")]
 mod authorization_server;

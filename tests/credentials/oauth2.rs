@@ -18,7 +18,7 @@ fn target(server: &Server, client: &str, peers: &Peers) -> Value {
     json!({"baseUrl": peers.origin("main"), "auth": auth(server, client)})
 }
 
-/// Returns a peer that answers sends like this.
+/// Returns a peer with this answer to messages.
 async fn answering(sends: Value) -> Peers {
     peers(json!({"main": {"card": card(), "rpc": {"message/send": sends}}})).await
 }
@@ -27,7 +27,7 @@ async fn pong() -> Peers {
     answering(result(message("pong"))).await
 }
 
-/// Returns the tokens that the peer's requests of this method carried, in order.
+/// Returns the tokens in the peer's requests of this method, in order.
 fn tokens(peers: &Peers, method: &str) -> Vec<String> {
     let log = peers.log("main");
     let sent = log.iter().filter(|request| request.method == method);
@@ -39,12 +39,12 @@ fn tokens(peers: &Peers, method: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn one_token_goes_with_every_request_and_is_not_reported() {
+async fn one_token_serves_all_requests_unreported() {
     let Some(server) = server() else { return };
     let peer = Echo::start().await;
     let mut watched =
         Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "echo")}));
-    // A peer that answers 401 has its token replaced: those calls are another test's.
+    // After a 401 the client replaces the token, which another test covers.
     let kept = requests().into_iter();
     for request in kept.filter(|request| request["parts"][0]["text"] != "challenge") {
         watched.call(&request).await;
@@ -56,12 +56,12 @@ async fn one_token_goes_with_every_request_and_is_not_reported() {
     for request in &seen {
         assert_eq!(request.headers["authorization"], format!("Bearer {token}"));
     }
-    assert_eq!(server.asked("echo"), 1);
+    assert_eq!(server.token_requests("echo"), 1);
     watched.holds_no(&[token, SECRET, "7f3a"]);
 }
 
 #[tokio::test]
-async fn every_token_that_a_peer_repeats_with_its_refusal_is_left_out() {
+async fn tokens_in_a_refusal_are_redacted() {
     let Some(server) = server() else { return };
     let peer = Echo::start().await;
     let mut watched =
@@ -95,7 +95,7 @@ async fn refused_token_is_replaced_and_send_succeeds() {
     let sent = tokens(&peers, "POST");
     assert_eq!(sent.len(), 2);
     assert_ne!(sent[0], sent[1]);
-    assert_eq!(server.asked("refused"), 2);
+    assert_eq!(server.token_requests("refused"), 2);
     watched.holds_no(&[&sent[0], &sent[1], SECRET]);
 }
 
@@ -106,7 +106,7 @@ async fn a_token_is_replaced_before_its_time_is_over() {
     let mut watched = Watched::with_target(&target(server, "brief", &peers));
     assert_eq!(watched.call(&send()).await["ok"], true);
     let first = tokens(&peers, "POST").remove(0);
-    // Its server says when.
+    // The server releases its answer.
     soon(async {
         while server.is_active(&first) {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -116,7 +116,7 @@ async fn a_token_is_replaced_before_its_time_is_over() {
     assert_eq!(watched.call(&send()).await["ok"], true);
     let sent = tokens(&peers, "POST");
     assert_ne!(sent[0], sent[1]);
-    assert_eq!((sent.len(), server.asked("brief")), (2, 2));
+    assert_eq!((sent.len(), server.token_requests("brief")), (2, 2));
     watched.holds_no(&[&sent[0], &sent[1], SECRET]);
 }
 
@@ -132,7 +132,7 @@ async fn calls_at_once_wait_for_one_token() {
         tokio::spawn(call)
     });
     soon(async {
-        while server.asked("slow-shared") == 0 {
+        while server.token_requests("slow-shared") == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -142,7 +142,7 @@ async fn calls_at_once_wait_for_one_token() {
         assert_eq!(soon(call).await.unwrap()["ok"], true);
     }
     let sent = tokens(&peers, "POST");
-    assert_eq!((sent.len(), server.asked("slow-shared")), (4, 1));
+    assert_eq!((sent.len(), server.token_requests("slow-shared")), (4, 1));
     assert!(sent.iter().all(|token| *token == sent[0]));
 }
 
@@ -161,7 +161,7 @@ async fn calls_that_are_refused_at_once_get_one_new_token() {
     for call in calls {
         assert_eq!(soon(call).await.unwrap()["ok"], true);
     }
-    assert_eq!(server.asked("stale"), 2);
+    assert_eq!(server.token_requests("stale"), 2);
 }
 
 #[tokio::test]
@@ -214,7 +214,7 @@ async fn a_token_endpoint_that_redirects_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_card_does_not_say_where_tokens_come_from() {
+async fn card_cannot_set_the_token_endpoint() {
     let Some(server) = server() else { return };
     let mut luring = card();
     let flows = json!({"clientCredentials": {"tokenUrl": "{{origin:thief}}/token", "scopes": {}}});

@@ -1,4 +1,4 @@
-//! A credential that a peer repeats in pieces, or in another form than the one in which it was sent.
+//! Credentials that a peer repeats in pieces or in another form.
 
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ async fn hides_token_cut_in_two_pieces() {
 }
 
 #[tokio::test]
-async fn hides_token_that_comes_by_characters() {
+async fn hides_token_that_arrives_by_characters() {
     let text = format!("{TOKEN} and {TOKEN}s");
     let mut events: Vec<_> = text
         .char_indices()
@@ -153,7 +153,7 @@ async fn hides_token_in_every_form_a_peer_may_write() {
         "https://a.example/?k=open%2bsesame%2f7f3a%3d%3d",
         "https://a.example/open%2Bsesame/7f3a%3D%3D",
         "{\"k\": \"open+sesame\\/7f3a==\"}",
-        // The Base64 of the key, of `x:` and the key, of `xy:` and the key, each with more behind it.
+        // The Base64 of the key, of `x:` and the key, and of `xy:` and the key, each with further bytes.
         "b3BlbitzZXNhbWUvN2YzYT09",
         "b3BlbitzZXNhbWUvN2YzYT09Cg==",
         "eDpvcGVuK3Nlc2FtZS83ZjNhPT0K",

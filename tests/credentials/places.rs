@@ -31,14 +31,14 @@ fn all_have(seen: &[Seen], name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn a_bearer_token_goes_with_every_request() {
+async fn every_request_has_the_bearer_token() {
     let auth = json!({"type": "bearer", "token": KEY});
     let seen = called(json!({"auth": auth}), &[KEY, "sesame"]).await;
     all_have(&seen, "authorization", &format!("Bearer {KEY}"));
 }
 
 #[tokio::test]
-async fn name_and_password_go_with_every_request() {
+async fn every_request_has_name_and_password() {
     let auth = json!({"type": "basic", "username": "desk", "password": KEY});
     let pair = "ZGVzazpzZXNhbWUvN2YzYStvcGVucz09";
     let seen = called(json!({"auth": auth}), &[KEY, "sesame", pair]).await;
@@ -46,14 +46,14 @@ async fn name_and_password_go_with_every_request() {
 }
 
 #[tokio::test]
-async fn a_key_in_a_header_goes_with_every_request() {
+async fn every_request_has_the_header_key() {
     let auth = json!({"type": "apiKey", "in": "header", "name": "X-Desk-Key", "value": KEY});
     let seen = called(json!({"auth": auth}), &[KEY, "sesame"]).await;
     all_have(&seen, "x-desk-key", KEY);
 }
 
 #[tokio::test]
-async fn a_key_in_the_query_goes_with_every_request() {
+async fn every_request_has_the_query_key() {
     let auth = json!({"type": "apiKey", "in": "query", "name": "desk key", "value": KEY});
     let seen = called(json!({"auth": auth}), &[KEY, "sesame", "%2F7f3a"]).await;
     for request in seen {
@@ -129,7 +129,7 @@ async fn the_query_of_a_cards_place_is_not_reported_with_a_failure() {
 }
 
 #[tokio::test]
-async fn no_kind_of_credential_goes_to_another_origin() {
+async fn credentials_are_not_sent_to_other_origins() {
     for auth in [
         json!({"type": "basic", "username": "desk", "password": KEY}),
         json!({"type": "apiKey", "in": "header", "name": "x-key", "value": KEY}),

@@ -1,4 +1,4 @@
-//! Everything that an instance tells about itself and its calls, searched for secrets.
+//! The whole output of an instance, for searches for secrets.
 
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::credentials::rig::{Rig, send, stream};
 
-/// An instance of whose every word a copy is kept.
+/// An instance with a copy of its output.
 pub(crate) struct Watched {
     pub(crate) rig: Rig,
     reported: Vec<String>,
@@ -49,7 +49,7 @@ impl Watched {
         envelope
     }
 
-    /// Keeps an envelope or update of a call that was made another way.
+    /// Records an envelope or update of another call.
     pub(crate) fn keep(&mut self, said: &Value) {
         self.reported.push(said.to_string());
     }
@@ -87,7 +87,7 @@ impl Watched {
     }
 }
 
-/// Returns every request that a peer can be asked with, and those that it is made to refuse.
+/// Returns every kind of request, and requests that the peer refuses.
 pub(crate) fn requests() -> Vec<Value> {
     let saying = |mut request: Value, text: &str| {
         request["parts"][0]["text"] = json!(text);

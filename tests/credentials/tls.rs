@@ -1,4 +1,4 @@
-//! Private authorities and certificates of the client's own, against servers that check them.
+//! Private authorities and client certificates, with servers that check them.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ async fn private_authority_is_trusted_per_target() {
     let peer = Echo::over(Some(authority.server(&Clients::Any)), None).await;
     let target =
         |alias: &str, tls: Value| json!({"alias": alias, "baseUrl": peer.origin, "tls": tls});
-    // The first leaves a connection open that the others must not use.
+    // The first call leaves an open connection, which the others must not use.
     let rig = Rig::new(&json!({"targets": [
         target("trusts", json!({"caFile": authority.file()})),
         target("system", json!({})),
@@ -75,7 +75,7 @@ async fn a_connection_with_a_certificate_serves_no_other_target() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_not_shown_to_another_origin() {
+async fn certificate_is_not_sent_to_other_origins() {
     let authority = Authority::new("elsewhere");
     let pair = authority.client("elsewhere_desk");
     let other = Echo::over(Some(authority.server(&Clients::Asked)), None).await;

@@ -1,4 +1,4 @@
-//! Invariants, wherever the connection is cut.
+//! Invariants for cuts at any byte.
 
 use std::collections::HashSet;
 
@@ -12,18 +12,18 @@ use crate::cuts::{
     stage::Came,
 };
 
-/// More requests than this for one call are a storm.
+/// The maximum number of requests of one call.
 const STORM: usize = 60;
 
-/// The exchange of the peer without a cut.
+/// The exchange without a cut.
 pub(crate) struct Truth {
-    /// The artifacts after each event; the first entry is before any.
+    /// The artifacts after each event; the first entry is before the first event.
     after: Vec<Vec<Artifact>>,
     text: String,
 }
 
 impl Truth {
-    /// Reads it off a stream and a reply that were not cut.
+    /// Reads it from a stream and a reply without a cut.
     pub(crate) fn of(recording: &Recording, streamed: &Came, answered: &Came) -> Self {
         let mut reader = Reader::default();
         let mut after = vec![Vec::new()];
@@ -66,14 +66,14 @@ pub(crate) fn violations(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     let Some(envelope) = &came.envelope else {
-        return vec!["no envelope came".to_owned()];
+        return vec!["no envelope".to_owned()];
     };
     let case = &came.case;
     if cut.how == How::Stall
         && case.requests.is_empty()
         && envelope["error"]["details"]["delivered"] == "no"
     {
-        // The little time that a call has here was up before it began.
+        // The short timeout of the call passed before it began.
         return wrong;
     }
     if case.sends != usize::from(cut.what != CutPoint::Watched) {
@@ -110,7 +110,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// Returns a cut reply: it is unknown whether the message arrived, so it is not sent again.
+    /// Checks a cut reply: it is unknown whether the message arrived, so the client must not repeat it.
     fn reply(&self, requests: usize) -> Vec<String> {
         let mut wrong = self.error();
         if requests != 1 {
@@ -123,7 +123,7 @@ impl At<'_> {
     fn stream(&self, reported: usize) -> Vec<String> {
         let stream = self.recording.answer(self.cut.what).unwrap();
         let arrived = match (self.cut.how, self.cut.then) {
-            // The time may be up before all that was sent is read.
+            // The timeout may pass before the client has read all bytes.
             (How::Stall, Then::Gone) => stream.arrived(self.cut.offset).min(reported),
             _ => stream.arrived(self.cut.offset),
         };
@@ -139,7 +139,7 @@ impl At<'_> {
         match (self.envelope["ok"] == true, lost) {
             (true, false) => self.whole(),
             (true, true) if arrived + 1 == all && begun == all => {
-                // The end may have come without the blank line after it.
+                // The stream may have ended without the blank line after the last event.
                 let task = &self.envelope["summary"];
                 if task["incomplete"] == true || task["wait_expired"] == true {
                     self.partly(task, arrived, begun)
@@ -150,7 +150,7 @@ impl At<'_> {
             (true, true) => {
                 let mut wrong = self.partly(&self.envelope["summary"], arrived, begun);
                 let shown = &self.envelope["summary"];
-                // A body that ends where its framing allows it looks like a clean end; a silent one runs out of time.
+                // A body that ends where its framing allows it looks complete; a silent one times out.
                 let reported = match self.cut.how {
                     How::Stall => shown["wait_expired"] == true,
                     How::Fin => self.cut.what == CutPoint::Unframed && shown["incomplete"] == true,
@@ -176,7 +176,7 @@ impl At<'_> {
         }
     }
 
-    /// The result is the one of the run that was not cut.
+    /// Checks that the result is that of the run without a cut.
     fn whole(&self) -> Vec<String> {
         let summary = &self.envelope["summary"];
         let mut wrong = self.named(summary);
@@ -197,7 +197,7 @@ impl At<'_> {
         wrong
     }
 
-    /// The result contains what had arrived: the complete events, and at most the cut one.
+    /// Checks that the result contains the events that arrived: the complete ones, and at most the cut one.
     fn partly(&self, summary: &Value, arrived: usize, begun: usize) -> Vec<String> {
         let mut wrong = self.named(summary);
         let shown = artifacts(&summary["artifacts"]);
@@ -209,7 +209,7 @@ impl At<'_> {
         wrong
     }
 
-    /// Returns the task that is known can be asked about.
+    /// Checks that a later call can refer to the known task.
     fn named(&self, summary: &Value) -> Vec<String> {
         let task = &summary["continuation"]["task"];
         if task["task_id"] == *self.recording.task_id && task["task_handle"].is_string() {
@@ -218,7 +218,7 @@ impl At<'_> {
         vec!["the task's id had arrived, and there is no way to go on with it".to_owned()]
     }
 
-    /// Returns an error of the table.
+    /// Checks that the error is in the table.
     fn error(&self) -> Vec<String> {
         let reason = &self.envelope["error"]["reason"];
         if Reason::ALL.iter().any(|known| *reason == known.as_str()) {
@@ -227,7 +227,7 @@ impl At<'_> {
         vec!["the call did not fail with a reason that is known".to_owned()]
     }
 
-    /// The message may have arrived, so it is not to be sent again as it is.
+    /// Checks that the error advises against repeating the message, which may have arrived.
     fn unknown(&self) -> Vec<String> {
         let error = &self.envelope["error"];
         if error["details"]["delivered"] == "unknown" && error["retryable"] == false {
@@ -237,7 +237,7 @@ impl At<'_> {
     }
 }
 
-/// Checks the updates: no part twice, and together the same as the result.
+/// Checks the updates: no part twice, and together equal to the result.
 fn reported(truth: &Truth, envelope: &Value, updates: &[Value]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut pieces = HashSet::new();
@@ -269,7 +269,7 @@ fn reported(truth: &Truth, envelope: &Value, updates: &[Value]) -> Vec<String> {
     wrong
 }
 
-/// How long the text of an artifact ever is.
+/// Returns the maximum length of an artifact's text.
 fn longest(truth: &Truth, id: &str) -> usize {
     let versions = truth
         .after

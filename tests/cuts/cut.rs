@@ -4,63 +4,63 @@ use std::sync::Arc;
 
 use crate::cuts::recording::Recording;
 
-/// One connection that is cut.
+/// A cut of one connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
     /// Its place in the list of recordings.
     pub(crate) recording: usize,
     pub(crate) what: CutPoint,
-    /// How many bytes of the response are sent.
+    /// The number of sent bytes of the response.
     pub(crate) offset: usize,
     pub(crate) how: How,
     pub(crate) then: Then,
 }
 
-/// The response that is cut.
+/// The response to cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CutPoint {
-    /// A stream in chunks: an end without the last chunk is an end before its time.
+    /// A chunked stream. An end without the last chunk is incomplete.
     Stream,
-    /// A stream that ends when its connection does: an end at any byte looks like the end of the body.
+    /// A stream that ends with its connection. An end at any byte looks complete.
     Unframed,
-    /// A subscription to a task that was begun before.
+    /// A subscription to an earlier task.
     Watched,
-    /// The one answer to a message.
+    /// The single answer to a message.
     Reply,
 }
 
-/// How a connection ends.
+/// The end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Closed in order.
+    /// A close.
     Fin,
-    /// Reset.
+    /// A reset.
     Rst,
-    /// Not at all: nothing more comes.
+    /// No end: the peer stays silent.
     Stall,
 }
 
-/// The behavior of the peer after a cut. Its task continues in any case.
+/// The behaviour of the peer after a cut. Its task always continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Then {
-    /// A subscription begins with the task in its current state.
+    /// A subscription begins with the current task.
     Snapshot,
-    /// A subscription begins with the next event; some may have been missed.
+    /// A subscription begins with the next event; the client may have missed some.
     Bare,
-    /// Subscribing is refused; each look at the task shows more of it.
+    /// The peer refuses subscriptions; each poll shows more of the task.
     Polled,
-    /// The task has finished; the peer answers a subscription as the recorded server does then.
+    /// The task has finished; the peer answers a subscription like the recorded server.
     Finished,
     /// The first subscription is cut as well.
     CutAgain,
-    /// As `Bare`, and the peer tells in its answers about the task each piece twice that it has said since: the official Python
-    /// server of 0.3 adds a piece to its task once for each listener.
+    /// Like `Bare`, and later pieces appear twice in the task: the official Python server of 0.3 adds a piece once for each
+    /// subscriber.
     Doubled,
-    /// The peer knows nothing of the task any more.
+    /// The peer has lost the task.
     Gone,
 }
 
-/// Every way to go on.
+/// Every behaviour.
 pub(crate) const EVERY_THEN: [Then; 7] = [
     Then::Snapshot,
     Then::Bare,
@@ -71,11 +71,11 @@ pub(crate) const EVERY_THEN: [Then; 7] = [
     Then::Gone,
 ];
 
-/// The behaviors that each cut is combined with.
+/// The behaviours to combine with each cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ways {
     All,
-    /// One at each byte.
+    /// Returns one cut at each byte.
     InTurn,
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn every_cut(recordings: &[Arc<Recording>], stride: usize, ways: Ways
         ] {
             for (turn, offset) in (0..recorded.bytes(what).len()).step_by(stride).enumerate() {
                 let then = match (what, ways) {
-                    // There is no way to go on.
+                    // A cut reply has no continuation.
                     (CutPoint::Reply, _) => &EVERY_THEN[..1],
                     (_, Ways::All) => &EVERY_THEN[..],
                     (_, Ways::InTurn) => &EVERY_THEN[(first + turn) % EVERY_THEN.len()..][..1],
@@ -110,11 +110,11 @@ pub(crate) fn every_cut(recordings: &[Arc<Recording>], stride: usize, ways: Ways
     cuts
 }
 
-/// Ends and resets in turn, and now and then nothing, so that each goes with each way to go on.
+/// Returns closes and resets in turn, and sometimes silence, so that each occurs with each behaviour.
 fn how(offset: usize, then: Then) -> How {
     let turn = offset / EVERY_THEN.len();
     match (turn + turn / EVERY_THEN.len()) % 16 {
-        // The test cannot know what a closed stream had received.
+        // The test cannot determine which bytes a reset connection had received.
         15 if then != Then::Doubled => How::Stall,
         even if even % 2 == 0 => How::Fin,
         _ => How::Rst,

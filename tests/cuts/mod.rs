@@ -1,11 +1,11 @@
-//! The connection cut at every byte of recorded streams and replies.
+//! Cuts the connection at every byte of recorded streams and replies.
 //!
-//! A peer plays a recording of a real server up to one byte, cuts the connection there, and behaves afterwards as a real
-//! server does whose task goes on. Whatever the byte: one envelope, one send, nothing lost that had arrived whole, nothing
-//! twice.
+//! A peer plays a recording of a real server up to one byte, cuts the connection there, and afterwards behaves like a real
+//! server whose task continues. For every byte, there is one envelope and one send, no complete event is lost, and none
+//! appears twice.
 //!
-//! Every seventh byte is a test that takes seconds. `CUTS=all cargo test --test suite cuts:: -- --nocapture` cuts at every byte, and
-//! `CUTS='v0_3-json-rpc Stream at byte 868'` makes the cuts with such a name alone, in every way there is.
+//! The default test cuts at every seventh byte and takes seconds. `CUTS=all cargo test --test suite cuts:: -- --nocapture`
+//! cuts at every byte, and `CUTS='v0_3-json-rpc Stream at byte 868'` makes only the cuts of that name, with every behaviour.
 
 mod check;
 mod cut;

@@ -1,6 +1,6 @@
 //! The peer: plays a recording, cuts it, and continues its task.
 //!
-//! It writes bytes and JSON that real servers wrote and knows nothing of the client's types.
+//! It writes recorded bytes and JSON of real servers, and does not use the client's types.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use crate::cuts::{
     request::{Request, Wanted},
 };
 
-/// One server on loopback. Each request says by a header which cut it is about.
+/// A server on loopback. A header of each request identifies its cut.
 pub(crate) struct Peer {
     pub(crate) origin: String,
     player: Arc<Player>,
@@ -30,17 +30,17 @@ struct Player {
     cases: Mutex<HashMap<usize, Case>>,
 }
 
-/// A cut, and what has happened since.
+/// A cut and its state.
 pub(crate) struct Case {
     cut: Cut,
-    /// How many events of the task have happened.
+    /// The number of the task's events so far.
     done: usize,
-    /// How often a message was sent.
+    /// The number of sent messages.
     pub(crate) sends: usize,
     subscriptions: usize,
-    /// After how many events the peer began to count each listener.
+    /// The number of events after which the peer repeats pieces for each subscriber.
     doubled: Option<usize>,
-    /// Every request, in words.
+    /// A description of every request.
     pub(crate) requests: Vec<String>,
     /// An unexpected request.
     pub(crate) odd: Option<String>,
@@ -71,7 +71,7 @@ impl Peer {
         })
     }
 
-    /// Begins a case. Its requests carry `number`.
+    /// Begins a case. Its requests have `number`.
     pub(crate) fn open(&self, number: usize, cut: Cut) {
         let case = Case {
             cut,
@@ -89,7 +89,7 @@ impl Peer {
         &self.player.recording.task_id
     }
 
-    /// Ends a case, and tells what happened.
+    /// Ends a case and returns its state.
     pub(crate) fn close(&self, number: usize) -> Case {
         self.player.lock().remove(&number).unwrap()
     }
@@ -123,7 +123,7 @@ impl Player {
         let mut cases = self.lock();
         let case = request.cut.and_then(|number| cases.get_mut(&number));
         let Some(case) = case else {
-            // A client that went on after it had given its answer, or one that does not say what it is about.
+            // A request after the end of its case, or one without the header.
             return plain("410 Gone", &json!({"message": "unexpected"}));
         };
         case.requests.push(request.reported.clone());
@@ -171,7 +171,7 @@ impl Case {
             Wanted::Task if self.cut.then == Then::Gone => unknown(recording),
             Wanted::Task => {
                 let task = whole(&self.task(recording));
-                // A stalled connection is asked about seldom, and much happens in between.
+                // The client polls a stalled connection rarely, and many events happen in between.
                 self.go_on(if self.cut.how == How::Stall { all } else { 2 }, all);
                 task
             }
@@ -229,7 +229,7 @@ impl Case {
         if self.done == all {
             return late(recording);
         }
-        // A watched subscription came before.
+        // The client has subscribed before.
         let again = self.subscriptions - usize::from(self.cut.what == CutPoint::Watched);
         let bare = match self.cut.then {
             Then::Bare | Then::Doubled => true,
@@ -243,7 +243,7 @@ impl Case {
         let later = recording.stream.events_from(self.done).to_vec();
         let response = stream(recording, snapshot.into_iter().chain(later));
         if self.cut.then == Then::CutAgain && again == 1 {
-            // Somewhere else than the first time.
+            // At another position than the first cut.
             let at = self.cut.offset * 7919 % response.len();
             let begun = Answer::read(response.clone()).begun(at);
             self.go_on(begun.saturating_sub(1), all);
@@ -264,12 +264,12 @@ impl Case {
     }
 }
 
-/// Returns whether the official Python server of 0.3 takes subscriptions over HTTP+JSON by `GET` alone.
+/// Returns whether the server accepts subscriptions only by `GET`, like the official Python server of 0.3 over HTTP+JSON.
 fn only_get(recording: &Recording) -> bool {
     (recording.version, recording.binding) == (Version::V0_3, Binding::HttpJson)
 }
 
-/// Returns the event of a task as it stands after so many events.
+/// Returns the snapshot event of the task after so many events.
 fn snapshot(recording: &Recording, done: usize) -> Vec<u8> {
     let task = &recording.tasks[done - 1];
     let event = match (recording.binding, recording.version) {
@@ -282,8 +282,7 @@ fn snapshot(recording: &Recording, done: usize) -> Vec<u8> {
     format!("data: {event}\n\n").into_bytes()
 }
 
-/// Returns the newest of `tasks`, where each piece that an artifact was given after the first `since` of them stands
-/// twice.
+/// Returns the newest of `tasks`, with each piece after the first `since` of them repeated.
 fn doubled(tasks: &[Value], since: usize) -> Value {
     let parts = |task: &Value, id: &Value| {
         let artifacts = artifacts_of(task).into_iter().flatten();
@@ -315,7 +314,7 @@ fn artifacts_of(task: &Value) -> Option<&Vec<Value>> {
     task.get("result").unwrap_or(task)["artifacts"].as_array()
 }
 
-/// Returns a response that carries these events to its end.
+/// Returns a complete response with these events.
 fn stream(recording: &Recording, events: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut bytes = recording.stream.head().as_bytes().to_vec();
     for event in events {
@@ -347,7 +346,7 @@ fn late(recording: &Recording) -> Out {
     }
 }
 
-/// This task cannot be subscribed to.
+/// The error for a task without subscriptions.
 fn refused(recording: &Recording) -> Out {
     failure(
         recording,
@@ -358,7 +357,7 @@ fn refused(recording: &Recording) -> Out {
     )
 }
 
-/// There is no such task.
+/// The error for an unknown task.
 fn unknown(recording: &Recording) -> Out {
     failure(
         recording,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// An artifact: its id, its text, and what of it is no text.
+/// An artifact: its id, its text, and its other parts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Artifact {
     pub(crate) id: String,
@@ -43,17 +43,17 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The artifacts of a task after the events it has read.
+/// The artifacts of a task, built from its events.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Reader(pub(crate) Vec<Artifact>);
 
 impl Reader {
-    /// Takes in one event, in the names of A2A 0.3.
+    /// Applies one event in the names of A2A 0.3.
     pub(crate) fn read(&mut self, event: &Value) {
         match event["kind"].as_str() {
             Some("task") => {
                 let shown = artifacts(&event["artifacts"]);
-                // A snapshot without artifacts takes back none.
+                // A snapshot without artifacts removes none.
                 if !shown.is_empty() {
                     self.0 = shown;
                 }

@@ -1,4 +1,4 @@
-//! Recorded responses of real servers, byte for byte, with the place of each event.
+//! Recorded responses of real servers, byte for byte, with the position of each event.
 
 use std::{fs, ops::Range, path::Path};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::cuts::cut::{Cut, CutPoint};
 
-/// One directory of `recordings/` each, with the protocol it was recorded in.
+/// The directories of `recordings/`, each with its protocol.
 pub(crate) const NAMES: [(&str, Version, Binding); 4] = [
     ("v0_3-json-rpc", Version::V0_3, Binding::JsonRpc),
     ("v0_3-http-json", Version::V0_3, Binding::HttpJson),
@@ -26,18 +26,18 @@ pub(crate) enum Binding {
     HttpJson,
 }
 
-/// A stream, a reply, and how the task stood after each event of the stream.
+/// A stream, a reply, and the task after each event of the stream.
 pub(crate) struct Recording {
     pub(crate) name: &'static str,
     pub(crate) version: Version,
     pub(crate) binding: Binding,
-    /// The response to a message that was sent as a stream, as it came in chunks.
+    /// The chunked response to a streamed message.
     pub(crate) stream: Answer,
-    /// The same stream from a server that frames nothing and ends a body by closing.
+    /// The same stream from a server that ends the body by closing the connection.
     pub(crate) unframed: Answer,
-    /// The response to a message that was sent for one answer.
+    /// The response to a blocking message.
     pub(crate) reply: Vec<u8>,
-    /// The body of the answer about the task after each event.
+    /// The task in the body of an answer, after each event.
     pub(crate) tasks: Vec<Value>,
     pub(crate) task_id: String,
 }
@@ -45,9 +45,9 @@ pub(crate) struct Recording {
 /// A response with an event stream.
 pub(crate) struct Answer {
     pub(crate) bytes: Vec<u8>,
-    /// The bytes that hold each event, framing between its first and last byte included.
+    /// The byte range of each event, framing included.
     places: Vec<Range<usize>>,
-    /// Each event as it was written, with the blank line that ends it.
+    /// Each event with its final blank line.
     events: Vec<Vec<u8>>,
 }
 
@@ -76,7 +76,7 @@ impl Recording {
         }
     }
 
-    /// Returns the bytes that a cut is made in.
+    /// Returns the bytes of the response that a cut is in.
     pub(crate) fn bytes(&self, what: CutPoint) -> &[u8] {
         match what {
             CutPoint::Stream | CutPoint::Watched => &self.stream.bytes,
@@ -85,7 +85,7 @@ impl Recording {
         }
     }
 
-    /// Returns the stream that a cut is made in, unless it is made in a reply.
+    /// Returns the stream that a cut is in, unless it is in a reply.
     pub(crate) fn answer(&self, what: CutPoint) -> Option<&Answer> {
         match what {
             CutPoint::Stream | CutPoint::Watched => Some(&self.stream),
@@ -94,7 +94,7 @@ impl Recording {
         }
     }
 
-    /// Returns the bytes around a cut, which is shown as `✂`.
+    /// Returns the bytes around a cut, with `✂` at the cut.
     pub(crate) fn around(&self, cut: &Cut) -> String {
         const SHOWN: usize = 40;
         let bytes = self.bytes(cut.what);
@@ -178,12 +178,12 @@ impl Answer {
             .count()
     }
 
-    /// Returns the head as it was recorded, which answers another subscription as well.
+    /// Returns the recorded head, which fits another subscription too.
     pub(crate) fn head(&self) -> &str {
         str::from_utf8(&self.bytes[..head_length(&self.bytes)]).unwrap()
     }
 
-    /// Returns the events from the one numbered `first` on, as they were written.
+    /// Returns the recorded events from number `first` on.
     pub(crate) fn events_from(&self, first: usize) -> &[Vec<u8>] {
         &self.events[first.min(self.events.len())..]
     }

@@ -1,8 +1,8 @@
-//! The operations that requests ask for.
+//! The operations of requests.
 
 use testkit::http;
 
-/// Tells the calls of one client apart.
+/// The header that identifies the case of a request.
 pub(crate) const CUT: &str = "x-cut";
 
 /// The operation that a client requests.
@@ -12,11 +12,11 @@ pub(crate) enum Wanted {
     Send,
     Stream,
     Task,
-    /// By `POST`, or else by `GET`.
+    /// By `POST`, else by `GET`.
     Subscription {
         post: bool,
     },
-    /// Nothing that a client has to do here.
+    /// An unexpected operation.
     Else,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Request {
     pub(crate) wanted: Wanted,
     /// The cut of the request.
     pub(crate) cut: Option<usize>,
-    /// Its first line and its JSON-RPC method, for a report.
+    /// Its first line and its JSON-RPC method, for reports.
     pub(crate) reported: String,
 }
 

@@ -1,4 +1,4 @@
-//! Many cuts at a time.
+//! Runs many cuts concurrently.
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
@@ -11,10 +11,10 @@ use crate::cuts::{
     stage::Stage,
 };
 
-/// How many calls are under way at a time.
+/// The number of concurrent calls.
 const AT_A_TIME: usize = 64;
 
-/// A cut that showed something wrong.
+/// A violation of an invariant.
 pub(crate) struct Wrong {
     pub(crate) cut: Cut,
     /// The violated invariant.
@@ -23,7 +23,7 @@ pub(crate) struct Wrong {
     pub(crate) came: String,
 }
 
-/// Makes every cut. Gives those that showed something wrong.
+/// Makes every cut. Returns the violations.
 pub(crate) fn run(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Wrong> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(all(recordings, cuts))
@@ -80,7 +80,7 @@ async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Wrong> {
     wrong
 }
 
-/// Returns the exchange of the peer without a cut.
+/// Returns the exchange without a cut.
 async fn uncut(place: usize, recording: &Recording, stage: &Stage) -> Truth {
     let whole = |what| Cut {
         recording: place,

@@ -1,4 +1,4 @@
-//! A peer with the tool that calls it.
+//! A peer and the tool that calls it.
 
 use std::{
     sync::{Arc, Mutex},
@@ -18,8 +18,8 @@ use crate::cuts::{
     request::CUT,
 };
 
-/// Between two attempts, in place of seconds. On a busy machine an answer may take as long as `silence`, which only a
-/// peer that stalls is to be suspected for.
+/// The pauses, in place of seconds. On a busy machine an answer may take as long as `silence`, but only a stalled peer
+/// should exceed it.
 fn pace(silence: Duration) -> Pace {
     Pace {
         first_poll: Duration::from_millis(1),
@@ -29,21 +29,21 @@ fn pace(silence: Duration) -> Pace {
     }
 }
 
-/// How long a peer that stalls is listened to before it is asked.
+/// The silence of a stalled peer after which the tool polls it.
 const SILENCE: Duration = Duration::from_millis(250);
 
-/// Far longer than a call takes on a busy machine.
+/// The timeout of a call, far longer than it takes on a busy machine.
 const LONG_MS: u64 = 60_000;
 
-/// How long a call waits for a peer that will never say more.
+/// The timeout of a call to a peer that stays silent.
 const SHORT_MS: u64 = 2_000;
 
-/// A call that outlives its own deadline by so much hangs.
+/// The time after its deadline at which a call counts as hanging.
 const HANGS: Duration = Duration::from_millis(LONG_MS + 10_000);
 
 /// The outcome of a cut.
 pub(crate) struct Came {
-    /// The envelope; `None` when none came.
+    /// The envelope, if there is one.
     pub(crate) envelope: Option<Value>,
     /// The updates.
     pub(crate) updates: Vec<Value>,
@@ -52,7 +52,7 @@ pub(crate) struct Came {
 }
 
 impl Came {
-    /// Returns all of it in words.
+    /// Formats the outcome.
     pub(crate) fn reported(&self) -> String {
         let envelope = self.envelope.as_ref().map(Value::to_string);
         let events = self.updates.iter().map(|update| update["raw"].to_string());
@@ -67,7 +67,7 @@ impl Came {
     }
 }
 
-/// A peer with the tool that calls it.
+/// A peer and the tool that calls it.
 pub(crate) struct Stage {
     peer: Arc<Peer>,
     agent: RemoteAgent,
@@ -94,7 +94,7 @@ impl Stage {
         }
     }
 
-    /// Makes one cut and sees what comes of it.
+    /// Makes one cut and returns its outcome.
     pub(crate) async fn play(&self, number: usize, cut: Cut, arrived: usize) -> Came {
         self.peer.open(number, cut);
         let waits = arrived == 0 && cut.what != CutPoint::Watched;

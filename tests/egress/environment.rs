@@ -1,4 +1,4 @@
-//! Proxies of the process's environment.
+//! Proxies from environment variables.
 
 use std::process::Stdio;
 
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::egress::rig::Trap;
 
-/// Calls a peer at a name, in a process whose environment names the trap as its proxy.
+/// Calls a peer by name, in a process with the trap as the proxy of its environment.
 async fn call(use_system_proxy: bool) -> (Value, usize) {
     let trap = Trap::new();
     let proxy = format!("http://127.0.0.1:{}", trap.port());
-    // A name that the system's resolver knows nothing of: only a proxy could lead there.
+    // A name that the system cannot resolve, so that only a proxy could reach it.
     let config = json!({
         "targets": [{"alias": "main", "baseUrl": "http://agent.invalid", "default": true, "timeoutMs": 1000}],
         "policy": {"useSystemProxy": use_system_proxy},
@@ -63,15 +63,15 @@ async fn environment_proxy_is_opt_in() {
 }
 
 #[tokio::test]
-async fn the_environments_proxy_is_asked_where_the_operator_wants_it() {
+async fn configured_environment_proxy_is_used() {
     let (envelope, connections) = call(true).await;
     assert_eq!(envelope["error"]["reason"], "timeout", "{envelope}");
     assert_eq!(connections, 1);
 }
 
-/// Without this the zeros of the table would prove nothing.
+/// Proves that the zeros of the table are meaningful.
 #[tokio::test]
-async fn a_trap_counts_the_connections_that_are_made() {
+async fn trap_counts_connections() {
     let trap = Trap::new();
     for host in ["127.0.0.1", "0.0.0.0"] {
         let socket = tokio::net::TcpStream::connect((host, trap.port())).await;

@@ -1,4 +1,4 @@
-//! Every way that is known to lead a client to an address inside: each is tried, and none may connect.
+//! Tries every known way to make a client connect to an internal address. None may connect.
 //!
 //! `cargo test --test suite egress:: -- --nocapture` prints the table.
 
@@ -14,7 +14,7 @@ use rig::{Outcome, try_way};
 const WAYS: usize = 60;
 
 #[tokio::test]
-async fn no_way_leads_inside_but_the_operators_own() {
+async fn only_operator_settings_reach_internal_addresses() {
     let ways = ways::all();
     let mut table = Table::new();
     table

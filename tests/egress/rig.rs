@@ -1,4 +1,4 @@
-//! One attempt: a tool, a resolver that answers what the attempt needs, a peer of the operator's, and a trap.
+//! One attempt: a tool, a scripted resolver, a configured peer, and a trap.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, TcpListener};
@@ -21,19 +21,19 @@ use tokio_util::sync::CancellationToken;
 /// The addresses of a name, one list per lookup.
 pub(crate) type Answers = Vec<Vec<&'static str>>;
 
-/// A way to reach an address. Everywhere in it `PORT` stands for the port of the trap, `PEER` for that of the peer and
-/// `{{origin}}` for the peer's origin; the peer is the operator's own, on loopback.
+/// A way to reach an address. In all of its texts, `PORT` stands for the port of the trap, `PEER` for that of the peer and
+/// `{{origin}}` for the peer's origin. The peer is configured, on loopback.
 pub(crate) struct Way {
     /// The description of the way.
     pub(crate) group: &'static str,
     /// Its destination.
     pub(crate) address: String,
     pub(crate) config: Value,
-    /// What the operator's own peer answers, as `fixtures/README.md` describes it.
+    /// The script of the configured peer, see `fixtures/README.md`.
     pub(crate) peer: Value,
     /// The addresses of names. Each lookup gets the next answer; the last one repeats.
     pub(crate) names: Vec<(&'static str, Answers)>,
-    /// The trap is the proxy.
+    /// Whether the trap is the proxy.
     pub(crate) proxy: bool,
     /// The calls. Only the outcome of the last one counts.
     pub(crate) requests: Vec<Value>,
@@ -73,7 +73,7 @@ impl Outcome {
 pub(crate) struct Came {
     /// `ok`, or the error's code and reason.
     pub(crate) reported: String,
-    /// How many connections the trap was given.
+    /// The number of connections to the trap.
     pub(crate) connections: usize,
     pub(crate) envelope: Value,
 }
@@ -93,7 +93,7 @@ impl Trap {
         self.0.local_addr().unwrap().port()
     }
 
-    /// How many connections were made since the last time it was asked. One that a client knows to stand is waiting here.
+    /// Returns the number of connections since the last call. Established connections are already in the queue.
     pub(crate) fn connections(&self) -> usize {
         let mut count = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Whatever JSON comes in, from a caller or from a peer: exactly one envelope goes out.
+//! Any JSON from a caller or a peer causes exactly one envelope.
 
 use std::sync::{
     Arc,
@@ -44,7 +44,7 @@ const FIELDS: &[&str] = &[
     "card_path",
 ];
 
-/// Words that mean something to one side or the other.
+/// Texts with a meaning for either side.
 const WORDS: &[&str] = &[
     "",
     "send",
@@ -148,7 +148,7 @@ pub(crate) fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Requests that get past the first checks now and then.
+/// Requests that sometimes pass the first checks.
 fn any_request() -> impl Strategy<Value = Value> {
     let parts = || {
         vec(
@@ -172,7 +172,7 @@ fn any_request() -> impl Strategy<Value = Value> {
             if let Some(parts) = parts {
                 request["parts"] = parts;
             }
-            // A random wait of days would be kept.
+            // A random timeout could be days.
             if request["timeout_ms"].as_u64().is_some_and(|ms| ms > 500) {
                 request["timeout_ms"] = json!(500);
             }
@@ -182,7 +182,7 @@ fn any_request() -> impl Strategy<Value = Value> {
     prop_oneof![4 => shaped, 1 => any_json()]
 }
 
-/// Runs one call and counts what comes of it.
+/// Runs one call and counts its envelopes.
 pub(crate) fn one_envelope(rig: &Rig, request: String) -> Result<Value, TestCaseError> {
     let (give, take) = mpsc::channel();
     let count = Arc::new(AtomicUsize::new(0));
@@ -248,9 +248,9 @@ fn any_text_as_request_gives_one_envelope() {
     });
 }
 
-/// Returns the peer answers `answer` to a message, as the result and as the whole body, and as events of a stream.
+/// Returns a peer that answers a message with `answer`, as the result, as the whole body, or as events of a stream.
 fn answered_with(runtime: &Runtime, answer: &Value, card: &Value) -> Result<(), TestCaseError> {
-    // Braces that would be filled in are not part of the matter.
+    // Removes braces that the script would replace.
     let literal = |value: &Value| value.to_string().replace("{{", "{ {");
     let whole = json!({"body": literal(answer), "headers": {"content-type": "application/json"}});
     let event = json!({"raw": format!("data: {}\n\n", literal(answer))});
@@ -292,7 +292,7 @@ fn any_answer_of_a_peer_gives_one_envelope() {
     });
 }
 
-/// Returns a message, task or event in which one place was replaced by something else.
+/// Returns a message, task or event with one value replaced.
 fn nearly_right() -> impl Strategy<Value = Value> {
     let right = select(vec![
         message("pong"),
@@ -332,7 +332,7 @@ fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
 }
 
 #[test]
-fn an_answer_with_one_wrong_place_gives_one_envelope() {
+fn answer_with_one_wrong_value_gives_one_envelope() {
     let runtime = Runtime::new().unwrap();
     check(60, nearly_right(), |answer| {
         answered_with(&runtime, &answer, &card())

@@ -1,4 +1,4 @@
-//! Requests that are not as they should be.
+//! Invalid requests.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How long a card is kept.
+//! The lifetime of a cached card.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::faults::rig::{Rig, card, message, peers, reason, result, send};
 
 const CARD: &str = "GET /.well-known/agent-card.json";
 
-/// Returns a peer whose card is answered like this, one response after the other.
+/// Returns a peer with these responses for its card, in order.
 async fn peer(responses: Value) -> (Peers, Rig) {
     let peers = peers(json!({"main": {
         "routes": {CARD: responses},
@@ -25,7 +25,7 @@ fn with(headers: Value) -> Value {
 }
 
 /// Returns the values of a header in the requests for the card.
-fn asked(peers: &Peers, header: &str) -> Vec<Option<String>> {
+fn header_values(peers: &Peers, header: &str) -> Vec<Option<String>> {
     let log = peers.log("main").into_iter();
     log.filter(|request| request.method == "GET")
         .map(|request| request.headers.get(header).cloned())
@@ -38,11 +38,11 @@ async fn a_card_that_may_not_be_stored_is_fetched_each_time() {
     for _ in 0..3 {
         assert_eq!(rig.call(&send()).await["ok"], true);
     }
-    assert_eq!(asked(&peers, "if-none-match").len(), 3);
+    assert_eq!(header_values(&peers, "if-none-match").len(), 3);
 }
 
 #[tokio::test]
-async fn a_card_with_an_etag_is_asked_for_anew_by_it_and_then_holds() {
+async fn card_is_revalidated_by_its_etag() {
     let first = with(json!({"cache-control": "max-age=0", "etag": "\"one\""}));
     let unchanged =
         json!({"status": 304, "headers": {"cache-control": "max-age=600", "etag": "\"one\""}});
@@ -51,19 +51,19 @@ async fn a_card_with_an_etag_is_asked_for_anew_by_it_and_then_holds() {
         assert_eq!(rig.call(&send()).await["ok"], true);
     }
     assert_eq!(
-        asked(&peers, "if-none-match"),
+        header_values(&peers, "if-none-match"),
         [None, Some("\"one\"".to_owned())]
     );
 }
 
 #[tokio::test]
-async fn an_old_card_serves_while_the_peer_gives_no_new_one() {
+async fn stale_card_serves_while_fetching_fails() {
     let first = with(json!({"cache-control": "max-age=0"}));
     let (peers, rig) = peer(json!([first, {"status": 500}, {"end": "destroy"}])).await;
     for _ in 0..3 {
         assert_eq!(rig.call(&send()).await["ok"], true);
     }
-    assert_eq!(asked(&peers, "accept").len(), 3);
+    assert_eq!(header_values(&peers, "accept").len(), 3);
     let listed = rig.call(&json!({"action": "list_targets"})).await;
     let target = &listed["summary"]["targets"][0];
     assert_eq!(target["target_name"], "Desk");
@@ -73,7 +73,7 @@ async fn an_old_card_serves_while_the_peer_gives_no_new_one() {
     );
 }
 
-/// Reading a card is work that no deadline interrupts, so it has to be little.
+/// No deadline interrupts the parsing of a card, so it must be fast.
 #[tokio::test]
 async fn huge_card_does_not_outlast_the_deadline() {
     let mut large = card();
@@ -96,9 +96,9 @@ async fn huge_card_does_not_outlast_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_failure_is_not_kept() {
+async fn failed_fetch_is_not_cached() {
     let (peers, rig) = peer(json!([{"status": 500}, with(json!({}))])).await;
     assert_eq!(reason(&rig.call(&send()).await), "http_status");
     assert_eq!(rig.call(&send()).await["ok"], true);
-    assert_eq!(asked(&peers, "accept").len(), 2);
+    assert_eq!(header_values(&peers, "accept").len(), 2);
 }

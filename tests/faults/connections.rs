@@ -1,4 +1,4 @@
-//! The life of sockets.
+//! The lifetime of sockets.
 
 use serde_json::{Value, json};
 use tokio::{
@@ -12,7 +12,7 @@ use testkit::http::Connection;
 
 use crate::faults::rig::{Rig, card, message, peers, reason, send, soon, stream, task};
 
-/// A card from scripted peers, for an interface that the test plays itself.
+/// A scripted card for an interface that the test implements.
 struct Interface {
     _peers: Peers,
     listener: TcpListener,
@@ -33,7 +33,7 @@ impl Interface {
     }
 
     /// Accepts the next connection and reads the request on it.
-    async fn asked(&self) -> TcpStream {
+    async fn accept_request(&self) -> TcpStream {
         let (socket, _) = soon(self.listener.accept()).await.unwrap();
         let mut connection = Connection::new(socket);
         soon(connection.next()).await.unwrap().expect("a request");
@@ -48,7 +48,7 @@ async fn closed(socket: &mut TcpStream) {
     let _ = soon(socket.read_to_end(&mut rest)).await;
 }
 
-async fn say(socket: &mut TcpStream, text: &str) {
+async fn write_text(socket: &mut TcpStream, text: &str) {
     socket.write_all(text.as_bytes()).await.unwrap();
 }
 
@@ -74,7 +74,7 @@ async fn dropping_a_call_closes_its_connection_before_the_answer() {
         .rig
         .begin(&send(), &CancellationToken::new(), |_| ());
     let call = tokio::spawn(call);
-    let mut socket = interface.asked().await;
+    let mut socket = interface.accept_request().await;
     call.abort();
     closed(&mut socket).await;
 }
@@ -89,25 +89,25 @@ async fn dropping_a_call_closes_its_stream() {
             .rig
             .begin(&stream(), &CancellationToken::new(), take),
     );
-    let mut socket = interface.asked().await;
-    say(&mut socket, STREAM).await;
-    say(&mut socket, &event(task("working"))).await;
+    let mut socket = interface.accept_request().await;
+    write_text(&mut socket, STREAM).await;
+    write_text(&mut socket, &event(task("working"))).await;
     soon(reported.recv()).await.unwrap();
     call.abort();
     closed(&mut socket).await;
 }
 
 #[tokio::test]
-async fn a_finished_task_closes_a_stream_that_its_peer_keeps_open() {
+async fn finished_task_closes_its_open_stream() {
     let interface = Interface::new().await;
     let call = tokio::spawn(
         interface
             .rig
             .begin(&stream(), &CancellationToken::new(), |_| ()),
     );
-    let mut socket = interface.asked().await;
-    say(&mut socket, STREAM).await;
-    say(&mut socket, &event(task("completed"))).await;
+    let mut socket = interface.accept_request().await;
+    write_text(&mut socket, STREAM).await;
+    write_text(&mut socket, &event(task("completed"))).await;
     closed(&mut socket).await;
     assert_eq!(soon(call).await.unwrap()["ok"], true);
 }
@@ -120,8 +120,8 @@ async fn response_before_half_close_is_complete() {
             .rig
             .begin(&send(), &CancellationToken::new(), |_| ()),
     );
-    let mut socket = interface.asked().await;
-    say(&mut socket, &answer(message("pong"))).await;
+    let mut socket = interface.accept_request().await;
+    write_text(&mut socket, &answer(message("pong"))).await;
     socket.shutdown().await.unwrap();
     let envelope = soon(call).await.unwrap();
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
@@ -129,7 +129,7 @@ async fn response_before_half_close_is_complete() {
 }
 
 #[tokio::test]
-async fn half_a_connection_closed_before_an_answer_is_a_cut_and_no_wait() {
+async fn half_close_before_an_answer_is_a_cut() {
     for said in [
         "",
         "HTTP/1.1 200 OK\r\n",
@@ -141,8 +141,8 @@ async fn half_a_connection_closed_before_an_answer_is_a_cut_and_no_wait() {
                 .rig
                 .begin(&send(), &CancellationToken::new(), |_| ()),
         );
-        let mut socket = interface.asked().await;
-        say(&mut socket, said).await;
+        let mut socket = interface.accept_request().await;
+        write_text(&mut socket, said).await;
         socket.shutdown().await.unwrap();
         let envelope = soon(call).await.unwrap();
         assert_eq!(reason(&envelope), "connection_cut", "{said}: {envelope}");
@@ -151,20 +151,20 @@ async fn half_a_connection_closed_before_an_answer_is_a_cut_and_no_wait() {
 }
 
 #[tokio::test]
-async fn half_a_connection_closed_under_a_working_task_is_no_end_of_it() {
+async fn half_close_does_not_end_a_working_task() {
     let interface = Interface::new().await;
     let call = tokio::spawn(
         interface
             .rig
             .begin(&stream(), &CancellationToken::new(), |_| ()),
     );
-    let mut socket = interface.asked().await;
-    say(&mut socket, STREAM).await;
-    say(&mut socket, &event(task("working"))).await;
+    let mut socket = interface.accept_request().await;
+    write_text(&mut socket, STREAM).await;
+    write_text(&mut socket, &event(task("working"))).await;
     socket.shutdown().await.unwrap();
-    let mut socket = interface.asked().await;
-    say(&mut socket, STREAM).await;
-    say(&mut socket, &event(task("completed"))).await;
+    let mut socket = interface.accept_request().await;
+    write_text(&mut socket, STREAM).await;
+    write_text(&mut socket, &event(task("completed"))).await;
     let envelope = soon(call).await.unwrap();
     let task = &envelope["summary"]["continuation"]["task"];
     assert_eq!(task["status"], "completed", "{envelope}");

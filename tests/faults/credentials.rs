@@ -18,11 +18,11 @@ fn rig(peers: &Peers) -> Rig {
         .keys()
         .map(|name| target(peers, name))
         .collect();
-    // The call does not wait for a running task: the events until then count.
+    // The call does not wait for a running task, so the test uses the events until then.
     Rig::new(&json!({"targets": targets, "limits": {"waitMs": 1000}}))
 }
 
-/// Returns every request that a peer can answer.
+/// Returns every kind of request.
 fn requests() -> Vec<Value> {
     let mut required = stream();
     required["task_requirement"] = json!("required");
@@ -60,7 +60,7 @@ async fn never_reported(script: Value) {
         );
     }
     reported.extend(rig.log.lines().into_iter().map(|(_, line)| line));
-    // A piece is as good as a hint; JSON writes a slash in two ways.
+    // Parts of the token must not appear either. JSON can escape a slash.
     for text in &reported {
         for piece in [TOKEN, "sesame/7f", "sesame\\/7f"] {
             assert!(!text.contains(piece), "{text}");
@@ -68,7 +68,7 @@ async fn never_reported(script: Value) {
     }
 }
 
-/// Returns a peer that answers every call like this.
+/// Returns a peer that answers every call with this.
 fn all_calls(card: Value, response: &Value) -> Value {
     let methods = [
         "message/send",

@@ -1,4 +1,4 @@
-//! Calls that end early: by their caller, by the clock.
+//! Calls that end early, by cancellation or timeout.
 
 use std::{
     fs,
@@ -47,12 +47,12 @@ async fn silent_peer_times_out_with_one_envelope() {
     assert!(took >= Duration::from_millis(300), "{took:?}");
     assert!(took < Duration::from_secs(5), "{took:?}");
     rig.plugin.close();
-    // The channel ends with the callback: nothing can come any more.
+    // The channel ends with the callback, so no further update can arrive.
     assert!(soon(take.recv()).await.is_none());
     assert_eq!(envelopes.load(Ordering::SeqCst), 1);
 }
 
-/// A port whose queue of connections is full, so that one more is neither accepted nor refused.
+/// A port with a full accept queue, which neither accepts nor refuses another connection.
 struct Full {
     port: u16,
     _listener: tokio::net::TcpListener,
@@ -92,7 +92,7 @@ impl Full {
             if trying {
                 return;
             }
-            // The system tells of a connection under way in no other way.
+            // The system reports a pending connection only here.
             sleep(Duration::from_millis(5)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Large answers in little memory. Measured on a process of its own, by the most it ever held.
+//! Large answers in bounded memory, measured as the peak of a separate process.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::faults::rig::{card, parse, peers, reason, result, send, stream, task}
 /// The memory that a call may add to the process under the default limits.
 const MAY_GROW_KB: u64 = 150 * 1024;
 
-/// The same where the answer carries 32 MB of artifacts, as artifacts and as the text of them all.
+/// The memory for an answer with 32 MB of artifacts, which the result contains as artifacts and as text.
 const MAY_GROW_KB_CARRYING: u64 = 256 * 1024;
 
-/// Events and artifacts made of little but structure may take eight times the bytes they count for, each of the two.
+/// The memory for events and artifacts of mostly structure, which may each take eight times their counted bytes.
 const MAY_GROW_KB_DENSE: u64 = (8 + 8) * 32 * 1024 + MAY_GROW_KB;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Returns a process that knows these peers by their names.
+/// Returns a process with these peers as targets.
 fn filter(peers: &Peers) -> Filter {
     let targets: Vec<Value> = peers
         .origins()
@@ -34,12 +34,12 @@ fn call(filter: &mut Filter, alias: &str, mut request: Value) -> Value {
     parse(&filter.call(&request).to_string())
 }
 
-/// Returns the most memory that the process has held so far, in kB.
+/// Returns the peak memory of the process, in kB.
 fn peak(filter: &Filter) -> u64 {
     filter.memory_kb("VmHWM")
 }
 
-/// Makes the call in a fresh process and returns its envelope, once it is known to have stayed within bounds.
+/// Makes the call in a new process, checks its peak memory and returns the envelope.
 async fn frugal(script: Value, request: Value) -> Value {
     within(MAY_GROW_KB, script, request).await
 }
@@ -57,7 +57,7 @@ async fn within(may_grow_kb: u64, script: Value, request: Value) -> Value {
         let envelope = call(&mut filter, "main", request);
         (envelope, peak(&filter) - before)
     });
-    // Megabytes through a debug build on a busy machine.
+    // A debug build on a busy machine handles megabytes slowly.
     let measured = tokio::time::timeout(Duration::from_secs(120), measured).await;
     let (envelope, grown) = measured.expect("it comes to an end").unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Whatever a peer of A2A 1.0 says by its definition, the results have the contract's shape.
+//! Results have the contract's shape for any valid answer of A2A 1.0.
 
 use common::validation;
 use proptest::{collection::vec, option, prelude::*, sample::select, test_runner::TestCaseError};
@@ -17,7 +17,7 @@ pub(crate) fn card() -> Value {
     })
 }
 
-/// Returns an object of members that are there or not, each in one of the ways that JSON has for saying so.
+/// Returns an object of members that are present, `null` or absent.
 fn object(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let member = |(name, value): (&'static str, BoxedStrategy<Value>)| {
         prop_oneof![Just(None), Just(Some(Value::Null)), value.prop_map(Some)]
@@ -30,7 +30,7 @@ fn object(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<V
         .boxed()
 }
 
-/// Returns the same object with members that are always there.
+/// Returns such an object with additional required members.
 fn with(base: BoxedStrategy<Value>, always: Value) -> BoxedStrategy<Value> {
     base.prop_map(move |mut value| {
         let fields = value.as_object_mut().unwrap();
@@ -184,7 +184,7 @@ fn event() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Everything that the model of 0.3 names differently is named as there, wherever it stands.
+/// Checks that every member has its name of 0.3.
 fn is_0_3(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().all(is_0_3),
@@ -195,7 +195,7 @@ fn is_0_3(value: &Value) -> bool {
                 && !["statusUpdate", "artifactUpdate"]
                     .iter()
                     .any(|key| fields.contains_key(*key));
-            // Data is the peer's own.
+            // The peer chooses the members of data.
             old && fields
                 .iter()
                 .all(|(key, value)| key == "data" || is_0_3(value))

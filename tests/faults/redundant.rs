@@ -1,4 +1,4 @@
-//! Peers that leave out what the rest of their answer already says.
+//! Peers that omit redundant fields.
 
 use serde_json::{Value, json};
 use testkit::conformance::peers::Recorded;
@@ -6,7 +6,7 @@ use testkit::conformance::peers::Recorded;
 use crate::faults::rig::{Rig, message, peers, reason, result, send, status, stream, task};
 use crate::faults::speech::{body, speeches};
 
-/// Every update of the stream leaves out `taskId` and `contextId`; its first event is the task.
+/// The updates of the stream lack `taskId` and `contextId`; its first event is the task.
 #[tokio::test]
 async fn updates_without_ids_belong_to_the_task_of_their_stream() {
     for speech in speeches() {
@@ -32,7 +32,7 @@ async fn updates_without_ids_belong_to_the_task_of_their_stream() {
     }
 }
 
-/// No event of the subscription says whose it is.
+/// No event of the subscription has a task id.
 #[tokio::test]
 async fn a_watch_without_ids_belongs_to_the_task_it_watches() {
     for speech in speeches() {
@@ -59,9 +59,9 @@ async fn a_watch_without_ids_belongs_to_the_task_it_watches() {
     }
 }
 
-/// The task has no name at all: its result counts, and there is nothing to go on with.
+/// The task has no id: it has a result, but no continuation.
 #[tokio::test]
-async fn a_stream_that_never_names_its_task_gives_its_result() {
+async fn stream_without_task_id_has_a_result() {
     for speech in speeches() {
         let events = [
             speech.status(speech.working),
@@ -80,7 +80,7 @@ async fn a_stream_that_never_names_its_task_gives_its_result() {
     }
 }
 
-/// The message continues a task, the stream breaks off, and no event has said whose it is: the task is followed.
+/// The message continues a task, and the stream breaks off without a task id: the call follows the task.
 #[tokio::test]
 async fn a_cut_stream_without_ids_is_resumed_by_the_task_it_continues() {
     for speech in speeches() {
@@ -104,7 +104,7 @@ async fn a_cut_stream_without_ids_is_resumed_by_the_task_it_continues() {
     }
 }
 
-/// The stream breaks off before the task has an end or a name.
+/// The stream breaks off before the task has ended or has an id.
 #[tokio::test]
 async fn cut_stream_without_task_is_an_error_with_output() {
     let speech = &speeches()[0];
@@ -117,7 +117,7 @@ async fn cut_stream_without_task_is_an_error_with_output() {
 }
 
 #[tokio::test]
-async fn a_task_that_was_asked_for_needs_no_id() {
+async fn requested_task_needs_no_id() {
     for speech in speeches() {
         let mut whole = speech.named(speech.completed);
         whole.as_object_mut().unwrap().remove("id");
@@ -132,9 +132,9 @@ async fn a_task_that_was_asked_for_needs_no_id() {
     }
 }
 
-/// The result of a finished task counts whatever it is called; a task that goes on cannot be found again.
+/// A finished task without an id has a result. A running one cannot be found again.
 #[tokio::test]
-async fn a_new_task_without_an_id_counts_once_it_is_finished() {
+async fn new_task_without_id_counts_when_finished() {
     for speech in speeches() {
         let answer = |state: &str| {
             let task = json!({"status": {"state": state}, "artifacts": [{"artifactId": "a", "parts": [{"text": "the result"}]}]});
@@ -157,7 +157,7 @@ async fn a_new_task_without_an_id_counts_once_it_is_finished() {
     }
 }
 
-/// `task_requirement: "required"` promises a task to come back to.
+/// `task_requirement: "required"` requires a task with an id.
 #[tokio::test]
 async fn a_required_task_has_an_id() {
     let answer = json!({"kind": "task", "status": {"state": "completed"}});
@@ -172,9 +172,9 @@ async fn a_required_task_has_an_id() {
     assert!(message.contains("/id"), "{message}");
 }
 
-/// The wrapper or `kind` that says what an answer or event is.
+/// The wrapper or `kind` of an answer or event.
 #[tokio::test]
-async fn an_answer_is_known_by_its_shape() {
+async fn answer_kind_follows_from_its_shape() {
     for speech in speeches() {
         let answers = json!([
             (speech.answer)(speech.named(speech.completed)),
@@ -209,7 +209,7 @@ async fn an_answer_is_known_by_its_shape() {
     }
 }
 
-/// The last event of the stream does not say that it is the last.
+/// The last event of the stream lacks `final`.
 #[tokio::test]
 async fn a_stream_without_a_final_mark_ends_with_its_task() {
     let mut last = status("completed", true);
@@ -250,7 +250,7 @@ async fn artifacts_without_ids_are_numbered() {
     }
 }
 
-/// A piece that continues no named artifact continues the newest; one that begins anew is a new one.
+/// A piece without an artifact id continues the newest artifact, or starts one without `append`.
 #[tokio::test]
 async fn pieces_without_ids_continue_the_newest_artifact() {
     let piece = |text: &str, append: bool| {
@@ -292,7 +292,7 @@ async fn an_artifact_without_parts_is_empty() {
     assert_eq!(envelope["summary"]["message_text"], "whole", "{envelope}");
 }
 
-/// Each exchange has a connection of its own: the id says nothing that is not known, unless it is another's.
+/// Each exchange has its connection, so a missing JSON-RPC id is allowed, but not that of another request.
 #[tokio::test]
 async fn a_json_rpc_answer_needs_no_id_and_no_version() {
     let answers = [
@@ -316,7 +316,7 @@ async fn a_json_rpc_answer_needs_no_id_and_no_version() {
     }
 }
 
-/// Cards that lack what the rest of them says, or what has a usual value.
+/// Cards that lack fields with an implied or default value.
 #[tokio::test]
 async fn a_card_needs_no_more_than_one_address() {
     let url = "{{origin}}/a2a/jsonrpc";
@@ -355,9 +355,9 @@ async fn a_card_needs_no_more_than_one_address() {
     }
 }
 
-/// A field that the transport lacks is refused before anything is sent.
+/// The tool refuses a field that the transport lacks before it sends anything.
 #[tokio::test]
-async fn references_that_http_json_of_0_3_cannot_say_are_refused() {
+async fn references_over_http_json_0_3_are_refused() {
     let speech = &speeches()[1];
     let answer =
         (speech.answer)(json!({"message": {"messageId": "m", "content": [{"text": "pong"}]}}));

@@ -14,20 +14,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::faults::in_process::Kept;
 
-/// Far longer than anything here takes on a busy machine. What waits this long hangs.
+/// The timeout of a wait, far longer than any takes on a busy machine.
 pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Longer than any test: a peer that answers after it does not answer.
+/// The delay of a peer that never answers, longer than any test.
 pub(crate) const NEVER_MS: u64 = 3_600_000;
 
-/// Waits for what has to come.
+/// Waits for a future within the timeout.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(EXIT_TIMEOUT, what)
         .await
         .expect("it comes in time")
 }
 
-/// An instance, and what it logs.
+/// An instance with its log.
 pub(crate) struct Rig {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) log: Arc<Kept>,
@@ -55,7 +55,7 @@ impl Rig {
         Self::with_target(json!({"baseUrl": peers.origin("main")}))
     }
 
-    /// Starts a call. Each update goes to `take`.
+    /// Starts a call and passes each update to `take`.
     pub(crate) fn begin(
         &self,
         request: &Value,
@@ -101,7 +101,7 @@ pub(crate) fn parse(text: &str) -> Value {
     value
 }
 
-/// Peers, each as `fixtures/README.md` describes it.
+/// Starts peers with these scripts, see `fixtures/README.md`.
 pub(crate) async fn peers(script: Value) -> Peers {
     Peers::start(&json!({"peers": script})).await.unwrap()
 }
@@ -127,7 +127,7 @@ pub(crate) fn status(state: &str, last: bool) -> Value {
     json!({"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": {"state": state}, "final": last})
 }
 
-/// Returns a response or event that carries this JSON-RPC result.
+/// Returns a response or event with this JSON-RPC result.
 pub(crate) fn result(result: Value) -> Value {
     json!({"result": result})
 }

@@ -1,4 +1,4 @@
-//! Many calls at once.
+//! Concurrent calls.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::faults::rig::{NEVER_MS, Rig, card, message, peers, reason, result, send, soon};
 
 #[tokio::test]
-async fn a_card_that_never_comes_holds_up_no_other_targets_calls() {
+async fn missing_card_delays_only_its_target() {
     let never = json!({"delay_ms": NEVER_MS, "json": {}});
     let peers = peers(json!({
         "hangs": {"routes": {"GET /.well-known/agent-card.json": never}},
@@ -35,7 +35,7 @@ async fn a_card_that_never_comes_holds_up_no_other_targets_calls() {
 }
 
 #[tokio::test]
-async fn calls_that_wait_for_one_card_each_end_in_their_own_time() {
+async fn calls_waiting_for_a_card_keep_their_deadlines() {
     let never = json!({"delay_ms": NEVER_MS, "json": {}});
     let peers =
         peers(json!({"main": {"routes": {"GET /.well-known/agent-card.json": never}}})).await;
@@ -45,7 +45,7 @@ async fn calls_that_wait_for_one_card_each_end_in_their_own_time() {
     soon(peers.wait_for("main", 1)).await;
     let mut request = send();
     request["timeout_ms"] = json!(100);
-    // With the patient one as many as may run to one target.
+    // Together with the long call, the maximum number for one target.
     let hasty = join_all((0..15).map(|_| async { rig.call(&request).await })).await;
     for envelope in &hasty {
         assert_eq!(reason(envelope), "timeout", "{envelope}");

@@ -14,7 +14,7 @@ use testkit::conformance::Peers;
 use crate::faults::in_process::Kept;
 use crate::faults::rig::{Rig, card, message, peers, reason, result, send};
 
-/// A card in its canonical form, which says nothing that its signature does not cover.
+/// A card in canonical form, with only fields that its signature covers.
 const CARD: &str = r#"{"capabilities":{"extendedAgentCard":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"description":"Answers.","name":"Signed desk","skills":[{"description":"d","id":"s","name":"n","tags":["t"]}],"supportedInterfaces":[{"protocolBinding":"JSONRPC","protocolVersion":"0.3","url":"/a2a/jsonrpc"}],"version":"1.0.0"}"#;
 
 /// A signer, and the file with its key.
@@ -104,7 +104,7 @@ async fn unsigned_or_foreign_card_stops_the_call() {
 }
 
 #[tokio::test]
-async fn signed_card_is_found_after_missing_places() {
+async fn signed_card_is_found_after_missing_locations() {
     let signer = Signer::new("elsewhere");
     let route = "GET /.well-known/agent-card.json";
     for (card, expected) in [(signer.signed(), "none"), (card(), "card_signature")] {

@@ -1,11 +1,11 @@
-//! Peers of both versions over both transports, each scripted in its own way of writing.
+//! Peers of both versions over both transports, each scripted in its dialect.
 
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
 use crate::faults::rig::{card, peers, result};
 
-/// A peer of one version and transport, and how it writes.
+/// A peer of one version and transport, and its dialect.
 pub(crate) struct Speech {
     pub(crate) name: &'static str,
     pub(crate) card: Value,
@@ -121,7 +121,7 @@ pub(crate) fn speeches() -> [Speech; 4] {
 }
 
 impl Speech {
-    /// Returns the peer, with these responses by place.
+    /// Returns the peer, with these responses by operation.
     pub(crate) async fn peer(&self, responses: Vec<(&str, Value)>) -> Peers {
         let (mut rpc, mut routes) = (json!({}), json!({}));
         for (place, response) in responses {

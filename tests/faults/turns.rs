@@ -1,4 +1,4 @@
-//! How many calls run at a time, and what becomes of the others.
+//! The limit of concurrent calls.
 
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::faults::rig::{NEVER_MS, Rig, card, peers, reason, send, soon};
 
-/// Returns a peer that takes every message and answers none.
+/// Returns a peer that receives every message and answers none.
 async fn silent() -> Peers {
     peers(json!({"main": {"card": card(), "rpc": {"message/send": {"delay_ms": NEVER_MS, "json": {}}}}})).await
 }
@@ -37,7 +37,7 @@ async fn call_beyond_limit_waits_then_fails() {
         let before = peers.log("main").len();
         let cancel = CancellationToken::new();
         let calls = [(); 2].map(|()| tokio::spawn(rig.begin(&send(), &cancel, |_| ())));
-        // The card, and both messages.
+        // Requests for the card and both messages.
         soon(peers.wait_for("main", before + 3)).await;
         let envelope = rig.call(&hasty()).await;
         assert_eq!(reason(&envelope), "busy", "{envelope}");
@@ -55,7 +55,7 @@ async fn call_beyond_limit_waits_then_fails() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_lets_the_next_one_go() {
+async fn finished_call_frees_its_permit() {
     let peers = silent().await;
     let rig = limited(&peers, &json!({"concurrencyPerTarget": 1}));
     let (first, second) = (CancellationToken::new(), CancellationToken::new());

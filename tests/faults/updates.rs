@@ -1,4 +1,4 @@
-//! Progress: in order, before the result, and no harm done by who takes it.
+//! Updates: in order, before the result, and safe from faults of their consumer.
 
 use std::{
     panic,
@@ -29,7 +29,7 @@ fn pieces(count: u32) -> Value {
 }
 
 #[tokio::test]
-async fn updates_come_in_order_and_before_the_result() {
+async fn updates_arrive_in_order_before_the_result() {
     let peers = peers(pieces(500)).await;
     let rig = Rig::at(&peers);
     let (tell, received) = mpsc::channel();

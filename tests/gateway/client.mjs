@@ -1,7 +1,7 @@
-// A client and a voter of the local gateway, as 000 §11.1 and §11.3 sketch them, in a stack that is not ours: Node.js and `ws`.
+// A client and a voter of the local gateway, after Heretek A2A §11.1 and §11.3, in an independent stack: Node.js and `ws`.
 //
-// What the sketches do oddly is kept, because a gateway has to serve it: an answer is awaited among `message`s alone,
-// correlation ids are a clock's reading, a vote goes by the proposal's `id` and carries a `confidence`.
+// They keep the peculiarities of the specification, because a gateway must serve them: only a `message` is an answer,
+// correlation ids are times, and a vote has the proposal's `id` and a `confidence`.
 
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
@@ -62,7 +62,7 @@ export class Client {
     });
   }
 
-  /** The next message of a type. */
+  /** Returns the next message of a type. */
   next(type) {
     return new Promise((resolve) => {
       const once = (message) => {
@@ -92,7 +92,7 @@ export class Client {
 }
 
 export class Voter {
-  /** `confidence` decides: more than one half approves. */
+  /** Approves if `confidence` is above one half. */
   constructor(name, confidence) {
     Object.assign(this, { name, confidence });
   }

@@ -1,4 +1,4 @@
-//! The gateway's process is killed while agents talk, or its disk is full: whatever was acknowledged is in the files.
+//! Kills the gateway's process during messages, or fills its disk: the files contain every acknowledged entry.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,17 +26,16 @@ use crate::gateway::{folder::Folder, rig::soon};
 const AGENTS: [&str; 3] = ["alpha", "beta", "charlie"];
 const ASKERS: usize = 6;
 
-/// A gateway in a process of its own, which is killed with the value.
+/// The process of a gateway. Dropping it kills the process.
 struct Gateway {
     process: Child,
     url: String,
 }
 
-/// Starts a program that the kernel does not kill for a file that grows beyond its limit: the write fails, as on a full
-/// disk.
+/// Starts a program for which a write beyond the limit of file sizes fails, as on a full disk, instead of killing it.
 pub(crate) const WITHOUT_SIGNAL: [&str; 2] = ["-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
 
-/// Limits what a running process may use. The limit can be raised again.
+/// Limits a resource of a running process. The limit can be raised again.
 #[cfg(target_os = "linux")]
 pub(crate) fn limit(process: &Child, resource: Resource, current: Option<u64>) {
     let maximum = getrlimit(resource).maximum;
@@ -63,7 +62,7 @@ impl Gateway {
         )
     }
 
-    /// Starts a gateway whose writes fail where the disk is full.
+    /// Starts a gateway whose writes can fail as on a full disk.
     fn without_signal(state: &Path) -> Self {
         let mut command = Command::new("sh");
         command
@@ -109,24 +108,24 @@ impl Drop for Gateway {
     }
 }
 
-/// When a gateway is killed.
+/// The time to kill a gateway.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// When so many more entries were acknowledged.
+    /// After so many further acknowledged entries.
     Entries(usize),
-    /// When a file has grown by so many bytes.
+    /// After a file has grown by so many bytes.
     #[cfg(target_os = "linux")]
     Byte(u64),
 }
 
-/// Returns whether a child is gone and not yet waited for.
+/// Returns whether a child has ended, without reaping it.
 #[cfg(target_os = "linux")]
 fn has_ended(process: &Child) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/stat", process.id()));
     status.is_ok_and(|status| status.contains(") Z "))
 }
 
-/// The ids that each agent's workspace must have.
+/// The ids that each agent's workspace must contain.
 type Ids = BTreeMap<&'static str, BTreeSet<String>>;
 type Acknowledged = Arc<watch::Sender<Ids>>;
 
@@ -154,7 +153,7 @@ async fn connect(url: &str) -> Opened {
         .unwrap()
 }
 
-/// Returns the next message; nothing once the gateway is gone.
+/// Returns the next message; `None` once the gateway has ended.
 async fn next(opened: &mut Opened) -> Option<Value> {
     loop {
         match opened.receiver.next().await {
@@ -165,7 +164,7 @@ async fn next(opened: &mut Opened) -> Option<Value> {
     }
 }
 
-/// An agent that answers everything until the gateway is gone. What reaches it was acknowledged.
+/// Runs an agent that answers every message until the gateway ends. The gateway has acknowledged these messages.
 async fn agent(mut opened: Opened, name: &'static str, acknowledged: Acknowledged) {
     while let Some(asked) = next(&mut opened).await {
         if asked["type"] != "message" {
@@ -200,8 +199,8 @@ async fn serve(url: &str, name: &'static str, acknowledged: &Acknowledged) {
     tokio::spawn(agent(opened, name, Arc::clone(acknowledged)));
 }
 
-/// Asks one agent after the other until the gateway is gone. What comes back was acknowledged.
-async fn ask(mut opened: Opened, round: usize, asker: usize, acknowledged: Acknowledged) {
+/// Calls one agent after the other until the gateway ends. The gateway has acknowledged these replies.
+async fn call_agents(mut opened: Opened, round: usize, asker: usize, acknowledged: Acknowledged) {
     for i in 0.. {
         let id = format!("m-{round}-{asker}-{i}");
         let to = AGENTS[i % AGENTS.len()];
@@ -259,7 +258,7 @@ async fn killed(fsync: &str, moments: &[Moment]) {
         let asking: Vec<_> = (0..)
             .zip(connections)
             .map(|(asker, opened)| {
-                tokio::spawn(ask(opened, round, asker, Arc::clone(&acknowledged)))
+                tokio::spawn(call_agents(opened, round, asker, Arc::clone(&acknowledged)))
             })
             .collect();
         match moment {
@@ -315,7 +314,7 @@ async fn sigkill_without_fsync_keeps_acknowledged_entries() {
     killed("interval", &[97, 583].map(Moment::Entries)).await;
 }
 
-/// The kernel kills the gateway in the middle of the write that reaches a byte of a session's file.
+/// The kernel kills the gateway during the write that reaches a certain byte of a session's file.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_at_a_byte_keeps_acknowledged_entries() {
@@ -324,31 +323,33 @@ async fn kill_at_a_byte_keeps_acknowledged_entries() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn full_disk_refuses_entries_and_the_gateway_goes_on() {
+async fn full_disk_refuses_entries_only() {
     let state = Folder::new();
     let gateway = Gateway::without_signal(state.path());
     let acknowledged = Acknowledged::default();
     serve(&gateway.url, "alpha", &acknowledged).await;
-    let mut asking = connect(&gateway.url).await;
-    let mut ask = async |id: String| {
+    let mut client = connect(&gateway.url).await;
+    let mut send = async |id: String| {
         let said = json!({
             "type": "message", "id": id, "agent": "alpha", "sessionId": "s",
             "content": {"role": "user", "content": "x".repeat(300)},
             "metadata": {"requiresResponse": true, "correlationId": id},
         });
-        asking.sender.text(said.to_string()).await.unwrap();
-        soon(next(&mut asking)).await.expect("the gateway goes on")
+        client.sender.text(said.to_string()).await.unwrap();
+        soon(next(&mut client))
+            .await
+            .expect("the gateway continues")
     };
-    assert_eq!(ask("before".into()).await["id"], "re-before");
+    assert_eq!(send("before".into()).await["id"], "re-before");
     limit(
         &gateway.process,
         Resource::Fsize,
         Some(largest(state.path())),
     );
-    let refused = ask("full".into()).await;
+    let refused = send("full".into()).await;
     assert_eq!(refused["type"], "error", "{refused}");
     limit(&gateway.process, Resource::Fsize, None);
-    assert_eq!(ask("after".into()).await["id"], "re-after");
+    assert_eq!(send("after".into()).await["id"], "re-after");
     let kept: BTreeSet<_> = kept(state.path(), "alpha").into_iter().collect();
     assert!(
         kept.contains("before") && kept.contains("after"),

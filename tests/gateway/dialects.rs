@@ -67,7 +67,7 @@ async fn a_triad_is_unknown_to_11_2() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_of_11_2_has_no_way_to_answer() {
+async fn agent_of_11_2_cannot_answer() {
     let gateway = named("reference-11.2").await;
     let request = and(to("alpha", "Hello?"), json!({"timeout_ms": 700}));
     let envelope = at(&gateway.url(), json!({})).call(&request).await;
@@ -79,7 +79,7 @@ async fn an_agent_of_11_2_has_no_way_to_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_javascript_gateway_is_spoken_to_only_where_it_is_named() {
+async fn javascript_dialect_requires_configuration() {
     let gateway = named("heretek-js").await;
     let url = format!("{}/a2a", gateway.url());
     for dialect in ["auto", "a2a-v1", "openclaw"] {
@@ -141,7 +141,7 @@ async fn h_12_token_in_url_is_opt_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_openclaw_gateway_is_not_spoken_to_in_another_dialect() {
+async fn openclaw_gateway_gets_no_other_dialect() {
     let gateway = named("openclaw").await;
     let envelope = at(&gateway.url(), json!({"dialect": "a2a-v1"}))
         .call(&to("main", "Hello?"))
@@ -171,7 +171,7 @@ async fn an_agent_of_openclaw_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openclaw_does_not_take_a_wrong_token() {
+async fn openclaw_rejects_a_wrong_token() {
     let gateway = named("openclaw").await;
     let rig = at(&gateway.url(), json!({"token": "a-secret-of-ours"}));
     let envelope = rig.call(&to("helper", "Hello?")).await;

@@ -1,4 +1,4 @@
-//! Each error of the registry (000 appendix B), as the tool tells it.
+//! Each error of the registry (Heretek A2A appendix B), as the tool reports it.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ const REGISTRY: [(u16, &str, &str); 21] = [
     (5004, "PERMISSION_DENIED", "A2A_SDK_ERROR"),
 ];
 
-/// Returns a gateway whose every answer to a message is `answers`.
+/// Returns a gateway that answers every message with `answers`.
 fn gateway(answers: &Value) -> Value {
     let acknowledge = json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "c", "availableAgents": ["alpha"], "protocolVersion": "1.0.0"}});
     let agents = json!({"type": "discovery", "content": {"agents": [{"name": "alpha", "role": "steward", "status": "online"}]},
@@ -47,7 +47,7 @@ fn gateway(answers: &Value) -> Value {
 /// Returns the tool's result for this answer.
 async fn reported(answer: Value) -> Value {
     let gateway = scripted(&gateway(&answer)).await;
-    // A message that lives for a second is not tried again where the agent is busy.
+    // With a `ttl` of a second, the bridge does not repeat a message to a busy agent.
     let request = and(
         to("alpha", "Hello?"),
         json!({"timeout_ms": 20_000, "metadata": {"ttl": 1}}),
@@ -75,7 +75,7 @@ fn is(envelope: &Value, (number, name, code): (u16, &str, &str)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_error_of_the_registry_is_reported_by_its_name_and_number() {
+async fn registry_errors_have_name_and_number() {
     for row in REGISTRY {
         let answer = error(json!({"error": row.1, "message": "it is so", "code": row.0}));
         let envelope = reported(answer).await;
@@ -87,7 +87,7 @@ async fn each_error_of_the_registry_is_reported_by_its_name_and_number() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_25_the_name_alone_and_the_number_alone_will_do() {
+async fn h_25_name_or_number_suffices() {
     for row in REGISTRY {
         is(
             &reported(error(json!({"error": row.1, "message": "it is so"}))).await,

@@ -6,7 +6,7 @@ use crate::gateway::support::{
     at, decision, node::Played, propose, reference::Reference, text, to, voters,
 };
 
-/// Waits until it is known to the gateway.
+/// Waits until the gateway has registered it.
 async fn ready(url: &str, order: serde_json::Value) -> Played {
     let mut played = Played::start(url, &order);
     let acknowledged = played.tells("ready").await;
@@ -26,7 +26,7 @@ async fn ready(url: &str, order: serde_json::Value) -> Played {
 }
 
 #[tokio::test]
-async fn a_javascript_client_asks_a_javascript_agent() {
+async fn javascript_client_calls_a_javascript_agent() {
     let gateway = Reference::start(json!({})).await;
     let mut agent = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
     let order =
@@ -51,7 +51,7 @@ async fn a_javascript_client_asks_a_javascript_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_bridge_asks_a_javascript_agent() {
+async fn bridge_calls_a_javascript_agent() {
     let gateway = Reference::start(json!({})).await;
     let mut agent = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
     let envelope = at(&gateway.url, json!({}))
@@ -67,7 +67,7 @@ async fn the_bridge_asks_a_javascript_agent() {
 }
 
 #[tokio::test]
-async fn a_javascript_client_asks_an_agent_of_another_stack() {
+async fn javascript_client_calls_another_stack() {
     let gateway = Reference::start(json!({})).await;
     let rules = json!([voters::answers("as you wish")]);
     let _agent = voters::agent(&gateway.url, "coder", rules).await;
@@ -79,7 +79,7 @@ async fn a_javascript_client_asks_an_agent_of_another_stack() {
     );
 }
 
-/// Three voters of 11.3: more confidence than one half approves.
+/// Three voters of Heretek A2A §11.3, which approve with a confidence above one half.
 async fn triad(url: &str, confidence: [f64; 3]) -> Vec<Played> {
     let mut voters = Vec::new();
     for (name, confidence) in ["alpha", "beta", "charlie"].into_iter().zip(confidence) {

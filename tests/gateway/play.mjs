@@ -1,5 +1,5 @@
-// Plays clients of `client.mjs` and tells as lines of JSON what they hear. Arguments: the folder of `ws`, the gateway's URL, and
-// what to do as JSON. Ends when stdin closes, so a test process that dies leaves nothing behind.
+// Runs clients of `client.mjs` and prints their messages as lines of JSON. Arguments: the folder of `ws`, the gateway's URL, and
+// the role as JSON. Ends when stdin closes, with the test process.
 
 import { Client, Voter, webSocket } from "./client.mjs";
 
@@ -33,7 +33,7 @@ const parts = {
     tell({ ready: await client.connect() });
   },
 
-  /** Asks an agent, and leaves. */
+  /** Calls an agent and disconnects. */
   async ask({ agent, text }) {
     const client = new Client(WebSocket, url);
     tell({ ready: await client.connect() });
@@ -42,7 +42,7 @@ const parts = {
     client.disconnect();
   },
 
-  /** Puts something to the triad. */
+  /** Sends a proposal to the triad. */
   async propose({ proposal, reasoning }) {
     const client = new Client(WebSocket, url);
     tell({ ready: await client.connect() });
@@ -54,7 +54,7 @@ const parts = {
     tell({ answer: await decided });
   },
 
-  /** Says these, and tells whatever comes. */
+  /** Sends these frames and prints all received ones. */
   async say({ messages, types }) {
     const client = new Client(WebSocket, url);
     tell({ ready: await client.connect() });

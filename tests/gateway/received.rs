@@ -1,4 +1,4 @@
-//! Messages that the bridge reads from a scripted gateway of `a2a-v1`, and how it closes the connection.
+//! Messages from a scripted gateway of `a2a-v1` to the bridge, and the end of the connection.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::gateway::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_07_the_bridge_asks_whether_a_silent_gateway_is_there() {
+async fn h_07_bridge_pings_a_silent_gateway() {
     let late = json!({"when": {"/type": "message"}, "do": [{"await": "pinged"}, {"send": answer("I was busy")}]});
     let pinged = json!({"when": {"/type": "ping"}, "times": 1, "do": [{"release": "pinged"}, {"send": {"type": "pong", "content": {}, "metadata": {"parentId": "{{/id}}"}}}]});
     let gateway = plain(json!([late, pinged])).await;
@@ -108,7 +108,7 @@ async fn h_23_uncorrelated_error_matches_neither_of_two_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_27_a_busy_agent_is_asked_again_with_the_same_id() {
+async fn h_27_busy_agent_gets_the_same_id_again() {
     let busy = json!({"type": "error", "from": "gateway", "content": {"error": "AGENT_BUSY", "message": "busy", "code": 3003}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
     let gateway =
         plain(json!([{"when": {"/type": "message"}, "times": 1, "do": [{"send": busy}]}])).await;
@@ -128,7 +128,7 @@ async fn h_27_a_busy_agent_is_asked_again_with_the_same_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_27_an_offline_agent_is_not_asked_again() {
+async fn h_27_offline_agent_gets_no_retry() {
     let offline = json!({"type": "error", "from": "gateway", "content": {"error": "AGENT_OFFLINE", "message": "away", "code": 3002}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
     let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": offline}]}])).await;
     let envelope = at(&gateway.url(), json!({}))
@@ -153,7 +153,7 @@ async fn h_28_a_late_answer_is_fetched_with_status() {
     let begun = rig.call(&request).await;
     assert_eq!(begun["raw"]["status"]["state"], "working", "{begun}");
     gateway.release("later");
-    // The answer to another request comes after the late one.
+    // The answer to another request follows the late one.
     assert_eq!(text(&rig.call(&to("beta", "Hello?")).await), "as you wish");
     let mut reported = rig.call(&next("status", &begun)).await;
     let until = Instant::now() + Duration::from_secs(10);
@@ -191,7 +191,7 @@ async fn h_30_foreign_status_is_unknown_and_active_is_online() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_31_no_path_of_a_workspace_is_shown() {
+async fn h_31_workspace_paths_are_hidden() {
     let gateway = plain(json!([])).await;
     let rig = at(&gateway.url(), json!({}));
     let listed = rig.call(&json!({"action": "list_targets"})).await;
@@ -235,7 +235,7 @@ async fn h_46_cut_proposal_is_not_resent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_46_a_decision_that_comes_after_the_bridge_is_back_counts() {
+async fn h_46_decision_after_a_reconnect_counts() {
     let cut = json!({"when": {"/type": "proposal"}, "do": [{"remember": {"id": "{{/id}}"}}, {"end": "destroy"}]});
     let content = json!({"proposalId": "{{id}}", "result": "approved", "votes": {"alpha": "approve", "beta": "approve"}, "consensus": true});
     let acknowledge = json!({"action": "acknowledge", "clientId": "c", "availableAgents": [], "protocolVersion": "1.0.0"});
@@ -291,7 +291,7 @@ async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_48_a_request_that_was_under_way_at_a_cut_is_not_sent_again() {
+async fn h_48_request_cut_off_is_not_repeated() {
     let cut = json!({"when": {"/type": "message"}, "do": [{"end": "destroy"}]});
     let gateway = plain(json!([cut])).await;
     let rig = at(&gateway.url(), json!({}));

@@ -1,5 +1,5 @@
-//! Where the protocol's texts contradict each other or say nothing, a resolution with a number holds. Each that is behaviour has
-//! tests named for it; `cargo test --test suite gateway::resolutions -- --nocapture` lists them.
+//! A numbered resolution decides where the protocol's texts are contradictory or incomplete. Each resolution of behaviour has
+//! tests with its number in their names; `cargo test --test suite gateway::resolutions -- --nocapture` lists them.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 /// The number of resolutions.
 const COUNT: u32 = 50;
 
-/// Those that are no behaviour, and why.
+/// The resolutions without behaviour, and the reason.
 const NOTHING_TO_TEST: &[(u32, &str)] = &[(
     44,
     "No message of the protocol carries the steward's casting vote, escalation or unanimity.",
@@ -27,7 +27,7 @@ fn rust_files(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the tests of each resolution, with the file that each is in.
+/// Returns the tests of each resolution, with their files.
 fn tests() -> BTreeMap<u32, Vec<String>> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut files = Vec::new();
@@ -50,7 +50,7 @@ fn tests() -> BTreeMap<u32, Vec<String>> {
     tests
 }
 
-/// Returns the resolution that a line's test is named for: a function, or an entry of a table that makes one.
+/// Returns the resolution in the name of a line's test: a function, or an entry of a table of tests.
 fn named_for(line: &str) -> Option<(u32, &str)> {
     let line = line.trim_start();
     let name = line

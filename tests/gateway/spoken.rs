@@ -1,4 +1,4 @@
-//! What the bridge says on the wire of `a2a-v1`, seen by a scripted gateway.
+//! Messages from the bridge to a scripted gateway of `a2a-v1`.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::gateway::{
     support::{and, answer, at, plain, propose, text, to},
 };
 
-/// Returns the first frame of this type that a call with `request` makes the bridge send.
+/// Returns the first frame of this type that the bridge sends for `request`.
 async fn said(kind: &str, settings: Value, request: &Value) -> Value {
     let gateway = plain(json!([])).await;
     let rig = at(&gateway.url(), settings);
@@ -17,7 +17,7 @@ async fn said(kind: &str, settings: Value, request: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_08_the_bridge_always_advertises_before_it_says_anything_else() {
+async fn h_08_bridge_advertises_first() {
     let gateway = plain(json!([])).await;
     at(&gateway.url(), json!({}))
         .call(&to("alpha", "Hello?"))
@@ -49,7 +49,7 @@ async fn h_13_the_bridge_serves_no_agents() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_10_a_credential_is_shown_before_the_handshake() {
+async fn h_10_credential_precedes_the_handshake() {
     let ok = json!({"when": {"/type": "auth", "/content/token": "open sesame"}, "do": [{"send": {"type": "auth-response", "content": {"status": "ok"}}}]});
     let gateway = plain(json!([ok])).await;
     let rig = at(&gateway.url(), json!({"token": "open sesame"}));
@@ -65,7 +65,7 @@ async fn h_10_a_credential_is_shown_before_the_handshake() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_11_three_words_mean_that_a_credential_holds() {
+async fn h_11_three_statuses_accept_a_credential() {
     for word in ["ok", "success", "authenticated"] {
         let ok = json!({"when": {"/type": "auth"}, "do": [{"send": {"type": "auth-response", "content": {"status": word}}}]});
         let gateway = plain(json!([ok])).await;
@@ -84,7 +84,7 @@ async fn h_11_acknowledgement_replaces_auth_response() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_11_a_credential_that_has_expired_is_reported_as_that() {
+async fn h_11_expired_credential_is_reported() {
     let failed = json!({"type": "auth-response", "content": {"status": "failed", "error": "TOKEN_EXPIRED", "code": 5003}});
     let gateway = plain(
         json!([{"when": {"/type": "auth"}, "do": [{"send": failed}, {"close": {"code": 1008}}]}]),
@@ -152,7 +152,7 @@ async fn h_18_timestamps_are_whole_milliseconds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_21_every_message_asks_for_an_answer_by_an_id_of_ours() {
+async fn h_21_every_message_has_a_correlation_id() {
     let request = and(
         to("alpha", "Hello?"),
         json!({"metadata": {
@@ -203,7 +203,7 @@ async fn at_once(rig: &Rig) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_29_one_discovery_is_under_way_at_a_time_and_each_has_an_id() {
+async fn h_29_discoveries_run_one_at_a_time() {
     let agents = json!([{"name": "steward", "role": "orchestrator", "status": "online"}]);
     // Without a correlation id, as in the specification, so only one at a time.
     let slow = json!({"when": {"/type": "discovery"}, "do": [
@@ -271,7 +271,7 @@ async fn h_41_a_deadline_is_a_time_in_milliseconds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_41_a_deadline_that_has_passed_is_not_sent() {
+async fn h_41_past_deadline_is_not_sent() {
     let gateway = plain(json!([])).await;
     let data = json!({"proposal": "Ship it?", "deadline": 1_711_843_200_000_u64});
     let request = and(

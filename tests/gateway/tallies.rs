@@ -8,7 +8,7 @@ use crate::gateway::{
     support::{and, at, decision, propose, reference::Reference, state, voters},
 };
 
-/// How the three vote, and what comes of it (H-39).
+/// The three votes and their outcome (H-39).
 type Row = ([&'static str; 3], &'static str, bool);
 
 /// The ten tallies: approve, reject, abstain.
@@ -25,7 +25,7 @@ const TALLIES: [Row; 10] = [
     (["approve", "reject", "abstain"], "rejected", false),
 ];
 
-/// What is decided at the deadline without one, two or all of them.
+/// The decisions at the deadline without one, two or three votes.
 const MISSING: [Row; 10] = [
     (["approve", "approve", "silent"], "approved", true),
     (["reject", "reject", "silent"], "rejected", true),
@@ -73,7 +73,7 @@ impl Stage {
     }
 }
 
-/// Who voted how and who did not, of those that were to vote: all, or as many as it took.
+/// Returns the votes and the members without one, up to the decision.
 #[track_caller]
 fn accounted(decided: &Value, votes: [&str; 3]) {
     let counted = decided["votes"].as_object().unwrap();
@@ -133,7 +133,7 @@ async fn h_40_all_ten_majority_tallies_reach_the_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_41_at_the_deadline_it_is_decided_with_the_votes_there_are() {
+async fn h_41_deadline_decides_with_received_votes() {
     let stage = Stage::new("all", 250).await;
     for (votes, result, consensus) in MISSING {
         let decided = stage.decide(votes).await;

@@ -1,4 +1,4 @@
-//! An instance whose connection to the local gateway stands when it is closed.
+//! Closes an instance with an open connection to the local gateway.
 
 use openclaw_remote_agent_interface::{RNone, load};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn gone(all: &[Received]) -> bool {
 
 #[cfg(feature = "real")]
 #[tokio::test]
-async fn closing_with_an_open_gateway_connection_leaves_no_thread() {
+async fn close_with_open_gateway_leaves_no_thread() {
     let (gateway, config) = gateway().await;
     let script = r#"
         const agent = new RemoteAgent(args[0]);
@@ -40,7 +40,7 @@ async fn closing_with_an_open_gateway_connection_leaves_no_thread() {
 }
 
 #[tokio::test]
-async fn close_waits_until_the_gateway_is_left() {
+async fn close_waits_until_the_gateway_is_disconnected() {
     let (gateway, config) = gateway().await;
     let tool = tool(&load(library()).unwrap(), &config);
     let call = tool.execute(LIST.into(), RNone, RNone);
@@ -55,7 +55,7 @@ async fn close_waits_until_the_gateway_is_left() {
         .await
         .expect("an end")
         .unwrap();
-    // It was said before the wait was over, so that it arrives whatever becomes of the process.
+    // The frame was sent before the wait ended, so it arrives even if the process ends.
     let farewell = json!({"/type": "disconnect"});
     let left = gateway.log().frame(1, &farewell);
     let left = timeout(EXIT_TIMEOUT, left).await.expect("a farewell");

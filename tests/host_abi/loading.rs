@@ -1,4 +1,4 @@
-//! Loading of libraries, and errors for files that are none.
+//! Loads libraries, and reports other files.
 
 use std::{env, fs, path::PathBuf};
 
@@ -6,7 +6,7 @@ use openclaw_remote_agent_interface::load;
 
 use crate::host_abi::fixture::library;
 
-/// A directory of this test's own, removed in the end.
+/// A temporary directory for one test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -88,7 +88,7 @@ fn a_library_that_is_no_plugin_is_reported_in_a_sentence() {
 fn a_library_with_another_layout_is_reported_in_a_sentence() {
     let scratch = Scratch::new("layout");
     let mut bytes = fs::read(library()).unwrap();
-    // The names of the root module's fields, as its layout records them.
+    // The names of the root module's fields, in its layout.
     let fields = b"id;build_id;parse_config;";
     let renamed = b"id;build_id;parse_konfig;";
     let places: Vec<usize> = memchr::memmem::find_iter(&bytes, fields).collect();

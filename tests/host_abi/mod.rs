@@ -1,4 +1,4 @@
-//! The shared library as its hosts see it: loaded from the file that Cargo has just built, through each of its doors.
+//! The shared library, loaded from Cargo's file through each of its host interfaces.
 
 use std::env;
 
@@ -17,7 +17,7 @@ use openclaw_remote_agent_interface::{RNone, RSome, load};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// One file, both hosts: neither is served by a build of its own.
+/// One file serves both hosts.
 #[cfg(feature = "real")]
 #[tokio::test]
 async fn the_same_file_serves_a_rust_host_and_node() {
@@ -45,9 +45,10 @@ async fn the_same_file_serves_a_rust_host_and_node() {
     assert_eq!(from_rust["definition"]["name"], "remote_agent");
 }
 
-/// Each call names its chain of delegations, or the instance finds it by session in the host's state directory: at both doors alike.
+/// A call names its chain of delegations, or the instance finds it by session in the host's state directory, over both
+/// interfaces.
 #[tokio::test]
-async fn both_doors_take_the_hosts_word_about_delegations() {
+async fn both_interfaces_accept_the_hosts_delegations() {
     let peers = fixture::peers().await;
     let state = env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
     let work = Delegation {
@@ -105,7 +106,7 @@ async fn both_doors_take_the_hosts_word_about_delegations() {
     std::fs::remove_dir_all(state).unwrap();
 }
 
-/// A target for some agents only asks the host who calls, at both doors alike.
+/// A restricted target requires the caller from the host, over both interfaces.
 #[tokio::test]
 async fn both_interfaces_accept_the_caller_of_the_host() {
     let peers = fixture::peers().await;

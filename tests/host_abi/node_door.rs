@@ -1,4 +1,4 @@
-//! The Node door, from Node.
+//! The Node.js interface, from Node.js.
 
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
@@ -7,22 +7,22 @@ use crate::host_abi::fixture::{
     ENVELOPE, READ, config, in_flight, library, node, peers, request, without_id,
 };
 
-/// Runs a script that needs no peer.
+/// Runs a script without peers.
 async fn run(script: &str) -> Option<Value> {
     Some(node(&library(), script, &[])?.finish().await)
 }
 
-/// Runs a script that finds the configuration of `peers` and a message to one of them in `args`.
+/// Runs a script with the configuration of `peers` and a message to one of them in `args`.
 async fn run_with(peers: &Peers, alias: &str, script: &str) -> Option<Value> {
     let node = node(&library(), script, &[&config(peers), &request(alias)])?;
     Some(node.finish().await)
 }
 
-/// Like [`run_with`] for the silent peer. The script goes on from `await received()` once the peer has the message.
+/// Like [`run_with`] for the silent peer. The script resumes at `await received()` once the peer has the message.
 async fn run_in_flight(peers: &Peers, script: &str) -> Option<Value> {
     let mut node = node(&library(), script, &[&config(peers), &request("silent")])?;
     in_flight(peers).await;
-    node.tell();
+    node.resume();
     Some(node.finish().await)
 }
 
@@ -43,7 +43,7 @@ async fn no_thread_starts_before_the_first_call() {
 }
 
 #[tokio::test]
-async fn every_update_comes_before_the_result() {
+async fn updates_precede_the_result() {
     let peers = peers().await;
     let script = r#"
         const agent = new RemoteAgent(args[0]);
@@ -65,14 +65,14 @@ async fn throwing_update_callback_is_contained() {
         const lines = [];
         const agent = new RemoteAgent(args[0], (level, line) => { lines.push(`${level}: ${line}`); throw new Error("log"); });
         const result = await agent.execute(args[1], null, new CancelToken(), () => { throw new Error("update"); });
-        const complaints = () => lines.filter((line) => line.includes("update callback threw")).length;
-        while (complaints() === 0) await new Promise(setImmediate);
-        done({ ok: JSON.parse(result).ok, complaints: complaints() });
+        const reported = () => lines.filter((line) => line.includes("update callback threw")).length;
+        while (reported() === 0) await new Promise(setImmediate);
+        done({ ok: JSON.parse(result).ok, reported: reported() });
     "#;
     let Some(seen) = run_with(&peers, "streams", script).await else {
         return;
     };
-    assert_eq!(seen, json!({"ok": true, "complaints": 1}));
+    assert_eq!(seen, json!({"ok": true, "reported": 1}));
 }
 
 #[tokio::test]

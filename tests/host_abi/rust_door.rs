@@ -1,4 +1,4 @@
-//! The Rust door, from a host with a runtime of a single thread.
+//! The Rust interface, from a host with a single-threaded runtime.
 
 use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
 use serde_json::Value;
@@ -23,7 +23,7 @@ async fn call(tool: &ToolBox, alias: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_call_gives_its_updates_and_then_its_envelope() {
+async fn call_returns_updates_then_envelope() {
     let peers = peers().await;
     let tool = open(&config(&peers));
     let collected = Collected::default();
@@ -60,7 +60,7 @@ async fn cancelling_a_call_ends_it_with_an_envelope() {
 async fn dropping_the_future_cancels_the_call() {
     let peers = peers().await;
     let tool = open(&config(&peers));
-    // The call holds its place for updates as long as it runs.
+    // The call keeps its update callback until it ends.
     let (alive, ended) = oneshot::channel::<()>();
     let updates = updates_to(move |_| assert!(!alive.is_closed()));
     let call = tool.execute(request("silent").into(), RNone, RSome(updates));
@@ -101,7 +101,7 @@ async fn close_ends_running_calls_and_refuses_later_ones() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_let_go_finishes_its_calls() {
+async fn dropped_tool_finishes_its_calls() {
     let peers = peers().await;
     let tool = open(&config(&peers));
     let call = tool.execute(request("streams").into(), RNone, RNone);
@@ -115,7 +115,7 @@ async fn a_tool_that_is_let_go_finishes_its_calls() {
 }
 
 #[tokio::test]
-async fn calls_run_side_by_side() {
+async fn calls_run_concurrently() {
     let peers = peers().await;
     let tool = open(&config(&peers));
     let silent = tool.execute(request("silent").into(), RNone, RNone);
@@ -148,7 +148,7 @@ fn any_executor_may_poll_a_call() {
     assert_eq!(envelope["ok"], true, "{envelope}");
 }
 
-/// The smallest executor there is: it parks this thread until it is woken.
+/// A minimal executor that parks this thread until it is woken.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     use std::{sync::Arc, task, thread};
     struct Unpark(thread::Thread);

@@ -1,4 +1,4 @@
-//! The HTTP API: each code of Centraid API, "Error codes", and what is no envelope.
+//! The HTTP API: each code of Centraid API, "Error codes", and responses without an envelope.
 
 use super::http::Listening;
 use super::*;
@@ -53,7 +53,7 @@ fn api(peers: &Peers, flags: &[&str]) -> (Listening, tempfile::TempDir) {
 }
 
 fn post(api: &Listening, route: &str, body: &Value) -> Answer {
-    api.ask(
+    api.request(
         &format!("POST /remote_agent/{route}"),
         &[JSON],
         &body.to_string(),
@@ -218,7 +218,7 @@ async fn requests_outside_the_contract_get_plain_errors() {
         ("POST /remote_agent/read", JSON, large.as_str(), 413),
     ];
     for (what, kind, body, status) in cases {
-        let answer = api.ask(what, &[kind], body);
+        let answer = api.request(what, &[kind], body);
         assert_eq!(answer.status, status, "{what}: {}", answer.head);
         assert!(
             answer.json().get("isError").is_none(),
@@ -250,7 +250,7 @@ async fn structured_errors_of_mcp_have_the_same_codes() {
     let (file, _folder) = config(&peers);
     let mut host = Host::of_version("2025-11-25", &["--structured", "--config", &file]);
     let to = |alias: &str| {
-        let mut request = saying("hello");
+        let mut request = send_request("hello");
         request["target_alias"] = alias.into();
         request
     };

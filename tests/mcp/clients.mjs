@@ -1,5 +1,5 @@
 // One official MCP client against a running server: `node clients.mjs PACKAGE TRANSPORT TARGET…`. PACKAGE is `sdk` (1.x) or `client` (2.x),
-// TRANSPORT `stdio` with the command and its arguments, or `http` with a URL. Prints what it saw as JSON.
+// TRANSPORT `stdio` with the command and its arguments, or `http` with a URL. Prints the results as JSON.
 const [flavor, transport, ...target] = process.argv.slice(2);
 const { Client, StdioClientTransport, StreamableHTTPClientTransport } = await load();
 
@@ -15,7 +15,7 @@ await client.connect(transport === "stdio" ? new StdioClientTransport({ command,
 
 const call = (request, options) =>
   flavor === "sdk" ? client.callTool({ name: "remote_agent", arguments: request }, undefined, options) : client.callTool({ name: "remote_agent", arguments: request }, options);
-const saying = (text) => ({ action: "send", target_alias: "target", parts: [{ kind: "text", text }], follow_updates: true });
+const sendRequest = (text) => ({ action: "send", target_alias: "target", parts: [{ kind: "text", text }], follow_updates: true });
 const textOf = ({ content }) => content[0].text;
 const refused = (promise) => promise.then(() => false, (error) => error.code ?? true);
 
@@ -23,21 +23,21 @@ const seen = { tools: (await client.listTools()).tools.map(({ name }) => name) }
 seen.listed = textOf(await call({ action: "list_targets" })).split("\n")[0];
 
 const progress = [];
-seen.streamed = textOf(await call(saying("stream 20 40"), { onprogress: ({ progress: value }) => progress.push(value) })).includes("completed");
+seen.streamed = textOf(await call(sendRequest("stream 20 40"), { onprogress: ({ progress: value }) => progress.push(value) })).includes("completed");
 seen.progress = progress.length > 1 && progress.every((value, i) => i === 0 || value > progress[i - 1]);
 
 const abort = new AbortController();
-seen.cancelled = (await refused(call(saying("begun work"), { signal: abort.signal, onprogress: () => abort.abort("user") }))) !== false;
-seen.after = textOf(await call(saying("echo still here"))).includes("still here");
+seen.cancelled = (await refused(call(sendRequest("begun work"), { signal: abort.signal, onprogress: () => abort.abort("user") }))) !== false;
+seen.after = textOf(await call(sendRequest("echo still here"))).includes("still here");
 
-const wrong = await call({ ...saying("x"), target_alias: "unknown" });
+const wrong = await call({ ...sendRequest("x"), target_alias: "unknown" });
 seen.wrongAlias = wrong.isError;
 seen.unknownTool = (await refused(client.callTool({ name: "other", arguments: {} }))) !== false;
 
-const asked = await call(saying("ask which colour"));
+const asked = await call(sendRequest("ask which colour"));
 const handle = /task_handle[: ]+(rah_[0-9a-f-]+)/.exec(textOf(asked))?.[1];
 seen.answered = textOf(await call({ action: "send", task_handle: handle, parts: [{ kind: "text", text: "green" }] })).includes("green");
 
-seen.parallel = (await Promise.all(Array.from({ length: 8 }, (_, i) => call(saying(`echo number ${i}`))))).every((result, i) => textOf(result).includes(`number ${i}`));
+seen.parallel = (await Promise.all(Array.from({ length: 8 }, (_, i) => call(sendRequest(`echo number ${i}`))))).every((result, i) => textOf(result).includes(`number ${i}`));
 await client.close();
 console.log(JSON.stringify(seen));

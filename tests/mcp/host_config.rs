@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the command prints for a host.
+/// Returns the output of the command for a host.
 fn printed(host: &str, flags: &[&str]) -> String {
     let printed = command(&["--print-config", host])
         .args(flags)

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::*;
-use crate::serve::plain::{Answer, ask_at};
+use crate::serve::plain::{Answer, exchange_at};
 
 const JSON: &str = "Content-Type: application/json";
 const ACCEPT: &str = "Accept: application/json, text/event-stream";
@@ -60,20 +60,20 @@ impl Listening {
         &self.url
     }
 
-    pub(super) fn ask(&self, what: &str, lines: &[&str], body: &str) -> Answer {
-        ask_at(&self.url, what, lines, body).unwrap()
+    pub(super) fn request(&self, what: &str, lines: &[&str], body: &str) -> Answer {
+        exchange_at(&self.url, what, lines, body).unwrap()
     }
 
     /// Sends a request of 2026-07-28.
     fn mcp(&self, token: &str, method: &str, params: Value) -> Answer {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": modern(params.clone(), supports_tasks())});
         let authorization = format!("Authorization: Bearer {token}");
-        // The header repeats what the request is about.
+        // The header repeats the method of the request.
         let name = params["name"].as_str().or(params["taskId"].as_str());
         let name = format!("Mcp-Name: {}", name.unwrap_or_default());
         let method = format!("Mcp-Method: {method}");
         let lines = [JSON, ACCEPT, VERSION, &method, &name, &authorization];
-        self.ask("POST /mcp", &lines, &body.to_string())
+        self.request("POST /mcp", &lines, &body.to_string())
     }
 }
 
@@ -99,7 +99,7 @@ fn message(answer: &Answer) -> Value {
 fn call_over_http_is_answered() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let door = Listening::start(&["--url", server.url()]);
-    let answer = message(&door.mcp("", "tools/call", calling(saying("echo hello"))));
+    let answer = message(&door.mcp("", "tools/call", calling(send_request("echo hello"))));
     assert!(text(&answer).contains("hello"), "{answer}");
 }
 
@@ -110,11 +110,11 @@ fn client_of_an_earlier_version_is_served_without_a_session() {
     let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
     let body =
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
-    let begun = door.ask("POST /mcp", &[JSON, ACCEPT], &body);
+    let begun = door.request("POST /mcp", &[JSON, ACCEPT], &body);
     assert_eq!(message(&begun)["result"]["protocolVersion"], "2025-06-18");
     assert!(!begun.head.contains("mcp-session-id"), "{}", begun.head);
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
-    let listed = message(&door.ask("POST /mcp", &[JSON, ACCEPT], &body));
+    let listed = message(&door.request("POST /mcp", &[JSON, ACCEPT], &body));
     assert_eq!(
         listed["result"]["tools"][0]["name"], "remote_agent",
         "{listed}"
@@ -122,11 +122,11 @@ fn client_of_an_earlier_version_is_served_without_a_session() {
 }
 
 #[test]
-fn client_that_leaves_cancels_the_task_that_it_began() {
+fn disconnected_client_cancels_its_task() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let door = Listening::start(&["--url", server.url()]);
     let mut stream = std::net::TcpStream::connect(door.url.trim_start_matches("http://")).unwrap();
-    let mut request = saying("begun work");
+    let mut request = send_request("begun work");
     request["follow_updates"] = true.into();
     let body = request.to_string();
     let head = format!(
@@ -151,7 +151,7 @@ fn request_without_a_valid_token_is_refused() {
             "{token}"
         );
         let header = format!("Authorization: Bearer {token}");
-        let read = door.ask(
+        let read = door.request(
             "POST /remote_agent/read",
             &[JSON, &header],
             r#"{"query": "list_targets"}"#,
@@ -171,7 +171,7 @@ fn requests_of_other_sites_are_refused() {
         "Sec-Fetch-Site: cross-site",
     ] {
         for path in ["/mcp", "/remote_agent/read", "/remote_agent/write"] {
-            let answer = door.ask(&format!("POST {path}"), &[JSON, ACCEPT, line], "{}");
+            let answer = door.request(&format!("POST {path}"), &[JSON, ACCEPT, line], "{}");
             assert_eq!(answer.status, 403, "{line} {path}: {answer:?}");
         }
     }
@@ -181,7 +181,11 @@ fn requests_of_other_sites_are_refused() {
 fn task_id_of_another_client_is_refused() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let (door, tokens) = Listening::with_clients(&["ada", "eve"], &["--url", server.url()]);
-    let begun = message(&door.mcp(&tokens[0], "tools/call", calling(saying("slow 20000"))));
+    let begun = message(&door.mcp(
+        &tokens[0],
+        "tools/call",
+        calling(send_request("slow 20000")),
+    ));
     let id = begun["result"]["taskId"]
         .as_str()
         .unwrap_or_else(|| panic!("{begun}"));

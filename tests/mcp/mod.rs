@@ -1,4 +1,4 @@
-//! `remote-agent mcp`: the tool for MCP hosts and for programs that speak HTTP.
+//! `remote-agent mcp`: the tool for MCP hosts and HTTP clients.
 
 mod api;
 mod bundle;
@@ -24,7 +24,7 @@ use testkit::support::serve::Server;
 use crate::serve::plain;
 use crate::support::command as executable;
 
-/// No answer takes longer.
+/// The timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn command(flags: &[&str]) -> std::process::Command {
@@ -39,7 +39,7 @@ fn command(flags: &[&str]) -> std::process::Command {
     command
 }
 
-/// A host that speaks literal JSON-RPC over the standard streams of the command.
+/// A host that sends literal JSON-RPC over the standard streams of the command.
 struct Host {
     child: Child,
     input: Option<ChildStdin>,
@@ -50,7 +50,7 @@ struct Host {
 }
 
 impl Host {
-    /// Starts the command and does nothing else.
+    /// Starts the command without a handshake.
     fn start(flags: &[&str]) -> Self {
         let mut child = command(flags).stderr(Stdio::null()).spawn().unwrap();
         let (send, output) = channel();
@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// Returns the same for an MCP version with a handshake.
+    /// Starts the command and performs the handshake of an MCP version.
     fn of_version(version: &str, flags: &[&str]) -> Self {
         let mut host = Self::start(flags);
         let client = json!({"name": "support", "version": "1"});
@@ -146,7 +146,7 @@ fn calling(arguments: Value) -> Value {
     json!({"name": "remote_agent", "arguments": arguments})
 }
 
-/// Adds what each request of 2026-07-28 carries.
+/// Adds the metadata of requests of 2026-07-28.
 fn modern(mut params: Value, capabilities: Value) -> Value {
     let meta = &mut params["_meta"];
     if meta.is_null() {
@@ -162,8 +162,8 @@ fn supports_tasks() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
-/// Returns a `send` of this text.
-fn saying(text: &str) -> Value {
+/// Returns a request `send` with this text.
+fn send_request(text: &str) -> Value {
     json!({"action": "send", "parts": [{"kind": "text", "text": text}]})
 }
 

@@ -18,7 +18,7 @@ fn installed() -> Installed {
     )
 }
 
-/// Runs a program of Node.js beside the installed packages, where its imports are looked up.
+/// Runs a Node.js program beside the installed packages, so that it finds its imports.
 fn node(installed: &Installed, script: &str, arguments: &[&str]) -> Output {
     Command::new(installed.node())
         .arg(installed.package(script))
@@ -28,7 +28,7 @@ fn node(installed: &Installed, script: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What a client sees, whichever it is.
+/// The expected results of every client.
 fn check_client(flavor: &str, transport: &str, target: &[&str]) {
     let installed = installed();
     let script = installed.package("../clients.mjs");
@@ -108,7 +108,7 @@ fn inspector_lists_and_calls() {
     assert!(called.contains("list_targets: 1 agent"), "{called}");
 }
 
-/// Runs the scenarios of a revision. `tests/mcp/conformance/` lists those that fail, and the suite refuses a list that is too long.
+/// Runs the scenarios of a revision. `tests/mcp/conformance/` lists those that fail, and the suite rejects unused entries.
 fn conforms(revision: &str) {
     let server = Server::scripted(&["--task-store", "memory"]);
     let listening = Listening::start(&["--url", server.url()]);

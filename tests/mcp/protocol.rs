@@ -1,4 +1,4 @@
-//! Input that is no valid request. The server goes on.
+//! Invalid requests, after which the server continues.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn goes_on(host: &mut Host) {
 }
 
 #[test]
-fn server_goes_on_after_lines_that_are_no_messages() {
+fn server_continues_after_invalid_lines() {
     let mut host = Host::of_version("2025-11-25", &[]);
     for line in [
         "not json",
@@ -38,7 +38,7 @@ fn unknown_methods_and_tools_are_refused() {
 }
 
 #[test]
-fn unknown_version_is_refused_with_the_known_ones() {
+fn unknown_version_is_refused_with_supported_ones() {
     let mut host = Host::start(&[]);
     let mut params = modern(json!({}), json!({}));
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2099-01-01".into();
@@ -92,7 +92,7 @@ fn a_thousand_calls_at_once_are_all_answered() {
 }
 
 #[test]
-fn output_holds_protocol_alone() {
+fn stdout_has_only_the_protocol() {
     let mut host = Host::of_version("2025-11-25", &["--verbose", "--url", "http://127.0.0.1:9"]);
     host.call(json!({"action": "list_targets"}));
     host.input.take();

@@ -5,15 +5,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::*;
 
-/// Calls, expects a task and returns its id.
+/// Calls the tool, expects a task and returns its id.
 fn begin(host: &mut Host, words: &str) -> String {
-    let answer = host.call_with(saying(words), supports_tasks());
+    let answer = host.call_with(send_request(words), supports_tasks());
     assert_eq!(answer["result"]["resultType"], "task", "{answer}");
     assert_eq!(answer["result"]["status"], "working");
     answer["result"]["taskId"].as_str().unwrap().to_owned()
 }
 
-/// Returns the id that the server over standard input and output gives a task.
+/// Returns the id of a task over standard input and output.
 fn id_of(target: &Value, task: &Value) -> String {
     let kept = json!({"target": target, "task": {"task_id": task}, "at": "then"});
     format!("rat1.{}", URL_SAFE_NO_PAD.encode(kept.to_string()))
@@ -50,7 +50,7 @@ fn long_call_is_a_task_that_ends_with_its_result() {
 fn short_call_is_answered_at_once() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut host = Host::start(&["--url", server.url()]);
-    let answer = host.call_with(saying("echo hello"), supports_tasks());
+    let answer = host.call_with(send_request("echo hello"), supports_tasks());
     assert_ne!(answer["result"]["resultType"], "task", "{answer}");
     assert!(text(&answer).contains("hello"));
 }
@@ -59,7 +59,7 @@ fn short_call_is_answered_at_once() {
 fn client_without_tasks_waits_for_the_result() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut host = Host::start(&["--url", server.url()]);
-    let answer = host.call_with(saying("slow 1500"), json!({}));
+    let answer = host.call_with(send_request("slow 1500"), json!({}));
     assert_eq!(envelope(&answer)["ok"], true, "{answer}");
 }
 
@@ -93,7 +93,7 @@ fn cancelled_task_is_cancelled_at_the_agent() {
 fn failed_task_is_completed_with_an_error() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut host = Host::start(&["--url", server.url()]);
-    let failed = host.call_with(saying("fail why"), json!({}));
+    let failed = host.call_with(send_request("fail why"), json!({}));
     let continuation = &envelope(&failed)["summary"]["continuation"];
     let id = id_of(&continuation["target"], &continuation["task"]["task_id"]);
     let ended = get(&mut host, &id);
@@ -114,11 +114,11 @@ fn id_that_leads_elsewhere_is_refused() {
 }
 
 #[test]
-fn question_is_put_to_the_person_and_the_answer_sent() {
+fn question_reaches_the_person_and_the_answer_the_agent() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut host = Host::start(&["--url", server.url(), "--ask-user"]);
     let can_ask = json!({"elicitation": {"form": {}}});
-    let asked = host.call_with(saying("ask which colour"), can_ask.clone());
+    let asked = host.call_with(send_request("ask which colour"), can_ask.clone());
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let question = &asked["result"]["inputRequests"]["answer"];
     assert_eq!(question["method"], "elicitation/create");
@@ -126,7 +126,7 @@ fn question_is_put_to_the_person_and_the_answer_sent() {
         question["params"]["message"],
         "The remote agent target asks: \"which colour\""
     );
-    let mut again = calling(saying("ask which colour"));
+    let mut again = calling(send_request("ask which colour"));
     again["requestState"] = asked["result"]["requestState"].clone();
     again["inputResponses"] =
         json!({"answer": {"action": "accept", "content": {"answer": "green"}}});
@@ -136,25 +136,25 @@ fn question_is_put_to_the_person_and_the_answer_sent() {
 }
 
 #[test]
-fn question_goes_to_the_model_without_the_option() {
+fn question_reaches_the_model_without_the_option() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut host = Host::start(&["--url", server.url()]);
     let asked = host.call_with(
-        saying("ask which colour"),
+        send_request("ask which colour"),
         json!({"elicitation": {"form": {}}}),
     );
     assert!(text(&asked).contains("input-required"), "{asked}");
 }
 
 #[test]
-fn question_is_put_to_the_person_at_a_client_of_an_earlier_version() {
+fn question_reaches_the_person_in_an_earlier_version() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut host = Host::start(&["--url", server.url(), "--ask-user"]);
     let client = json!({"name": "support", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": client});
     host.request("initialize", params);
     host.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
-    let call = host.send("tools/call", calling(saying("ask which colour")));
+    let call = host.send("tools/call", calling(send_request("ask which colour")));
     let question = host.receive();
     assert_eq!(question["method"], "elicitation/create", "{question}");
     let result = json!({"action": "accept", "content": {"answer": "green"}});

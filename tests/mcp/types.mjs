@@ -26,7 +26,7 @@ export interface ApiSuccess {
 /** The code of an error. */
 export type ApiCode = ${codes.map((code) => JSON.stringify(code)).join(" | ")};
 
-/** The response to a request that failed. \`path\` is a JSON Pointer into \`input\`, of INVALID_INPUT alone. */
+/** The response to a request that failed. \`path\` is a JSON Pointer into \`input\`, only of INVALID_INPUT. */
 export interface ApiFailure {
   isError: true;
   error: { code: ApiCode; message: string; path?: string };

@@ -1,4 +1,4 @@
-//! Messages that a person has to approve, for targets with `approval`.
+//! Messages that a person must approve, for targets with `approval`.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn resolve(followed: &Followed, id: &Value, decision: &str) {
     followed.with_socket(|socket| socket.request("plugin.approval.resolve", answer));
 }
 
-/// Asks about `text` and answers with `decision`. Returns the result that the model reads.
+/// Sends `text` and answers OpenClaw's question with `decision`. Returns the result that the model reads.
 fn answered(followed: &Followed, text: &str, decision: &str) -> String {
     let id = question(followed, text);
     resolve(followed, &id, decision);
@@ -64,7 +64,7 @@ fn answered(followed: &Followed, text: &str, decision: &str) -> String {
     result
 }
 
-/// Returns how often the peer was called with `text`.
+/// Returns the number of the peer's calls with `text`.
 fn calls(followed: &Followed, text: &str) -> usize {
     let calls = followed
         .peer

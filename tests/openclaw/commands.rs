@@ -22,7 +22,7 @@ macro_rules! tests {
     ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&Setup))),*] };
 }
 
-/// The tests, in the order they run in.
+/// The tests, in their order.
 pub const TESTS: &[Test] = tests![
     install_adds_agent_and_sends_message
     targets_shows_the_card
@@ -196,7 +196,7 @@ fn tasks_shows_what_the_gateway_delegated(setup: &Setup) {
     );
 }
 
-/// The command sends with an instance of its own, so the gateway does not know the task.
+/// The command sends with a separate instance, so the gateway has no such task.
 fn tasks_shows_what_the_agent_lists(setup: &Setup) {
     let (code, stdout, stderr) = parts(&setup.openclaw(&["send", "--json", "beside the gateway"]));
     assert_eq!(code, Some(0), "{stderr}");

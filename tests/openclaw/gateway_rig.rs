@@ -1,4 +1,4 @@
-//! A real OpenClaw with several agents, and the tool beside it that reaches them through its gateway.
+//! A real OpenClaw with several agents, and the tool that reaches them through its gateway.
 
 use std::{
     panic::{self, AssertUnwindSafe},
@@ -20,18 +20,19 @@ use crate::{
     world,
 };
 
-/// The answer of OpenClaw 2026.9.6 to every run of an agent whose database it could not close when the agent was idle. Only a restart ends it.
+/// The answer of OpenClaw 2026.9.6 to every run of an agent whose database it could not close while the agent was idle. Only a
+/// restart helps.
 const LOST_DATABASE: &str = "Agent database execution admission is closed";
 
-/// What these tests share.
+/// The shared state of these tests.
 pub struct Behind {
     pub host: Host,
     pub model: Model,
     gateway: Mutex<Option<Gateway>>,
-    /// What came of killing it, which is done once.
+    /// The observations of its kill, which happens once.
     pub restart: OnceLock<gateway_runs::Restart>,
     url: String,
-    /// The instance that most tests call.
+    /// The instance for most tests.
     pub tool: Tool,
 }
 
@@ -75,7 +76,7 @@ impl Behind {
         }
     }
 
-    /// Runs a test, and once more after a restart of the gateway where OpenClaw lost an agent's database.
+    /// Runs a test, and again after a restart of the gateway if OpenClaw lost an agent's database.
     pub fn run(&self, test: fn(&Self)) {
         let Err(failure) = panic::catch_unwind(AssertUnwindSafe(|| test(self))) else {
             return;
@@ -96,7 +97,7 @@ impl Behind {
         test(self);
     }
 
-    /// Another instance of the tool, with these settings of the gateway beside the usual ones.
+    /// Returns another instance of the tool, with these further settings of the gateway.
     pub fn another(&self, gateway: Value) -> Tool {
         Tool::new(&self.url, gateway)
     }
@@ -118,7 +119,7 @@ impl Behind {
 }
 
 impl Drop for Behind {
-    /// Its state is thrown away, so nothing is gained by waiting for the runs that it would finish first.
+    /// Kills it without waiting for its runs, because its state is temporary.
     fn drop(&mut self) {
         if let Ok(Some(gateway)) = self.gateway.get_mut().map(Option::take) {
             gateway.kill();
@@ -147,19 +148,19 @@ impl Tool {
         ))
     }
 
-    /// Returns one call: the envelope.
+    /// Makes one call and returns the envelope.
     pub fn call(&self, request: Value) -> Value {
         self.begin(request).envelope()
     }
 
-    /// Returns one call that succeeds: the envelope.
+    /// Makes one call that must succeed, and returns the envelope.
     pub fn good(&self, request: Value) -> Value {
         let envelope = self.call(request);
         assert_eq!(envelope["ok"], true, "{envelope:#}");
         envelope
     }
 
-    /// Begins a call.
+    /// Starts a call.
     pub fn begin(&self, request: Value) -> Running {
         let updates = Journal::new();
         let reported = updates.clone();
@@ -185,26 +186,26 @@ impl Drop for Tool {
     }
 }
 
-/// A call under way.
+/// A running call.
 pub struct Running {
     envelope: JoinHandle<Value>,
     pub updates: Journal<Value>,
 }
 
 impl Running {
-    /// Returns the envelope, once it is there.
+    /// Waits for the envelope.
     pub fn envelope(self) -> Value {
         self.envelope.join().unwrap()
     }
 
-    /// Waits until the agent has begun to answer, and gives what continues its task elsewhere.
+    /// Waits until the agent has begun to answer, and returns the continuation of its task.
     pub fn continuation(&self) -> Value {
         let update = self.updates.wait("the agent to speak", |update| {
             update["raw"].to_string().contains("word1")
                 && update["summary"]["continuation"]["task"]["task_id"].is_string()
         });
         let mut continuation = update["summary"]["continuation"].clone();
-        // A handle is good in its own process alone.
+        // A handle is valid only in its process.
         continuation["task"]
             .as_object_mut()
             .unwrap()
@@ -218,7 +219,7 @@ pub fn send(agent: &str, text: &str) -> Value {
     json!({"action": "send", "target_alias": format!("gateway:{agent}"), "parts": [{"kind": "text", "text": text}]})
 }
 
-/// Returns the same call with one more field.
+/// Returns the call with one more field.
 pub fn with(mut request: Value, field: &str, value: Value) -> Value {
     request[field] = value;
     request

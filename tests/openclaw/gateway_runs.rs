@@ -1,4 +1,4 @@
-//! Agents behind the real gateway, reached by the tool.
+//! The tool with agents behind the real gateway.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ macro_rules! tests {
     ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&Behind))),*] };
 }
 
-/// In the order they run in.
+/// The tests, in their order.
 pub const TESTS: &[Test] = tests![
     agents_are_listed_with_role_and_status_and_without_paths
     a_message_is_answered_as_a_task
@@ -30,7 +30,7 @@ pub const TESTS: &[Test] = tests![
     a_page_of_the_control_ui_is_reported_as_such
 ];
 
-/// What changes the gateway comes last.
+/// The tests that change the gateway, which run last.
 pub const LAST: &[Test] = tests![
     a_gateway_that_dies_under_a_run_ends_it_honestly
     what_was_answered_before_a_restart_is_there_after_it
@@ -150,7 +150,7 @@ fn two_agents_answer_side_by_side(behind: &Behind) {
     }
 }
 
-/// Returns a run under way, begun by the tool of all tests: what continues it elsewhere, and the call.
+/// Starts a run with the shared tool. Returns its continuation and the call.
 fn under_way(behind: &Behind, agent: &str, words: u32) -> (Value, crate::gateway_rig::Running) {
     let message = with(
         send(agent, &format!("SLOW {words}")),
@@ -163,7 +163,7 @@ fn under_way(behind: &Behind, agent: &str, words: u32) -> (Value, crate::gateway
     (running.continuation(), running)
 }
 
-/// Returns the call that asks for `action` on what `continuation` is about.
+/// Returns the call of `action` on the task of `continuation`.
 fn about(action: &str, continuation: &Value) -> Value {
     json!({"action": action, "continuation": continuation})
 }
@@ -261,7 +261,7 @@ fn a_wrong_token_is_reported_as_such(behind: &Behind) {
 }
 
 fn a_page_of_the_control_ui_is_reported_as_such(behind: &Behind) {
-    // What stands in front of a gateway may answer with its page instead of an upgrade.
+    // A proxy of a gateway may answer with a page instead of an upgrade.
     let page = page_of(&behind.http());
     let server = crate::http::serve(move |_, stream| {
         crate::http::answer(stream, "200 OK", "text/html; charset=utf-8", &page)
@@ -281,7 +281,7 @@ fn a_page_of_the_control_ui_is_reported_as_such(behind: &Behind) {
     );
 }
 
-/// Returns the page that the gateway itself serves to a browser.
+/// Returns the page of the gateway for browsers.
 fn page_of(url: &str) -> String {
     let address = url.strip_prefix("http://").unwrap().parse().unwrap();
     let (status, body) = crate::http::get(address, "/");
@@ -290,15 +290,15 @@ fn page_of(url: &str) -> String {
     body
 }
 
-/// What was seen of a gateway that was killed under a run, and started again.
+/// The observations of a gateway that was killed during a run and restarted.
 pub struct Restart {
-    /// The call whose run was under way.
+    /// The call during whose run the gateway was killed.
     cut: Value,
-    /// How a fresh instance finds that run.
+    /// The status of that run in a new instance.
     cut_later: Value,
-    /// A call that was done before.
+    /// A call that ended before.
     done: Value,
-    /// How a fresh instance finds its run.
+    /// The status of its run in a new instance.
     done_later: Value,
 }
 

@@ -22,7 +22,7 @@ macro_rules! tests {
     ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&Behind))),*] };
 }
 
-/// In the order they run in.
+/// The tests, in their order.
 pub const TESTS: &[Test] = tests![
     three_agents_vote_and_the_decision_is_the_artifact
     an_answer_that_is_no_vote_is_asked_for_once_more
@@ -76,7 +76,7 @@ fn three_agents_vote_and_the_decision_is_the_artifact(behind: &Behind) {
         "{:#?}",
         updates.all(|_| true)
     );
-    // Status and watch work as long as this process remembers.
+    // Status and watch work as long as this process runs.
     let id = &envelope["summary"]["continuation"]["task"]["task_id"];
     for action in ["status", "watch"] {
         let again =
@@ -116,7 +116,7 @@ fn a_member_that_takes_too_long_is_missing_and_its_run_is_stopped(behind: &Behin
         (&json!("rejected"), &json!(["charlie"])),
         "{envelope:#}"
     );
-    // The gateway tells that charlie has nothing to do any more; it is asked until it says so.
+    // Polls the gateway until it reports that charlie is idle.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
         let listed = behind.tool.good(json!({"action": "list_targets"}));
@@ -175,7 +175,7 @@ impl Drop for Started {
     }
 }
 
-/// The reference gateway runs OpenClaw's agents as members, and `remote-agent serve` offers them with their triad.
+/// OpenClaw's agents are members of the reference gateway, and `remote-agent serve` offers them with their triad.
 fn official_clients_read_the_decision_of_openclaw_members(behind: &Behind) {
     let folder = tempfile::tempdir().unwrap();
     let members = ["alpha", "beta", "charlie"];

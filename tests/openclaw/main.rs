@@ -69,7 +69,7 @@ macro_rules! tests {
     ($($name:ident)*) => { [$((stringify!($name), $name as fn(&World))),*] };
 }
 
-/// Every test of the gateway, in the order they run in; those that change its configuration come last.
+/// Every test of the gateway, in order; those that change its configuration are last.
 const TESTS: [Test; 22] = tests![
     tarball_installs_without_what_only_developers_need
     registration_starts_no_thread
@@ -99,7 +99,7 @@ fn send(text: &str) -> Value {
     json!({"action": "send", "target_alias": "peer", "parts": [{"kind": "text", "text": text}]})
 }
 
-/// Returns what is inside the fence of a text that a model reads.
+/// Returns the content of the fence in a text for a model.
 fn fenced(text: &str) -> &str {
     let between = || {
         let (_, rest) = text.split_once("<<<EXTERNAL_UNTRUSTED_CONTENT id=\"")?;
@@ -119,7 +119,7 @@ fn tool_of(request: &Value) -> Option<&Value> {
         .find(|tool| tool["function"]["name"] == "remote_agent")
 }
 
-// ---- as installed -----------------------------------------------------------------------------------------------------
+// ---- installation -----------------------------------------------------------------------------------------------------
 
 fn tarball_installs_without_what_only_developers_need(world: &World) {
     let installed = world
@@ -389,7 +389,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The tests share one gateway, and their order is part of them.
     arguments.test_threads = Some(1);
-    // Installed and started by the first test that needs it; when that fails, the others fail at once.
+    // The first test installs and starts it. If that fails, the others fail at once.
     let installed = Arc::new(LazyLock::new(|| {
         Arc::new(node::install("openclaw", &[&openclaw()]))
     }));
@@ -421,7 +421,7 @@ fn main() -> ExitCode {
         })
     }));
     drop(setup);
-    // Two gateways delegate to each other: the first one, and one of its own.
+    // Two gateways delegate to each other: the first one, and another.
     let first = Arc::clone(&world);
     let pair = Arc::new(LazyLock::new(move || {
         Pair::start(Arc::clone(&third), || &first)
@@ -429,13 +429,13 @@ fn main() -> ExitCode {
     trials.extend(serve_runs::TESTS.iter().map(|(name, test)| {
         let (world, pair) = (Arc::clone(&world), Arc::clone(&pair));
         Trial::test(format!("serve::{name}"), move || {
-            // The pair first: it does something else while the world starts.
+            // The pair is first, because it works concurrently with the start of the world.
             let pair: &Pair = &pair;
             test(&world, pair);
             Ok(())
         })
     }));
-    // The first gateways are stopped when the last test that holds them has run.
+    // The first gateways stop after the last test that uses them.
     drop((world, pair));
     trials.extend(
         gateway_runs::TESTS
@@ -467,6 +467,6 @@ fn main() -> ExitCode {
             Ok(())
         },
     ));
-    // Dropping the world stops the gateway; the trials hold it until they have run.
+    // Dropping the world stops the gateway. The trials hold it until they have run.
     libtest_mimic::run(&arguments, trials).exit_code()
 }

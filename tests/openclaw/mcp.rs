@@ -1,4 +1,4 @@
-//! An OpenClaw without the plugin, whose agents call the tool over MCP: of a server that its user added, and of the bundle.
+//! An OpenClaw without the plugin, whose agents call the tool over MCP: from a configured server and from the bundle.
 
 use std::{fs, path::Path, sync::Arc};
 

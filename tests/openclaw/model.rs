@@ -9,10 +9,10 @@ use crate::{
     journal::Journal,
 };
 
-/// A model that does what the user's message says: `CALL {…}` calls `remote_agent` with these arguments, whatever they say, and then repeats what the tool said;
-/// `NAME CALL {…}` does the same with a tool whose name ends in `remote_agent`;
-/// `LIST` calls `ls`; `SLOW n` says n words, ten a second; a proposal is voted on as it says itself (`alpha:approve beta:reject`);
-/// anything else is repeated.
+/// A model that follows the user's message: `CALL {…}` calls `remote_agent` with these arguments, even invalid ones, and then
+/// repeats the result; `NAME CALL {…}` does the same with a tool whose name ends in `remote_agent`; `LIST` calls `ls`;
+/// `SLOW n` answers with n words, ten a second; the votes on a proposal are in its text (`alpha:approve beta:reject`). It
+/// repeats any other message.
 pub struct Model {
     pub address: SocketAddr,
     /// The bodies of all requests for a completion.
@@ -27,7 +27,7 @@ impl Model {
         Self { address, requests }
     }
 
-    /// Returns the request that brought the tool's result for the turn that `marker` appears in.
+    /// Returns the request with the tool's result of the turn with `marker`.
     pub fn request_with_result(&self, marker: &str) -> Value {
         self.requests
             .wait("the model to be given the tool's result", |body| {
@@ -36,7 +36,7 @@ impl Model {
     }
 }
 
-/// What the tool said in the current turn of a request, if it was called in it.
+/// Returns the tool's result in the current turn of a request, if it was called.
 pub fn tool_result(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array()?;
     let turn = messages.iter().rposition(is_from_user)?;
@@ -47,7 +47,7 @@ pub fn tool_result(body: &Value) -> Option<String> {
         .map(|message| text(&message["content"]))
 }
 
-/// OpenClaw adds messages of its own under the user's name.
+/// OpenClaw adds further messages in the role of the user.
 fn is_from_user(message: &Value) -> bool {
     message["role"] == "user"
         && !text(&message["content"]).contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT")
@@ -94,7 +94,7 @@ fn words_one_by_one(stream: &mut TcpStream, words: u64) {
     let mut said = 0;
     http::answer_slowly(stream, || {
         said += 1;
-        // The pace of a model, not a wait for something.
+        // The speed of a model, not a wait for an event.
         std::thread::sleep(std::time::Duration::from_millis(100));
         match said - 1 {
             n if n < words => Some(chunk(
@@ -108,7 +108,7 @@ fn words_one_by_one(stream: &mut TcpStream, words: u64) {
     });
 }
 
-/// What a member of a triad answers: what the proposal says that it does.
+/// Returns the answer of a member of a triad, from the text of the proposal.
 fn vote(said: &str, all: &str) -> Option<Value> {
     let asked_again =
         said.contains("does not count as a vote") || said.contains("answer was not usable");
@@ -138,7 +138,7 @@ fn vote(said: &str, all: &str) -> Option<Value> {
     })
 }
 
-/// Returns the call of a tool. OpenClaw offers tools of MCP servers by name through another one.
+/// Returns the call of a tool. OpenClaw offers the tools of MCP servers through another tool, by name.
 fn function(body: &Value, name: &str, arguments: &str) -> Value {
     let offers = |name: &str| {
         let mut tools = body["tools"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Tasks that go on after the turn: the gateway follows them and wakes their sessions, across a kill too.
+//! Tasks that continue after the turn: the gateway follows them and wakes their sessions, even after a kill.
 
 use std::{
     fs,
@@ -20,10 +20,10 @@ use crate::{
     surfaces, world,
 };
 
-/// What a session is woken with.
+/// The first words of the message that wakes a session.
 const NEWS: &str = "the task that you handed to peer has news";
 
-/// An OpenClaw that can be killed.
+/// An OpenClaw that tests can kill.
 pub struct Followed {
     pub host: Host,
     /// The directory of the plugin's package.
@@ -113,7 +113,7 @@ impl Followed {
         }
     }
 
-    /// A turn of the session that hands over work which goes on.
+    /// Runs a turn that delegates work which continues.
     pub fn hand_over(&self, session: &str, text: &str) {
         let parts = json!([{"kind": "text", "text": text}]);
         let request = json!({"action": "send", "target_alias": "peer", "parts": parts});
@@ -148,7 +148,7 @@ impl Followed {
         *gateway = Some(Running::boot(&self.host));
     }
 
-    /// What the model is given when it is woken about the task of this text.
+    /// Returns the input of the model when it is woken for the task with this text.
     pub fn woken(&self, text: &str) -> String {
         let answer = answer_to(text);
         let request = self.model.requests.wait("the session to be woken", |body| {
@@ -165,7 +165,7 @@ impl Followed {
         }
     }
 
-    /// How often the model was woken about the task of this text, when one more turn of its session is over.
+    /// Runs another turn of its session, and returns how often the model was woken for the task with this text.
     fn wakes(&self, session: &str, text: &str) -> usize {
         self.turn(session, &format!("after {text}"));
         let answer = answer_to(text);

@@ -1,4 +1,4 @@
-//! A scripted A2A 0.3 agent, answering from literal JSON.
+//! A scripted A2A 0.3 agent with literal JSON.
 
 use std::{
     collections::HashSet,
@@ -13,29 +13,29 @@ use crate::{
     journal::Journal,
 };
 
-/// What happened at the peer.
+/// An event at the peer.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// A JSON-RPC request, with headers of it: `key` is `x-key`.
+    /// A JSON-RPC request, with some of its headers: `key` is `x-key`.
     Call {
         body: Value,
         authorization: Option<String>,
         traceparent: Option<String>,
         key: Option<String>,
     },
-    /// The caller hung up on a call that was held open; the text of its message.
+    /// The caller closed a call that the peer held open, with the text of its message.
     HungUp(String),
 }
 
-/// An agent that does what the message says: `hold …` never answers, `work …` starts a task that goes on, `later …` one that goes on until
-/// the test finishes it, anything else is a task that is done at once. A stream tells of the task step by step.
+/// An agent that follows the message: `hold …` never answers, `work …` starts a running task, `later …` one that runs until
+/// the test finishes it, and anything else is a task that completes at once. A stream has the task's events.
 pub struct Peer {
     pub address: SocketAddr,
     pub seen: Journal<Seen>,
     finished: Finished,
 }
 
-/// The texts of the tasks that were finished.
+/// The texts of the finished tasks.
 type Finished = Arc<Mutex<HashSet<String>>>;
 
 impl Peer {
@@ -58,7 +58,7 @@ impl Peer {
         self.finished.lock().unwrap().insert(text.to_owned());
     }
 
-    /// Where the peer is, as a `baseUrl`.
+    /// Returns the `baseUrl` of the peer.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -83,7 +83,7 @@ impl Peer {
 /// A PNG image of one pixel, in base64.
 pub const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// What the peer answers to a message, as an artifact.
+/// Returns the peer's answer to a message, as an artifact.
 pub fn answer_to(text: &str) -> String {
     format!("The remote agent did this: {text}")
 }
@@ -118,7 +118,7 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, fini
     match body["method"].as_str().unwrap() {
         "message/stream" | "tasks/resubscribe" if text.starts_with("later") || text.is_empty() => {
             let update = json!({"kind": "task", "id": text, "contextId": "context-1", "status": {"state": "working"}});
-            // The client resubscribes, is refused and asks.
+            // The client resubscribes, is refused, and polls.
             let refused = json!({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32004, "message": "no"}});
             let event = if text.is_empty() {
                 refused.to_string()
@@ -134,7 +134,7 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, fini
             "application/json",
             &result(task(&text, &text)),
         ),
-        // The id of a task is the text it was made for.
+        // The id of a task is the text of its message.
         "tasks/get" => {
             let id = body["params"]["id"].as_str().unwrap();
             let mut task = task(id, id);

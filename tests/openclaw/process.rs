@@ -1,4 +1,4 @@
-//! What Linux tells of a running process.
+//! Properties of a running process on Linux.
 
 use std::{
     collections::BTreeSet,
@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many images of the plugin's library a process has mapped.
+/// Returns the number of mapped images of the plugin's library.
 pub fn images(pid: u32) -> usize {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    // Device and inode tell images apart; the path of a copy may be gone.
+    // Device and inode identify images, because the file of a copy may be deleted.
     let images: BTreeSet<_> = maps
         .lines()
         .filter(|line| line.contains("/native/remote_agent."))
@@ -24,7 +24,7 @@ pub fn images(pid: u32) -> usize {
     images.len()
 }
 
-/// How many threads of the plugin's runtime a process has.
+/// Returns the number of threads of the plugin's runtime.
 pub fn plugin_threads(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task"))
         .unwrap()
@@ -33,7 +33,7 @@ pub fn plugin_threads(pid: u32) -> usize {
         .count()
 }
 
-/// Waits until the plugin's runtime is gone: its threads end on their own after the plugin has closed, and nothing tells when.
+/// Waits until the plugin's runtime has ended. Its threads end some time after the plugin has closed, without an event.
 pub fn wait_for_no_plugin_thread(pid: u32) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while plugin_threads(pid) > 0 {

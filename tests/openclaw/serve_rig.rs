@@ -1,4 +1,4 @@
-//! Two OpenClaws, each with its own state, gateway, model and server: the one that all tests share, and another.
+//! Two OpenClaws, each with its state, gateway, model and server: the shared one, and another.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -30,26 +30,26 @@ use crate::{
 
 /// The other OpenClaw, and `remote-agent serve` in front of both.
 pub struct Pair {
-    /// Ended before the gateways are.
+    /// Dropped before the gateways.
     _servers: [Server; 2],
     pub runtime: Runtime,
     pub model: Model,
     pub host: Host,
-    /// Stopped when this is dropped.
+    /// Stopped when the rig is dropped.
     _gateway: Gateway,
     pub socket: Socket,
     /// The server in front of the other OpenClaw.
     pub server: SocketAddr,
-    /// What such a server has within, in front of the same gateway.
+    /// The executor of such a server, with the same gateway.
     pub executor: Arc<GatewayExecutor>,
-    /// One that runs the command of the other OpenClaw.
+    /// An executor that runs the command of the other OpenClaw.
     pub command: CommandExecutor,
-    /// What came of a turn before its gateway was started.
+    /// The outcome of a turn before the start of its gateway.
     pub local: (Outcome, Vec<ExecutionEvent>),
 }
 
 impl Pair {
-    /// Starts all of it. Each has the other one as the target `other`.
+    /// Starts both, each with the other one as the target `other`.
     pub fn start<'a>(installed: Arc<Installed>, world: impl FnOnce() -> &'a World) -> Self {
         let [first, server] = free_addresses();
         let model = Model::start();
@@ -57,7 +57,7 @@ impl Pair {
         let host = Host::new(installed, &scratch, &model_config(&model), &[]);
         let runtime = Runtime::new().unwrap();
         let command = command(&host);
-        // A turn without a gateway takes as long as everything else together, and needs none of it.
+        // A turn without a gateway takes as long as the rest, so it runs concurrently.
         let (world, local) = thread::scope(|scope| {
             let local = scope.spawn(|| runtime.block_on(turn(&command, job("the word is plum"))));
             let world = world();
@@ -93,12 +93,12 @@ impl Pair {
         pair
     }
 
-    /// Returns one message to the server in front of the other OpenClaw, in A2A 0.3: the task, once it is done.
-    pub fn ask(&self, context: &str, text: &str) -> Value {
+    /// Sends one message to the server in front of the other OpenClaw, in A2A 0.3. Returns the completed task.
+    pub fn send_and_wait(&self, context: &str, text: &str) -> Value {
         self.send(context, text, true)
     }
 
-    /// Returns the same; the task once it is done, or at once.
+    /// Sends one message, and returns the task at once or, if `blocking`, when it is complete.
     pub fn send(&self, context: &str, text: &str, blocking: bool) -> Value {
         let message = json!({"kind": "message", "role": "user", "messageId": text, "contextId": context,
             "parts": [{"kind": "text", "text": text}]});
@@ -108,7 +108,7 @@ impl Pair {
         )
     }
 
-    /// Returns one call to that server: its result.
+    /// Calls a method of that server and returns its result.
     pub fn call(&self, method: &str, params: Value) -> Value {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let (status, answer) = http::post(self.server, "/a2a", TOKEN, &body.to_string());
@@ -127,7 +127,7 @@ impl Drop for Pair {
     }
 }
 
-/// Settings of the plugin with one target, the server in front of the other OpenClaw. Work may be handed on twice.
+/// Returns settings of the plugin with one target, the server in front of the other OpenClaw, and a maximum depth of two.
 fn settings_towards(server: SocketAddr) -> Value {
     json!({
         "enabled": true, "policy": {"maxDelegationDepth": 2},
@@ -183,7 +183,7 @@ pub fn job(text: &str) -> RunInput {
     }
 }
 
-/// Returns one turn: how it ended, and what it reported before.
+/// Runs one turn. Returns its outcome and its reports.
 pub async fn turn(executor: &dyn Executor, job: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
     let (reports, mut received) = mpsc::channel(16);
     let run = executor.run(job, reports, CancellationToken::new());
@@ -197,7 +197,7 @@ pub async fn turn(executor: &dyn Executor, job: RunInput) -> (Outcome, Vec<Execu
     tokio::join!(run, listen)
 }
 
-/// Returns the command in front of an OpenClaw, as its operator starts it.
+/// Starts the command in front of an OpenClaw like an operator.
 fn before(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
     let mut variables = host.variables();
     variables.push(("GATEWAY".to_owned(), TOKEN.to_owned()));
@@ -212,7 +212,7 @@ fn before(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
     Server::start(&flags.concat(), &variables)
 }
 
-/// Addresses that servers need before they start.
+/// Returns free addresses for servers.
 fn free_addresses() -> [SocketAddr; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap())

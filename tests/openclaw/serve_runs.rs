@@ -22,7 +22,7 @@ macro_rules! tests {
     ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&World, &Pair))),*] };
 }
 
-/// In the order they run in.
+/// The tests, in their order.
 pub const TESTS: &[Test] = tests![
     without_a_gateway_the_command_runs_a_turn_itself
     with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command
@@ -72,7 +72,7 @@ fn without_a_gateway_the_command_runs_a_turn_itself(_: &World, pair: &Pair) {
 }
 
 fn with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command(_: &World, pair: &Pair) {
-    // JavaScript takes the mark in front for white space, and so does OpenClaw.
+    // JavaScript and OpenClaw treat the leading byte order mark as white space.
     let ran = turn(&pair.command, job("\u{feff}/new which word was it"));
     let (outcome, reports) = pair.runtime.block_on(ran);
     println!("what the command's model was given for a slash: {outcome:?}");
@@ -92,7 +92,7 @@ fn with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command(_: &Worl
         });
 }
 
-/// Options that the launcher looks for in all arguments.
+/// Options that the launcher finds in any argument.
 const OPTIONS: [&str; 3] = ["--container=stranger", "--profile=stranger", "--dev"];
 
 fn text_of_a_client_is_no_option_of_the_command(_: &World, pair: &Pair) {
@@ -130,7 +130,7 @@ fn image_paths_in_texts_of_clients_attach_nothing(_: &World, pair: &Pair) {
         println!("{marker}: {images} images");
         (images, messages)
     };
-    // OpenClaw attaches what its own operator names.
+    // OpenClaw attaches files that its operator names.
     let own = format!("operator looks at {}", file.display());
     pair.socket.run("agent:main:image", &own);
     assert!(asked("operator looks at").0 > 0);
@@ -141,7 +141,7 @@ fn image_paths_in_texts_of_clients_attach_nothing(_: &World, pair: &Pair) {
     let mut by_command = job(&format!("command looks {said}"));
     by_command.session = "a2a-image".to_owned();
     pair.runtime.block_on(turn(&pair.command, by_command));
-    pair.ask("image", &format!("gateway looks {said}"));
+    pair.send_and_wait("image", &format!("gateway looks {said}"));
     for marker in ["command looks", "gateway looks"] {
         let (images, messages) = asked(marker);
         assert_eq!(images, 0, "{messages}");
@@ -159,8 +159,8 @@ fn agents_are_reported_without_the_triad(_: &World, pair: &Pair) {
 }
 
 fn what_looks_like_a_command_leaves_the_conversation_as_it_is(_: &World, pair: &Pair) {
-    pair.ask("fruit:1", "the fruit is a fig");
-    let reported = answer(&pair.ask("fruit:1", "\u{feff}/reset which fruit was it"));
+    pair.send_and_wait("fruit:1", "the fruit is a fig");
+    let reported = answer(&pair.send_and_wait("fruit:1", "\u{feff}/reset which fruit was it"));
     println!("what the model was given for a slash: {reported}");
     assert!(reported.contains("/reset which fruit was it"), "{reported}");
     pair.model
@@ -181,7 +181,7 @@ fn a_canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
     let canceled = pair.call("tasks/cancel", json!({"id": task["id"]}));
     assert_eq!(canceled["status"]["state"], "canceled", "{canceled:#}");
     let deadline = Instant::now() + Duration::from_secs(60);
-    // Nothing tells of the ledger's changes.
+    // OpenClaw has no event for changes of its list of tasks.
     loop {
         let listed = pair.socket.attempt(
             "tasks.list",
@@ -189,7 +189,7 @@ fn a_canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
         );
         let listed = match listed {
             Ok(listed) => listed,
-            // While the ledger is just being written.
+            // The list may be unavailable during a write.
             Err(refused) if refused["code"] == "UNAVAILABLE" => refused,
             Err(refused) => panic!("`tasks.list` was refused: {refused}"),
         };
@@ -258,7 +258,7 @@ fn an_answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
         })
         .collect();
     assert!(pieces.len() > 5, "{updates:#?}");
-    // Pieces that come within a tenth of a second may be left out of what OpenClaw shows; the result has them all.
+    // OpenClaw may omit pieces within a tenth of a second. The result contains all of them.
     let mut rest = words.iter();
     for word in pieces.concat().split_whitespace() {
         assert!(rest.any(|next| next == word), "{word} of {pieces:?}");
@@ -278,7 +278,7 @@ fn a_row_of_delegations_ends_at_its_limit(world: &World, pair: &Pair) {
     let first = send_to_other(&format!("CALL {second}"));
     let from = world.model.requests.len();
     world.socket.run("agent:main:row", &format!("CALL {first}"));
-    // The first OpenClaw is asked by the second one, and may not ask it again.
+    // The second OpenClaw calls the first one, which may not call it again.
     let refused = world.model.requests.wait_from(from, "the refusal", |body| {
         tool_result(body).is_some_and(|result| result.contains("delegation_too_deep"))
     });

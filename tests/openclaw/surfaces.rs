@@ -1,4 +1,4 @@
-//! The plugin as OpenClaw's own commands and Control UI show it.
+//! The plugin in OpenClaw's commands and Control UI.
 
 use serde_json::{Value, json};
 
@@ -34,26 +34,26 @@ pub fn page_shows_a_task_from_start_to_end(followed: &Followed) {
     followed.hand_over("agent:main:page", text);
     let url = format!("http://{}/remote_agent/page", followed.address());
     let mut browser = Browser::start("openclaw-page");
-    browser.ask("Network.enable", json!({}));
+    browser.call("Network.enable", json!({}));
     browser.open(&url);
     let refused = browser.run("document.body.innerText");
     assert!(!refused.as_str().unwrap().contains("peer"), "{refused}");
     let headers = json!({"Authorization": format!("Bearer {TOKEN}")});
-    browser.ask("Network.setExtraHTTPHeaders", json!({"headers": headers}));
+    browser.call("Network.setExtraHTTPHeaders", json!({"headers": headers}));
     browser.open(&url);
     browser.until("document.body?.innerText.includes('working') === true");
     both_schemes(&mut browser, "openclaw-page");
     followed.peer.finish(text);
     followed.woken(text);
-    // The page loads itself again.
+    // The page reloads itself.
     browser.until("document.body?.innerText.includes('completed') === true");
 }
 
-/// Takes a screenshot in light and one in dark.
+/// Takes a screenshot in light and in dark mode.
 fn both_schemes(browser: &mut Browser, name: &str) {
     let [light, dark] = ["light", "dark"].map(|scheme| {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-        browser.ask("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+        browser.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
         browser.picture(&format!("{name}-{scheme}.png"))
     });
     assert_ne!(light, dark);

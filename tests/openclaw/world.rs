@@ -1,4 +1,4 @@
-//! The one OpenClaw with everything around it that the tests share.
+//! The OpenClaw and its surroundings that the tests share.
 
 use std::{
     env,
@@ -17,10 +17,10 @@ use crate::{
     socket::Socket,
 };
 
-/// The variable that the peer's credential is in, and its value.
+/// The environment variable of the peer's credential, and its value.
 pub const SECRET: (&str, &str) = ("PEER_TOKEN", "secret-from-the-environment");
 
-/// Everything that the tests share.
+/// The shared state of the tests.
 pub struct World {
     pub packaged: Packaged,
     pub model: Model,
@@ -31,7 +31,7 @@ pub struct World {
 }
 
 impl World {
-    /// Installs the tarball into a fresh OpenClaw and starts it.
+    /// Installs the tarball into a new OpenClaw and starts it.
     pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw");
         let packaged = package::assemble(
@@ -62,13 +62,13 @@ impl World {
         }
     }
 
-    /// Returns one agent turn in which the model calls the tool with `arguments`: what the model was given after it.
+    /// Runs a turn in which the model calls the tool with `arguments`. Returns the model's next input.
     pub fn turn(&self, session: &str, marker: &str, arguments: &Value) -> Value {
         self.socket.run(session, &format!("CALL {arguments}"));
         self.model.request_with_result(marker)
     }
 
-    /// Changes the plugin's settings and waits until OpenClaw has taken them up.
+    /// Changes the plugin's settings and waits until OpenClaw has applied them.
     pub fn configure(&self, change: impl FnOnce(&mut Value)) {
         let from = self.gateway.output.len();
         self.host
@@ -80,7 +80,7 @@ impl World {
             });
     }
 
-    /// Gives the plugin these settings, under its own id and no other.
+    /// Sets the plugin's settings, only under its id.
     pub fn settings(&self, settings: &Value) {
         self.configure(|entries| {
             *entries = json!({"remote-agent": {"enabled": true, "config": settings}})
@@ -101,7 +101,7 @@ pub fn library() -> PathBuf {
     )
 }
 
-/// Settings of the plugin with one target, whose token and header are a SecretRef.
+/// Returns settings of the plugin with one target, whose token and header are a SecretRef.
 pub fn plugin_settings(peer: &Peer) -> Value {
     let token = json!({"source": "env", "provider": "default", "id": SECRET.0});
     let auth = json!({"type": "bearer", "token": token});
@@ -110,7 +110,7 @@ pub fn plugin_settings(peer: &Peer) -> Value {
     json!({"enabled": true, "targets": [target]})
 }
 
-/// Returns the configuration of an OpenClaw whose model is scripted, without any plugin.
+/// Returns the configuration of an OpenClaw with a scripted model and without plugins.
 pub fn model_config(model: &Model) -> Value {
     let mut config = host_config(model, &json!({}));
     config.as_object_mut().unwrap().remove("plugins");

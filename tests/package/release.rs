@@ -174,7 +174,7 @@ fn list_of_crates_has_what_the_library_links() {
     assert!(!names.contains(&"clap"), "only the command links clap");
 }
 
-/// Returns the file of this test with other versions of glibc: `replace` gets each name of a version.
+/// Returns the executable of this test with other versions of glibc: `replace` maps each name of a version.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 fn own_file_with_versions(replace: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut bytes = fs::read(std::env::current_exe().unwrap()).unwrap();

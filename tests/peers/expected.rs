@@ -1,4 +1,4 @@
-//! What every scenario has to end with, where it is not green.
+//! The expected outcome of every scenario that does not simply pass.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use crate::outcome::Expected::{self, But, NotOffered, Refused};
 use crate::scenarios::{SCENARIOS, Scenario};
 use crate::servers::{Column, columns};
 
-/// One scenario against the columns whose names begin like this.
+/// A scenario with the columns whose names have this prefix.
 type Row = (&'static str, &'static str, Expected);
 
 const FINISHED: Expected = Refused("-32002", "Task cannot be canceled");
@@ -22,9 +22,9 @@ const TOO_LARGE: Expected = Refused("-32000", "exceeds the 1 MiB limit");
 const RECODED: Expected = But("bytes are recoded");
 const NAMELESS: Expected = But("file names are lost");
 
-/// The first row that fits holds.
+/// The expectations. The first matching row applies.
 const ROWS: &[Row] = &[
-    // A crash: JSON-RPC tells why, HTTP+JSON does not, and a stream of 0.3 just breaks off.
+    // A crash: JSON-RPC reports the cause, HTTP+JSON does not, and a stream of 0.3 breaks off.
     (
         "py13 hybrid HTTP+JSON 0.3",
         "an_agent_that_crashes_in_a_stream_is_reported",
@@ -78,7 +78,7 @@ const ROWS: &[Row] = &[
         "an_agent_that_crashes_in_a_stream_is_reported",
         CRASHED,
     ),
-    // Cancelling what is finished.
+    // The cancellation of a finished task.
     (
         "py03 HTTP+JSON",
         "a_finished_task_is_not_cancelled",
@@ -103,7 +103,7 @@ const ROWS: &[Row] = &[
         Refused("-32001", "task not found"),
     ),
     ("", "an_unknown_task_is_refused", UNKNOWN),
-    // Over HTTP+JSON 0.3 files do not survive the official servers.
+    // The official servers lose files over HTTP+JSON 0.3.
     (
         "py13 hybrid HTTP+JSON 0.3",
         "binary_file_and_data_reach_the_agent",
@@ -148,7 +148,7 @@ const ROWS: &[Row] = &[
     ),
     ("js03 HTTP+JSON", "a_text_file_reaches_the_agent", NAMELESS),
     ("js03 HTTP+JSON", "file_and_data_come_back", NAMELESS),
-    // OpenClaw's channel sends and gets, and no more. The agent behind it is OpenClaw's own: what can fail is its model.
+    // OpenClaw's channel only sends and gets. Its agent is OpenClaw's, so only the model can fail.
     (
         "openclaw",
         "a_message_is_answered_by_a_message",
@@ -243,7 +243,7 @@ pub fn of(column: Column, scenario: &Scenario) -> Expected {
         .map_or(Expected::Green, |(_, _, expected)| *expected)
 }
 
-/// No row is left over.
+/// Every row applies to a cell.
 pub fn check() {
     let names: Vec<String> = columns().iter().map(ToString::to_string).collect();
     let scenarios: HashSet<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();

@@ -1,4 +1,4 @@
-//! What the plain servers do not show: credentials, tenants, signed cards, and which version is chosen.
+//! Flavours of the servers: credentials, tenants, signed cards, and the choice of the version.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::peer::sending;
 use crate::sdk::{self, Sdk, Server};
 use crate::servers::config;
 
-/// What the servers want to be shown.
+/// The credentials that the servers require.
 const TOKEN: &str = "the-peers-own-token-3f9c1d";
 const USER: (&str, &str) = ("caller", "the-peers-own-password-77ab");
 
@@ -69,7 +69,7 @@ pub fn trials() -> Vec<Trial> {
     TESTS.iter().map(trial).collect()
 }
 
-/// Sends a text to a flavour of a server, with more settings of its target.
+/// Sends a text to a flavour of a server, with further settings of its target.
 fn send(server: &Server, flavour: &str, text: &str, more: &Value) -> Value {
     let origin = server.origin(flavour);
     let mut target = json!({"alias": "peer", "baseUrl": origin});
@@ -136,7 +136,7 @@ fn signed(server: &'static Server) {
     let answer = send(server, "signed", "message: hi", &own);
     assert_eq!(answer["ok"], true, "{answer:#}");
 
-    // The key of RFC 7517, appendix A.1, under the name of the right one.
+    // The key of RFC 7517, appendix A.1, with the id of the right one.
     let key = json!({
         "kty": "EC", "crv": "P-256", "alg": "ES256", "kid": "peers",
         "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
@@ -154,7 +154,7 @@ fn signed(server: &'static Server) {
     fs::remove_dir_all(keys.parent().unwrap()).unwrap();
 }
 
-/// Returns a file of this process for the time of a test.
+/// Returns a temporary file for one test.
 fn file(name: &str, text: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(process::id().to_string());
     fs::create_dir_all(&folder).unwrap();

@@ -1,8 +1,8 @@
 // An agent on the official JavaScript A2A 0.3 server, for tests on loopback.
 //
-// The first word of a message chooses what the agent does (see `behaviours`). JSON-RPC is served at
-// `/rpc`, HTTP+JSON at `/rest`. Prints `READY <flavour>=<port>` and exits when stdin closes, so a test process
-// that dies leaves nothing behind. The first argument is the folder whose `node_modules` hold the SDK.
+// The first word of a message selects the agent's behaviour (see `behaviours`). The server has JSON-RPC at `/rpc` and
+// HTTP+JSON at `/rest`. It prints `READY <flavour>=<port>` and exits when stdin closes, with the test process. The first
+// argument is the folder whose `node_modules` contain the SDK.
 
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const BIG = "0123456789abcdef".repeat((5 * 1024 * 1024) / 16);
 const text = (value) => ({ kind: "text", text: value });
 const textOf = (message) => message.parts.map((part) => (part.kind === "text" ? part.text : "")).join("");
 
-/** What an agent does to one task: publishes its events. */
+/** Publishes the events of one task. */
 class Work {
   constructor(bus, message, taskId, contextId) {
     Object.assign(this, { bus, message, taskId, contextId });
@@ -40,7 +40,7 @@ class Work {
   }
   async artifact(artifact, { append = false, lastChunk = true } = {}) {
     this.bus.publish({ kind: "artifact-update", ...this.ids(), artifact, append, lastChunk });
-    // The server adds later chunks to this very object: let every subscriber write it first.
+    // The server adds later chunks to this object, so every subscriber must write it first.
     await nextTurn();
   }
 }
@@ -55,7 +55,7 @@ const behaviours = {
     }
     work.status("completed", { final: true });
   },
-  // The same once another client has subscribed.
+  // An artifact in three chunks once another client has subscribed.
   async watched(work, rest) {
     await subscribed(work.bus);
     await behaviours.task(work, rest);
@@ -86,13 +86,13 @@ const behaviours = {
   async reject(work, rest) {
     work.status("rejected", { message: work.reply(rest), final: true });
   },
-  // Tells what parts it got.
+  // Reports its parts.
   async parts(work) {
     const others = work.message.parts.filter((part) => part.kind !== "text");
     await work.artifact({ artifactId: "seen", parts: [text(JSON.stringify(others))] });
     work.status("completed", { final: true });
   },
-  // Gives parts of its own.
+  // Answers with parts.
   async gift(work) {
     const bytes = Buffer.from("00ff68656c6c6f", "hex").toString("base64");
     const parts = [
@@ -122,7 +122,7 @@ function subscribed(bus) {
   });
 }
 
-/** The tasks that wait for a cancel, and how to end their waiting. */
+/** The tasks that wait for a cancellation, each with the function that ends the wait. */
 const running = new Map();
 
 const agent = {
@@ -181,7 +181,7 @@ const server = app.listen(0, "127.0.0.1", () => {
   const sender = new sdk.DefaultPushNotificationSender(configs);
   const described = card(`http://127.0.0.1:${port}`);
   const requestHandler = new sdk.DefaultRequestHandler(described, tasks, agent, undefined, configs, sender);
-  // The user's name carries the HTTP path to the agent.
+  // The user's name contains the HTTP path for the agent.
   const userBuilder = async (request) => ({ isAuthenticated: false, userName: request.originalUrl });
   const options = { requestHandler, userBuilder };
   app.use("/.well-known/agent-card.json", http.agentCardHandler({ agentCardProvider: requestHandler }));

@@ -1,9 +1,8 @@
 // Agents on the official JavaScript A2A 1.0 server, for tests on loopback.
 //
-// The first word of a message chooses what an agent does (see `behaviours`). The server for 1.0 alone and the one that
-// also speaks 0.3 listen on a port each: JSON-RPC at `/rpc`, HTTP+JSON at `/rest`. Prints `READY <flavour>=<port>…` and
-// exits when stdin closes, so a test process that dies leaves nothing behind. The first argument is the folder whose
-// `node_modules` hold the SDK.
+// The first word of a message selects the agent's behaviour (see `behaviours`). A server with only 1.0 and one with 0.3 too
+// listen on a port each: JSON-RPC at `/rpc`, HTTP+JSON at `/rest`. Prints `READY <flavour>=<port>…` and exits when stdin
+// closes, with the test process. The first argument is the folder whose `node_modules` contain the SDK.
 
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -24,7 +23,7 @@ const part = (content, filename = "", mediaType = "") => ({ content, filename, m
 const text = (value) => part({ $case: "text", value });
 const textOf = (message) => message.parts.map(({ content }) => (content?.$case === "text" ? content.value : "")).join("");
 
-/** What an agent does to one task: publishes its events. */
+/** Publishes the events of one task. */
 class Work {
   constructor(bus, message, taskId, contextId) {
     Object.assign(this, { bus, message, taskId, contextId });
@@ -49,7 +48,7 @@ class Work {
   async artifact({ artifactId, name = "", parts }, { append = false, lastChunk = true } = {}) {
     const artifact = { artifactId, name, description: "", parts, metadata: undefined, extensions: [] };
     this.bus.publish(AgentEvent.artifactUpdate({ ...this.ids(), artifact, append, lastChunk, metadata: undefined }));
-    // The server adds later chunks to this very object: let every subscriber write it first.
+    // The server adds later chunks to this object, so every subscriber must write it first.
     await nextTurn();
   }
 }
@@ -64,7 +63,7 @@ const behaviours = {
     }
     work.status(TaskState.TASK_STATE_COMPLETED);
   },
-  // The same once another client has subscribed.
+  // An artifact in three chunks once another client has subscribed.
   async watched(work, rest) {
     await work.watched;
     await behaviours.task(work, rest);
@@ -95,13 +94,13 @@ const behaviours = {
   async reject(work, rest) {
     work.status(TaskState.TASK_STATE_REJECTED, work.reply(rest));
   },
-  // Tells what parts it got.
+  // Reports its parts.
   async parts(work) {
     const seen = work.message.parts.filter(({ content }) => content?.$case !== "text").map(written);
     await work.artifact({ artifactId: "seen", parts: [text(JSON.stringify(seen))] });
     work.status(TaskState.TASK_STATE_COMPLETED);
   },
-  // Gives parts of its own.
+  // Answers with parts.
   async gift(work) {
     const parts = [
       part({ $case: "raw", value: Buffer.from("00ff68656c6c6f", "hex") }, "a.bin", "application/octet-stream"),
@@ -127,7 +126,7 @@ const messages = {
   tenant: ({ context }) => context.tenant ?? "",
 };
 
-/** A part as the protocol writes it. */
+/** Returns a part in the form of the protocol. */
 function written({ content, filename, mediaType }) {
   const value = content.$case === "raw" ? Buffer.from(content.value).toString("base64") : content.value;
   return { [content.$case]: value, ...(filename && { filename }), ...(mediaType && { mediaType }) };
@@ -145,7 +144,7 @@ function subscribed(bus) {
   });
 }
 
-/** The tasks that wait for a cancel, and how to end their waiting. */
+/** The tasks that wait for a cancellation, each with the function that ends the wait. */
 const running = new Map();
 const contexts = new Map();
 
@@ -205,7 +204,7 @@ const card = (origin, hybrid) => ({
   signatures: [],
 });
 
-/** Starts one flavour and gives its port. */
+/** Starts one flavour and returns its port. */
 async function serve(hybrid) {
   const app = express();
   const server = app.listen(0, "127.0.0.1");
@@ -220,7 +219,7 @@ async function serve(hybrid) {
   const tasks = new sdk.InMemoryTaskStore();
   const requestHandler = new sdk.DefaultRequestHandler(described, tasks, agent, undefined, configs, sender);
   const options = { requestHandler, userBuilder: http.UserBuilder.noAuthentication, legacyCompat };
-  // A header carries the HTTP path to the agent.
+  // A header contains the HTTP path for the agent.
   app.use((request, _response, next) => {
     request.headers["x-path"] = request.originalUrl;
     next();

@@ -1,9 +1,9 @@
-//! Our client against real A2A servers, each over every binding and version it offers.
+//! The client with real A2A servers, each over every binding and version it offers.
 //!
-//! A server runs agents that do what the first word of a message says; one table of behaviours holds for all of them. A
-//! test is one scenario against one server over one binding: it passes where everything arrives unchanged, or where
-//! the peer refuses in exactly the words that are expected of it. What a comment says a server sends was measured on that
-//! server. `UPDATE=1 cargo real --test peers -- table` writes the README's table.
+//! The first word of a message selects the behaviour of a server's agent; all servers share one table of behaviours. A
+//! test is one scenario with one server over one binding. It passes if everything arrives unchanged, or if the peer
+//! refuses in exactly the expected words. Comments about the messages of a server are measurements. `UPDATE=1 cargo real
+//! --test peers -- table` writes the table.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,7 +35,7 @@ use servers::Column;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Most of a test is waiting for servers.
+    // The tests mostly wait for servers.
     arguments.test_threads.get_or_insert(4);
     let mut trials = vec![
         Trial::test("the README's table is what is expected", || {
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns one scenario against one server over one binding.
+/// Returns the test of one scenario with one server over one binding.
 fn cell(column: Column, scenario: &'static Scenario) -> Trial {
     let name = format!("{column}: {}", scenario.name.replace('_', " "));
     Trial::test(name, move || {

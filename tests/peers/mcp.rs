@@ -1,4 +1,4 @@
-//! The tool over MCP, with each server behind it.
+//! The tool over MCP, with each server.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! OpenClaw's own channel `a2a`: a gateway that is spoken to as a peer, with a scripted language model behind it.
+//! OpenClaw's channel `a2a`: a gateway as a peer, with a scripted language model.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpStream};
@@ -11,35 +11,35 @@ use crate::host::{Gateway, Host};
 use crate::http::{self, Request};
 use crate::node;
 
-/// What is installed.
+/// The installed packages.
 pub const PACKAGE: &str = "openclaw@2026.9.6";
 
-/// The token of the one peer that the channel knows.
+/// The token of the only peer in the channel's configuration.
 const TOKEN: &str = "the-channels-own-token-91be";
 
-/// A gateway whose channel is on.
+/// A gateway with its channel enabled.
 pub struct Channel {
     pub origin: String,
     gateway: Mutex<Option<Gateway>>,
-    /// Held as long as the gateway runs: two of them cannot share one state.
+    /// The lock of the state, which two gateways cannot share.
     _lock: File,
 }
 
 static CHANNEL: OnceLock<Channel> = OnceLock::new();
 
-/// Returns the gateway of this test process, started by the first test that asks for it.
+/// Returns the gateway of this test process, which the first test starts.
 pub fn gateway() -> &'static Channel {
     CHANNEL.get_or_init(start)
 }
 
-/// Ends the gateway, where one was started.
+/// Ends the gateway if it was started.
 pub fn stop() {
     if let Some(channel) = CHANNEL.get() {
         channel.gateway.lock().unwrap().take();
     }
 }
 
-/// What the channel wants to be shown.
+/// The credential of the channel.
 pub fn credential() -> Value {
     json!({"type": "bearer", "token": TOKEN})
 }
@@ -59,7 +59,7 @@ fn start() -> Channel {
     }
 }
 
-/// The first turn of an agent takes long, and on a busy machine longer than OpenClaw waits: no test is to suffer from that.
+/// Runs the first turn of the agent before the tests. On a busy machine it takes longer than OpenClaw's timeout.
 fn warm_up(gateway: SocketAddr) {
     let message =
         json!({"messageId": "first", "role": "ROLE_USER", "parts": [{"text": "message: ready"}]});
@@ -88,7 +88,7 @@ fn config(model: SocketAddr) -> Value {
     })
 }
 
-/// The model behind the agent: does what the first word of the user's message says.
+/// The model of the agent, which follows the first word of the user's message.
 fn complete(request: &Request, stream: &mut TcpStream) {
     if request.method == "GET" {
         let models = json!({"object": "list", "data": [{"id": "scripted", "object": "model"}]});
@@ -104,7 +104,7 @@ fn complete(request: &Request, stream: &mut TcpStream) {
             let error = error.to_string();
             return http::answer(stream, "400 Bad Request", "application/json", &error);
         }
-        // Until the agent gives up.
+        // Until the agent times out.
         "slow" | "begun" | "held" => return http::wait_for_close(stream),
         "big" => "0123456789abcdef".repeat(5 * 1024 * 1024 / 16),
         "message" | "parts" => rest.trim().to_owned(),
@@ -122,13 +122,13 @@ fn complete(request: &Request, stream: &mut TcpStream) {
     http::answer_events(stream, &events);
 }
 
-/// The words that the model knows.
+/// The commands of the model.
 const WORDS: [&str; 9] = [
     "message", "parts", "task", "watched", "fail", "slow", "begun", "held", "big",
 ];
 
-/// What the user said last, from the line on that begins with a word that the model knows. OpenClaw adds lines before it and after it, and messages of
-/// its own under the user's name.
+/// Returns the last message of the user, from the line that begins with a command. OpenClaw adds lines before and after it,
+/// and further messages in the role of the user.
 fn last_of_user(messages: &Value) -> String {
     let messages = messages.as_array().into_iter().flatten();
     let users = messages.filter(|message| message["role"] == "user");

@@ -1,37 +1,37 @@
-//! How a scenario ended, and whether that is as expected.
+//! The outcome of a scenario, and its expectation.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// How a scenario ended. Whatever is none of these is a failed assertion.
+/// The outcome of a scenario. Any other end is a failed assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Everything arrived unchanged.
     Green,
-    /// Everything but what the server itself loses or changes on the way.
+    /// Everything arrived, except for losses or changes of the server.
     But(&'static str),
-    /// The peer refused, or broke off.
+    /// The peer refused or broke off.
     Refused(Refusal),
 }
 
-/// What a peer said instead of doing it.
+/// The refusal of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Its error code, the HTTP status, or else our reason: what a program can tell it by.
+    /// Its label for programs: the error code, the HTTP status, or else the tool's reason.
     pub label: String,
-    /// Our sentence with the peer's own words in it.
+    /// The tool's message, which quotes the peer.
     pub said: String,
 }
 
-/// What a scenario has to end with.
+/// The expected outcome of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     Green,
     But(&'static str),
-    /// The refusal's label, and words of the peer that have to be in it.
+    /// A refusal with this label and these words of the peer.
     Refused(&'static str, &'static str),
-    /// The peer has no such thing, so there is nothing to try.
+    /// The peer lacks the feature, so the scenario does not run.
     NotOffered,
 }
 
@@ -55,7 +55,7 @@ impl Outcome {
         })
     }
 
-    /// A sentence on what is wrong, where it is not what was expected.
+    /// Returns a sentence about the difference from the expectation.
     pub fn held_against(&self, expected: &Expected) -> Result<(), String> {
         let holds = match (self, expected) {
             (Self::Green, Expected::Green) => true,

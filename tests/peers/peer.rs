@@ -1,4 +1,4 @@
-//! One server over one binding, and a plugin that is configured for it.
+//! One server over one binding, and a plugin for it.
 
 use serde_json::{Map, Value, json};
 
@@ -26,17 +26,17 @@ impl Peer {
         &self.config
     }
 
-    /// Returns whether the server is this SDK's, whatever it is spoken to in.
+    /// Returns whether the server is of this SDK, over any binding.
     pub fn is(&self, sdk: Sdk) -> bool {
         self.column.vendor == Vendor::Sdk(sdk)
     }
 
-    /// Returns whether it can be listened to.
+    /// Returns whether it streams.
     pub fn streams(&self) -> bool {
         self.column.vendor != Vendor::OpenClaw
     }
 
-    /// Returns a second process with a plugin of its own, configured alike.
+    /// Starts a second process with the same configuration.
     pub fn second_plugin(&self) -> Driver {
         Driver::start(&self.config)
     }
@@ -46,18 +46,18 @@ impl Peer {
         self.plugin.init(&self.config);
     }
 
-    /// Lets the plugin name a callback address that is not public.
+    /// Allows callback addresses that are not public.
     pub fn allow_callbacks(&mut self, url: &str) {
         self.config["policy"] = json!({"pushCallbackUrls": [url]});
         self.restart();
     }
 
-    /// Sends a text, with more request fields.
+    /// Sends a text, with further fields.
     pub fn send(&mut self, text: &str, more: Value) -> (Value, Vec<Value>) {
         self.plugin.call(&sending(text, more))
     }
 
-    /// Asks something about a task by the continuation of an earlier answer, as it was handed out.
+    /// Calls an action on a task by the unchanged continuation of an earlier answer.
     pub fn follow_up(&mut self, action: &str, earlier: &Value) -> Value {
         self.plugin
             .call(&request(action, &[continuation(earlier)]))
@@ -65,13 +65,13 @@ impl Peer {
     }
 }
 
-/// Returns a request that sends a text, with more fields.
+/// Returns a request that sends a text, with further fields.
 pub fn sending(text: &str, more: Value) -> Value {
     let parts = json!({"target_alias": "peer", "parts": [{"kind": "text", "text": text}]});
     request("send", &[parts, more])
 }
 
-/// Returns a flat request out of an action and objects with its fields.
+/// Returns a request of an action and objects with its fields.
 pub fn request(action: &str, fields: &[Value]) -> Value {
     let mut request = Map::new();
     request.insert("action".into(), action.into());

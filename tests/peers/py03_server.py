@@ -53,7 +53,7 @@ def text_part(text):
 
 
 class RequestPath(DefaultCallContextBuilder):
-    """Lets the agent see which HTTP path brought a message."""
+    """Passes the HTTP path of a message to the agent."""
 
     def build(self, request):
         context = super().build(request)
@@ -62,7 +62,7 @@ class RequestPath(DefaultCallContextBuilder):
 
 
 class WatchedQueues(InMemoryQueueManager):
-    """Tells the agent when another client subscribes to its task."""
+    """Notifies the agent when another client subscribes to its task."""
 
     def __init__(self):
         super().__init__()

@@ -48,7 +48,7 @@ def text_of(message):
 
 
 class RequestPath(DefaultServerCallContextBuilder):
-    """Lets the agent see which HTTP path brought a message."""
+    """Passes the HTTP path of a message to the agent."""
 
     def build(self, request):
         context = super().build(request)
@@ -57,7 +57,7 @@ class RequestPath(DefaultServerCallContextBuilder):
 
 
 class WatchedHandler(DefaultRequestHandler):
-    """Tells the agent when another client subscribes to its task."""
+    """Notifies the agent when another client subscribes to its task."""
 
     def __init__(self, agent, *args, **kwargs):
         super().__init__(agent, *args, **kwargs)
@@ -69,7 +69,7 @@ class WatchedHandler(DefaultRequestHandler):
 
     async def on_subscribe_to_task(self, params, context):
         async for event in super().on_subscribe_to_task(params, context):
-            # With the first event, which is the task, the subscription stands.
+            # The subscription exists from the first event, which is the task.
             self.watched(params.id).set()
             yield event
 
@@ -240,7 +240,7 @@ def card(flavour, origin):
 
 
 class Gate:
-    """Lets a call through that carries the flavour's credential, and everyone to the card."""
+    """Admits calls with the flavour's credential, and every client to the card."""
 
     def __init__(self, app, flavour):
         basic = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()

@@ -1,4 +1,4 @@
-//! Which servers there are, and how each is spoken to.
+//! The servers with their bindings and versions.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::openclaw;
 use crate::peer::Peer;
 use crate::sdk::{self, Sdk};
 
-/// How a server is spoken to.
+/// The binding to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Binding {
     JsonRpc,
@@ -25,7 +25,7 @@ impl Binding {
     }
 }
 
-/// Whose server it is.
+/// The product of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vendor {
     Sdk(Sdk),
@@ -33,11 +33,11 @@ pub enum Vendor {
     OpenClaw,
 }
 
-/// A server, and the binding and version that it is spoken to in.
+/// A server with a binding and a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Column {
     pub vendor: Vendor,
-    /// How the server was started: with both versions (`hybrid`), or with the only one.
+    /// The mode of the server: both versions (`hybrid`), or a single one.
     pub flavour: &'static str,
     pub binding: Binding,
     pub version: &'static str,
@@ -89,7 +89,7 @@ impl Column {
         }
     }
 
-    /// Returns a plugin that is configured for this server, which is started where it does not run.
+    /// Returns a plugin for this server, and starts the server if necessary.
     pub fn peer(self) -> Peer {
         let (origin, auth) = match self.vendor {
             Vendor::Sdk(sdk) => (sdk::server(sdk).origin(self.flavour), None),
@@ -111,7 +111,7 @@ impl Column {
     }
 }
 
-/// Settings with one target, and patience enough for a busy machine.
+/// Returns settings with one target, and timeouts for a busy machine.
 pub fn config(target: &Value) -> Value {
     json!({"enabled": true, "targets": [target], "limits": {"waitMs": 85_000}})
 }

@@ -1,4 +1,4 @@
-//! The README's table: what every server was found to do, as the tests hold it.
+//! The table of servers in the documents, from the expectations of the tests.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use crate::outcome::Expected;
 use crate::scenarios::SCENARIOS;
 use crate::servers::{Column, columns};
 
-/// Holds the README against the expectations, or writes it anew with `UPDATE=1`.
+/// Compares the table with the expectations, or updates it with `UPDATE=1`.
 pub fn check() {
     generated::part("docs/reference/tested-servers.md", "peers", &table());
 }
@@ -41,7 +41,7 @@ fn table() -> String {
     format!("{table}\n{}.\n\n{}", servers.join(", "), legend.written())
 }
 
-/// What the scenarios of one theme end with.
+/// Returns the outcomes of the scenarios of one theme.
 fn cell(column: Column, theme: &str, legend: &mut Legend) -> String {
     let scenarios = SCENARIOS.iter().filter(|scenario| scenario.theme == theme);
     let mut marks: Vec<String> = scenarios
@@ -54,14 +54,14 @@ fn cell(column: Column, theme: &str, legend: &mut Legend) -> String {
         .collect();
     let mut seen = HashSet::new();
     marks.retain(|mark| seen.insert(mark.clone()));
-    // A plain mark beside others would only say that there are scenarios besides.
+    // A plain mark beside others has no information.
     if marks.len() > 1 {
         marks.retain(|mark| mark != "✓");
     }
     marks.join(", ")
 }
 
-/// What the marks stand for.
+/// The legend of the marks.
 #[derive(Default)]
 struct Legend {
     notes: Vec<&'static str>,

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use testkit::support::serve::Server;
 
-use crate::serve::plain::{Answer, ask, call, client};
+use crate::serve::plain::{Answer, call, client, exchange};
 
 const TASKS: &str = "/ap/v1/agent/tasks";
 const JSON: &str = "Content-Type: application/json";
@@ -16,11 +16,11 @@ fn server() -> Server {
 }
 
 fn get(server: &Server, path: &str) -> Answer {
-    ask(server, &format!("GET {TASKS}{path}"), &[], "")
+    exchange(server, &format!("GET {TASKS}{path}"), &[], "")
 }
 
 fn post(server: &Server, path: &str, body: &Value) -> Answer {
-    ask(
+    exchange(
         server,
         &format!("POST {TASKS}{path}"),
         &[JSON],
@@ -44,7 +44,7 @@ fn form(text: &str) -> String {
 
 fn uploaded(server: &Server, task: &str, text: &str) -> Value {
     let line = format!("POST {TASKS}{task}/artifacts");
-    let answer = ask(server, &line, &[FORM], &form(text));
+    let answer = exchange(server, &line, &[FORM], &form(text));
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -252,31 +252,31 @@ fn tasks_of_other_clients_and_web_pages_are_refused() {
     let server = Server::scripted(&["--state-dir", state.path().to_str().unwrap()]);
     let line = format!("POST {TASKS}");
     let body = json!({"input": "echo mine"}).to_string();
-    assert_eq!(ask(&server, &line, &[JSON], &body).status, 401);
-    let task = ask(&server, &line, &[JSON, &ada], &body).json();
+    assert_eq!(exchange(&server, &line, &[JSON], &body).status, 401);
+    let task = exchange(&server, &line, &[JSON, &ada], &body).json();
     let path = format!("{TASKS}/{}", task["task_id"].as_str().unwrap());
     let step = format!("POST {path}/steps");
-    assert_eq!(ask(&server, &step, &[JSON, &bob], "{}").status, 404);
-    assert_eq!(ask(&server, &step, &[JSON, &ada], "{}").status, 200);
+    assert_eq!(exchange(&server, &step, &[JSON, &bob], "{}").status, 404);
+    assert_eq!(exchange(&server, &step, &[JSON, &ada], "{}").status, 200);
     for path in [
         path.clone(),
         format!("{path}/steps"),
         format!("{path}/artifacts"),
     ] {
         let line = format!("GET {path}");
-        assert_eq!(ask(&server, &line, &[&bob], "").status, 404, "{path}");
-        assert_eq!(ask(&server, &line, &[&ada], "").status, 200, "{path}");
+        assert_eq!(exchange(&server, &line, &[&bob], "").status, 404, "{path}");
+        assert_eq!(exchange(&server, &line, &[&ada], "").status, 200, "{path}");
     }
-    let listed = ask(&server, &format!("GET {TASKS}"), &[&bob], "").json();
+    let listed = exchange(&server, &format!("GET {TASKS}"), &[&bob], "").json();
     assert_eq!(listed["tasks"], json!([]), "{listed}");
-    let foreign = ask(
+    let foreign = exchange(
         &server,
         &line,
         &[JSON, &ada, "Origin: https://evil.example"],
         &body,
     );
     assert_eq!(foreign.status, 403, "{foreign:?}");
-    let host = ask(&server, &line, &[JSON, &ada, "Host: evil.example"], &body);
+    let host = exchange(&server, &line, &[JSON, &ada, "Host: evil.example"], &body);
     assert_eq!(host.status, 403, "{host:?}");
 }
 

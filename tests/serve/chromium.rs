@@ -41,7 +41,7 @@ pub struct Browser {
     sent: u64,
     profile: PathBuf,
     /// The errors in the page's console and of its policy.
-    pub complaints: Vec<String>,
+    pub errors: Vec<String>,
 }
 
 impl Browser {
@@ -72,22 +72,22 @@ impl Browser {
             session: None,
             sent: 0,
             profile,
-            complaints: Vec::new(),
+            errors: Vec::new(),
         };
-        let page = browser.ask("Target.createTarget", json!({"url": "about:blank"}));
-        let attached = browser.ask(
+        let page = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let attached = browser.call(
             "Target.attachToTarget",
             json!({"targetId": page["targetId"], "flatten": true}),
         );
         browser.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
         for domain in ["Page", "Runtime", "Log"] {
-            browser.ask(&format!("{domain}.enable"), json!({}));
+            browser.call(&format!("{domain}.enable"), json!({}));
         }
         browser
     }
 
     /// Calls a method of the protocol, and waits for its result.
-    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
         self.sent += 1;
         let mut request = json!({"id": self.sent, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -105,24 +105,27 @@ impl Browser {
                 assert!(message["error"].is_null(), "{method}: {message}");
                 return message["result"].clone();
             }
-            self.hear(&message);
+            self.record_error(&message);
         }
     }
 
-    fn hear(&mut self, event: &Value) {
-        let complaint = [
+    fn record_error(&mut self, event: &Value) {
+        let error_methods = [
             "Log.entryAdded",
             "Runtime.exceptionThrown",
             "Runtime.consoleAPICalled",
         ];
-        if complaint.iter().any(|method| event["method"] == **method) {
-            self.complaints.push(event["params"].to_string());
+        if error_methods
+            .iter()
+            .any(|method| event["method"] == **method)
+        {
+            self.errors.push(event["params"].to_string());
         }
     }
 
     /// Opens a page.
     pub fn open(&mut self, url: &str) {
-        let opened = self.ask("Page.navigate", json!({"url": url}));
+        let opened = self.call("Page.navigate", json!({"url": url}));
         assert!(opened["errorText"].is_null(), "{opened}");
         self.until(&format!(
             "location.href.startsWith({url:?}) && document.readyState === 'complete'"
@@ -132,7 +135,7 @@ impl Browser {
     /// Evaluates JavaScript in the page.
     pub fn run(&mut self, script: &str) -> Value {
         let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
-        let mut result = self.ask("Runtime.evaluate", params);
+        let mut result = self.call("Runtime.evaluate", params);
         assert!(result["exceptionDetails"].is_null(), "{script}: {result}");
         result["result"]["value"].take()
     }
@@ -144,7 +147,7 @@ impl Browser {
         while self.run(script) != true {
             if Instant::now() > end {
                 let body = self.run("document.body.innerText");
-                panic!("never came true: {script}\n{body}\n{:?}", self.complaints);
+                panic!("never came true: {script}\n{body}\n{:?}", self.errors);
             }
             // The protocol has no event for the value of an expression, so this polls.
             std::thread::sleep(Duration::from_millis(50));
@@ -156,7 +159,7 @@ impl Browser {
         let text = if key == "Enter" { "\r" } else { "" };
         for kind in ["keyDown", "keyUp"] {
             let params = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
-            self.ask("Input.dispatchKeyEvent", params);
+            self.call("Input.dispatchKeyEvent", params);
         }
     }
 
@@ -168,13 +171,13 @@ impl Browser {
         ));
         for kind in ["mousePressed", "mouseReleased"] {
             let params = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
-            self.ask("Input.dispatchMouseEvent", params);
+            self.call("Input.dispatchMouseEvent", params);
         }
     }
 
     /// Takes a screenshot (PNG), and stores it in `target/` under this name.
     pub fn picture(&mut self, name: &str) -> Vec<u8> {
-        let taken = self.ask("Page.captureScreenshot", json!({"format": "png"}));
+        let taken = self.call("Page.captureScreenshot", json!({"format": "png"}));
         let png = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
         let folder = target().join("screenshots");
         fs::create_dir_all(&folder).unwrap();

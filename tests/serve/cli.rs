@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{ask, command, send};
+use crate::serve::plain::{command, exchange, send};
 use testkit::support::serve::Server;
 
 /// Returns the exit code and the output of the command with these flags.
@@ -88,10 +88,10 @@ fn flag_overrides_file_and_file_default() {
         "--name",
         "From the flag",
     ]);
-    let card = ask(&server, "GET /.well-known/agent-card.json", &[], "").json();
+    let card = exchange(&server, "GET /.well-known/agent-card.json", &[], "").json();
     assert_eq!(card["name"], "From the flag");
     assert_eq!(card["description"], "Also");
-    let api = ask(&server, "GET /api/tasks", &[], "").json();
+    let api = exchange(&server, "GET /api/tasks", &[], "").json();
     assert!(
         api["server"].as_str().unwrap().ends_with("tasks in memory"),
         "{api}"
@@ -106,7 +106,7 @@ fn tasks_survive_restart() {
     assert_eq!(send(&server, "echo kept", &[]).status, 200);
     assert!(server.stop().status.success());
     let server = Server::scripted(&["--state-dir", state]);
-    let tasks = ask(&server, "GET /api/tasks", &[], "").json();
+    let tasks = exchange(&server, "GET /api/tasks", &[], "").json();
     assert_eq!(tasks["tasks"][0]["asked"], "echo kept");
 }
 
@@ -118,7 +118,7 @@ fn graceful_shutdown_marks_runs_and_exits_with_0() {
     assert_eq!(send(&server, "slow", &[]).status, 200);
     assert!(server.stop().status.success());
     let server = Server::scripted(&["--state-dir", state]);
-    let tasks = ask(&server, "GET /api/tasks", &[], "").json();
+    let tasks = exchange(&server, "GET /api/tasks", &[], "").json();
     assert_eq!(tasks["tasks"][0]["settled"], true, "{tasks}");
 }
 
@@ -146,7 +146,7 @@ fn token_is_printed_once() {
 #[test]
 fn log_format_json_writes_json() {
     let server = Server::scripted(&["--task-store", "memory", "--log", "json"]);
-    ask(&server, "GET /", &["Host: rebound.example"], "");
+    exchange(&server, "GET /", &["Host: rebound.example"], "");
     let log = server.stop().log;
     let refusal = log
         .lines()

@@ -7,7 +7,7 @@ use testkit::support::serve::Server;
 use crate::gateway::rig::soon;
 use crate::gateway::support::reference::Reference;
 use crate::gateway::support::voters;
-use crate::serve::plain::{Answer, Stream, ask, call, saying};
+use crate::serve::plain::{Answer, Stream, call, exchange, message_params};
 
 const VOTER: [&str; 3] = ["alpha", "beta", "charlie"];
 
@@ -19,7 +19,7 @@ pub(super) fn serve(gateway: &str, flags: &[&str]) -> Server {
 
 /// Returns the parameters of a message to an agent.
 fn to(agent: &str, text: &str, at_once: bool) -> Value {
-    let mut params = saying(text, at_once);
+    let mut params = message_params(text, at_once);
     params["message"]["metadata"] = json!({"openclaw-remote-agent/agent": agent});
     params
 }
@@ -45,7 +45,7 @@ fn said(task: &Value) -> &str {
 
 fn card(server: &Server, agent: &str) -> Answer {
     let path = format!("GET /agents/{agent}/.well-known/agent-card.json");
-    ask(server, &path, &[], "")
+    exchange(server, &path, &[], "")
 }
 
 /// Returns the data of the artifact `decision`.
@@ -70,7 +70,7 @@ async fn vote(member: &Member, number: usize, word: &str) -> String {
     let proposal = json!({"/type": "proposal"});
     let proposal = soon(member.log().frame(number, &proposal)).await;
     let id = proposal["id"].as_str().unwrap().to_owned();
-    member.say(&voting(&id, word)).await.unwrap();
+    member.send(&voting(&id, word)).await.unwrap();
     id
 }
 
@@ -111,14 +111,14 @@ async fn cards_name_role_and_purpose_of_members() {
     );
     let triad = card(&server, "triad").json();
     assert_eq!(triad["skills"][0]["id"], "decide", "{triad:#}");
-    let whole = ask(&server, "GET /.well-known/agent-card.json", &[], "").json();
+    let whole = exchange(&server, "GET /.well-known/agent-card.json", &[], "").json();
     let listed = whole["capabilities"]["extensions"][0]["params"]["agents"].clone();
     let names: Vec<_> = listed.as_array().unwrap().iter().collect();
     assert_eq!(names.last().unwrap()["name"], "triad", "{listed:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn listed_agents_alone_are_offered() {
+async fn only_listed_agents_are_offered() {
     let gateway = Reference::start(json!({})).await;
     let server = serve(&gateway.url, &["--agent", "coder"]);
     assert_eq!(card(&server, "coder").status, 200);
@@ -232,11 +232,11 @@ async fn canceled_proposal_stays_canceled_after_votes() {
         "{canceled:#}"
     );
     let proposal = proposal["id"].as_str().unwrap();
-    voters[0].say(&voting(proposal, "approve")).await.unwrap();
-    voters[1].say(&voting(proposal, "approve")).await.unwrap();
+    voters[0].send(&voting(proposal, "approve")).await.unwrap();
+    voters[1].send(&voting(proposal, "approve")).await.unwrap();
     // The gateway decides first, and then answers a message of the same connection.
     voters[1]
-        .say(&json!({"type": "ping", "id": "after"}))
+        .send(&json!({"type": "ping", "id": "after"}))
         .await
         .unwrap();
     soon(voters[1].log().frame(1, &json!({"/type": "pong"}))).await;
@@ -277,7 +277,7 @@ async fn proposal_survives_restart_of_server() {
     server.kill();
     server.ended();
     // Decided while no server waits for it.
-    voters[1].say(&voting(&proposal, "approve")).await.unwrap();
+    voters[1].send(&voting(&proposal, "approve")).await.unwrap();
     let server = serve(&gateway.url, &flags);
     let task = ended(&server, id).await;
     assert_eq!(decision(&task)["votes"]["beta"], "approve", "{task:#}");
@@ -317,14 +317,14 @@ async fn votes_of_others_and_second_votes_do_not_count() {
         (&voters[0], voting(&proposal, "approve")),
         (&coder[0], forged),
     ] {
-        member.say(&vote).await.unwrap();
+        member.send(&vote).await.unwrap();
         soon(member.log().frame(1, &json!({"/type": "error"}))).await;
     }
     let long = "Not yet. ".repeat(20_000);
     for member in &voters[1..] {
         let mut vote = voting(&proposal, "reject");
         vote["content"]["reasoning"] = json!(format!("\u{1b}[31m<script>{long}"));
-        member.say(&vote).await.unwrap();
+        member.send(&vote).await.unwrap();
     }
     let task = ended(&server, id).await;
     let votes = json!({"alpha": "approve", "beta": "reject", "charlie": "reject"});
@@ -355,9 +355,9 @@ async fn agent_protocol_step_is_a_proposal() {
     let json = ["Content-Type: application/json"];
     let tasks = "POST /agents/triad/ap/v1/agent/tasks";
     let input = json!({"input": "alpha=approve beta=approve"}).to_string();
-    let task = ask(&server, tasks, &json, &input).json();
+    let task = exchange(&server, tasks, &json, &input).json();
     let step = format!("{tasks}/{}/steps", task["task_id"].as_str().unwrap());
-    let step = ask(&server, &step, &json, "{}").json();
+    let step = exchange(&server, &step, &json, "{}").json();
     assert_eq!(step["is_last"], true, "{step:#}");
     let decided = step["output"].as_str().unwrap();
     assert!(decided.contains("has approved the proposal"), "{decided}");

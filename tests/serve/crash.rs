@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{Stream, call, saying, try_call};
+use crate::serve::plain::{Stream, call, message_params, try_call};
 use testkit::support::serve::Server;
 
 const ROUNDS: u32 = 10;
@@ -116,13 +116,17 @@ fn talk(server: &Server, turn: usize, sender: &Sender<Value>) -> Option<()> {
     ][turn % 5];
     if turn % 5 < 2 {
         let mut over = false;
-        for result in Stream::open(server, "SendStreamingMessage", &saying(text, false))? {
+        for result in Stream::open(server, "SendStreamingMessage", &message_params(text, false))? {
             over |= ends(&result["statusUpdate"]["status"]);
             sender.send(result).unwrap();
         }
         return over.then_some(());
     }
-    let mut answer = try_call(server, "SendMessage", &saying(text, text == "begun well"))?;
+    let mut answer = try_call(
+        server,
+        "SendMessage",
+        &message_params(text, text == "begun well"),
+    )?;
     sender.send(answer["result"].take()).unwrap();
     Some(())
 }

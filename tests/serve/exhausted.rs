@@ -12,7 +12,7 @@ use rustix::process::Resource;
 use serde_json::{Value, json};
 
 use crate::gateway::crash::{WITHOUT_SIGNAL, largest, limit};
-use crate::serve::plain::ask_at;
+use crate::serve::plain::exchange_at;
 
 /// The longest time until a server works again.
 const RECOVERY: Duration = Duration::from_secs(20);
@@ -66,12 +66,12 @@ impl Process {
         open.unwrap().count() as u64
     }
 
-    /// Sends a message and returns the state of its task; `None` where that failed.
+    /// Sends a message and returns the state of its task; `None` after a failure.
     fn send(&self, text: &str) -> Option<String> {
         let message = json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": text}]});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}});
         let lines = ["Content-Type: application/json", "A2A-Version: 1.0"];
-        let answer = ask_at(&self.url, "POST /", &lines, &body.to_string()).ok()?;
+        let answer = exchange_at(&self.url, "POST /", &lines, &body.to_string()).ok()?;
         let answer: Value = serde_json::from_str(&answer.body).ok()?;
         let state = &answer["result"]["task"]["status"]["state"];
         Some(state.as_str()?.to_owned())
@@ -94,7 +94,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn full_disk_fails_messages_and_the_server_goes_on() {
+fn full_disk_fails_messages_only() {
     let state = tempfile::tempdir().unwrap();
     let server = Process::start("serve", state.path(), &["--executor", "scripted"]);
     let completed = Some("TASK_STATE_COMPLETED".to_owned());

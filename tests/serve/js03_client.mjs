@@ -1,10 +1,9 @@
-// Asks a server with the official JavaScript client of A2A 0.3, one operation after another.
+// Calls the operations of a server in order, with the official JavaScript client of A2A 0.3.
 //
 //     node js03_client.mjs PACKAGES ORIGIN BINDING VERSION HOOK
 //
-// Fetches the card at ORIGIN, prefers its interface of BINDING, and prints a line of JSON for each operation: what came of it,
-// in words that are the same for every client. PACKAGES is where the client is installed, HOOK the address of a webhook. The
-// only VERSION is 0.3.
+// Fetches the card at ORIGIN, prefers its interface of BINDING, and prints the result of each operation as a line of JSON, in
+// the same form for every client. PACKAGES is the folder of the client, HOOK the URL of a webhook. The only VERSION is 0.3.
 
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";

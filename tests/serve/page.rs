@@ -31,7 +31,7 @@ fn click_cancels_a_running_task() {
     let picture = browser.picture("serve-page.png");
     browser.click(".working .cancel");
     browser.until(&format!("{} === 'canceled'", state_of(text)));
-    assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
     let colours = browser.colours(&picture);
     assert!(colours > 50, "the picture has {colours} colours");
 }
@@ -61,7 +61,7 @@ fn keyboard_deletes_task_after_confirmation() {
 }
 
 #[test]
-fn page_asks_for_operator_token() {
+fn page_requests_the_operator_token() {
     let state = tempfile::tempdir().unwrap();
     let ada = client(state.path(), "ada", &[]);
     let operator = client(state.path(), "me", &["--operator"]);

@@ -24,12 +24,12 @@ impl Answer {
 }
 
 /// Sends a request with these header lines. `Host` is the server's own unless a line names another.
-pub fn ask(server: &Server, what: &str, lines: &[&str], body: &str) -> Answer {
-    ask_at(server.url(), what, lines, body).unwrap()
+pub fn exchange(server: &Server, what: &str, lines: &[&str], body: &str) -> Answer {
+    exchange_at(server.url(), what, lines, body).unwrap()
 }
 
-/// Returns the same for the server at `url`, which may end meanwhile. Returns what arrived.
-pub fn ask_at(url: &str, what: &str, lines: &[&str], body: &str) -> io::Result<Answer> {
+/// Sends a request to the server at `url`, which may end meanwhile. Returns the bytes that arrived.
+pub fn exchange_at(url: &str, what: &str, lines: &[&str], body: &str) -> io::Result<Answer> {
     let mut stream = open(url, what, "HTTP/1.1", lines, body)?;
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
@@ -87,18 +87,18 @@ fn request(method: &str, params: &Value) -> String {
 
 /// Calls a method of A2A 1.0 and returns the whole response.
 pub fn call(server: &Server, method: &str, params: &Value) -> Value {
-    ask(server, "POST /a2a", &V1, &request(method, params)).json()
+    exchange(server, "POST /a2a", &V1, &request(method, params)).json()
 }
 
-/// Returns the same for a server that may end meanwhile: `None` without a whole response.
+/// Calls a method of a server that may end meanwhile. Returns `None` without a whole response.
 pub fn try_call(server: &Server, method: &str, params: &Value) -> Option<Value> {
-    let answer = ask_at(server.url(), "POST /a2a", &V1, &request(method, params));
+    let answer = exchange_at(server.url(), "POST /a2a", &V1, &request(method, params));
     serde_json::from_str(&answer.ok()?.body).ok()
 }
 
 /// Returns the parameters of a message.
-pub fn saying(text: &str, at_once: bool) -> Value {
-    // A new id, so that the server does not take it for a retry.
+pub fn message_params(text: &str, at_once: bool) -> Value {
+    // A new id, so that the server does not treat it as a retry.
     let id = uuid::Uuid::new_v4().to_string();
     json!({
         "message": {"messageId": id, "role": "ROLE_USER", "parts": [{"text": text}]},
@@ -137,8 +137,8 @@ impl Iterator for Stream {
 
 /// Sends a message without blocking, and returns the response.
 pub fn send(server: &Server, text: &str, lines: &[&str]) -> Answer {
-    let body = request("SendMessage", &saying(text, true));
-    ask(server, "POST /a2a", &[&V1, lines].concat(), &body)
+    let body = request("SendMessage", &message_params(text, true));
+    exchange(server, "POST /a2a", &[&V1, lines].concat(), &body)
 }
 
 /// Runs the command to its end.

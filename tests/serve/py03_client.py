@@ -1,9 +1,9 @@
-"""Asks a server with the official Python client of A2A 0.3, one operation after another.
+"""Calls the operations of a server in order, with the official Python client of A2A 0.3.
 
     py03_client.py ORIGIN BINDING VERSION HOOK
 
-Fetches the card at ORIGIN, prefers its interface of BINDING, and prints a line of JSON for each operation: what came of it,
-in words that are the same for every client. HOOK is the address of a webhook. The only VERSION is 0.3.
+Fetches the card at ORIGIN, prefers its interface of BINDING, and prints the result of each operation as a line of JSON, in
+the same form for every client. HOOK is the URL of a webhook. The only VERSION is 0.3.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class Operations:
         return await self.follow(self.streaming.send_message(message("stream 5 1")))
 
     async def follow(self, events):
-        # The client hands out the task as it makes it of the events, and each event but the first task beside it.
+        # The client yields the task that it builds from the events, and each event except for the first task.
         first, task = None, None
         async for task, update in events:
             first = first or (update.kind if update else "task")
@@ -184,7 +184,7 @@ class Operations:
 
 
 def refusal(error):
-    # Over JSON-RPC the client keeps the whole error, over HTTP+JSON no more than the status.
+    # Over JSON-RPC the client keeps the whole error, over HTTP+JSON only the status.
     error = getattr(error, "error", error)
     details = getattr(error, "data", None) or [{}]
     return {

@@ -1,9 +1,9 @@
-"""Asks a server with the official Python client of A2A 1.0, one operation after another.
+"""Calls the operations of a server in order, with the official Python client of A2A 1.0.
 
     py13_client.py ORIGIN BINDING VERSION HOOK
 
-Fetches the card at ORIGIN, goes on with its interface of BINDING and VERSION alone, and prints a line of JSON for each
-operation: what came of it, in words that are the same for every client. HOOK is the address of a webhook.
+Fetches the card at ORIGIN, uses only its interface of BINDING and VERSION, and prints the result of each operation as a
+line of JSON, in the same form for every client. HOOK is the URL of a webhook.
 """
 
 import asyncio

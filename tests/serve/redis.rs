@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{Stream, call, command, saying};
+use crate::serve::plain::{Stream, call, command, message_params};
 use testkit::support::redis_server::RedisServer;
 use testkit::support::serve::Server;
 
@@ -20,7 +20,11 @@ fn pair(redis: &RedisServer) -> [Server; 2] {
 
 /// Starts a task that never ends by itself, and waits for its artifact.
 fn begin(server: &Server) -> String {
-    let stream = Stream::open(server, "SendStreamingMessage", &saying("begun well", true));
+    let stream = Stream::open(
+        server,
+        "SendStreamingMessage",
+        &message_params("begun well", true),
+    );
     let mut events = stream.unwrap();
     let first = events.next().unwrap();
     // The stream may begin before or after the artifact.
@@ -64,7 +68,7 @@ fn deletion_by_command_reaches_every_server() {
     let task = call(
         &servers[0],
         "SendMessage",
-        &saying("ask which colour", false),
+        &message_params("ask which colour", false),
     );
     let task = task["result"]["task"]["id"].as_str().unwrap();
     let folder = tempfile::tempdir().unwrap();

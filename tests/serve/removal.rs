@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{Answer, ask, client, command, saying, send};
+use crate::serve::plain::{Answer, client, command, exchange, message_params, send};
 use crate::serve::safety::until;
 use testkit::support::hook::Hook;
 use testkit::support::serve::Server;
@@ -65,7 +65,7 @@ impl Rig {
 
     /// Returns the newest task of the operator's list.
     fn task(&self) -> Value {
-        let all = ask(&self.server, "GET /api/tasks", &[&self.operator], "").json();
+        let all = exchange(&self.server, "GET /api/tasks", &[&self.operator], "").json();
         all["tasks"].get(0).cloned().unwrap_or_default()
     }
 
@@ -81,9 +81,9 @@ impl Rig {
                 "A2A-Version: 1.0",
                 &self.ada,
             ];
-            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": saying("slow", false)});
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": message_params("slow", false)});
             let stream =
-                scope.spawn(move || ask(&self.server, "POST /a2a", &lines, &body.to_string()));
+                scope.spawn(move || exchange(&self.server, "POST /a2a", &lines, &body.to_string()));
             self.until_task_is("working");
             act();
             stream.join().unwrap()
@@ -107,7 +107,7 @@ fn stream_of_removed_client_ends_with_an_error() {
 }
 
 #[test]
-fn run_of_removed_client_is_canceled_and_says_why() {
+fn run_of_removed_client_is_canceled_with_reason() {
     let rig = Rig::start();
     assert_eq!(send(&rig.server, "slow", &[&rig.ada]).status, 200);
     rig.until_task_is("working");
@@ -123,7 +123,7 @@ fn run_of_removed_client_is_canceled_and_says_why() {
 fn webhook_of_removed_client_is_not_notified() {
     let rig = Rig::start();
     let hook = Hook::start();
-    let mut params = saying("slow", true);
+    let mut params = message_params("slow", true);
     params["configuration"]["taskPushNotificationConfig"] = json!({"url": hook.url()});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
     let lines = [
@@ -131,7 +131,7 @@ fn webhook_of_removed_client_is_not_notified() {
         "A2A-Version: 1.0",
         &rig.ada,
     ];
-    let sent = ask(&rig.server, "POST /a2a", &lines, &body.to_string());
+    let sent = exchange(&rig.server, "POST /a2a", &lines, &body.to_string());
     assert_eq!(sent.status, 200);
     hook.wait("TASK_STATE_WORKING");
     rig.clients(&["remove", "ada"]);
@@ -153,7 +153,7 @@ fn rotated_token_ends_its_streams_and_leaves_runs() {
     });
     let last = stream.body.rsplit("data:").next().unwrap();
     assert!(last.contains("UNAUTHENTICATED"), "{}", stream.body);
-    let all = ask(&rig.server, "GET /api/tasks", &[&rig.operator], "").json();
+    let all = exchange(&rig.server, "GET /api/tasks", &[&rig.operator], "").json();
     let states: Vec<_> = all["tasks"]
         .as_array()
         .unwrap()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::serve::plain::{ask, client, command, send};
+use crate::serve::plain::{client, command, exchange, send};
 use testkit::support::serve::Server;
 
 fn scripted(more: &[&str]) -> Server {
@@ -42,10 +42,10 @@ fn foreign_page_is_rejected_by_any_name() {
         "/metrics",
         "/.well-known/agent-card.json",
     ] {
-        let answer = ask(&server, &format!("GET {path}"), &[rebound], "");
+        let answer = exchange(&server, &format!("GET {path}"), &[rebound], "");
         assert_eq!(answer.status, 403, "{path}");
     }
-    let tasks = ask(&server, "GET /api/tasks", &[], "").json();
+    let tasks = exchange(&server, "GET /api/tasks", &[], "").json();
     assert_eq!(tasks["total"], 0);
 }
 
@@ -61,12 +61,12 @@ fn form_cannot_send_a_message() {
     ] {
         let lines = [&format!("Content-Type: {kind}"), "A2A-Version: 1.0"];
         for path in ["/a2a", "/", "/rest/message:send"] {
-            let answer = ask(&server, &format!("POST {path}"), &lines, &body.to_string());
+            let answer = exchange(&server, &format!("POST {path}"), &lines, &body.to_string());
             let refused = answer.status >= 400 || answer.json()["error"].is_object();
             assert!(refused, "{path} {kind}: {answer:?}");
         }
     }
-    let tasks = ask(&server, "GET /api/tasks", &[], "").json();
+    let tasks = exchange(&server, "GET /api/tasks", &[], "").json();
     assert_eq!(tasks["total"], 0);
 }
 
@@ -75,7 +75,7 @@ fn no_response_admits_other_origins() {
     let server = scripted(&[]);
     let own = format!("Origin: {}", server.url());
     for lines in [&[][..], &[own.as_str()]] {
-        let card = ask(&server, "GET /.well-known/agent-card.json", lines, "");
+        let card = exchange(&server, "GET /.well-known/agent-card.json", lines, "");
         assert_eq!(card.status, 200);
         assert!(!card.head.contains("access-control-allow"), "{}", card.head);
     }
@@ -104,12 +104,12 @@ fn client_sees_own_tasks_only() {
     let get = |who: &str| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task}});
         let lines = ["Content-Type: application/json", "A2A-Version: 1.0", who];
-        ask(&server, "POST /a2a", &lines, &body.to_string()).json()
+        exchange(&server, "POST /a2a", &lines, &body.to_string()).json()
     };
     assert_eq!(get(&ada)["result"]["id"], task);
     assert_eq!(get(&bob)["error"]["code"], -32001);
-    assert_eq!(ask(&server, "GET /api/tasks", &[&ada], "").status, 403);
-    let all = ask(&server, "GET /api/tasks", &[&operator], "").json();
+    assert_eq!(exchange(&server, "GET /api/tasks", &[&ada], "").status, 403);
+    let all = exchange(&server, "GET /api/tasks", &[&operator], "").json();
     assert_eq!(all["tasks"][0]["client"], "ada");
 }
 
@@ -131,7 +131,7 @@ fn large_body_is_rejected() {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
         "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}]}}});
     let lines = ["Content-Type: application/json", "A2A-Version: 1.0"];
-    let answer = ask(&server, "POST /a2a", &lines, &body.to_string());
+    let answer = exchange(&server, "POST /a2a", &lines, &body.to_string());
     assert_eq!(answer.json()["error"]["code"], -32602, "{answer:?}");
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{call, saying};
+use crate::serve::plain::{call, message_params};
 use testkit::support::serve::Server;
 
 /// An answer of OpenClaw that contains secrets.
@@ -43,7 +43,7 @@ fn answers_of_the_command_show_no_secret() {
         ],
         &variables,
     );
-    let mut params = saying("hello", false);
+    let mut params = message_params("hello", false);
     params["message"]["metadata"] = json!({});
     let task: Value = call(&server, "SendMessage", &params)["result"]["task"].take();
     println!(

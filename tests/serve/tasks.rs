@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{call, client, command, saying, send};
+use crate::serve::plain::{call, client, command, message_params, send};
 use testkit::support::serve::Server;
 
 fn tasks(state: &str, args: &[&str]) -> Output {
@@ -25,7 +25,7 @@ fn listed(state: &str, flags: &[&str]) -> Vec<Value> {
 
 /// Returns the task with the message `text`.
 fn asked(server: &Server, text: &str) -> String {
-    let task = call(server, "SendMessage", &saying(text, true))["result"]["task"].take();
+    let task = call(server, "SendMessage", &message_params(text, true))["result"]["task"].take();
     task["id"].as_str().unwrap().to_owned()
 }
 
@@ -39,7 +39,7 @@ fn command_lists_tasks_of_running_server() {
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
     let question = asked(&server, "ask which colour");
-    let answer = call(&server, "SendMessage", &saying("echo blue", false));
+    let answer = call(&server, "SendMessage", &message_params("echo blue", false));
     let answer = &answer["result"]["task"]["id"];
     let all = listed(state, &[]);
     // The last changed first.
@@ -68,7 +68,7 @@ fn deleted_task_is_gone_from_running_server() {
 }
 
 #[test]
-fn command_works_on_the_directory_alone() {
+fn command_works_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);

@@ -1,5 +1,5 @@
-// Calls the library in a mix of actions until standard input ends. It reads one JSON object a line: `{config}` replaces the short-lived
-// instance, `{sample: true}` asks for what Node holds. It writes one line for each sample, and one at the end.
+// Calls the library in a mix of actions until standard input ends. It reads one JSON object a line: `{config}` replaces the
+// short-lived instance, `{sample: true}` requests a sample of Node.js. It writes one line for each sample, and one at the end.
 import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 

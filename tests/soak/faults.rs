@@ -1,4 +1,4 @@
-//! What goes wrong: a proxy that cuts, readers that do not read, agents that read nothing.
+//! Faults: a proxy that cuts connections, clients that read slowly, agents that read nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use testkit::http::Server;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// What the proxy does with one of its connections, by the connection's number.
+/// The proxy's fault of a connection, by the connection's number.
 enum Fault {
     None,
     Refuse,
@@ -22,7 +22,7 @@ enum Fault {
 
 impl Fault {
     fn of(number: usize) -> Self {
-        // Primes apart, so that a cut meets every part of a response in time.
+        // Multiples of a prime, so that cuts occur in every part of a response.
         let bytes = number * 211 % 4000;
         match number % 6 {
             0 => Self::Refuse,
@@ -81,7 +81,7 @@ async fn forward(mut client: TcpStream, address: SocketAddr, fault: Fault) -> io
     Ok(())
 }
 
-/// Requests a long stream from an A2A server, reads a little of it, slowly, and leaves.
+/// Requests a long stream from an A2A server, reads a little of it slowly, and disconnects.
 pub(super) async fn slow_reader(address: SocketAddr, token: &str) -> io::Result<()> {
     let message = json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": "chunks 400"}]});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}});

@@ -1,5 +1,5 @@
-//! A mixed load with faults on the plugin in Node, beside `remote-agent serve` and `remote-agent gateway`, and what each of these
-//! processes holds meanwhile: memory, threads, descriptors, handles of Node.
+//! A mixed load with faults on the plugin in Node.js, `remote-agent serve` and `remote-agent gateway`. Samples the resources of
+//! each process: memory, threads, descriptors, handles of Node.js.
 //!
 //! `cargo real --test suite soak::` runs for some seconds. `SOAK_SECONDS=3600 cargo real --test suite soak::` runs for an hour and
 //! writes `docs/explanation/soak.json` and `soak.svg`.
@@ -24,31 +24,31 @@ use crate::serve::plain::command;
 use plot::Panel;
 use processes::{Held, Process};
 
-/// Longer than any step takes, even on a busy machine.
+/// The timeout of a step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The length of the short run.
 const SECONDS: u64 = 8;
 
-/// From this length on, memory counts too: before, caches and pools still fill.
+/// The length of a run from which memory counts too. Before, caches and pools still fill.
 const LONG_SECONDS: u64 = 600;
 
 /// The processes that must not grow.
 const WATCHED: [&str; 3] = ["Node", "serve", "gateway"];
 
-/// How much memory may seem to grow in a long run: pages come and go by more than that within a minute.
+/// The allowed growth of memory in a long run, which is less than its variation within a minute.
 const MEMORY_SLACK_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// How many threads, descriptors or handles a process may have more at its end than at its start.
+/// The allowed growth of threads, descriptors or handles of a process.
 const COUNT_SLACK: f64 = 4.0;
 
-/// Steps that meet no fault: each must be answered.
+/// Steps without faults, which must succeed.
 const FLAWLESS: [&str; 14] = [
     "message", "0.3", "stream", "task", "status", "wait", "watch", "question", "answer", "endless",
     "cancel", "large", "agent", "list",
 ];
 
-/// Steps that always meet a fault, each with how it must have ended at least once.
+/// Steps with faults, each with an outcome that must occur at least once.
 const FAULTY: [(&str, &str); 4] = [
     ("aborted", "aborted"),
     ("refused", "unreachable"),
@@ -56,7 +56,7 @@ const FAULTY: [(&str, &str); 4] = [
     ("invalid", "invalid_request"),
 ];
 
-/// The processes and what they need.
+/// The processes and their resources.
 struct Stage {
     _folder: Folder,
     folder: PathBuf,
@@ -134,7 +134,7 @@ fn serve(folder: &Path, log: &str, port: &str) -> Process {
     start_serve(&state, &folder.join(log).with_extension("log"), port)
 }
 
-/// Starts one without clients.
+/// Starts an A2A server without clients.
 fn serve_open(folder: &Path, port: &str) -> Process {
     start_serve(&folder.join("killed"), &folder.join("killed.log"), port)
 }
@@ -196,7 +196,7 @@ async fn agent(stage: &Stage, name: &str, vote: &str) -> Process {
     agent
 }
 
-/// Kills the peers, again and again.
+/// Kills the peers repeatedly.
 async fn kill_peers(stage: &Stage) {
     loop {
         let alpha = agent(stage, "alpha", "approve").await;
@@ -219,7 +219,7 @@ async fn read_slowly(stage: &Stage) {
     }
 }
 
-/// Everything that was measured at one time.
+/// The measurements of one time.
 struct Sample {
     seconds: f64,
     held: [Held; WATCHED.len()],
@@ -284,7 +284,7 @@ async fn resources_stay_flat_under_faults() {
             "{name} grows by {growth}: {growths:?}"
         );
     }
-    // Without clients, both servers hold what they held before.
+    // Without clients, both servers must return to their earlier resources.
     for (server, before) in [&stage.serve, &stage.gateway].into_iter().zip(before) {
         tokio::time::timeout(PATIENCE, settled(server, before))
             .await
@@ -298,7 +298,7 @@ async fn settled(server: &Process, before: Held) {
     }
 }
 
-/// Samples all processes, and gives the changing instance a new token from time to time.
+/// Samples all processes, and periodically rotates the token of one instance.
 async fn watch(
     stage: &Stage,
     node: &mut Process,
@@ -319,7 +319,7 @@ async fn watch(
             held: [&*node, &stage.serve, &stage.gateway].map(Process::held),
             node: of_node,
         });
-        // The token is revoked, calls are refused for two seconds or more, and then the client has the new one.
+        // Revokes the token. Calls fail for at least two seconds, until the client has the new one.
         let old = new_token
             .take_if(|(_, since): &mut (String, Instant)| since.elapsed() > Duration::from_secs(2));
         if let Some((token, _)) = old {

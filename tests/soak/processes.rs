@@ -1,4 +1,4 @@
-//! The processes of the run, and what the kernel counts for each.
+//! The processes of the run, and their resources in the kernel.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// A process that prints lines of JSON. It is killed with its value.
+/// A process that prints lines of JSON. Dropping it kills the process.
 pub(super) struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: UnboundedReceiver<Value>,
 }
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Held {
     pub(super) memory_bytes: u64,
@@ -44,7 +44,7 @@ impl Process {
             .unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, lines) = unbounded_channel();
-        // Reads on without a receiver: a full pipe would stop the process.
+        // Keeps reading without a receiver, because a full pipe would stop the process.
         tokio::spawn(async move {
             while let Ok(Some(line)) = stdout.next_line().await {
                 let _ = sender.send(serde_json::from_str(&line).unwrap_or(Value::String(line)));
@@ -65,7 +65,7 @@ impl Process {
         line.expect("the process runs; its log says why not")
     }
 
-    /// Forgets further lines.
+    /// Discards further lines.
     pub(super) fn ignore_lines(&mut self) {
         self.lines.close();
     }
@@ -86,12 +86,12 @@ impl Process {
         self.child.kill().await.unwrap();
     }
 
-    /// Returns whether it ended by itself and well.
+    /// Returns whether it ended by itself with success.
     pub(super) async fn ends_well(&mut self) -> bool {
         self.child.wait().await.unwrap().success()
     }
 
-    /// Reads what the process holds from `/proc`.
+    /// Reads the resources of the process from `/proc`.
     pub(super) fn held(&self) -> Held {
         let folder = format!("/proc/{}", self.child.id().expect("a running process"));
         let status = fs::read_to_string(format!("{folder}/status")).unwrap();

@@ -1,4 +1,4 @@
-//! The plugin linked into the test: no door, no process. Its log lines are kept.
+//! The plugin, linked into the test, with its log lines.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 use testkit::conformance::{Driver, Failure, Step, driver};
 use tokio_util::sync::CancellationToken;
 
-/// Keeps log lines.
+/// A log that records its lines.
 #[derive(Default)]
 pub(crate) struct Kept(Mutex<Vec<(String, String)>>);
 
 impl Kept {
-    /// Returns level and text of each line so far.
+    /// Returns the level and text of each line so far.
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
         lock(&self.0).clone()
     }

@@ -1,4 +1,4 @@
-//! What several suites share.
+//! Support code of several suites.
 
 pub(crate) mod in_process;
 pub(crate) use testkit::support::*;

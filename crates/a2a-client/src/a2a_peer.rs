@@ -1,4 +1,4 @@
-//! A peer that is called in 0.3 where it refuses 1.0, and at another interface where the first cannot be reached.
+//! A peer with fallbacks: to 0.3 if it rejects 1.0, and to another interface if the first is unreachable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,27 +11,27 @@ use super::error_body::{confirms_version, has_reason};
 use super::http_json::is_unknown_path;
 use super::interface_cache::InterfaceState;
 
-/// The peer of one call: its interface, in the version that it speaks, and a fallback for one that cannot be reached.
+/// The peer of one call: its interface, in the version that it supports, and a fallback for an unreachable one.
 pub(super) struct A2aPeer {
     first: VersionedInterface,
     fallback: Option<Fallback>,
 }
 
-/// One interface, in the versions that it may speak.
+/// One interface, in the versions that it may support.
 pub(super) struct VersionedInterface {
     binding: Box<dyn Peer>,
-    /// The same interface in 0.3, where the card says 1.0 and no answer has confirmed it.
+    /// The same interface in 0.3, if the card declares 1.0 and no response has confirmed it.
     older: Option<Box<dyn Peer>>,
-    /// Whether the interface speaks 0.3.
+    /// Whether the interface uses 0.3.
     speaks_older: AtomicBool,
     state: Arc<InterfaceState>,
 }
 
-/// The interface that is called where the first one cannot be reached.
+/// The interface for calls if the first one is unreachable.
 pub(super) struct Fallback {
     names: [String; 2],
     interface: Result<VersionedInterface, PeerError>,
-    /// It has answered in place of the first one.
+    /// Whether it has answered in place of the first one.
     in_use: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl VersionedInterface {
         }
     }
 
-    /// Returns the binding in 0.3, unless an answer has confirmed a version.
+    /// Returns the binding in 0.3, unless a response has confirmed a version.
     fn unconfirmed(&self) -> Option<&dyn Peer> {
         let confirmed = self.state.version() == Some(Version::V1_0)
             || self.speaks_older.load(Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl VersionedInterface {
 }
 
 impl Fallback {
-    /// Returns a fallback, or why it may not be called; `names` are those of the first interface and of this one in errors.
+    /// Returns a fallback, or the reason why it may not be called. `names` are the names of both interfaces in errors.
     pub(super) fn new(
         names: [String; 2],
         interface: Result<VersionedInterface, PeerError>,
@@ -94,7 +94,7 @@ impl A2aPeer {
         }
     }
 
-    /// Calls the interface in use, and the fallback where the first one cannot be reached.
+    /// Calls the interface in use, and the fallback if the first one is unreachable.
     async fn call<'a, T>(&'a self, operation: impl Operation<'a, T>) -> Result<T, PeerError> {
         let interface = self.interface();
         let error = match Self::call_in_version(interface, &operation).await {
@@ -162,8 +162,8 @@ impl A2aPeer {
     }
 }
 
-/// Returns whether the peer rejects the version: by its error, or because it does not know the name of the operation in this
-/// version, which is a path in HTTP+JSON.
+/// Returns whether the peer rejects the version: by its error, or because the operation has no such name in its version
+/// (in HTTP+JSON, no such path).
 fn rejects_version(error: &PeerError, transport: Transport) -> bool {
     has_reason(error, ErrorReason::MethodNotFound)
         || has_reason(error, ErrorReason::VersionNotSupported)

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn one_header_may_have_several_challenges() {
+    fn header_may_have_several_challenges() {
         assert_eq!(
             read(r#"Basic realm="a, \"b\"", charset="UTF-8", Bearer, DPoP algs="ES256""#),
             [
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_realm_is_found_wherever_it_stands() {
+    fn realm_is_found_at_any_position() {
         let expected = [one("Bearer", Some("desk"))];
         for header in [
             "Bearer realm=desk",
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_challenge_that_could_mislead() {
+    fn malformed_header_is_no_challenge() {
         assert!(read("").is_empty());
         assert!(read(" , ,").is_empty());
         assert!(read("realm=\"x\"").is_empty());

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_a_slash_is_relative_and_stays_on_the_origin() {
+    fn path_without_a_slash_is_relative() {
         assert_eq!(
             paths("http://a.example/agents/one", "card.json"),
             ["/agents/card.json"]

@@ -30,7 +30,7 @@ pub(super) fn has_reason(error: &PeerError, reason: ErrorReason) -> bool {
     error.rpc_code == Some(reason.code().into())
 }
 
-/// Returns whether only a peer that speaks the version of the request responds like this.
+/// Returns whether only a peer that supports the version of the request responds like this.
 pub(super) fn confirms_version<T>(answer: &Result<T, PeerError>) -> bool {
     match answer {
         Ok(_) => true,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_protocol_has_its_number_in_every_form() {
+    fn protocol_error_has_its_code_in_every_form() {
         let status = json!({"error": {
             "code": 404, "status": "NOT_FOUND", "message": "no such task",
             "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org"}]

@@ -46,9 +46,9 @@ pub(super) struct HttpBinding {
 /// Whether the HTTP client may repeat a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Idempotency {
-    /// It may not: each request has an effect.
+    /// No: each request has an effect.
     Once,
-    /// It may: a second request has no further effect.
+    /// Yes: a second request has no further effect.
     Repeatable,
 }
 

@@ -110,8 +110,8 @@ impl HttpJson {
         .await
     }
 
-    /// Opens a stream. For a subscription the text of the protocol says POST and its definition GET, and servers follow one
-    /// or the other; the method that worked last comes first.
+    /// Opens a stream. For a subscription the text of the specification requires POST and its proto file GET, and servers
+    /// follow one or the other. The client first tries the method that worked last.
     pub(super) async fn stream(
         &self,
         http: &HttpBinding,
@@ -194,7 +194,7 @@ impl HttpJson {
         body.map(Bytes::from).map_err(unserializable)
     }
 
-    /// Returns the body of a request whose path says everything.
+    /// Returns the body of a request without parameters beside its path.
     fn empty_body(&self) -> Bytes {
         let body = match &self.tenant {
             Some(tenant) => json!({ "tenant": tenant }),

@@ -97,7 +97,7 @@ pub(super) fn choose(
         .ok_or_else(|| unsupported_transport(card))?;
     let first = route(config, first)?;
     if loses_tenant(config, first.version) {
-        let message = "the peer speaks A2A 0.3, which cannot name the tenant that is configured for the target";
+        let message = "the peer supports only A2A 0.3, which has no tenants, but the target has a configured tenant";
         return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message));
     }
     // The operator's endpoint replaces every URL, so there is no fallback.
@@ -142,7 +142,7 @@ fn candidates(card: &Card) -> Result<Vec<Candidate<'_>>, PeerError> {
     if candidates.is_empty() && !unknown_versions.is_empty() {
         unknown_versions.truncate(MAX_NAMED);
         let message = format!(
-            "the peer speaks A2A {}; only 1.0 and 0.3 are supported",
+            "the peer supports A2A {}; only 1.0 and 0.3 are supported here",
             unknown_versions.join(", ")
         );
         return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message));

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_shows_no_credential_wherever_it_stands() {
+    fn error_hides_credentials_at_any_position() {
         let mut failure =
             json!({"error": {"data": [{"sesame-7f3a": "Bearer sesame-7f3a"}, "for acme-corp"]}});
         secrets().scrub_failure(&mut failure);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_made_anew_for_another_credential_or_header() {
+    fn secrets_follow_a_changed_credential_or_header() {
         let config = |credential: Option<Arc<Credential>>, header: &'static str| PeerConfig {
             credential,
             headers: vec![(COOKIE, HeaderValue::from_static(header))],
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_that_json_escapes_hides_no_credential() {
+    fn escaped_slash_hides_no_credential() {
         let reach = PeerConfig {
             credential: Some(Arc::new(Credential::Bearer(
                 "open/sesame/7f3a".to_owned().into(),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_keeps_everything_but_the_token() {
+    fn response_keeps_everything_but_the_token() {
         let mut answer = json!({"text": "sesame-7f3a of acme-corp", "n": 1});
         secrets().scrub_answer(&mut answer);
         assert_eq!(answer, json!({"text": "[redacted] of acme-corp", "n": 1}));

@@ -1,7 +1,8 @@
 //! Reads answers and events into the 0.3 form: the JSON that A2A 0.3 uses over JSON-RPC. A2A 0.3 over HTTP+JSON, and A2A
 //! 1.0 over every binding, use ProtoJSON (A2A 1.0 §5.5).
 //!
-//! Converts responses of peers in place and changes nothing else: unknown members stay. Accepts names in camelCase and snake_case, treats `null` and empty strings as absent, and keeps unknown states.
+//! Converts responses of peers in place, and keeps unknown members and states. Accepts names in camelCase and snake_case, and
+//! treats `null` and empty strings as absent.
 
 mod v0_3;
 mod v1_0;
@@ -31,7 +32,7 @@ impl Dialect {
     /// Reads the answer to a message.
     ///
     /// # Errors
-    /// Names the first member with another type or value than the specification's.
+    /// The first member with another type or value than in the specification.
     pub fn read_reply(self, answer: Value) -> Result<Reply, ShapeError> {
         Reply::read(self.to_v0_3(answer))
     }
@@ -39,7 +40,7 @@ impl Dialect {
     /// Reads an event of a stream.
     ///
     /// # Errors
-    /// Names the first member with another type or value than the specification's.
+    /// The first member with another type or value than in the specification.
     pub fn read_event(self, event: Value) -> Result<Event, ShapeError> {
         Event::read(self.to_v0_3(event))
     }
@@ -47,7 +48,7 @@ impl Dialect {
     /// Reads a task, bare or wrapped.
     ///
     /// # Errors
-    /// Names the first member with another type or value than the specification's.
+    /// The first member with another type or value than in the specification.
     pub fn read_task(self, task: Value) -> Result<Task, ShapeError> {
         Task::read(match self.reader() {
             Some(reader) => reader.task(task),
@@ -60,7 +61,7 @@ impl Dialect {
 pub(super) struct Reader {
     /// Converts a part to the 0.3 form.
     pub(super) part: fn(Map<String, Value>) -> Value,
-    /// Whether a status update of this state is the last event of its stream, where the peer does not say so itself.
+    /// Whether a status update of this state is the last event of its stream, if the peer does not mark it.
     pub(super) ends: fn(&TaskState) -> bool,
 }
 
@@ -154,7 +155,7 @@ impl Reader {
         rename(&mut message, "reference_task_ids", "referenceTaskIds");
         read_task_id(&mut message);
         read_context_id(&mut message);
-        // The name of the parts in the definition of 0.3.
+        // The name of the parts in the proto of 0.3.
         if let Some(Value::Array(_)) = message.get("content")
             && !message.get("parts").is_some_and(is_filled)
             && let Some(content) = message.remove("content")

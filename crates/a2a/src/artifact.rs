@@ -1,4 +1,4 @@
-//! Artifacts, as the contract shows them (A2A 0.3 §6.7).
+//! Artifacts in the names of the contract (A2A 0.3 §6.7).
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// Takes an artifact out of JSON that was checked when it was read.
+    /// Creates an artifact from JSON that the reader has checked.
     pub(super) fn new(value: &Value) -> Self {
         let field = |key: &str| value.get(key).filter(|v| !v.is_null()).cloned();
         Self {
@@ -63,8 +63,7 @@ impl Artifact {
         &self.parts
     }
 
-    /// Returns whether it ends with the parts of `other` from the one at `from` on, as they are or, for text, put
-    /// together.
+    /// Returns whether it ends with the parts of `other` from the one at `from` on, unchanged or, for text, joined.
     pub fn ends_with(&self, other: &Artifact, from: usize) -> bool {
         let end = other.parts.get(from..).unwrap_or_default();
         if self.parts.ends_with(end) {
@@ -77,8 +76,8 @@ impl Artifact {
         all_text && text.ends_with(&*end)
     }
 
-    /// Returns the artifact with the parts that `other` has from the one at `from` on, each once, where it ends with
-    /// each of them several times over: the official Python server of 0.3 adds a piece once for each of its listeners.
+    /// Returns the artifact without repetitions of its last parts, if these are the parts of `other` from the one at
+    /// `from` on, each repeated: the official Python server of 0.3 adds a piece once for each of its listeners.
     #[must_use]
     pub fn once_each(mut self, other: &Artifact, from: usize) -> Self {
         let (known, end) = other.parts.split_at(from.min(other.parts.len()));
@@ -93,7 +92,7 @@ impl Artifact {
         self
     }
 
-    /// Adds another piece at the end (A2A 0.3 §7.2.3, `append`). What the piece says of the whole replaces what was said before.
+    /// Adds another piece at the end (A2A 0.3 §7.2.3, `append`). The fields of the piece replace those of the artifact.
     pub fn append(&mut self, piece: Artifact) {
         self.parts.extend(piece.parts);
         for (have, new) in [
@@ -130,7 +129,7 @@ impl Artifact {
     }
 }
 
-/// As [`Artifact::into_json`], without taking it apart.
+/// Serializes like [`Artifact::into_json`], without consuming the artifact.
 impl Serialize for Artifact {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -159,12 +158,12 @@ impl Serialize for Artifact {
     }
 }
 
-/// Returns how many times each of `end` is repeated at the end of `parts`, with the copies of each side by side.
+/// Returns how many times each of `end` is repeated at the end of `parts`, with adjacent copies.
 fn times_each(parts: &[Value], end: &[Value]) -> usize {
     let Some(last) = end.last() else {
         return 0;
     };
-    // What stands last gives the number away, so that the parts, however many a peer sends, are gone through only once.
+    // The last part determines the number, so that one pass over the parts of a peer suffices.
     let run = |parts: &[Value]| parts.iter().rev().take_while(|part| *part == last).count();
     let times = (run(parts) / run(end)).min(parts.len() / end.len());
     if times == 0 {
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_stand_several_times_over_are_kept_once() {
+    fn repeated_pieces_are_kept_once() {
         for (shown, held, from, kept) in [
             ("xaabb", "xab", 1, "xab"),
             ("xaaabbb", "xab", 1, "xab"),
@@ -221,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_largest_number_of_times_is_found(shown in "[ab]{0,12}", end in "[ab]{1,4}") {
+        fn largest_repetition_count_is_found(shown in "[ab]{0,12}", end in "[ab]{1,4}") {
             let (shown, end) = (parts(&shown), parts(&end));
             let over = |times: usize| end.iter().flat_map(|part| vec![part.clone(); times]).collect::<Vec<_>>();
             let found = (1..=shown.len()).rev().find(|times| shown.ends_with(&over(*times)));

@@ -1,4 +1,4 @@
-//! Agent cards, as far as the tool needs them (A2A 0.3 §5.5, 1.0 §4.4).
+//! The fields of agent cards that the tool needs (A2A 0.3 §5.5, 1.0 §4.4).
 
 mod read;
 
@@ -8,16 +8,16 @@ use url::Url;
 
 use super::security::Security;
 
-/// An agent card, read and tidied.
+/// An agent card.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Card {
     /// The interfaces of the peer, the preferred one first. Not empty.
     pub interfaces: Vec<Interface>,
-    /// Whether the peer says it streams.
+    /// Whether the peer declares streaming.
     pub streaming: Option<bool>,
-    /// The peer shows more of itself to a caller it knows.
+    /// Whether the peer has an extended card for authenticated callers.
     pub has_extended_card: bool,
-    /// Extensions without which the peer takes no request, by URI.
+    /// The URIs of the extensions that the peer requires.
     pub required_extensions: Vec<String>,
     /// The security requirements.
     pub security: Security,
@@ -25,20 +25,20 @@ pub struct Card {
     pub view: Result<CardView, String>,
 }
 
-/// One place where a peer can be called.
+/// An interface of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Interface {
-    /// The transport's name as the card gives it.
+    /// The name of the transport, as in the card.
     pub transport: String,
-    /// The address, as the card gives it.
+    /// The URL, as in the card.
     pub url: String,
-    /// The version it says it speaks there, as the card gives it.
+    /// The declared version, as in the card.
     #[serde(skip)]
     pub version: Option<String>,
-    /// The tenant to name there (A2A 1.0 §4.4).
+    /// The tenant of its requests (A2A 1.0 §4.4).
     #[serde(skip)]
     pub tenant: Option<String>,
-    /// The address where it is one by itself: read once for all calls. Others are relative to the peer's base URL.
+    /// The parsed URL, if it is absolute. Others are relative to the base URL of the peer.
     #[serde(skip)]
     pub address: Option<Url>,
 }
@@ -64,15 +64,15 @@ pub struct CardView {
     pub name: Option<String>,
     /// The description.
     pub description: Option<String>,
-    /// The transport it likes best.
+    /// The preferred transport.
     pub preferred_transport: Option<String>,
-    /// All declared interfaces beside the main one, without doubles.
+    /// The declared interfaces beside the main one, without duplicates.
     pub additional_interfaces: Vec<Interface>,
     /// The capabilities.
     pub capabilities: Capabilities,
-    /// Media types it takes.
+    /// The media types of its input.
     pub default_input_modes: Vec<String>,
-    /// Media types it gives.
+    /// The media types of its output.
     pub default_output_modes: Vec<String>,
     /// The skills.
     pub skills: Vec<Skill>,
@@ -81,17 +81,17 @@ pub struct CardView {
 /// The capabilities that a card declares; `None` if it does not.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Capabilities {
-    /// It streams.
+    /// Whether it streams.
     pub streaming: Option<bool>,
-    /// It reports progress to a callback.
+    /// Whether it sends push notifications.
     pub push_notifications: Option<bool>,
-    /// It keeps a history of states.
+    /// Whether it records a history of states.
     pub state_transition_history: Option<bool>,
-    /// Protocol extensions, as the card gives them.
+    /// The protocol extensions, as in the card.
     pub extensions: Vec<Value>,
 }
 
-/// One thing a peer is good at.
+/// A skill of a peer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Skill {
     /// Its id.
@@ -104,8 +104,8 @@ pub struct Skill {
     pub tags: Vec<String>,
     /// Example requests.
     pub examples: Vec<String>,
-    /// Media types it takes, where other than the peer's.
+    /// The media types of its input, if they differ from those of the peer.
     pub input_modes: Vec<String>,
-    /// Media types it gives, where other than the peer's.
+    /// The media types of its output, if they differ from those of the peer.
     pub output_modes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The errors of A2A, and how each binding writes them (A2A 1.0 §5.4, §9.5, §11.6; 0.3 §8).
+//! The errors of A2A and their codes in each binding (A2A 1.0 §5.4, §9.5, §11.6; 0.3 §8).
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use self::ErrorReason as R;
 
-/// Why a request is refused. How it is written is up to the version and the binding.
+/// The error of a refused request. The version and the binding determine its serialization.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{text}")]
 pub struct A2aError {
@@ -14,52 +14,52 @@ pub struct A2aError {
     pub reason: ErrorReason,
     /// The cause and what to do. Contains no secret.
     pub text: Cow<'static, str>,
-    /// The place in the request it is about, as a path of camelCase names, where it is about one.
+    /// The path of the invalid field in the request, in camelCase names.
     pub field: Option<String>,
-    /// After how many seconds to ask again, where that helps.
+    /// The seconds after which a retry may succeed.
     pub retry_after_s: Option<u64>,
 }
 
 /// The kinds of errors (A2A 1.0 §5.4, §9.5; 0.3 §8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorReason {
-    /// The body is no JSON.
+    /// The body is not JSON.
     ParseError,
-    /// The body is JSON and no request.
+    /// The body is JSON but not a request.
     InvalidRequest,
-    /// There is no such method, or no such path.
+    /// The method or path does not exist.
     MethodNotFound,
-    /// The request lacks something, or something in it is wrong.
+    /// A field of the request is missing or invalid.
     InvalidParams,
     /// An internal error.
     InternalError,
-    /// There is no such task, or it is another client's.
+    /// The task does not exist, or belongs to another client.
     TaskNotFound,
     /// The task is terminal.
     TaskNotCancelable,
-    /// There are no push notifications.
+    /// The server has no push notifications.
     PushNotificationNotSupported,
-    /// Not for this task, or not here.
+    /// The task or the server does not support the operation.
     UnsupportedOperation,
-    /// A part of a kind, or a body of a type, that is not taken.
+    /// The kind of a part or the type of the body is not supported.
     ContentTypeNotSupported,
-    /// The agent answered what cannot be understood.
+    /// The response of the agent is invalid.
     InvalidAgentResponse,
-    /// There is no extended card.
+    /// The server has no extended card.
     ExtendedAgentCardNotConfigured,
-    /// An extension has to be supported.
+    /// The server requires an extension.
     ExtensionSupportRequired,
-    /// Not in this version.
+    /// The version is not supported.
     VersionNotSupported,
-    /// A credential is needed, or this one is not known.
+    /// The credential is missing or unknown.
     Unauthenticated,
-    /// The credential does not reach so far, or the page's origin is not this server's.
+    /// The credential lacks the permission, or the page has a foreign origin.
     PermissionDenied,
-    /// Too many requests, or too many tasks.
+    /// The client has sent too many requests, or has too many tasks.
     ResourceExhausted,
     /// The body is too large.
     PayloadTooLarge,
-    /// The server is being stopped, or its store does not answer.
+    /// The server is stopping, or its store does not respond.
     Unavailable,
 }
 
@@ -121,10 +121,10 @@ impl ErrorReason {
         &ERRORS[self as usize]
     }
 
-    /// Returns the error that a word of `ErrorInfo.reason` names.
+    /// Parses `ErrorInfo.reason`.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = match name {
-            // As the official Rust server writes it.
+            // The official Rust server writes this name.
             "UNSUPPORTED_CONTENT_TYPE" => "CONTENT_TYPE_NOT_SUPPORTED",
             name => name,
         };
@@ -139,7 +139,7 @@ impl ErrorReason {
         self.row().code
     }
 
-    /// Returns the word of `ErrorInfo.reason`.
+    /// Returns the value of `ErrorInfo.reason`.
     pub fn name(self) -> &'static str {
         self.row().name
     }
@@ -150,7 +150,7 @@ impl ErrorReason {
         (row.status, row.status_name)
     }
 
-    /// Returns whether the error is one of A2A's own, which have codes from -32001 on.
+    /// Returns whether A2A, and not JSON-RPC, defines the error. Such errors have codes from -32001 on.
     pub fn is_of_a2a(self) -> bool {
         (-32099..=-32001).contains(&self.code())
     }
@@ -176,7 +176,7 @@ impl A2aError {
 
     /// Returns the error for an unknown task. It is equal for a missing task and a task of another client.
     pub fn task_not_found(id: &str) -> Self {
-        // The client chose this text.
+        // The client chose the id.
         let id: String = id.chars().take(64).collect();
         Self::new(
             ErrorReason::TaskNotFound,
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_stands_in_its_own_row() {
+    fn every_error_has_its_row() {
         for row in &ERRORS {
             assert_eq!(row.reason.name(), row.name);
             assert_eq!(ErrorReason::from_name(row.name), Some(row.reason));

@@ -9,17 +9,17 @@ use super::task::{self, Message, Task, TaskState};
 /// The answer to a message: another message, or a task (A2A 0.3 §7.1).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// The peer answered at once; there is nothing to follow.
+    /// A message: the interaction is complete.
     Message(Message),
-    /// The peer took it up as a task.
+    /// A task.
     Task(Task),
 }
 
 impl Reply {
-    /// Reads an answer by its `kind`, or by its shape where that is missing: a status makes a task, parts a message.
+    /// Parses an answer by its `kind`, or by its shape without one: a status makes a task, parts a message.
     ///
     /// # Errors
-    /// The first place that is not as it should be.
+    /// The first place with the wrong shape.
     pub fn read(value: Value) -> Result<Self, ShapeError> {
         match kind_of(&value) {
             Kind::Task => Task::read(value).map(Self::Task),
@@ -40,15 +40,15 @@ pub enum Event {
     Status(StatusUpdate),
     /// An artifact, or a piece of one.
     Artifact(ArtifactUpdate),
-    /// An event of a kind we do not know; kept as it came, without effect.
+    /// An event of an unknown kind, unchanged and without effect.
     Unknown(Value),
 }
 
 impl Event {
-    /// Reads an event by its `kind`, or by its shape where that is missing.
+    /// Parses an event by its `kind`, or by its shape without one.
     ///
     /// # Errors
-    /// The first place that is not as it should be.
+    /// The first place with the wrong shape.
     pub fn read(value: Value) -> Result<Self, ShapeError> {
         Ok(match kind_of(&value) {
             Kind::Message => Self::Message(Message::read(value)?),
@@ -167,7 +167,7 @@ impl ArtifactUpdate {
         Artifact::new(self.0.get("artifact").unwrap_or(&Value::Null))
     }
 
-    /// Returns whether it continues the artifact of the same id. Otherwise it replaces that.
+    /// Returns whether it continues the artifact of the same id. Otherwise, it replaces that artifact.
     pub fn append(&self) -> bool {
         self.0
             .get("append")
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_shape_is_named_by_its_place() {
+    fn shape_error_has_its_path() {
         assert_eq!(
             place(json!({"kind":"task","id":"t","status":{"state":7}})),
             "/status/state"
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_with_a_final_mark_is_an_update() {
+    fn status_with_final_flag_is_an_update() {
         for (value, is_update) in [
             (json!({"status":{"state":"working"},"final":false}), true),
             (json!({"status":{"state":"working"},"taskId":"t"}), true),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_unknown_kind_is_kept_as_it_came() {
+    fn event_of_unknown_kind_is_unchanged() {
         let value = json!({"kind":"weather","sky":"blue"});
         assert_eq!(Event::read(value.clone()).unwrap().json(), &value);
     }

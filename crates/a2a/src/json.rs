@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// JSON of the wrong shape, by its place. Never holds the value itself.
+/// JSON of the wrong shape, with its place and without its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShapeError {
     /// JSON Pointer (RFC 6901) to the place; empty for the whole.
@@ -67,7 +67,7 @@ pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, ShapeError> {
         .ok_or_else(|| ShapeError::here("an object", Some(value)))
 }
 
-/// Ids longer than this are refused, in bytes: they are remembered, and a peer may choose them.
+/// The maximum length of an id, in bytes. Peers choose ids, and the client stores them.
 const MAX_ID_BYTES: usize = 1024;
 
 /// Reads a required string that is not empty.

@@ -8,7 +8,7 @@
 //! - With the feature `types`, `v1_0` has the values that a server stores, `v0_3` writes them as A2A 0.3, and `params`
 //!   parses requests of both versions into them.
 //!
-//! JSON of another shape gives [`ShapeError`], which names the place of the first difference.
+//! Parsing JSON of another shape returns a [`ShapeError`] with the place of the first difference.
 //!
 //! # Examples
 //! ```

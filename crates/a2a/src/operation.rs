@@ -7,9 +7,9 @@ use crate::Version;
 /// An operation of A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Sends a message, and waits for the answer.
+    /// Sends a message and waits for the answer.
     SendMessage,
-    /// Sends a message, and streams what comes of it.
+    /// Sends a message and streams the events of its task.
     SendStreamingMessage,
     /// Gets a task.
     GetTask,
@@ -17,7 +17,7 @@ pub enum Operation {
     ListTasks,
     /// Cancels a task.
     CancelTask,
-    /// Streams what comes of a task.
+    /// Streams the events of a task.
     SubscribeToTask,
     /// Registers a webhook for a task.
     CreatePushConfig,
@@ -27,7 +27,7 @@ pub enum Operation {
     ListPushConfigs,
     /// Deletes a webhook of a task.
     DeletePushConfig,
-    /// Gets the card that is shown to this caller in particular.
+    /// Gets the card for this caller.
     GetExtendedCard,
 }
 
@@ -75,7 +75,7 @@ const METHODS: [(Operation, &str, Option<&str>); 11] = [
 ];
 
 impl Operation {
-    /// Returns the operation that a method names, and the version whose method it is.
+    /// Returns the version and the operation of a method.
     pub fn from_method(name: &str) -> Option<(Version, Self)> {
         METHODS.iter().find_map(|(operation, v1_0, v0_3)| {
             if *v1_0 == name {
@@ -88,7 +88,7 @@ impl Operation {
         })
     }
 
-    /// Returns its method over JSON-RPC; the one of 1.0 where 0.3 has none.
+    /// Returns its method over JSON-RPC; that of 1.0 if 0.3 has none.
     pub fn method(self, version: Version) -> &'static str {
         match METHODS.iter().find(|(operation, ..)| *operation == self) {
             Some((_, _, Some(name))) if version == Version::V0_3 => name,
@@ -198,12 +198,12 @@ impl Resource {
         })
     }
 
-    /// Returns the HTTP methods that it takes, as `Allow` has them.
+    /// Returns its HTTP methods, as the value of `Allow`.
     pub const fn http_methods(&self) -> &'static str {
         match self {
             Self::Send | Self::Stream | Self::Cancel(_) => "POST",
             Self::Tasks | Self::Task(_) | Self::ExtendedCard => "GET, HEAD",
-            // 1.0's text says POST, its proto GET, and clients do either.
+            // The text of 1.0 requires POST, its proto GET, and clients use either.
             Self::Subscribe(_) | Self::PushConfigs(_) => "GET, HEAD, POST",
             Self::PushConfig(..) => "GET, HEAD, DELETE",
         }
@@ -249,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn server_reads_the_path_that_a_client_writes(id in "[a-z./:~ %é-]{1,8}", config in "[a-z./:~ %é-]{1,8}") {
+        fn client_path_round_trips(id in "[a-z./:~ %é-]{1,8}", config in "[a-z./:~ %é-]{1,8}") {
             let ends_like_a_verb = |id: &str| id.ends_with(":cancel") || id.ends_with(":subscribe");
             prop_assume!(!ends_like_a_verb(&id));
             for resource in [
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn id_that_a_path_cannot_hold_has_no_path() {
+    fn unrepresentable_id_has_no_path() {
         for id in [".", "..", ""] {
             assert_eq!(Resource::Task(id.into()).path(Version::V1_0), None, "{id}");
         }

@@ -42,7 +42,7 @@ pub fn send(dialect: Dialect, params: &mut Fields) -> Result<SendMessageRequest,
 fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
     let message_id = fields.required("messageId")?;
     let role = role(&mut fields)?;
-    // 0.3's proto calls them content; both are read, lest parts be lost because of a name.
+    // The proto of 0.3 names them `content`. Reading both loses no part.
     let mut parts = Vec::new();
     let mut found = false;
     for name in ["parts", "content"] {
@@ -52,7 +52,10 @@ fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
             continue;
         }
         if found {
-            return Err(refused(&path, "stands beside `parts`; send one of them"));
+            return Err(refused(
+                &path,
+                "is present beside `parts`; send only one of them",
+            ));
         }
         found = true;
         parts.reserve_exact(list.len());
@@ -150,7 +153,7 @@ fn push_config(mut fields: Fields) -> Result<TaskPushNotificationConfig, A2aErro
     let url = fields.required("url")?;
     let authentication = match fields.object("authentication")? {
         Some(mut authentication) => {
-            // 0.3 has a list; the client prefers the first.
+            // 0.3 has a list in order of preference.
             let scheme = match authentication.name("scheme")? {
                 Some(scheme) => Some(scheme),
                 None => authentication
@@ -189,7 +192,7 @@ pub fn create_push(
     task_id: Option<&str>,
 ) -> Result<TaskPushNotificationConfig, A2aError> {
     let mut named = params.name("taskId")?;
-    // 0.3's proto names the task and the configuration as resources.
+    // The proto of 0.3 identifies the task and the configuration by resource names.
     if let Some(parent) = params.name("parent")? {
         let id = parent.strip_prefix("tasks/").unwrap_or(&parent);
         named.get_or_insert_with(|| id.to_owned());
@@ -215,7 +218,7 @@ pub fn create_push(
     }
     match (task_id, named) {
         (Some(path), Some(named)) if path != named => {
-            return Err(refused("taskId", "is not the task that the path names"));
+            return Err(refused("taskId", "differs from the task of the path"));
         }
         (Some(path), _) => config.task_id = path.to_owned(),
         (None, Some(named)) => config.task_id = named,
@@ -237,7 +240,7 @@ pub fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A
             None => {
                 return Err(refused(
                     "status",
-                    "is no state of a task such as `TASK_STATE_WORKING`",
+                    "is not a task state such as `TASK_STATE_WORKING`",
                 ));
             }
         },
@@ -256,9 +259,9 @@ pub fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A
 
 fn state(name: &str) -> Option<TaskState> {
     let name = match name {
-        // As the proto of 0.3 has it.
+        // The spelling of the proto of 0.3.
         "TASK_STATE_CANCELLED" => "TASK_STATE_CANCELED",
-        // What the official JavaScript client writes where its user says nothing.
+        // The default of the official JavaScript client.
         "UNRECOGNIZED" => "TASK_STATE_UNSPECIFIED",
         name => name,
     };

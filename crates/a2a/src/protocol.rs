@@ -5,21 +5,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A way of carrying A2A.
+/// A transport of A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// JSON-RPC 2.0 over HTTP.
     JsonRpc,
     /// HTTP with JSON bodies.
     HttpJson,
-    /// gRPC. Known by name, not spoken.
+    /// gRPC, which is not supported.
     Grpc,
     /// The local gateway, over WebSocket.
     Gateway,
 }
 
 impl Transport {
-    /// The transports of A2A that are spoken.
+    /// The supported transports of A2A.
     pub const SUPPORTED: [Self; 2] = [Self::JsonRpc, Self::HttpJson];
 
     /// Returns its name in the protocol.
@@ -42,7 +42,7 @@ impl fmt::Display for Transport {
 impl FromStr for Transport {
     type Err = ();
 
-    /// Reads a name as cards write it: case does not count, and two common misspellings of HTTP+JSON pass.
+    /// Parses the name in a card, in any case and with two common misspellings of HTTP+JSON.
     fn from_str(name: &str) -> Result<Self, ()> {
         let name = name.trim();
         let is = |known: &str| name.eq_ignore_ascii_case(known);
@@ -56,7 +56,7 @@ impl FromStr for Transport {
     }
 }
 
-/// A version of A2A that is spoken.
+/// A supported version of A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Version {
     /// A2A 0.3.
@@ -68,7 +68,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version as the protocol writes it.
+    /// Returns the name of the version in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V0_3 => "0.3",
@@ -76,11 +76,11 @@ impl Version {
         }
     }
 
-    /// Returns the version that a card means: the numbers count, and only the first two (A2A 1.0 §3.6). `None` for one
-    /// that is not spoken. What came before 0.3 is taken for it, since its cards and calls are nearly the same.
+    /// Parses the version of a card by its first two numbers (A2A 1.0 §3.6). Returns `None` for an unsupported one. Earlier
+    /// versions count as 0.3, because their cards and calls are nearly the same.
     ///
     /// # Errors
-    /// The text names no version at all.
+    /// The text is not a version.
     pub fn declared(text: &str) -> Result<Option<Self>, NoVersion> {
         let mut numbers = text.trim().trim_start_matches(['v', 'V']).split('.');
         let mut number = || numbers.next().map(str::parse::<u32>);
@@ -95,7 +95,7 @@ impl Version {
     }
 }
 
-/// A text that names no version.
+/// The error for a text that is not a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoVersion;
 
@@ -105,26 +105,26 @@ impl fmt::Display for Version {
     }
 }
 
-/// A way to write A2A as JSON. 1.0 has one for all its bindings.
+/// A JSON form of A2A. 1.0 has one for all bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// As 1.0 writes everything.
+    /// The form of 1.0.
     V1_0,
-    /// As one of 0.3's two.
+    /// A form of 0.3.
     V0_3(V03Dialect),
 }
 
-/// One of the two ways to write 0.3.
+/// One of the two JSON forms of 0.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum V03Dialect {
-    /// As JSON-RPC has it: `kind`, `parts`, `completed`.
+    /// The form over JSON-RPC: `kind`, `parts`, `completed`.
     Rpc,
-    /// As HTTP+JSON has it, after the protocol's protobuf definition: `content`, `TASK_STATE_COMPLETED`.
+    /// The form over HTTP+JSON, from the protobuf definition: `content`, `TASK_STATE_COMPLETED`.
     Rest,
 }
 
 impl Dialect {
-    /// Returns what `version` writes over `transport`.
+    /// Returns the dialect of `version` over `transport`.
     pub fn new(version: Version, transport: Transport) -> Self {
         match (version, transport) {
             (Version::V1_0, _) => Self::V1_0,
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_version_only_the_first_numbers_count() {
+    fn version_ignores_the_patch_number() {
         for (text, version) in [
             ("0.3", Some(Version::V0_3)),
             ("0.3.0", Some(Version::V0_3)),

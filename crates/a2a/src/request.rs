@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::task::Part;
 use super::{Dialect, V03Dialect};
 
-/// One message to a peer, with how its answer is wanted (A2A 0.3 §7.1).
+/// A message to a peer, with options for the answer (A2A 0.3 §7.1).
 #[derive(Debug, Clone, Default)]
 pub struct SendRequest {
     /// The message's id; the same for every attempt to deliver it.
@@ -22,13 +22,13 @@ pub struct SendRequest {
     pub context_id: Option<String>,
     /// Tasks it refers to without continuing them.
     pub reference_task_ids: Vec<String>,
-    /// Media types the caller can take, in order of preference.
+    /// The media types that the caller accepts, in order of preference.
     pub accepted_output_modes: Vec<String>,
-    /// The peer should answer when the task is done or waits, not before.
+    /// Whether the peer should answer only when the task is terminal or interrupted.
     pub blocking: bool,
-    /// The caller will listen to the task that comes of it, and wants to hear all of it.
+    /// Whether the caller subscribes to the resulting task and needs all of its events.
     pub followed: bool,
-    /// The maximum number of the newest messages should come back.
+    /// The maximum number of the newest messages in the answer.
     pub history_length: Option<u64>,
     /// The push notification configuration, in the contract's camelCase.
     pub push_notification_config: Option<Value>,
@@ -36,7 +36,7 @@ pub struct SendRequest {
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// The parameters that say a [`SendRequest`], written as a dialect does.
+/// The parameters of a [`SendRequest`] in a dialect.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub struct SendParams<'a>(Params<'a>);
@@ -50,7 +50,7 @@ enum Params<'a> {
 }
 
 impl<'a> SendParams<'a> {
-    /// Returns the parameters that say `request`. Only 1.0 knows tenants.
+    /// Creates the parameters of `request`. Only 1.0 has tenants.
     pub fn new(request: &'a SendRequest, dialect: Dialect, tenant: Option<&'a str>) -> Self {
         Self(match dialect {
             Dialect::V0_3(V03Dialect::Rpc) => Params::V0_3Rpc(v0_3::SendParams::new(request)),

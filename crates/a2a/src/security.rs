@@ -5,26 +5,26 @@ use std::fmt;
 /// The security requirements of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Security {
-    /// Every way that the card describes, in its order.
+    /// The schemes of the card, in its order.
     pub schemes: Vec<SecurityScheme>,
-    /// Which of them will do, by name: one of these lists, with everything that is in it. An empty list means that nothing
-    /// has to be proved.
+    /// The alternatives, each a list of names of schemes that are required together. An empty list requires no
+    /// credential.
     pub requirements: Vec<Vec<String>>,
 }
 
-/// One way for a caller to prove who it is.
+/// A named security scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecurityScheme {
-    /// The name that the card gives it.
+    /// The name in the card.
     pub name: String,
     /// The scheme.
     pub scheme: Scheme,
 }
 
-/// The kinds of proof that cards know.
+/// The kind of a security scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scheme {
-    /// A key in a place of the request that has a name.
+    /// An API key.
     ApiKey {
         /// `header`, `query` or `cookie`.
         place: String,
@@ -46,7 +46,7 @@ pub enum Scheme {
     Unknown,
 }
 
-/// The maximum number alternatives are named in a sentence.
+/// The maximum number of alternatives in a sentence.
 const MAX_NAMED_SCHEMES: usize = 5;
 
 impl Security {
@@ -104,7 +104,7 @@ impl fmt::Display for Scheme {
             }
             Self::OpenIdConnect => f.write_str("an OpenID Connect token"),
             Self::MutualTls => f.write_str("a client certificate"),
-            Self::Unknown => f.write_str("something that is not known here"),
+            Self::Unknown => f.write_str("an unknown scheme"),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Messages, parts and tasks, as the contract shows them (A2A 0.3 §6).
+//! Messages, parts and tasks in the names of the contract (A2A 0.3 §6).
 //!
-//! Each wraps the JSON it came as: nothing that a peer said is lost, and nothing is copied to look at it. What the tool
-//! relies on is checked once, when the value is read.
+//! Each type wraps its JSON, so that it keeps every member of the peer, and accessors do not copy. The constructor checks
+//! the members that the tool uses.
 
 use std::borrow::Cow;
 
@@ -14,28 +14,28 @@ use super::text::{joined, texts};
 /// The state of a task (A2A 0.3 §6.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskState {
-    /// Accepted, not begun.
+    /// Accepted, but not started.
     Submitted,
-    /// Under way.
+    /// Running.
     Working,
-    /// Waits for an answer from us.
+    /// Waiting for an answer of the client.
     InputRequired,
-    /// Waits for credentials from us.
+    /// Waiting for credentials of the client.
     AuthRequired,
-    /// Done.
+    /// Completed.
     Completed,
-    /// Stopped on request.
+    /// Canceled on request.
     Canceled,
-    /// Given up.
+    /// Failed.
     Failed,
-    /// Refused.
+    /// Rejected by the agent.
     Rejected,
-    /// A word we do not know, `unknown` among them. Neither terminal nor interrupted.
+    /// Any other name, such as `unknown`. Neither terminal nor interrupted.
     Other(Box<str>),
 }
 
 impl TaskState {
-    /// Returns the state of its 0.3 name.
+    /// Parses the 0.3 name of a state.
     pub fn from_word(word: &str) -> Self {
         match word {
             "submitted" => Self::Submitted,
@@ -151,16 +151,16 @@ impl Part {
 pub struct Message(Value);
 
 impl Message {
-    /// Reads a message; its parts, where it has any, must be an array of objects.
+    /// Parses a message. Its parts must be an array of objects.
     ///
     /// # Errors
-    /// The first place that is not as it should be.
+    /// The first place with the wrong shape.
     pub fn read(value: Value) -> Result<Self, ShapeError> {
         check_message(&value)?;
         Ok(Self(value))
     }
 
-    /// Returns the id its author gave it.
+    /// Returns its id, which the sender chose.
     pub fn message_id(&self) -> Option<&str> {
         json::str_at(&self.0, "messageId")
     }
@@ -196,10 +196,10 @@ impl Message {
 pub struct Task(Value);
 
 impl Task {
-    /// Reads a task: a state, and artifacts with parts where it has any.
+    /// Parses a task. It must have a state, and its artifacts must have parts.
     ///
     /// # Errors
-    /// The first place that is not as it should be.
+    /// The first place with the wrong shape.
     pub fn read(value: Value) -> Result<Self, ShapeError> {
         let map = json::object(&value)?;
         if let Some(kind) = json::optional_string(map, "kind")?.filter(|kind| *kind != "task") {
@@ -225,7 +225,7 @@ impl Task {
         Ok(Self(value))
     }
 
-    /// Returns its id, unique at the peer; `None` where only the request that it answers says that.
+    /// Returns its id, unique at the peer; `None` if only the request contains it.
     pub fn id(&self) -> Option<&str> {
         json::id_at(&self.0, "id")
     }

@@ -14,7 +14,7 @@ pub(super) fn texts(parts: &[Value]) -> impl Iterator<Item = &str> {
         .filter_map(|part| json::str_at(part, "text"))
 }
 
-/// Returns the texts of all parts that a value holds, in the order in which they are read.
+/// Returns the texts of all parts in a value, in reading order.
 pub fn texts_mut(value: &mut Value) -> Vec<&mut String> {
     fn collect<'a>(value: &'a mut Value, is_item: bool, all: &mut Vec<&'a mut String>) {
         match value {
@@ -37,13 +37,13 @@ pub fn texts_mut(value: &mut Value) -> Vec<&mut String> {
     all
 }
 
-/// Returns the text of the parts at a place of a value, apart by a blank line; `None` where there is none.
+/// Returns the text of the parts at `pointer`, separated by blank lines; `None` without a text part.
 pub fn text_at(value: &Value, pointer: &str) -> Option<String> {
     let parts = value.pointer(pointer)?.as_array()?;
     joined(texts(parts), "\n\n").map(Cow::into_owned)
 }
 
-/// Texts as one, with `between` between them; `None` where there are none.
+/// Joins texts with the separator `between`; `None` without a text.
 pub(super) fn joined<'a>(
     mut texts: impl Iterator<Item = &'a str>,
     between: &str,

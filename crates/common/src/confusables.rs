@@ -1,13 +1,13 @@
-//! Which characters cannot be seen, and what others may be taken for (Unicode Technical Standard 39).
+//! Invisible and look-alike characters (Unicode Technical Standard 39).
 
 use std::sync::LazyLock;
 
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
-/// Characters that look like one of ASCII, beside those of [`STYLES`]: those that Unicode decomposes to it and marks, those
-/// that its `confusables.txt` leads to a capital, a small or a small capital letter, and some that only people confuse. A
-/// test compares them with Unicode's data.
+/// Characters that look like an ASCII character, beside those of [`STYLES`]: those that Unicode decomposes to it and marks,
+/// those that its `confusables.txt` maps to a capital, a small or a small capital letter, and some that only people
+/// confuse. A test compares them with Unicode's data.
 const LOOKALIKES: &[(char, &str)] = &[
     ('/', "᜵⁁⁄∕╱⟋⧶⧸Ⳇⳇ⼃〳ノ㇒㇓㋨丿／ﾉ\u{1d23a}"),
     ('<', "«˂ᐸᚲ‹≮❬❮❰⟨⟪⟬⟮⦑⧼ⵦ〈《﹤＜\u{1032d}\u{16aec}\u{1d236}"),
@@ -164,7 +164,7 @@ const LOOKALIKES: &[(char, &str)] = &[
     ('|', "ǀ∣⎸⎹⏽│┃❘❙❚︱￨∤"),
 ];
 
-/// Alphabets in the order of ASCII's: mathematical, in circles, brackets and squares, and those that make flags.
+/// Alphabets in ASCII order: mathematical, in circles, brackets and squares, and regional indicators.
 const STYLES: [(char, char); 8] = [
     ('\u{249c}', '\u{24b5}'),
     ('\u{24b6}', '\u{24e9}'),
@@ -176,7 +176,7 @@ const STYLES: [(char, char); 8] = [
     ('\u{1f1e6}', '\u{1f1ff}'),
 ];
 
-/// Characters that look like several of ASCII.
+/// Characters that look like several ASCII characters.
 const AMBIGUOUS: [(char, &str); 8] = [
     ('≪', "<<"),
     ('⋘', "<<<"),
@@ -198,12 +198,12 @@ static BY_CHARACTER: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     all
 });
 
-/// Returns whether a character is not shown at all (Unicode's `Default_Ignorable_Code_Point`).
+/// Returns whether a character is invisible (Unicode's `Default_Ignorable_Code_Point`).
 pub fn is_ignorable(c: char) -> bool {
     !c.is_ascii() && CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
-/// A character that text may be read as, and the bytes of the text that it stands for.
+/// A character that a reader may see, and its byte range in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Glyph {
     /// The character that it resembles: an ASCII capital, or else the character itself.
@@ -214,8 +214,7 @@ pub struct Glyph {
     pub to: usize,
 }
 
-/// Returns what a text may be read as. Marks that are written above, below and through other characters are left out, as
-/// are characters that are not shown.
+/// Returns the characters that a reader may see in a text, without combining marks and invisible characters.
 pub fn glyphs(text: &str) -> Vec<Glyph> {
     let mut all = Vec::with_capacity(text.len());
     for (from, c) in text.char_indices() {
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn glyphs_tell_their_places() {
+    fn glyphs_have_their_positions() {
         let all = glyphs("é≪");
         let places: Vec<_> = all
             .iter()
@@ -303,10 +302,10 @@ mod tests {
     }
 
     #[test]
-    fn knows_every_confusable_letter_of_unicode() {
-        // Unicode says `f` and the decomposition `s`.
+    fn maps_every_confusable_letter_of_unicode() {
+        // Unicode maps them to `f`, and decomposes them to `s`.
         const UNDECIDED: &str = "ſẛ";
-        // Bars are no letters here.
+        // Bars do not count as letters.
         const BARS: &str = "∤⏽│┃︱￨∣ǀ❘⎸⎹";
         let alike = |c: char| match c {
             'I' | '1' | '|' => 'L',

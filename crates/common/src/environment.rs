@@ -1,12 +1,12 @@
-//! Time and random identifiers, as parameters, so that tests set them.
+//! Time and random identifiers as parameters, so that tests can set them.
 
 use std::time::{Instant, SystemTime};
 
 use uuid::Uuid;
 
-/// Tells the time.
+/// A clock.
 pub trait Clock: Send + Sync + 'static {
-    /// Returns a point in time to measure from.
+    /// Returns the monotonic time.
     fn now(&self) -> Instant;
 
     /// Returns the time of day.
@@ -19,12 +19,12 @@ pub trait IdGenerator: Send + Sync + 'static {
     fn uuid(&self) -> Uuid;
 }
 
-/// The clock and the random ids of the machine.
+/// A clock and a source of random ids.
 pub trait Environment: Clock + IdGenerator {}
 
 impl<T: Clock + IdGenerator> Environment for T {}
 
-/// The machine's own clock and randomness.
+/// The clock and the randomness of the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEnvironment;
 

@@ -27,7 +27,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn large_work_leaves_the_thread_to_other_tasks() {
+    async fn large_work_lets_other_tasks_run() {
         let (sender, receiver) = mpsc::channel();
         let large = tokio::spawn(async move {
             tokio::spawn(async move { sender.send(()) });

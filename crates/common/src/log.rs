@@ -1,11 +1,11 @@
 //! The sink of log lines: the host.
 
-/// Takes the lines of one instance. The library itself writes to no stream.
+/// Receives the lines of one instance. The library itself writes to no stream.
 pub trait Log: Send + Sync + 'static {
-    /// Takes one line, without a line end. Called from any thread.
+    /// Receives one line, without a line end. Any thread may call it.
     fn log(&self, level: Level, line: &str);
 
-    /// Returns whether lines of this level are wanted; what is not wanted need not be put into words.
+    /// Returns whether this level is logged, so that callers need not format other lines.
     fn wants(&self, _level: Level) -> bool {
         true
     }
@@ -14,9 +14,9 @@ pub trait Log: Send + Sync + 'static {
 /// The level of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// For debugging the plugin.
+    /// A detail for debugging the plugin.
     Debug,
-    /// A call that failed, in one line.
+    /// A failed call.
     Info,
     /// A condition that a person should check. The plugin continues.
     Warn,
@@ -37,7 +37,7 @@ impl Level {
     }
 }
 
-/// Drops every line: the log of a host that gave none.
+/// Drops every line, for a host without a log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,4 +1,4 @@
-//! Panics, kept inside the library: caught, named by their place, never printed.
+//! Catches panics inside the library and reports their place.
 
 use std::{
     any::Any,
@@ -16,29 +16,30 @@ thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// A panic that was caught.
+/// A caught panic.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Panicked {
     place: Option<String>,
     text: Option<&'static str>,
 }
 
-/// Replaces the panic hook of this copy of the standard library, so that a panic is remembered and not printed.
+/// Replaces the panic hook of this copy of the standard library by one that records the place of a panic and prints
+/// nothing.
 ///
-/// Called by the doors: a shared library has its own copy, so the host's hook is left alone. The command and the tests, which share theirs with
-/// this code, never call it.
+/// Only the host interfaces call it: a shared library has its own copy of the standard library, so the hook of the host
+/// stays. The command and the tests share their copy with this code, and never call it.
 pub fn silence() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         panic::set_hook(Box::new(|info| {
             let place = info.location().map(ToString::to_string);
-            // A thread that is ending has no such variable any more.
+            // The variable of an ending thread may be destroyed already.
             let _ = PLACE.try_with(|last| last.replace(place));
         }));
     });
 }
 
-/// Runs `work` and hands back its panic, if it panics, as an error.
+/// Runs `work` and returns a panic as an error.
 ///
 /// # Errors
 /// `work` panicked.
@@ -59,13 +60,13 @@ impl Panicked {
     fn new(payload: &(dyn Any + Send)) -> Self {
         Self {
             place: PLACE.try_with(RefCell::take).ok().flatten(),
-            // A formatted text may quote what the code was working on, a peer's answer or a credential. A literal cannot.
+            // A formatted text may quote a response of a peer or a credential. A literal cannot.
             text: payload.downcast_ref::<&'static str>().copied(),
         }
     }
 }
 
-/// `at src/file.rs:1:2: text`, as much of it as is known.
+/// Writes the known parts of `at src/file.rs:1:2: text`.
 impl fmt::Display for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_formatted_text_is_not_repeated() {
+    fn formatted_panic_text_is_omitted() {
         let secret = String::from("hunter2");
         let outcome = catch(|| panic!("cannot use {secret}"));
         let message = outcome.err().map(|panicked| panicked.to_string());

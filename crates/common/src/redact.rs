@@ -1,8 +1,8 @@
-//! Replaces secrets in text, in JSON and in bytes, also where they arrive in pieces.
+//! Replaces secrets in text, in JSON and in bytes, also in text that arrives in pieces.
 //!
-//! [`Secrets`] redacts what is complete; [`Redactor`] redacts a text that arrives piece by piece. Both give the same
-//! result, however the text is cut. Where a redactor cuts depends on the text and on the lengths of the secrets, never on
-//! their characters: a peer that makes an agent repeat guesses must not learn from the cuts how much of a guess is right.
+//! [`Secrets`] redacts complete text; [`Redactor`] redacts text that arrives in pieces. Both have the same result, wherever
+//! the text is split. The positions where a redactor splits its output depend on the text and on the lengths of the secrets,
+//! never on their characters. Otherwise, a peer that makes an agent repeat guesses could learn how much of a guess is right.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub fn is_credential_header(name: &str, value: &str) -> bool {
     value.len() >= MIN_CREDENTIAL_CHARS || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Texts that must not be shown. `Debug` shows none of them.
+/// Texts to redact. `Debug` shows none of them.
 #[derive(Debug, Default)]
 pub struct Secrets {
     all: Vec<SecretString>,
@@ -66,7 +66,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Takes each of `secrets` as it is, as a JSON string writes it, and as the query of a URL does. Empty ones are left out.
+    /// Creates a set of `secrets`, each unchanged, as a JSON string, and as in the query of a URL. Ignores empty ones.
     pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Self {
         let mut all = Self::default();
         for secret in secrets {
@@ -83,8 +83,8 @@ impl Secrets {
         all
     }
 
-    /// Takes each of `secrets` in every form in which programs repeat one: as it is, as URLs, forms and JSON strings write
-    /// it, and in Base64 of either alphabet, alone or inside of more bytes.
+    /// Creates a set of `secrets`, each in every form in which programs repeat one: unchanged, encoded as in URLs, forms
+    /// and JSON strings, and in Base64 of either alphabet, alone or within other bytes.
     pub fn in_all_forms(secrets: impl IntoIterator<Item = SecretString>) -> Self {
         let secrets = secrets.into_iter();
         Self::new(secrets.flat_map(|secret| forms(secret.expose_secret())))
@@ -133,7 +133,7 @@ impl Secrets {
         }
     }
 
-    /// Redacts texts that are read one after another as if they were one: a secret may begin in one and end in another.
+    /// Redacts consecutive texts like one text: a secret may begin in one and end in another.
     pub fn redact_joined(&self, pieces: &mut [&mut String]) {
         let whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
         let found = self.find(whole.as_bytes(), None);
@@ -148,7 +148,7 @@ impl Secrets {
         }
     }
 
-    /// Returns a part of `text` without the secrets of the whole. A mark stands where a secret begins.
+    /// Returns a part of `text` without the secrets of the whole, with a mark at the start of each.
     pub fn redact_part(&self, text: &str, part: Range<usize>) -> String {
         let text = text.as_bytes();
         without(text, part, &self.find(text, None))
@@ -187,12 +187,12 @@ impl Secrets {
         }
     }
 
-    /// Returns whether a number is a secret, however many digits of it are written.
+    /// Returns whether a number is a secret, with any number of digits.
     fn has(&self, number: f64) -> bool {
         self.all.iter().any(|secret| {
             let secret = secret.expose_secret();
             let is_number = secret.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c));
-            // Both were read from decimal digits by the same rule.
+            // Both were parsed from decimal digits by the same rule.
             is_number
                 && secret
                     .parse::<f64>()
@@ -205,18 +205,18 @@ impl Secrets {
         self.longest_word.max(self.longest_other)
     }
 
-    /// Returns where the end of `text` begins that is the beginning of a secret; its length where it is none.
-    pub fn begun(&self, text: &str) -> usize {
+    /// Returns the position in `text` where an incomplete secret at its end begins; the length of `text` without one.
+    pub fn incomplete_from(&self, text: &str) -> usize {
         match VisibleText::new(text) {
             Some(shown) => {
-                let begun = self.begun_in(&shown.bytes);
+                let begun = self.incomplete_in(&shown.bytes);
                 shown.places.get(begun).copied().unwrap_or(text.len())
             }
-            None => self.begun_in(text.as_bytes()),
+            None => self.incomplete_in(text.as_bytes()),
         }
     }
 
-    fn begun_in(&self, text: &[u8]) -> usize {
+    fn incomplete_in(&self, text: &[u8]) -> usize {
         let mut begun = text.len();
         for secret in &self.all {
             let secret = secret.expose_secret().as_bytes();
@@ -281,7 +281,7 @@ impl Secrets {
         }
     }
 
-    /// Returns the start of the end of `text` that may be an incomplete secret.
+    /// Returns the position in `text` from which it may be an incomplete secret, whatever its characters.
     fn undecided(&self, text: &str) -> usize {
         let (mut word, mut other) = (text.len(), text.len());
         let (mut is_word, mut shown) = (true, 0);
@@ -304,14 +304,14 @@ impl Secrets {
     }
 }
 
-/// A text without the characters that are not shown, and where each of its bytes stands in the text.
+/// The visible characters of a text, and the position of each byte in the text.
 struct VisibleText {
     bytes: Vec<u8>,
     places: Vec<usize>,
 }
 
 impl VisibleText {
-    /// Returns `None` where every character is shown.
+    /// Returns `None` if every character is visible.
     fn new(text: &str) -> Option<Self> {
         if text.is_ascii() || !text.contains(is_ignorable) {
             return None;
@@ -339,8 +339,8 @@ fn forms(secret: &str) -> Vec<SecretString> {
     all.extend(lower);
     all.push(STANDARD.encode(secret));
     all.push(STANDARD_NO_PAD.encode(secret));
-    // In the middle of other bytes it begins with the first, second or third of a group of three; of the characters at
-    // both ends that it shares with other bytes nothing is known.
+    // Within other bytes, it begins with the first, second or third byte of a group of three. The characters at both ends
+    // that it shares with other bytes are unknown.
     for (before, shared) in [(0, 0), (1, 2), (2, 3)] {
         let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
         let text = STANDARD_NO_PAD.encode(&bytes);
@@ -366,7 +366,7 @@ fn lower_escapes(text: &str) -> String {
     lower.collect()
 }
 
-/// Returns the bytes of `text` in `place` without what was found. A mark stands where a secret begins.
+/// Returns the bytes of `text` in `place` without the `found` ranges, with a mark at the start of each.
 fn without(text: &[u8], place: Range<usize>, found: &[Range<usize>]) -> String {
     let (mut clean, mut from) = (Vec::with_capacity(place.len()), place.start);
     for secret in found {
@@ -386,21 +386,21 @@ fn without(text: &[u8], place: Range<usize>, found: &[Range<usize>]) -> String {
     String::from_utf8_lossy(&clean).into_owned()
 }
 
-/// Redacts a text that arrives in pieces. It keeps the end of what it was given for as long as a secret may begin there:
-/// the last run of visible ASCII characters, and no more of it than the longest secret has. For secrets with other
-/// characters in them it keeps as much as the longest of those has.
+/// Redacts a text that arrives in pieces. It buffers the end of its input as long as a secret may begin there: the last run
+/// of visible ASCII characters, up to the length of the longest secret. For secrets with other characters, it buffers as
+/// much as the length of the longest of those.
 #[derive(Debug)]
 pub struct Redactor {
     secrets: Arc<Secrets>,
-    /// It keeps no more than what a secret begins with.
+    /// Whether to buffer only actual beginnings of secrets.
     exact: bool,
     kept: String,
-    /// The length of the beginning of `kept` that belongs to a secret whose mark was returned.
+    /// The length of the beginning of `kept` that belongs to a secret whose mark has been returned.
     marked: usize,
 }
 
 impl Redactor {
-    /// Returns a redactor for one text.
+    /// Creates a redactor for one text.
     pub fn new(secrets: Arc<Secrets>) -> Self {
         Self {
             secrets,
@@ -410,8 +410,8 @@ impl Redactor {
         }
     }
 
-    /// Returns a redactor that keeps no more than what a secret begins with. Its cuts tell a guess that is right from one
-    /// that is wrong, so it is for texts whose authors know the secrets.
+    /// Creates a redactor that buffers only actual beginnings of secrets. Its output distinguishes right guesses from wrong
+    /// ones, so it is for texts whose authors have the secrets.
     pub fn exact(secrets: Arc<Secrets>) -> Self {
         Self {
             exact: true,
@@ -419,27 +419,27 @@ impl Redactor {
         }
     }
 
-    /// Looks for `secrets` from now on.
-    pub fn renew(&mut self, secrets: &Arc<Secrets>) {
+    /// Replaces the secrets for the rest of the text.
+    pub fn set_secrets(&mut self, secrets: &Arc<Secrets>) {
         self.secrets = Arc::clone(secrets);
     }
 
-    /// Takes the next piece. Returns what may be shown by now.
+    /// Adds the next piece. Returns the text that is certainly redacted.
     pub fn push(&mut self, piece: &str) -> String {
         self.kept.push_str(piece);
         let until = match self.exact {
-            true => self.secrets.begun(&self.kept),
+            true => self.secrets.incomplete_from(&self.kept),
             false => self.secrets.undecided(&self.kept),
         };
         let clean = self.release(until);
-        // What is kept holds few shown characters. An agent may put any number of others between them.
+        // The buffer contains few visible characters, but a peer may send any number of invisible ones between them.
         if self.marked == 0 && self.kept.len() > MAX_HIDDEN_BYTES + 4 * self.secrets.longest() {
             self.kept.retain(|c| !is_ignorable(c));
         }
         clean
     }
 
-    /// Ends the text. Returns the rest of it; the redactor is as new afterwards.
+    /// Ends the text and returns its rest. Resets the redactor.
     pub fn finish(&mut self) -> String {
         self.release(self.kept.len())
     }
@@ -448,7 +448,7 @@ impl Redactor {
         let marked = (self.marked > 0).then_some(0..self.marked);
         let found = self.secrets.find(self.kept.as_bytes(), marked.clone());
         let clean = without(self.kept.as_bytes(), 0..until, &found);
-        // The mark of what began in an earlier piece was given out with that one.
+        // The mark of a secret that began in an earlier piece has been returned with that piece.
         let clean = match marked {
             Some(_) if until > 0 => clean.strip_prefix(MARK).unwrap_or_default().to_owned(),
             _ => clean,

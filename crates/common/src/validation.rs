@@ -1,4 +1,4 @@
-//! JSON Schema, compiled once, and its complaints in the form that Ajv gives them.
+//! Compiled JSON Schemas, and their violations in the form of Ajv.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
@@ -32,20 +32,20 @@ pub fn compile_value(schema: &Value) -> Result<Validator, String> {
         .map_err(|e| format!("the schema does not compile: {}", e.masked()))
 }
 
-/// As many characters of an unknown key as a message repeats.
-const QUOTED_KEY: usize = 64;
+/// The maximum length of an unknown key in a message, in characters.
+const MAX_QUOTED_KEY_CHARS: usize = 64;
 
-/// Returns the beginning of a key, for a message: its maker may have chosen a long one.
+/// Returns the beginning of a key, which may be long, for a message.
 fn shortened(key: &str) -> String {
-    let mut short: String = key.chars().take(QUOTED_KEY).collect();
+    let mut short: String = key.chars().take(MAX_QUOTED_KEY_CHARS).collect();
     if short.len() < key.len() {
         short.push('…');
     }
     short
 }
 
-/// Returns one complaint, as Ajv gives it. It never holds the value that was complained about.
-pub fn complaint(
+/// Returns one violation in the form of Ajv, without the violating value.
+pub fn violation(
     place: &str,
     schema_path: &str,
     keyword: &str,
@@ -55,8 +55,8 @@ pub fn complaint(
     json!({ "instancePath": place, "schemaPath": schema_path, "keyword": keyword, "params": params, "message": message })
 }
 
-/// Returns every complaint about `value`, at most [`LISTED_ERRORS`] of them, and how many more there are.
-pub fn complaints(validator: &Validator, value: &Value) -> (Vec<Value>, usize) {
+/// Returns the violations of `value`, at most [`LISTED_ERRORS`], and the number of further ones.
+pub fn violations(validator: &Validator, value: &Value) -> (Vec<Value>, usize) {
     let mut listed = Vec::new();
     let mut more = 0;
     for error in validator.iter_errors(value) {
@@ -70,14 +70,14 @@ pub fn complaints(validator: &Validator, value: &Value) -> (Vec<Value>, usize) {
     (listed, more + rest)
 }
 
-/// Returns the first [`LISTED_ERRORS`] of `complaints`, and how many more there are.
-pub fn first(mut complaints: Vec<Value>) -> (Vec<Value>, usize) {
-    let more = complaints.len().saturating_sub(LISTED_ERRORS);
-    complaints.truncate(LISTED_ERRORS);
-    (complaints, more)
+/// Returns the first [`LISTED_ERRORS`] of `violations`, and the number of further ones.
+pub fn first(mut violations: Vec<Value>) -> (Vec<Value>, usize) {
+    let more = violations.len().saturating_sub(LISTED_ERRORS);
+    violations.truncate(LISTED_ERRORS);
+    (violations, more)
 }
 
-/// Returns a complaint in one sentence, with its place as a JSON Pointer.
+/// Returns the JSON Pointer of a violation and its message.
 pub fn sentence(error: &ValidationError<'_>) -> (String, String) {
     let place = error.instance_path().as_str();
     match error.kind() {
@@ -99,10 +99,10 @@ pub fn sentence(error: &ValidationError<'_>) -> (String, String) {
     }
 }
 
-/// Reads a whole number as JSON Schema understands it: `1.0` is one, and what is too large counts as the largest.
+/// Parses a whole number by the rules of JSON Schema: `1.0` is one. A larger number than the type holds is the maximum.
 ///
 /// # Errors
-/// When it is no number, negative, or has a fraction.
+/// It is not a number, negative, or has a fraction.
 pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = Number::deserialize(deserializer)?;
     let float = || number.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0);
@@ -110,13 +110,13 @@ pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error
     number
         .as_u64()
         .or_else(|| float().map(|n| n as u64))
-        .ok_or_else(|| D::Error::custom("a whole number that is not negative is expected"))
+        .ok_or_else(|| D::Error::custom("expected a whole number that is not negative"))
 }
 
 /// Parses an optional number like [`whole`].
 ///
 /// # Errors
-/// As [`whole`].
+/// Those of [`whole`].
 pub fn optional_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     whole(deserializer).map(Some)
 }
@@ -124,12 +124,12 @@ pub fn optional_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 /// Parses a size like [`whole`].
 ///
 /// # Errors
-/// As [`whole`].
+/// Those of [`whole`].
 pub fn whole_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     whole(deserializer).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
-/// Returns a key as it stands in a JSON Pointer (RFC 6901 §3).
+/// Escapes a key for a JSON Pointer (RFC 6901 §3).
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
@@ -148,7 +148,7 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
     let keyword = error.kind().keyword();
     if let Kind::AdditionalProperties { unexpected } = error.kind() {
         for name in unexpected {
-            out.push(complaint(
+            out.push(violation(
                 place,
                 &schema_path,
                 keyword,
@@ -162,7 +162,7 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
         return;
     }
     let text = message(error.kind());
-    out.push(complaint(
+    out.push(violation(
         place,
         &schema_path,
         keyword,
@@ -171,8 +171,8 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
     ));
 }
 
-/// Returns the complaint that every branch of a `oneOf` has: the key that would tell them apart is missing. What else a
-/// branch complains about is of no use before it is there.
+/// Returns the violation that every branch of a `oneOf` has: the discriminating key is missing. Without it, the other
+/// violations of a branch mean little.
 fn missing_in_all<'a>(
     one_of: &ValidationError<'_>,
     branches: &'a [Vec<ValidationError<'static>>],
@@ -192,8 +192,8 @@ fn missing_in_all<'a>(
     })
 }
 
-/// Returns the branches of a `oneOf` worth telling about: those whose discriminator (an `enum` or `const`) the value
-/// meets. If it matches none, or all, the errors of every branch are listed.
+/// Returns the relevant branches of a `oneOf`: those whose discriminator (an `enum` or `const`) the value satisfies. If it
+/// satisfies none or all, returns every branch.
 fn meant<'a>(
     branches: &'a [Vec<ValidationError<'static>>],
 ) -> impl Iterator<Item = &'a Vec<ValidationError<'static>>> {
@@ -278,11 +278,11 @@ mod tests {
     use super::*;
 
     fn errors(schema: Value, value: &Value) -> Vec<(String, String)> {
-        let (complaints, _) = complaints(&compile_value(&schema).unwrap(), value);
-        let field = |complaint: &Value, name: &str| complaint[name].as_str().unwrap().to_owned();
-        complaints
+        let (violations, _) = violations(&compile_value(&schema).unwrap(), value);
+        let field = |violation: &Value, name: &str| violation[name].as_str().unwrap().to_owned();
+        violations
             .iter()
-            .map(|complaint| (field(complaint, "keyword"), field(complaint, "message")))
+            .map(|violation| (field(violation, "keyword"), field(violation, "message")))
             .collect()
     }
 

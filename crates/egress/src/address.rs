@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_form_is_judged_by_the_ipv4_address_inside() {
+    fn embedded_ipv4_address_decides() {
         for ip in [
             "::ffff:127.0.0.1",
             "::ffff:10.0.0.1",
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_this_machine_and_no_address_that_leads_elsewhere() {
+    fn only_loopback_is_this_machine() {
         for (ip, own) in [
             ("127.0.0.1", true),
             ("127.255.0.3", true),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_literal_address_is_seen() {
+    fn every_spelling_of_a_literal_is_recognized() {
         let seen = |url: &str| literal_ip(&Url::parse(url).unwrap()).map(|ip| ip.to_string());
         for url in [
             "http://127.0.0.1/",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_this_machine_are_known_without_resolving_them() {
+    fn localhost_names_need_no_lookup() {
         let special = |url: &str| special_host(&Url::parse(url).unwrap());
         for url in [
             "http://localhost/",

@@ -31,7 +31,7 @@ pub fn check(
             NetFault::AddressRefused,
             Sent::No,
             format!(
-                "`{}` is a {class} address, and only public addresses may be connected",
+                "`{}` is a {class} address, and only public addresses are allowed",
                 place(url)
             ),
         )),

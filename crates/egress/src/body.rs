@@ -115,7 +115,7 @@ fn too_large(max: usize) -> NetError {
     NetError::new(
         NetFault::TooLarge,
         Sent::Unknown,
-        format!("the answer is larger than {max} bytes"),
+        format!("the response is larger than {max} bytes"),
     )
 }
 
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_of_exactly_the_limit_is_read_whole() {
+    async fn body_of_exactly_the_limit_is_read() {
         assert_eq!(
             read_all(chunks(&["ab", "", "c", "de"]), 5).await.unwrap(),
             "abcde"
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_breaks_off_is_not_read_as_whole() {
+    async fn incomplete_body_is_an_error() {
         assert_eq!(
             read_all(broken(&["ab"]), 5).await.unwrap_err().fault(),
             NetFault::Cut
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_rest_beyond_a_prefix_is_known() {
+    async fn body_beyond_the_prefix_is_reported() {
         assert!(matches!(
             prefix(chunks(&["abc"]), 3).await.1,
             BodyRest::None
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endless_body_is_given_up_at_the_limit() {
+    async fn endless_body_ends_at_the_limit() {
         let endless = vec![
             send("HTTP/1.1 200 OK\r\n\r\n"),
             Step::Endless(vec![b'a'; 1000]),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_known_with_and_without_its_user() {
+    fn password_is_redacted_with_and_without_user() {
         let basic = Credential::Basic {
             username: "desk".into(),
             password: "open sesame".to_owned().into(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_credential_prints_more_than_its_kind() {
+    fn credential_debug_shows_only_its_kind() {
         let secret = || SecretString::from("s3cret".to_owned());
         let all = [
             Credential::Bearer(secret()),

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_the_limit_passes_and_one_byte_more_does_not() {
+    fn event_above_the_limit_is_rejected() {
         assert!(fed(&[b"data: 6789"], 10).0);
         assert!(!fed(&[b"data: 67890"], 10).0);
         assert!(!fed(&[b"data: 6", b"7", b"890"], 10).0);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_one_event_add_up_and_a_blank_line_starts_anew() {
+    fn blank_line_resets_the_event_size() {
         assert!(!fed(&[b"data: 1\n", b"data: 2\n"], 10).0);
         for blank in ["\n\n", "\r\r", "\r\n\r\n", "\n\r\n", "\r\n\r"] {
             assert!(
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn a_crlf_split_over_chunks_is_one_line_end() {
+    fn crlf_split_over_chunks_is_one_line_end() {
         assert!(!fed(&[b"data: 1\r", b"\ndata: 2"], 10).0);
         assert!(fed(&[b"data: 1\r", b"\n\r", b"\ndata: 2"], 10).0);
     }
 
     #[test]
-    fn comments_do_not_add_up_but_each_is_limited() {
+    fn each_comment_is_limited_alone() {
         let many: Vec<&[u8]> = std::iter::repeat_n(&b": ping\n"[..], 100).collect();
         assert_eq!(fed(&many, 10), (true, false));
         assert!(!fed(&[b": a comment without an end"], 10).0);
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn how_the_bytes_are_split_does_not_matter(parts in prop::collection::vec("[a:\r\n]{0,6}", 0..12), max in 0_usize..12) {
+        fn chunk_boundaries_do_not_matter(parts in prop::collection::vec("[a:\r\n]{0,6}", 0..12), max in 0_usize..12) {
             let (most, unfinished) = plainly(&parts.concat());
             let chunks: Vec<_> = parts.iter().map(|p| p.as_bytes()).collect();
             let (within, left) = fed(&chunks, max);

@@ -19,7 +19,7 @@ pub(super) fn unusable(fault: NetFault, what: &str, why: &dyn StdError) -> NetEr
 /// certificate, and would be trusted by the peer's authorities.
 pub(super) fn not_for_a_proxy(url: &Url) -> NetError {
     let message = format!(
-        "cannot connect to `{}` through an `https` proxy: the proxy would be trusted by the target's CA and shown its client certificate; use an `http` proxy or add the host to NO_PROXY",
+        "cannot connect to `{}` through an `https` proxy: the proxy would be trusted by the target's CA and receive its client certificate; use an `http` proxy or add the host to NO_PROXY",
         place(url)
     );
     NetError::new(NetFault::Tls, Sent::No, message)
@@ -47,13 +47,13 @@ pub(super) fn before_response(
             Kind::Malformed(text) => NetError::new(
                 NetFault::Protocol,
                 Sent::Unknown,
-                format!("`{place}` does not answer in HTTP: {text}"),
+                format!("the response of `{place}` is not HTTP: {text}"),
             ),
             _ => NetError::new(
                 NetFault::Cut,
                 Sent::Unknown,
                 format!(
-                    "the connection to `{place}` broke off before an answer came: {}",
+                    "the connection to `{place}` broke off before the response: {}",
                     cause.last
                 ),
             ),
@@ -100,7 +100,7 @@ pub(super) fn before_response(
 /// Returns the error for a name that was not resolved in time.
 pub(super) fn unresolved(url: &Url) -> NetError {
     let message = format!(
-        "cannot connect to `{}`: its name is not resolved in time",
+        "cannot connect to `{}`: name resolution timed out",
         place(url)
     );
     NetError::new(NetFault::Unreachable, Sent::No, message)
@@ -112,17 +112,14 @@ pub(super) fn in_body(error: &reqwest::Error, url: &Url) -> NetError {
     NetError::new(
         NetFault::Cut,
         Sent::Unknown,
-        format!("the answer of `{place}` broke off: {}", cause.last),
+        format!("the response of `{place}` broke off: {}", cause.last),
     )
 }
 
 /// Returns the error of an upgrade that failed after the peer accepted it.
 pub(super) fn not_handed_over(error: &reqwest::Error, url: &Url) -> NetError {
     let (place, cause) = (place(url), Cause::find(error));
-    let message = format!(
-        "`{place}` does not hand its connection over: {}",
-        cause.last
-    );
+    let message = format!("cannot upgrade the connection to `{place}`: {}", cause.last);
     NetError::new(NetFault::Protocol, Sent::Unknown, message)
 }
 
@@ -148,7 +145,7 @@ enum Kind {
     Other,
 }
 
-/// The most specific error of a chain and the text of the last one. Outer errors say only where it happened.
+/// The most specific error of a chain and the text of the last one. Outer errors contain only the place.
 struct Cause {
     kind: Kind,
     last: String,

@@ -82,33 +82,33 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The bytes of a response body as they arrive. Nothing follows the first error.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, NetError>> + Send + Sync>>;
 
-/// One exchange over the network. [`ReqwestClient`] is the real implementation; a simulation can stand in.
+/// Sends requests over the network. [`ReqwestClient`] is the real implementation; a simulation can replace it.
 pub trait HttpClient: Send + Sync + 'static {
-    /// Sends `request` and resolves when the head of the response is there.
+    /// Sends `request` and resolves when the head of the response has arrived.
     ///
     /// # Errors
-    /// When there is no response: the host was not found, refused or not allowed, TLS failed, or the bytes broke off.
-    /// A response with an error status is a response.
+    /// There is no response: the host was not found, refused or not allowed, TLS failed, or the connection broke.
+    /// A response with an error status is not an error.
     fn exchange(&self, request: Request) -> BoxFuture<'_, Result<Response, NetError>>;
 
-    /// Sends `request` once, in HTTP/1.1 on a connection of its own, and takes the connection over where the answer is
-    /// 101 (RFC 9110 §7.8). `ws` and `wss` are schemes here too.
+    /// Sends `request` once, in HTTP/1.1 on a separate connection, and returns the connection if the status is 101
+    /// (RFC 9110 §7.8). The schemes `ws` and `wss` are allowed too.
     ///
     /// # Errors
-    /// As [`exchange`](Self::exchange). An answer with another status is an answer.
+    /// As [`exchange`](Self::exchange). Another status is not an error.
     fn upgrade(&self, request: Request) -> BoxFuture<'_, Result<Upgrade, NetError>> {
         Box::pin(std::future::ready(Err(upgrade::unsupported(&request))))
     }
 }
 
-/// Which addresses a request may be sent to, judged after the host's name is resolved.
+/// The addresses that may receive a request, checked after the host's name is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AddressPolicy {
-    /// Only addresses that are public on the internet, see [`address::is_public`].
+    /// Only public addresses of the internet, see [`address::is_public`].
     Public,
     /// Any address.
     AnyAddress,
-    /// Only this machine's own, see [`address::is_loopback`]. No proxy is asked.
+    /// Only loopback addresses, see [`address::is_loopback`], and without a proxy.
     Loopback,
 }
 
@@ -119,18 +119,18 @@ pub struct Request {
     pub method: Method,
     /// The URL, `http` or `https`. User info is never sent; credentials are headers.
     pub url: Url,
-    /// Headers beside the ones HTTP itself needs (`host`, `content-length`).
+    /// Headers beside those of HTTP itself (`host`, `content-length`).
     pub headers: HeaderMap,
     /// The body, if there is one.
     pub body: Option<Bytes>,
-    /// Which addresses may be connected.
+    /// The addresses that may be connected.
     pub access: AddressPolicy,
     /// The TLS trust, if it differs from that of the system.
     pub trust: Option<Arc<Trust>>,
     /// Whether the request is idempotent, so that it may be sent again ([`retry`]).
     pub repeatable: bool,
-    /// The credential to send it with. Added below everything that prints a request. [`HttpClient::upgrade`] ignores it: a
-    /// protocol that takes a connection over authenticates by itself.
+    /// The credential. The client adds it below everything that prints a request. [`HttpClient::upgrade`] ignores it: the
+    /// protocol of an upgraded connection authenticates by itself.
     pub authorization: Option<Authorization>,
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_printed_request_shows_no_secret() {
+    fn debug_of_request_hides_secrets() {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", "Bearer s3cret".parse().unwrap());
         let request = Request {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_printed_response_shows_no_header_value() {
+    fn debug_of_response_hides_header_values() {
         let mut headers = HeaderMap::new();
         headers.insert("set-cookie", "s3cret".parse().unwrap());
         let response = Response {
@@ -216,7 +216,7 @@ mod tests {
 
     /// Some dependencies print headers and bodies through `log`; the feature in `Cargo.toml` compiles those lines out.
     #[test]
-    fn the_log_lines_of_dependencies_are_compiled_out() {
+    fn log_lines_of_dependencies_are_compiled_out() {
         assert_eq!(log::STATIC_MAX_LEVEL, log::LevelFilter::Off);
     }
 }

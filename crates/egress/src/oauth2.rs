@@ -36,7 +36,7 @@ const REFRESH_MARGIN: Duration = Duration::from_secs(30);
 /// The minimum of this margin: servers count in whole seconds.
 const MIN_REFRESH_MARGIN: Duration = Duration::from_secs(1);
 
-/// The maximum lifetime of a token, whatever its server says.
+/// The maximum lifetime of a token, even if its server declares a longer one.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
 /// The maximum length of the server's text in an error, in characters.
@@ -67,7 +67,7 @@ pub(super) async fn token(
         return Ok(token);
     }
     let before = tokens.ended.load(Ordering::Acquire);
-    let mut failed = tokens.asking.lock().await;
+    let mut failed = tokens.refresh.lock().await;
     // Another call may have fetched a token meanwhile, or failed.
     if let Some(token) = tokens.current(Instant::now()) {
         return Ok(token);
@@ -116,7 +116,7 @@ async fn obtain(
     let token = Token {
         header: sensitive(format!("Bearer {}", given.secret.expose_secret()))
             .map_err(|_| unavailable(client, "an HTTP header cannot contain its token"))?,
-        good_until: asked + holds.saturating_sub(early),
+        renew_at: asked + holds.saturating_sub(early),
     };
     client.tokens.keep(token.clone(), given.secret);
     Ok(token)
@@ -245,7 +245,7 @@ fn unavailable(client: &OAuth2, why: impl std::fmt::Display) -> NetError {
         NetFault::TokenUnavailable,
         Sent::No,
         format!(
-            "the authorization server `{}` gave no access token: {why}",
+            "the authorization server `{}` issued no access token: {why}",
             place(&client.token_url)
         ),
     )

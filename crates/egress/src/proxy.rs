@@ -11,7 +11,7 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use url::Url;
 
-/// Hosts that are never reached through a proxy: there they would be the proxy's own.
+/// Hosts that never use a proxy: on its side they would be the proxy itself.
 const LOOPBACK: &str = "localhost,localhost.,127.0.0.0/8,::1,::ffff:127.0.0.0/104";
 
 /// The proxy settings of the environment. Their addresses may contain credentials.

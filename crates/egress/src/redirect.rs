@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_redirect_to_another_origin_is_returned_and_not_followed() {
+    async fn redirect_to_another_origin_is_returned() {
         let other = RawServer::start(vec![ok()]).await;
         let port = other.address.port();
         for location in [
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_redirected_post_is_not_sent_again() {
+    async fn redirected_post_is_not_repeated() {
         let server = RawServer::start(vec![redirect(307, "/b"), ok()]).await;
         let fetched = fetch(post(server.url("/a")), 5).await.unwrap();
         assert_eq!(
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_loop_ends_after_the_allowed_hops() {
+    async fn redirect_loop_ends_at_the_limit() {
         let server = RawServer::start(vec![redirect(302, "/a")]).await;
         let error = fetch(get(server.url("/a")), 3).await.unwrap_err();
         assert_eq!(
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn statuses_that_are_no_redirect_are_returned() {
+    async fn other_statuses_are_returned() {
         for status in [300, 304, 305] {
             let server = RawServer::start(vec![redirect(status, "/b"), ok()]).await;
             assert_eq!(

@@ -32,9 +32,9 @@ pub(super) enum ResolvePolicy {
 /// The reason why a name has no address that the client may connect to.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResolveError {
-    #[error("it resolves to a {0} address, and only public addresses may be connected")]
+    #[error("it resolves to a {0} address, and only public addresses are allowed")]
     NotPublic(&'static str),
-    #[error("it resolves to an address of another machine, and only this one may be connected")]
+    #[error("it resolves to an address of another machine, and only this machine is allowed")]
     NotLoopback,
     #[error("the name has no address")]
     Empty,
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn one_private_answer_refuses_the_whole_name() {
+    fn one_private_address_refuses_the_name() {
         let mixed = addresses(&["8.8.8.8", "10.0.0.1"]);
         assert!(matches!(
             check_all(mixed.clone(), AddressPolicy::Public),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn one_answer_elsewhere_refuses_a_name_that_must_be_this_machine() {
+    fn one_remote_address_refuses_a_local_name() {
         let mixed = addresses(&["127.0.0.1", "192.168.1.4"]);
         assert!(matches!(
             check_all(mixed, AddressPolicy::Loopback),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn public_answers_are_all_kept() {
+    fn all_public_addresses_are_kept() {
         let both = addresses(&["8.8.8.8", "2606:4700::1111"]);
         assert_eq!(
             check_all(both.clone(), AddressPolicy::Public).unwrap(),

@@ -84,7 +84,7 @@ fn retry_delay(
     }))
 }
 
-/// Returns whether the status says that the server or a proxy is overloaded.
+/// Returns whether the status means that the server or a proxy is overloaded.
 fn is_busy(status: StatusCode) -> bool {
     use StatusCode as S;
     matches!(
@@ -93,7 +93,7 @@ fn is_busy(status: StatusCode) -> bool {
     )
 }
 
-/// Returns the delay that the peer asks for (RFC 9110 §10.2.3): seconds or a date.
+/// Returns the delay that the peer requests (RFC 9110 §10.2.3): seconds or a date.
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse() {

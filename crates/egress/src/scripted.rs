@@ -1,4 +1,4 @@
-//! A network for tests that answers from a list and keeps what it was asked.
+//! A network for tests that answers from a list and records its requests.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use super::{AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, R
 
 /// The response to the next request.
 pub(super) enum Next {
-    /// A status, a header where there is one, and a body.
+    /// A status, an optional header, and a body.
     Answer(u16, Option<(&'static str, String)>, String),
     /// A failure.
     Fails(NetFault),
@@ -51,7 +51,7 @@ impl Scripted {
         })))
     }
 
-    /// Returns the requests so far, and when they came.
+    /// Returns the requests so far, with their times.
     pub(super) fn requests(&self) -> Vec<(Instant, Request)> {
         self.0.lock().unwrap().asked.clone()
     }
@@ -73,7 +73,7 @@ impl HttpClient for Scripted {
         state.asked.push((Instant::now(), request));
         let next = state.next.pop_front().expect("one more answer");
         Box::pin(async move {
-            // As a real network, it never answers at once.
+            // Like a real network, it never answers at once.
             tokio::task::yield_now().await;
             let (status, header, body) = match next {
                 Next::Answer(status, header, body) => (status, header, body),

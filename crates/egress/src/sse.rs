@@ -165,8 +165,8 @@ impl EventReader {
         })
     }
 
-    /// Returns the next item, or `None` at the end of a complete body. Neither end says anything about the task that
-    /// the events report on. Cancelling the wait loses no item.
+    /// Returns the next item, or `None` at the end of a complete body. The end of the stream is not the end of the task
+    /// that the events report on. Cancelling the wait loses no item.
     ///
     /// # Errors
     /// The body broke off, ended inside an event, contained an event above the limit, or is not an event stream.

@@ -75,15 +75,15 @@ impl Gateway {
     }
 
     /// Returns an agent by name, for one call. The call itself checks that the agent exists.
-    pub fn agent(&self, name: String, opening: &CallOptions<'_>) -> Box<dyn Peer> {
+    pub fn agent(&self, name: String, options: &CallOptions<'_>) -> Box<dyn Peer> {
         let about = CallContext {
             agent: name,
-            context_id: opening.context_id.map(str::to_owned),
-            session: opening.session.map(str::to_owned),
-            session_key: opening.host.map(|host| host.session_key.clone()),
-            state_dir: opening.host.and_then(|host| host.state_dir.clone()),
+            context_id: options.context_id.map(str::to_owned),
+            session: options.session.map(str::to_owned),
+            session_key: options.host.map(|host| host.session_key.clone()),
+            state_dir: options.host.and_then(|host| host.state_dir.clone()),
             since: Some(self.connector.env.now()),
-            until: opening.until,
+            wait_until: options.wait_until,
         };
         Box::new(AgentPeer {
             connector: Arc::clone(&self.connector),
@@ -189,9 +189,9 @@ impl PeerProvider for Gateway {
         &self,
         reach: &PeerConfig,
         _card: &Card,
-        opening: &CallOptions<'_>,
+        options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        Ok(self.agent(agent(reach)?, opening))
+        Ok(self.agent(agent(reach)?, options))
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) struct CallContext {
     /// When the call began. The `ttl` of a message counts from then.
     pub since: Option<Instant>,
     /// When a blocking send stops waiting and returns a task.
-    pub until: Option<tokio::time::Instant>,
+    pub wait_until: Option<tokio::time::Instant>,
 }
 
 impl CallContext {
@@ -84,7 +84,7 @@ impl CallContext {
         let left = |until: tokio::time::Instant| {
             until.saturating_duration_since(tokio::time::Instant::now())
         };
-        self.until.map_or(settings.patience, left)
+        self.wait_until.map_or(settings.patience, left)
     }
 }
 

@@ -27,14 +27,14 @@ pub fn parse_network(text: &str) -> Option<IpNet> {
     text.parse().ok().or_else(address)
 }
 
-/// The proxies whose headers count: those on this machine, and those at these addresses.
+/// The trusted proxies: those on this machine, and those at these addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrustedProxies {
-    /// Addresses beside loopback.
+    /// The addresses in addition to loopback.
     pub at: Vec<IpNet>,
 }
 
-/// A client as the proxies in front of it describe it.
+/// A client, as reported by the proxies between it and the server.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub struct ForwardedClient {
     /// The client's address.

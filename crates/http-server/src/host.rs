@@ -1,7 +1,7 @@
 //! Checks of `Host` and `Origin`.
 //!
 //! Any web page can resolve its own name to 127.0.0.1, and then read responses from there as its own (DNS rebinding).
-//! Its requests still have that name in `Host`, so a server only answers to names that it knows.
+//! Its requests still have that name in `Host`, so a server only answers to its own names.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, Uri};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// `Host` is missing or repeated.
-    #[error("a request names its server once, in `Host`")]
+    #[error("a request must have exactly one `Host`")]
     Count,
     /// `Host` is not a name with an optional port.
     #[error("`Host` is not a host name with an optional port")]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_always_known() {
+    fn loopback_host_is_always_accepted() {
         for host in [
             "localhost",
             "LOCALHOST",

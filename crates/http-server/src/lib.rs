@@ -4,8 +4,8 @@
 //!   [`connection_limit`] counts connections, `write_timeout` ends those whose client does not read, and [`tls`] loads the
 //!   certificate.
 //! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
-//! - [`request_limit`] bounds requests: [`rate_limit`] their rate, [`open_requests`] how many are open at once, [`byte_budget`] the bytes of their bodies and of unread
-//!   responses.
+//! - [`request_limit`] bounds requests: [`rate_limit`] their rate, [`open_requests`] their concurrency, [`byte_budget`] the
+//!   bytes of their bodies and of unread responses.
 //! - [`page`] is a page for the operator of a server.
 //!
 //! tower-http's layers for body size and timeouts do not fit. They answer in plain text, while clients of A2A need an error of

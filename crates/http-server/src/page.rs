@@ -24,8 +24,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Builds a page from a document with the places `{{style}}` and `{{script}}`. The style is the same for every page. The
-    /// policy admits the page's own script and style by their hashes, connections to its own origin, and nothing else.
+    /// Builds a page from a document with the placeholders `{{style}}` and `{{script}}`. The style is the same for every page.
+    /// The policy admits only the script and style of the page, by their hashes, and connections to its origin.
     pub fn new(html: &str, script: &str) -> Self {
         let html = html
             .replace("{{style}}", STYLE)

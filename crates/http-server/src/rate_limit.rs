@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::connection_limit::end_site;
 
-/// The addresses with a rate of their own. Others share one.
+/// The maximum number of addresses with separate quotas. Others share one.
 const MAX_ADDRESSES: usize = 10_000;
 
 /// The shortest time between two removals of silent addresses.

@@ -174,7 +174,7 @@ pub async fn serve(
                 if warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL) {
                     warned = Some(Instant::now());
                     warn(&format!(
-                        "cannot accept a connection of {}: {error}; raise `connections` or `connectionsPerAddress` if this is no attack",
+                        "cannot accept a connection of {}: {error}; raise `connections` or `connectionsPerAddress` unless this is an attack",
                         remote.ip()
                     ));
                 }

@@ -60,7 +60,7 @@ pub fn acceptor(files: &TlsFiles<'_>) -> Result<TlsAcceptor, TlsError> {
     };
     let chain = certificates(files.certificates).map_err(|e| error(TlsFile::Certificates, e))?;
     let key = private_key(files.key).map_err(|e| error(TlsFile::Key, e))?;
-    // Not installed: a process-wide default would affect every user of rustls in the process.
+    // An argument, because a process-wide default would affect every user of rustls in the process.
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail after a time without progress. Otherwise a client that stops reading would keep its
-/// connection and the waiting response for ever.
+/// A stream whose writes fail after a time without progress. Otherwise, a client that stops reading would keep its
+/// connection and the waiting response forever.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,

@@ -1,4 +1,4 @@
-//! The Rust door of openclaw-remote-agent: the types that a host and the library share.
+//! The Rust interface of openclaw-remote-agent: the types that a host and the library share.
 //!
 //! A Rust host depends only on this crate. It loads the library with [`load`], creates one [`Tool`] per configuration,
 //! and calls it with JSON:
@@ -21,11 +21,11 @@
 //! # }
 //! ```
 //!
-//! Programs read the envelope. A model reads `tool.render(envelope)`: a short text in which everything that an agent
-//! wrote is fenced and sanitized.
+//! Programs read the envelope. A model reads `tool.render(envelope)`: a short text in which the text of agents is fenced
+//! and sanitized.
 //!
 //! Only text and opaque objects cross the boundary, so that both sides share few layouts. Any executor may poll the
-//! futures: the library brings its own runtime and never uses one of the host.
+//! futures: the library has its own runtime and never uses one of the host.
 
 // abi_stable's macros predate this lint, which fires for each `#[sabi_trait]`.
 #![allow(non_local_definitions)]

@@ -77,7 +77,7 @@ pub trait Tool: Send + Sync + 'static {
     /// Returns the text of an envelope or update for a model: short labelled lines, and the text of agents inside a
     /// fence. It has at most `limits.modelTextChars` characters. Starts no thread and opens no socket.
     ///
-    /// Returns a sentence that says so if the input is not an envelope. A library without this method returns
+    /// Returns a sentence with the fault if the input is not an envelope. A library without this method returns
     /// `envelope` unchanged.
     fn render(&self, envelope: RStr<'_>) -> RString {
         envelope.into()
@@ -102,7 +102,7 @@ pub struct Call {
     /// Resolves to the result as JSON: `{"ok": true, …}` or `{"ok": false, "error": …}`. Dropping it cancels the call.
     pub future: FfiFuture<RString>,
 
-    /// Cancels the call, which then returns a result that says so.
+    /// Cancels the call, which then returns an error of cancellation.
     pub cancel: CancelBox,
 }
 

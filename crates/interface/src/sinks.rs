@@ -35,19 +35,19 @@ pub trait Log: Send + Sync + 'static {
 /// An owned [`Log`] of the host.
 pub type LogBox = Log_TO<RBox<()>>;
 
-/// Passes each update to `take`.
+/// Passes each update to `receive`.
 ///
-/// A panic in `take` loses only that update. An implementation of [`Updates`] by hand must catch panics itself: a panic
-/// that reaches the library aborts the process.
-pub fn updates_to(take: impl Fn(&str) + Send + Sync + 'static) -> UpdatesBox {
-    UpdatesBox::from_value(Closure(take), TD_Opaque)
+/// A panic in `receive` loses only that update. An implementation of [`Updates`] by hand must catch panics itself: a
+/// panic that reaches the library aborts the process.
+pub fn updates_to(receive: impl Fn(&str) + Send + Sync + 'static) -> UpdatesBox {
+    UpdatesBox::from_value(Closure(receive), TD_Opaque)
 }
 
-/// Passes each log line to `take`, the level first.
+/// Passes each log line to `receive`, the level first.
 ///
-/// A panic in `take` loses only that line, as in [`updates_to`].
-pub fn log_to(take: impl Fn(&str, &str) + Send + Sync + 'static) -> LogBox {
-    LogBox::from_value(Closure(take), TD_Opaque)
+/// A panic in `receive` loses only that line, as in [`updates_to`].
+pub fn log_to(receive: impl Fn(&str, &str) + Send + Sync + 'static) -> LogBox {
+    LogBox::from_value(Closure(receive), TD_Opaque)
 }
 
 struct Closure<F>(F);

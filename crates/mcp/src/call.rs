@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tool::Tool;
 
-/// The interval of progress notifications while the agent is silent, so that a host does not give up.
+/// The interval of progress notifications while the agent is silent, so that the host does not time out.
 const SILENCE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long the server waits for a client that does not read its notifications.
@@ -38,7 +38,7 @@ pub(crate) struct RunningCall<'a> {
     pub(crate) tool: &'a Tool,
     pub(crate) request: &'a Value,
     pub(crate) caller: &'a Value,
-    /// Where progress goes, if the client asked for it.
+    /// The receiver of progress, if the client requested it.
     pub(crate) progress: Option<(Peer<RoleServer>, ProgressToken)>,
     /// Whether the client may get a task.
     pub(crate) becomes_task: bool,

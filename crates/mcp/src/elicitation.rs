@@ -13,13 +13,13 @@ const MAX_QUESTION_CHARS: usize = 1000;
 /// The name of the only request of a round, and of the only field of its form.
 const ANSWER: &str = "answer";
 
-/// Returns whether an envelope says that its task waits for an answer.
-pub(crate) fn asks(envelope: &Value) -> bool {
+/// Returns whether the task of an envelope waits for an answer.
+pub(crate) fn awaits_input(envelope: &Value) -> bool {
     let status = &envelope["summary"]["continuation"]["task"]["status"];
     envelope["ok"] == true && status == "input-required"
 }
 
-/// Returns the form that asks the person at the client.
+/// Returns the form for the person at the client.
 pub(crate) fn form(envelope: &Value) -> Option<ElicitRequestParams> {
     let schema = ElicitationSchema::builder()
         .required_string(ANSWER)
@@ -32,7 +32,7 @@ pub(crate) fn form(envelope: &Value) -> Option<ElicitRequestParams> {
     })
 }
 
-/// Returns the result that asks the person, and continues the task `id` with the answer.
+/// Returns the result that requests the person's input, and continues the task `id` with the answer.
 pub(crate) fn question(envelope: &Value, id: String) -> Option<InputRequiredResult> {
     let request = InputRequest::Elicitation(ElicitRequest::new(form(envelope)?));
     let requests = [(ANSWER.to_owned(), request)].into();

@@ -46,7 +46,7 @@ pub fn router(
     body_bytes: usize,
     stop: CancellationToken,
 ) -> Router {
-    // The access control checks `Host` and `Origin`. A session would belong to everyone who knows its id.
+    // The access control checks `Host` and `Origin`. A session would belong to every client with its id.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .with_legacy_session_mode(false)
@@ -115,7 +115,7 @@ async fn call(State(api): State<Api>, request: Request) -> Response {
         trace.and_then(|trace| trace.to_str().ok()),
     );
     let Ok(body) = to_bytes(request.into_body(), MAX_BODY_BYTES).await else {
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB");
+        return problem(StatusCode::PAYLOAD_TOO_LARGE, "the body exceeds 1 MiB");
     };
     let parsed = match ApiRequest::parse(api.route, &body, api.limit) {
         Ok(parsed) => parsed,
@@ -127,7 +127,7 @@ async fn call(State(api): State<Api>, request: Request) -> Response {
         expires_after,
     } = parsed;
     let stop = CancellationToken::new();
-    // A client that leaves cancels its call, which then still ends in order.
+    // A client that disconnects cancels its call, which then still ends in order.
     let leave = stop.clone().drop_guard();
     let mut running =
         tokio::spawn(async move { api.server.run_alone(&request, &caller, stop).await });
@@ -175,7 +175,7 @@ fn respond(response: &ApiResponse) -> Response {
     answer
 }
 
-/// Returns an error of HTTP itself, which is no envelope of the API.
+/// Returns an error of HTTP itself, without an envelope of the API.
 fn problem(status: StatusCode, message: &'static str) -> Response {
     let error = status.canonical_reason().unwrap_or("error");
     let body = json!({ "error": error, "message": message }).to_string();

@@ -165,8 +165,8 @@ impl McpServer {
         }
     }
 
-    /// Returns the caller: the client of an HTTP request, or the agent that the operator named. What the client says of
-    /// itself does not count.
+    /// Returns the caller: the client of an HTTP request, or the agent that the operator named. Ignores the name that the
+    /// client declares.
     fn caller(&self, context: &RequestContext<RoleServer>) -> Value {
         let agent = client(context).or(self.options.agent.as_deref());
         let mut caller = caller::caller(agent, context.meta.get_traceparent());
@@ -183,7 +183,7 @@ impl McpServer {
 
     fn decode(&self, id: &str, context: &RequestContext<RoleServer>) -> Result<TaskRef, ErrorData> {
         task_id::decode(id, self.owner(context)).ok_or_else(|| {
-            ErrorData::invalid_params("this server knows no such task of this client", None)
+            ErrorData::invalid_params("unknown task, or a task of another client", None)
         })
     }
 
@@ -217,11 +217,14 @@ impl McpServer {
         Task::new(id, TaskStatus::Working, created, now).with_poll_interval_ms(POLL_INTERVAL_MS)
     }
 
-    /// Puts questions of the agent to the person at a client of an earlier version, and returns the last envelope.
+    /// Requests answers to the agent's questions from the person at a client of an earlier version. Returns the last
+    /// envelope.
     async fn ask(&self, mut envelope: String, context: &RequestContext<RoleServer>) -> String {
         for _ in 0..MAX_QUESTIONS {
             let value: Value = serde_json::from_str(&envelope).unwrap_or_default();
-            let Some(form) = elicitation::form(&value).filter(|_| elicitation::asks(&value)) else {
+            let Some(form) =
+                elicitation::form(&value).filter(|_| elicitation::awaits_input(&value))
+            else {
                 break;
             };
             let asked = context.peer.create_elicitation(form);
@@ -249,7 +252,7 @@ impl McpServer {
             .protocol_version()
             .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
         let capabilities = context.client_capabilities().unwrap_or_default();
-        // Clients of earlier versions may declare tasks, and then take the task for a result.
+        // Clients of earlier versions may declare tasks and then read the task as a result.
         let becomes_task = is_modern && capabilities.supports_tasks();
         if becomes_task {
             follow(&mut request);
@@ -280,7 +283,7 @@ impl McpServer {
             &created,
             self.owner(context),
         );
-        if let (true, Some(id)) = (elicitation::asks(&value), id)
+        if let (true, Some(id)) = (elicitation::awaits_input(&value), id)
             && let Some(question) = elicitation::question(&value, id)
         {
             return Ok(question.into());
@@ -357,7 +360,7 @@ impl ServerHandler for McpServer {
         let value: Value = serde_json::from_str(&envelope).unwrap_or_default();
         let payload = match value["summary"]["continuation"]["task"]["status"].as_str() {
             _ if value["ok"] != true && value["error"]["retryable"] == true => {
-                task = task.with_status_message("the agent cannot be reached now");
+                task = task.with_status_message("the agent is unreachable now");
                 TaskPayload::Working
             }
             _ if value["ok"] != true => {

@@ -28,7 +28,7 @@ const MAX_UNANSWERED_BYTES: usize = 1 << 20;
 /// are cancelled one second after the end of the input.
 ///
 /// # Errors
-/// The client speaks no MCP, or the streams cannot be used.
+/// The client does not use MCP, or the streams are unusable.
 pub async fn serve_stdio(server: McpServer, stop: CancellationToken) -> io::Result<()> {
     let ended = CancellationToken::new();
     let blocked = Arc::new(Blocked::default());
@@ -46,7 +46,7 @@ pub async fn serve_stdio(server: McpServer, stop: CancellationToken) -> io::Resu
         let running = server.serve((input, output)).await;
         let running = match running {
             Ok(running) => running,
-            // A client that only looked leaves before the first message.
+            // A client may close its streams before the first message.
             Err(_) if ended.is_cancelled() => return Ok(()),
             Err(error) => return Err(io::Error::other(error.to_string())),
         };
@@ -61,7 +61,7 @@ pub async fn serve_stdio(server: McpServer, stop: CancellationToken) -> io::Resu
             } => {}
         }
         let _ = tokio::time::timeout(CANCEL_GRACE, calls.cancel_calls()).await;
-        // The last answers go out.
+        // The transport writes the last answers.
         tokio::time::sleep(ANSWER_GRACE).await;
     };
     tokio::select! {

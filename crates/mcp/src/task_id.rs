@@ -55,7 +55,7 @@ impl std::fmt::Debug for TaskIdKey {
 /// A client and the key of the server; `None` over standard input and output, where the client started the server.
 pub(crate) type Owner<'a> = Option<(&'a TaskIdKey, &'a str)>;
 
-/// The task that an id stands for.
+/// The task of an id.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TaskRef {
     /// The continuation for a request of the tool.
@@ -79,7 +79,7 @@ pub(crate) fn encode(continuation: &Value, created: &str, owner: Owner<'_>) -> O
     Some(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(kept)))
 }
 
-/// Returns the task of an id; `None` if this server did not make the id for this client.
+/// Returns the task of an id; `None` if this server did not issue the id to this client.
 pub(crate) fn decode(id: &str, owner: Owner<'_>) -> Option<TaskRef> {
     let kept = URL_SAFE_NO_PAD.decode(id.strip_prefix(PREFIX)?).ok()?;
     let json = match owner {

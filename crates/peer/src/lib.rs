@@ -1,8 +1,8 @@
 //! The trait [`Peer`]: an agent that accepts work over some protocol.
 //!
-//! The tool knows agents only through [`PeerProvider`], which discovers and opens them, [`Peer`], and the types of the crate
-//! `a2a`. These have the shape of A2A 0.3 JSON (`kind`, `completed`), whatever protocol the agent speaks. The crates
-//! `a2a_client` and `gateway_bridge` implement the traits.
+//! The tool uses agents only through [`PeerProvider`], which discovers and opens them, [`Peer`], and the types of the crate
+//! `a2a`. These have the shape of A2A 0.3 JSON (`kind`, `completed`) for every protocol. The crates `a2a_client` and
+//! `gateway_bridge` implement the traits.
 //!
 //! Every failure is a [`PeerError`]. [`Delivered`] says whether the agent may have received the message.
 //!
@@ -123,7 +123,7 @@ pub trait PeerProvider: Send + Sync {
         &self,
         reach: &PeerConfig,
         card: &Card,
-        opening: &CallOptions<'_>,
+        options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError>;
 }
 

@@ -6,7 +6,7 @@ use a2a::Card;
 
 use super::{BoxFuture, PeerError};
 
-/// The local gateway, which connects the caller with other agents.
+/// The local gateway, through which the caller reaches other agents.
 pub trait LocalGateway: Send + Sync {
     /// Returns the agents, the triad last. Connects if necessary.
     ///

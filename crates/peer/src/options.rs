@@ -11,13 +11,13 @@ pub struct CallOptions<'a> {
     pub parameters: &'a [(String, String)],
     /// The conversation, if the request or a handle names one.
     pub context_id: Option<&'a str>,
-    /// The id of the OpenClaw session to continue, as its key ends, if it is not the conversation's own.
+    /// The id of the OpenClaw session to continue (the end of its key), if it differs from that of the conversation.
     pub session: Option<&'a str>,
     /// The calling session of the host, if the host names it.
     pub host: Option<&'a HostSession>,
     /// When a blocking send stops waiting. A peer that supports it then returns a task, so that the call can end
     /// without losing the work.
-    pub until: Option<Instant>,
+    pub wait_until: Option<Instant>,
 }
 
 /// A session of the host.

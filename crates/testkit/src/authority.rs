@@ -1,4 +1,4 @@
-//! Certificates of a test's own, for tests inside the crate and outside.
+//! A certificate authority for tests.
 #![allow(
     missing_docs,
     clippy::new_without_default,
@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::folder::Folder;
 
-/// An authority, and a folder for what it signs.
+/// An authority, and a folder for its certificates.
 pub struct Authority {
     folder: Folder,
     issuer: Issuer<'static, KeyPair>,

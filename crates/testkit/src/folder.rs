@@ -1,4 +1,4 @@
-//! A folder of a test's own, for tests inside the crate and outside.
+//! A temporary folder for a test.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The HTTP/1.1 server of all tests: it reads requests off sockets and leaves every byte of a response to its handler.
+//! The HTTP/1.1 server of all tests. It reads requests and leaves every byte of a response to its handler.
 #![allow(missing_docs, reason = "used only in tests")]
 
 mod raw_server;
@@ -43,7 +43,7 @@ impl Server {
         Self::on(listener.expect("a free port"), handler)
     }
 
-    /// Returns the same for a listener that exists.
+    /// Starts a server on an existing listener.
     ///
     /// # Panics
     /// The listener has no address.
@@ -63,7 +63,7 @@ impl Server {
                 let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
                 while running.try_join_next().is_some() {}
                 let serving = handler(stream, number);
-                // A client that goes away ends its connection and nothing else.
+                // A client that disconnects ends only its connection.
                 running.spawn(async move { drop(serving.await) });
             }
         });
@@ -87,7 +87,7 @@ impl Server {
     }
 }
 
-/// A request as it arrived.
+/// A request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Upper-case method.
@@ -168,7 +168,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.stream.write_all(bytes.as_ref()).await
     }
 
-    /// Reads and forgets until the client closes.
+    /// Reads and discards bytes until the client closes.
     ///
     /// # Errors
     /// The error of the socket.

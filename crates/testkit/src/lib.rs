@@ -1,6 +1,6 @@
 //! Servers for tests, and the runner of recorded cases.
 //!
-//! - [`http`] and [`websocket`]: the one raw server of each protocol, which leave every byte to a handler.
+//! - [`http`] and [`websocket`]: a raw server of each protocol, which leaves every byte to a handler.
 //! - [`conformance`]: peers and gateways that follow a JSON script, and the runner of the cases in `fixtures/`.
 //! - `authority`: certificates; [`folder`]: temporary directories; `support`: real hosts and servers below `target/`.
 //!

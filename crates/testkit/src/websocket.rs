@@ -1,4 +1,4 @@
-//! The raw WebSocket (RFC 6455) of all tests: it writes frames with any fault that a test wants, and reads strictly.
+//! The raw WebSocket (RFC 6455) of all tests: writes frames with any fault, and reads strictly.
 #![allow(missing_docs, reason = "used only in tests")]
 
 use std::io;
@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::http::Request;
 
-/// No message of a client is read beyond this. A gateway's own bound is lower.
+/// The maximum size of a client's message, in bytes. Gateways have lower limits.
 const MAX_FRAME_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The mask of client frames. A fixed key makes runs equal, and loopback needs no random one.
+/// The mask of client frames. It is fixed, so that runs are equal.
 const MASK: [u8; 4] = [0x13, 0x57, 0x9b, 0xdf];
 
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -25,7 +25,7 @@ pub const CLOSE: u8 = 8;
 pub const PING: u8 = 9;
 pub const PONG: u8 = 10;
 
-/// The head of a frame, as it will be written.
+/// The head of a frame to write.
 #[derive(Debug, Clone, Copy)]
 pub struct Head {
     pub last: bool,
@@ -89,7 +89,7 @@ pub enum Incoming {
     Close { code: Option<u16>, reason: String },
 }
 
-/// A frame as it arrived, unmasked.
+/// A received frame, unmasked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
     /// The first byte: the last-fragment bit and the opcode.
@@ -102,12 +102,12 @@ pub struct Frame {
 pub struct Reader<R> {
     pub stream: R,
     buffer: BytesMut,
-    /// The kind and the bytes of a message whose end has not come.
+    /// The kind and the bytes of an incomplete message.
     begun: Option<(u8, Vec<u8>)>,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
-    /// `buffer` is what was read ahead.
+    /// Creates a reader. `buffer` contains the bytes that were read ahead.
     pub fn new(stream: R, buffer: BytesMut) -> Self {
         Self {
             stream,
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// Returns the next message or control frame; `None` where the other side is gone.
+    /// Returns the next message or control frame; `None` after the end of the connection.
     ///
     /// # Errors
     /// As [`frame`](Self::frame), and for a frame out of place.

@@ -62,8 +62,7 @@ pub(super) fn check(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
             ];
             let secured = |url: &&String| url.trim().to_ascii_lowercase().starts_with("https:");
             if !written.into_iter().flatten().any(|url| secured(&url)) {
-                let why =
-                    "a certificate is shown over https only, and this target is called over http";
+                let why = "a client certificate requires https, and this target uses http";
                 return Err(wrong("type", why.into()));
             }
         }
@@ -94,7 +93,7 @@ fn key_header(name: &str) -> Result<HeaderName, String> {
     let name = headers::name(name)?;
     if matches!(name, ACCEPT | CONTENT_TYPE) {
         return Err(format!(
-            "`{name}` frames or describes the request; a key cannot go there"
+            "`{name}` frames or describes the request and cannot carry a key"
         ));
     }
     Ok(name)
@@ -122,7 +121,7 @@ fn in_cookie(secret: &Secret) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
     match resolved(secret) {
         Some(text) if !text.chars().all(fits) => Err(
-            "the key has characters that cannot stand in a cookie (a line break at its end, a space, a comma or a semicolon?)"
+            "the key has characters that a cookie cannot contain (a line break at its end, a space, a comma or a semicolon?)"
                 .into(),
         ),
         _ => Ok(()),

@@ -27,7 +27,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     }
     if gateway.token_in_query && gateway.dialect != Dialect::HeretekJs {
         let message =
-            "a token in the URL ends up in logs; only the dialect `heretek-js` needs it there";
+            "a token in the URL appears in logs; only the dialect `heretek-js` needs it there";
         return Err(wrong("tokenInQuery", message.into()));
     }
     tls(gateway, &url).map_err(|(field, why)| wrong(&format!("tls/{field}"), why.into()))?;

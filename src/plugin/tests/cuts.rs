@@ -151,7 +151,7 @@ async fn h_48_reconnect_sends_no_message_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_gateway_is_awaited_until_the_deadline() {
+async fn cut_gateway_is_awaited_until_the_deadline() {
     let (tool, net, mut arrivals) = stage("openclaw");
     let gateway = async {
         let mut first = arrivals.next().await;

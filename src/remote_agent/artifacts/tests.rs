@@ -60,7 +60,7 @@ fn streamed_snapshot_replaces_its_artifacts() {
 }
 
 #[test]
-fn unchanged_snapshot_is_no_news() {
+fn unchanged_snapshot_is_no_update() {
     let mut all = one_two();
     let known = task(&[artifact("a", &["one ", "two "])]);
     assert!(!all.show(&known, Source::Streamed).unwrap());

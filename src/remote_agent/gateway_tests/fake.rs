@@ -209,10 +209,10 @@ impl PeerProvider for FakeDirectory {
         &self,
         peer_config: &PeerConfig,
         _: &Card,
-        opening: &CallOptions<'_>,
+        options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        let opened = (name(peer_config), opening.host.cloned());
-        let until = opening.until.unwrap() - Instant::now();
+        let opened = (name(peer_config), options.host.cloned());
+        let until = options.wait_until.unwrap() - Instant::now();
         let mut asked = self.0.asked.lock().unwrap();
         asked.opened.push(opened);
         asked.until.push(until);

@@ -70,7 +70,7 @@ async fn members(
     match deadline.run(gateway.members()).await {
         Ok(members) => Ok(members.map_err(|error| ToolError::from(error).for_gateway())?),
         Err(error) if error.reason == Reason::Timeout => {
-            let message = "the local gateway did not say in time which agents it has";
+            let message = "the local gateway did not list its agents in time";
             Err(PeerError::new(
                 PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
                 message,

@@ -45,7 +45,7 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
     if is_ours(failure) {
         let message = format!("message: {}", line(&failure.message));
         text_out.push_line(&shortened(&message, MAX_MESSAGE_CHARS.min(text_out.left())));
-        complaints(text_out, failure);
+        violations(text_out, failure);
     } else {
         sections.urgent(Section::new("message", &*failure.message));
     }
@@ -88,7 +88,7 @@ fn is_ours(failure: &Failure<'_>) -> bool {
 }
 
 /// Renders the violations of the request, and the aliases to choose from.
-fn complaints(text_out: &mut ModelText, failure: &Failure<'_>) {
+fn violations(text_out: &mut ModelText, failure: &Failure<'_>) {
     let mut room = (text_out.max_chars() / 4).min(text_out.left());
     let wrong = failure.details.errors.iter().map(|wrong| {
         let [place, message] =

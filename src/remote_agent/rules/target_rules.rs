@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::remote_agent::request::Request;
 use crate::targets::Target;
-use common::validation::{complaint, escape};
+use common::validation::{escape, violation};
 
 /// Returns the violations of the target's own rules.
 pub(in crate::remote_agent) fn target_rules(request: &Request, target: &Target) -> Vec<Value> {
@@ -53,7 +53,7 @@ fn not_carried(request: &Request) -> Vec<Value> {
         .map(|(_, name, instead)| {
             let message = format!("an agent of the local gateway does not take {name}; {instead}");
             let params = json!({ "property": name });
-            complaint(
+            violation(
                 &format!("/{name}"),
                 "#/runtime/not",
                 "not",
@@ -78,7 +78,7 @@ fn own_headers(request: &Request, target: &Target) -> Vec<Value> {
             let place = format!("/service_parameters/{}", escape(name));
             let message = "cannot be set by a request: the target's credential uses it";
             let params = json!({ "property": name });
-            complaint(&place, "#/runtime/not", "not", params, message)
+            violation(&place, "#/runtime/not", "not", params, message)
         })
         .collect()
 }

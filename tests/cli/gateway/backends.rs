@@ -116,14 +116,14 @@ async fn command_model_and_a2a_agent_decide_a_proposal() {
     assert_eq!(of("alpha").expect("a vote")["reasoning"], "Tests pass");
 }
 
-/// The command that asks another agent, and prints its answer or the error.
+/// Returns the command that calls another agent and prints its answer or the error.
 fn asking(agent: &str, url: &str) -> String {
     let binary = env!("CARGO_BIN_EXE_remote-agent");
     format!("'{binary}' gateway request --to {agent} --url {url} 'go on' 2>&1 || true")
 }
 
 #[tokio::test]
-async fn agents_that_ask_each_other_end_at_the_maximum_depth() {
+async fn recursive_agents_end_at_the_maximum_depth() {
     let folder = scratch("gateway-loop");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let _alpha = Running::agent(&url, "alpha", &["--run", &asking("beta", &url)]);
@@ -132,7 +132,7 @@ async fn agents_that_ask_each_other_end_at_the_maximum_depth() {
     let asked = run(&request).await;
     exits(&asked, 0);
     has(&asked.stdout, &["3004", "the delegation depth is 5"]);
-    // Of the five delegations beta received the first, the third, and the fifth, which it refused.
+    // Beta received the first, third and fifth of the five delegations, and refused the fifth.
     for _ in 0..3 {
         beta.until("received");
     }
@@ -200,7 +200,7 @@ async fn command_model_and_official_server_decide_a_proposal() {
 
 #[cfg(feature = "real")]
 #[tokio::test]
-async fn javascript_client_asks_a_member_with_a_backend() {
+async fn javascript_client_calls_a_member_with_a_backend() {
     use crate::gateway::support::node::Played;
 
     let folder = scratch("gateway-javascript");
@@ -256,7 +256,7 @@ async fn gateway_runs_agents_of_its_configuration() {
 }
 
 #[tokio::test]
-async fn killed_gateway_keeps_messages_and_its_agents_come_back() {
+async fn killed_gateway_keeps_messages_and_agents_reconnect() {
     let folder = scratch("gateway-own-agents-killed");
     let answer = r#"read -r line; case "$line" in *again*) echo back;; *) sleep 60;; esac"#;
     let config = json!({"fsync": "always", "agents": [

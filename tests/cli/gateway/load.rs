@@ -13,10 +13,10 @@ use super::*;
 /// The requests to each kind of member.
 const REQUESTS: usize = 200;
 
-/// The requests that wait for their replies at the same time.
+/// The number of concurrent requests.
 const ASKERS: usize = 8;
 
-/// How long all members may take to connect.
+/// The timeout for all members to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(240);
 
 fn number(variable: &str, default: usize) -> usize {
@@ -31,7 +31,7 @@ fn endpoint(url: &str) -> Endpoint {
     }
 }
 
-/// Connects. While many connect, a connection without a handshake gives way to others.
+/// Connects. Under load, the gateway may evict a connection before its handshake.
 async fn requester(url: &str) -> Requester {
     let connector = Connector::new().unwrap();
     loop {
@@ -77,7 +77,7 @@ async fn connected(url: &str, count: usize) -> Duration {
     }
 }
 
-/// Asks members in turn. Returns the sorted times of replies, and the number of errors.
+/// Calls members in turn. Returns the sorted times of replies, and the number of errors.
 async fn ask(url: &str, members: &[String], requests: usize) -> (Vec<Duration>, usize) {
     let members: Arc<[String]> = members.into();
     let mut askers = JoinSet::new();
@@ -130,7 +130,7 @@ fn memory(what: &str, gateway: &Running) {
 fn memory(_what: &str, _gateway: &Running) {}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_members_cost_the_others_nothing() {
+async fn killed_members_do_not_affect_others() {
     let (count, processes) = (number("MEMBERS", 50), number("PROCESSES", 4));
     let folder = scratch("gateway-many-members");
     let (gateway, url) = Running::gateway(&folder, &["--fsync", "interval"]);
@@ -165,7 +165,7 @@ async fn killed_members_cost_the_others_nothing() {
     report("members with processes", &times);
     assert_eq!(errors, 0);
 
-    // Half of the members with processes die while all are asked.
+    // Kills half of the members with processes during the calls.
     let killed = agents.split_off(processes / 2);
     let kill = async {
         for mut agent in killed {
@@ -184,7 +184,7 @@ async fn killed_members_cost_the_others_nothing() {
     assert!(all.1 > 0, "every killed member answered before its end");
     assert_eq!(others.1, 0);
 
-    // The gateway dies too, and everything comes back.
+    // Kills the gateway too, and expects all members to reconnect.
     drop(gateway);
     let port = url.rsplit(':').next().unwrap().trim_end_matches('/');
     let state = folder.to_str().unwrap();

@@ -213,7 +213,7 @@ async fn doctor_names_the_process_with_the_port() {
 }
 
 #[tokio::test]
-async fn doctor_says_why_agents_are_offline() {
+async fn doctor_explains_offline_agents() {
     let folder = scratch("gateway-doctor");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let _coder = Running::agent(&url, "coder", &[]);

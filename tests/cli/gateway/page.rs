@@ -54,7 +54,7 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
     let shown = browser.run("document.querySelector('main').textContent");
     assert!(!shown.as_str().unwrap().contains("onerror"), "{shown}");
     browser.click("#texts");
-    // A page that asked for texts gets those of later messages only.
+    // A page that requests texts receives those of later messages only.
     assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
     browser.until(&format!(
         "{} !== undefined",
@@ -71,7 +71,7 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
     ];
     let pictures = files.map(|(scheme, file)| {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-        browser.ask("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+        browser.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
         browser.picture(file)
     });
     assert_ne!(pictures[0], pictures[1]);
@@ -79,11 +79,11 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
         let colours = browser.colours(&picture);
         assert!(colours > 50, "a picture has {colours} colours");
     }
-    assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
 
 #[tokio::test]
-async fn page_asks_for_a_key_and_keeps_it_in_its_tab() {
+async fn page_keeps_its_key_in_the_tab() {
     let folder = scratch("gateway-page-key");
     let key = "correct horse battery staple";
     let digest = digest(key);

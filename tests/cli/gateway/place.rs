@@ -11,7 +11,7 @@ fn mode(path: &Path) -> u32 {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn create_makes_files_for_their_owner_alone() {
+async fn create_writes_files_for_the_owner_only() {
     let folder = scratch("gateway-modes");
     let (state, etc) = (folder.join("state"), folder.join("etc"));
     let file = etc.join("gateway.json");
@@ -32,11 +32,11 @@ async fn create_makes_files_for_their_owner_alone() {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
     let other = run(&[&args[..], &["--state-dir", dir, "--config", config]].concat()).await;
     exits(&other, 0);
-    // A file that was there keeps its permissions.
+    // An existing file keeps its permissions.
     assert_eq!(mode(&file), 0o640);
 }
 
-/// Returns every file and folder below a folder that others than its owner may read.
+/// Returns every file and folder below a folder that other users may read.
 #[cfg(unix)]
 fn readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
@@ -145,7 +145,7 @@ async fn gateway_with_other_state_is_not_informed() {
 }
 
 #[tokio::test]
-async fn offline_agent_says_that_it_is_offline() {
+async fn call_to_offline_agent_reports_it() {
     let folder = scratch("gateway-offline");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let status = run(&["gateway", "agents", "status", "beta", "--url", &url]).await;
@@ -158,7 +158,7 @@ async fn offline_agent_says_that_it_is_offline() {
 }
 
 #[tokio::test]
-async fn gateway_commands_take_the_same_place() {
+async fn gateway_commands_share_their_directory() {
     let folder = scratch("gateway-place");
     let file = folder.join("own.json");
     let state = folder.join("state");
@@ -188,7 +188,7 @@ async fn gateway_commands_take_the_same_place() {
 }
 
 #[tokio::test]
-async fn gateway_is_looked_for_where_its_configuration_says() {
+async fn gateway_is_found_by_its_configuration() {
     let folder = scratch("gateway-listen");
     let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
     let file = folder.join("own.json");
@@ -207,7 +207,7 @@ async fn gateway_is_looked_for_where_its_configuration_says() {
 }
 
 #[tokio::test]
-async fn validate_names_agents_that_the_running_gateway_does_not_know() {
+async fn validate_names_agents_unknown_to_the_gateway() {
     let folder = scratch("gateway-validate-url");
     let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
     let file = folder.join("own.json");
@@ -224,7 +224,7 @@ async fn validate_names_agents_that_the_running_gateway_does_not_know() {
 }
 
 #[tokio::test]
-async fn sessions_list_leaves_out_archived_ones() {
+async fn sessions_list_omits_archived_sessions() {
     let folder = scratch("gateway-archived");
     let place = ["--json", "--state-dir", folder.to_str().unwrap()];
     let sessions =

@@ -1,4 +1,4 @@
-//! Ways that a card, or an answer, opens.
+//! Ways through a card or an answer.
 
 use serde_json::json;
 

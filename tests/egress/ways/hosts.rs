@@ -1,6 +1,6 @@
 //! The destinations of the ways.
 
-/// Hosts that lead inside, in every spelling that a URL can have.
+/// Internal hosts, in every spelling of a URL.
 pub(super) const INSIDE: [&str; 53] = [
     "127.0.0.1",
     "127.1",
@@ -57,11 +57,11 @@ pub(super) const INSIDE: [&str; 53] = [
     "[2001:db8::1]",
 ];
 
-/// The same in characters that become digits and letters. A request cannot have them; a card can.
+/// Internal hosts in characters that become digits and letters. Only a card can contain them.
 pub(super) const IN_DISGUISE: [&str; 4] =
     ["１２７.０.０.１", "127。0。0。1", "①②⑦.⓪.⓪.①", "ｌocalhost"];
 
-/// Addresses that a name may resolve to.
+/// Internal addresses for names to resolve to.
 pub(super) const ANSWERS: [&[&str]; 10] = [
     &["127.0.0.1"],
     &["::1"],

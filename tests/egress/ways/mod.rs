@@ -44,7 +44,7 @@ fn with(mut value: Value, key: &str, other: Value) -> Value {
     value
 }
 
-/// Returns a peer with this card, which answers with a file elsewhere.
+/// Returns a peer with this card that answers with the URL of a file.
 fn peer(card: Value) -> Value {
     let file = json!({"kind": "file", "file": {"uri": "http://127.0.0.1:PORT/file", "name": "f"}});
     let answer = json!({"kind": "message", "messageId": "m", "role": "agent", "parts": [file]});
@@ -63,7 +63,7 @@ fn target(target: Value) -> Value {
     json!({"targets": [target]})
 }
 
-/// Returns the operator's own peer, which is well and does nothing unusual.
+/// Returns a configured peer without faults.
 fn way(group: &'static str, address: impl Into<String>, expected: Outcome) -> Way {
     Way {
         group,
@@ -91,7 +91,7 @@ fn continuation(url: &str, card_path: &str) -> Value {
 
 const CARD_PATH: &str = "/.well-known/agent-card.json";
 
-/// The trap is the proxy: it may not even be asked.
+/// The trap is the proxy, which must receive no connection.
 fn proxied() -> Vec<Way> {
     [
         "http://public.example/",

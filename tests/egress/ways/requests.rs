@@ -1,4 +1,4 @@
-//! Ways that a request opens.
+//! Ways through a request.
 
 use serde_json::json;
 
@@ -69,7 +69,7 @@ pub(super) fn names() -> Vec<Way> {
             ..way("name in target_url", shown, REFUSED)
         });
     }
-    // The first call is given up or finds no route; the second asks again.
+    // The first call times out or has no route; the second resolves the name again.
     let url = "http://public.example:PORT/";
     let hasty = with(send(), "timeout_ms", json!(200));
     for later in ["127.0.0.1", "169.254.169.254", "::1"] {

@@ -1,4 +1,4 @@
-//! An agent, or the gateway in its name, misbehaves after it was asked.
+//! Misbehaviour of an agent, or of the gateway in its name, after a message.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::gateway::{
     support::{and, at, named, state, text, to},
 };
 
-/// The deadline of a call that should be over long before.
+/// The deadline of a call that should end long before.
 const FAR: u64 = 15_000;
 
 /// The deadline of a call without a reply.
@@ -19,17 +19,17 @@ const NEAR: u64 = 700;
 
 /// The outcome of a message to an agent.
 enum Comes {
-    /// This text.
+    /// A result with this text.
     Answer(&'static str),
-    /// This error, and whether the message was delivered.
+    /// An error with this reason, and whether the message was delivered.
     Error(&'static str, &'static str),
-    /// Nothing before the deadline.
+    /// The end of the wait.
     Nothing,
 }
 
 use Comes::{Answer, Error, Nothing};
 
-async fn ask(agent: &str, comes: Comes) {
+async fn call_agent(agent: &str, comes: Comes) {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));
     let deadline = if matches!(comes, Nothing) { NEAR } else { FAR };
@@ -56,7 +56,7 @@ async fn ask(agent: &str, comes: Comes) {
         FAR / 2
     };
     assert!(took < Duration::from_millis(bound), "{agent} took {took:?}");
-    // Whatever happened, the next call has a connection that works.
+    // The next call always has a working connection.
     let envelope = rig.call(&to("honest", "Hello?")).await;
     assert_eq!(
         text(&envelope),
@@ -65,7 +65,7 @@ async fn ask(agent: &str, comes: Comes) {
     );
 }
 
-/// The error is one sentence that says something, and what to do next.
+/// Checks that the error has a message and a hint.
 fn clear(envelope: &Value) {
     let message = envelope["error"]["message"].as_str().unwrap();
     assert!((15..600).contains(&message.len()), "{message}");
@@ -83,7 +83,7 @@ macro_rules! asked {
     ($($test:ident: $agent:literal => $comes:expr;)+) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $test() {
-            ask($agent, $comes).await;
+            call_agent($agent, $comes).await;
         })+
 
         const ASKED: &[&str] = &[$($agent),+];
@@ -142,7 +142,7 @@ asked! {
 }
 
 #[test]
-fn every_agent_of_the_profile_is_asked() {
+fn every_agent_of_the_profile_is_called() {
     let profile = gateways::profile("hostile").unwrap();
     let rules = profile["on"].as_array().unwrap().iter();
     let agents: BTreeSet<&str> = rules
@@ -153,7 +153,7 @@ fn every_agent_of_the_profile_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn words_that_pose_as_the_system_stay_words() {
+async fn text_posing_as_system_stays_text() {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));
     let envelope = rig.call(&to("injection", "Hello?")).await;
@@ -170,7 +170,7 @@ async fn words_that_pose_as_the_system_stay_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gateway_that_stops_reading_is_given_up_after_two_heartbeats() {
+async fn unresponsive_gateway_is_closed_after_two_heartbeats() {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({"heartbeatMs": 300}));
     let envelope = rig.call(&to("hang", "Hello?")).await;

@@ -1,4 +1,4 @@
-//! Servers at the gateway's address that are not gateways, or greet wrongly.
+//! Servers at the gateway's address that are not gateways, or have a faulty handshake.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::gateway::{
     support::{and, at, named, text, to},
 };
 
-/// The time for connecting where a gateway does not come to an end.
+/// The timeout of connecting to a gateway with an endless handshake.
 const TIMEOUT_MS: u64 = 400;
 
-/// Asks through this door. The call ends long before its deadline.
+/// Calls an agent through this server. The call ends long before its deadline.
 async fn knock(path: &str, settings: Value) -> Value {
     let gateway = named("hostile").await;
     let rig = at(&format!("{}{path}", gateway.url()), settings);

@@ -1,5 +1,5 @@
-//! Round after round of misbehaviour in one process, which must not grow. It is a process of its own, so that nothing but the
-//! tool is measured.
+//! Repeated misbehaviour with one process, which must not grow. The process is separate, so that the test measures only the
+//! tool.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -7,19 +7,19 @@ use serde_json::json;
 use crate::gateway::filter::Filter;
 use crate::gateway::support::{and, named, propose, to};
 
-/// What a process may hold more after many rounds than after few, in kB: what its allocator leaves lying about. It is 600 kB
-/// a round, or 15 bytes for each message of the floods.
+/// The allowed growth between few and many rounds, in kB, for fragmentation. It is 600 kB for each round, or 15 bytes for
+/// each message of the floods.
 const MAY_GROW_KB: u64 = 6 * 1024;
 
-/// The number of processes that are measured in parallel. Most of a round is spent waiting.
+/// The number of concurrent processes. Most of a round is waiting.
 const PROCESSES: usize = 2;
 
-/// After so many rounds every cache and list is as full as it gets.
+/// The number of rounds after which every cache and list is full.
 const WARM: usize = 3;
 
 const ROUNDS: usize = 10;
 
-/// Agents that leave something behind, if anything is left behind.
+/// The agents that could cause leaks.
 const AGENTS: [&str; 18] = [
     "oversize",
     "endless",
@@ -62,13 +62,13 @@ fn round(filter: &mut Filter) {
         let envelope = filter.call(&and(propose(words), json!({"timeout_ms": 10_000})));
         assert_eq!(envelope["ok"], true, "{words}: {envelope}");
     }
-    // These never come to an end, and the call does.
+    // The replies of these agents never end, but the call does.
     for agent in ["endless-flood", "endless-pings", "forged-only", "silent"] {
         filter.call(&and(to(agent, "Hello?"), json!({"timeout_ms": 60})));
     }
 }
 
-/// Returns the memory of a process after few rounds and after many, in kB.
+/// Returns the memory of a process after few and after many rounds, in kB.
 async fn measured() -> (u64, u64) {
     let gateway = named("hostile").await;
     let config = json!({

@@ -1,4 +1,4 @@
-//! The hostile gateway: each misbehaviour is one clear error or does no harm, nothing hangs, and the next call works.
+//! The hostile gateway: each misbehaviour causes one clear error or no harm, no call hangs, and the next call works.
 
 mod agents;
 mod doors;

@@ -1,4 +1,4 @@
-//! The gateway tallies wrong, twice, or not at all.
+//! A gateway that counts votes wrongly, twice, or not at all.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use crate::gateway::{
     support::{and, artifacts, at, decision, named, next, propose},
 };
 
-/// Puts a proposal to the hostile triad; gives the result, its updates and the instance.
+/// Sends a proposal to the hostile triad. Returns the result, its updates and the instance.
 async fn put(words: &str) -> (Value, Vec<Value>, Rig) {
     put_for(words, 15_000).await
 }
 
-/// Returns the same, for a call that takes no longer than this.
+/// Sends a proposal with this timeout.
 async fn put_for(words: &str, timeout_ms: u64) -> (Value, Vec<Value>, Rig) {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));
@@ -29,14 +29,14 @@ fn warned(rig: &Rig, part: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_35_contradictory_decision_stands_with_a_warning() {
+async fn h_35_contradictory_decision_has_a_warning() {
     let (envelope, _, rig) = put("contradict").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     assert!(warned(&rig, "vote"), "{:?}", rig.log.lines());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_that_comes_twice_is_one() {
+async fn repeated_decision_is_one() {
     let (envelope, updates, _) = put("twice").await;
     assert_eq!(decision(&envelope)["result"], "approved");
     assert_eq!(artifacts(&envelope).len(), 1, "{envelope}");
@@ -58,7 +58,7 @@ async fn a_decision_on_another_proposal_is_not_the_decision() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_37_a_decision_goes_by_the_proposal_it_names() {
+async fn h_37_decision_belongs_to_the_named_proposal() {
     let (envelope, _, _) = put("no correlation").await;
     assert_eq!(
         decision(&envelope)["votes"]["charlie"],
@@ -114,7 +114,7 @@ async fn a_decision_that_is_not_the_gateways_is_no_decision() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_46_a_cut_leaves_open_whether_it_was_decided() {
+async fn h_46_cut_leaves_the_decision_unknown() {
     let (envelope, _, _) = put_for("cut", 2000).await;
     let reported = envelope.to_string();
     assert!(
@@ -124,7 +124,7 @@ async fn h_46_a_cut_leaves_open_whether_it_was_decided() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_38_a_triad_that_is_not_there_is_reported_at_once() {
+async fn h_38_missing_triad_is_reported_at_once() {
     let (envelope, _, _) = put("refuse").await;
     assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
 }
@@ -137,7 +137,7 @@ async fn a_flood_of_votes_of_one_member_is_one_vote() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reasons_that_pose_as_the_system_stay_words() {
+async fn reasons_posing_as_system_stay_text() {
     let (envelope, _, rig) = put("inject").await;
     let read = rig.plugin.render(&envelope.to_string());
     let fences = read.matches("</remote_agent_output>").count();

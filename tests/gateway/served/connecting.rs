@@ -1,9 +1,9 @@
-//! Paths, subprotocols, frames, the handshake, credentials, the end.
+//! Paths, subprotocols, frames, the handshake, credentials and the end of a connection.
 
 use serde_json::{Value, json};
 use testkit::conformance::gateways::{LogEvent, Member};
 
-use super::{alive, client, closed, error, gateway, listener, message, number, say};
+use super::{alive, client, closed, error, exchange, gateway, listener, message, number};
 use crate::gateway::{rig::soon, support::voters};
 
 /// SHA-256 of `open sesame`.
@@ -63,7 +63,7 @@ async fn h_04_more_than_1_mib_closes_with_1009() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     let large = json!({"frame": {"opcode": 1, "masked": true, "payload": {"repeat": {"chunk": "x", "count": 1_048_577}}}});
-    // The gateway may hang up before it has read all of it.
+    // The gateway may close the connection before it has read the whole frame.
     let _ = client.act(&large).await;
     assert_eq!(closed(&client).await, Some(1009));
 }
@@ -74,7 +74,7 @@ async fn h_07_pings_of_both_kinds_are_answered() {
     let client = client(&gateway).await;
     alive(&client).await;
     let with_content = json!({"type": "ping", "id": "p-2", "content": {}, "timestamp": 5});
-    let pong = say(
+    let pong = exchange(
         &client,
         with_content,
         json!({"/type": "pong", "/metadata/parentId": "p-2"}),
@@ -102,18 +102,18 @@ async fn h_08_optional_advertisement_is_acknowledged() {
         3001,
         "served without a handshake"
     );
-    let first = say(&client, advertise(), ACKNOWLEDGED()).await;
-    let second = say(&client, advertise(), ACKNOWLEDGED()).await;
+    let first = exchange(&client, advertise(), ACKNOWLEDGED()).await;
+    let second = exchange(&client, advertise(), ACKNOWLEDGED()).await;
     assert!(first["content"]["clientId"].is_string(), "{first}");
     assert_eq!(first["content"]["clientId"], second["content"]["clientId"]);
     assert_eq!(first["content"]["protocolVersion"], "1.0.0", "{first}");
 }
 
 #[tokio::test]
-async fn h_14_the_acknowledgement_names_the_agents_that_are_there() {
+async fn h_14_acknowledgement_names_online_agents() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
-    let reported = say(&client(&gateway).await, advertise(), ACKNOWLEDGED()).await;
+    let reported = exchange(&client(&gateway).await, advertise(), ACKNOWLEDGED()).await;
     let agents = reported["content"]["availableAgents"].as_array().unwrap();
     assert!(agents.contains(&json!("alpha")), "{reported}");
 }
@@ -145,11 +145,11 @@ async fn h_11_wrong_credential_closes_the_connection() {
     let auth = |token: &str| json!({"type": "auth", "content": {"token": token}});
     let answered = || json!({"/type": "auth-response"});
     let right = client(&gateway).await;
-    let reported = say(&right, auth("open sesame"), answered()).await;
+    let reported = exchange(&right, auth("open sesame"), answered()).await;
     assert_eq!(reported["content"]["status"], "ok", "{reported}");
-    say(&right, advertise(), ACKNOWLEDGED()).await;
+    exchange(&right, advertise(), ACKNOWLEDGED()).await;
     let wrong = client(&gateway).await;
-    let reported = say(&wrong, auth("open barley"), answered()).await;
+    let reported = exchange(&wrong, auth("open barley"), answered()).await;
     let expected = json!({"status": "failed", "error": "AUTH_FAILED", "code": 5002});
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(&reported["content"][name], value, "{reported}");
@@ -162,7 +162,7 @@ async fn h_13_advertised_agents_are_served_by_the_client() {
     let gateway = gateway(json!({})).await;
     let _coder = voters::agent(&gateway.url, "coder", json!([voters::answers("mine")])).await;
     let client = client(&gateway).await;
-    let reply = say(
+    let reply = exchange(
         &client,
         message("coder", json!({})),
         json!({"/type": "message"}),
@@ -176,11 +176,11 @@ async fn h_47_disconnect_is_answered_with_a_close() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     client
-        .say(&json!({"type": "disconnect", "content": {"reason": "manual"}}))
+        .send(&json!({"type": "disconnect", "content": {"reason": "manual"}}))
         .await
         .unwrap();
     client
-        .say(&json!({"type": "ping", "id": "too late"}))
+        .send(&json!({"type": "ping", "id": "too late"}))
         .await
         .unwrap();
     client

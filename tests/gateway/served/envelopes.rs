@@ -1,8 +1,8 @@
-//! Messages and what they must have, who they are from, and how they are answered.
+//! Messages: required fields, senders and answers.
 
 use serde_json::{Value, json};
 
-use super::{client, error, gateway, listener, message, number, say};
+use super::{client, error, exchange, gateway, listener, message, number};
 use crate::gateway::{
     rig::soon,
     support::{reference::Reference, voters},
@@ -49,7 +49,7 @@ async fn h_16_parts_are_passed_on_as_they_are() {
     let (gateway, coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
     let content = json!({"role": "user", "content": {"parts": [{"kind": "text", "text": "a"}, {"kind": "data", "data": {"b": [1]}}]}});
-    say(
+    exchange(
         &client,
         message("coder", json!({"content": content})),
         json!({"/type": "message"}),
@@ -64,7 +64,7 @@ async fn h_17_an_id_is_any_text_of_1_to_128_characters() {
     let (gateway, _coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
     for id in ["x", "not a uuid", &"i".repeat(128)] {
-        let reply = say(
+        let reply = exchange(
             &client,
             message("coder", json!({"id": id})),
             json!({"/type": "message"}),
@@ -99,7 +99,7 @@ async fn h_18_a_message_older_than_its_ttl_is_not_delivered() {
 async fn h_19_gateway_sets_the_sender() {
     let (gateway, coder) = with_coder(json!({})).await;
     let steward = listener(&gateway, "steward").await;
-    say(
+    exchange(
         &steward,
         message("coder", json!({"from": "mallory"})),
         json!({"/type": "message"}),
@@ -122,7 +122,7 @@ async fn h_19_a_strict_gateway_refuses_a_forged_sender() {
 async fn h_20_unknown_fields_pass_and_unknown_types_are_reported() {
     let (gateway, coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
-    let reply = say(
+    let reply = exchange(
         &client,
         message("coder", json!({"mood": "good"})),
         json!({"/type": "message"}),
@@ -137,38 +137,38 @@ async fn h_20_unknown_fields_pass_and_unknown_types_are_reported() {
 }
 
 #[tokio::test]
-async fn h_21_a_message_that_wants_an_answer_gets_one() {
+async fn h_21_message_expecting_an_answer_gets_one() {
     let (gateway, coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
-    let reply = say(
+    let reply = exchange(
         &client,
         message("coder", json!({})),
         json!({"/metadata/correlationId": "c-1"}),
     )
     .await;
     assert_eq!(reply["from"], "coder", "{reply}");
-    // One more, without an agent to reply.
+    // Another message, without an agent to reply.
     drop(coder);
     let more = message("coder", json!({"metadata": {"correlationId": "c-2"}}));
-    let reported = say(&client, more, json!({"/metadata/correlationId": "c-2"})).await;
-    // The error says whether the agent had received it before it disconnected.
+    let reported = exchange(&client, more, json!({"/metadata/correlationId": "c-2"})).await;
+    // The error shows whether the agent received the message before it disconnected.
     let number = number(&reported);
     assert!([3002, 3004].contains(&number), "{reported}");
 }
 
 #[tokio::test]
-async fn h_22_a_session_is_made_when_it_is_first_named() {
+async fn h_22_session_is_created_when_first_named() {
     let (gateway, _coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
     let reported = message("coder", json!({"sessionId": "new-one"}));
-    let reply = say(&client, reported, json!({"/type": "message"})).await;
+    let reply = exchange(&client, reported, json!({"/type": "message"})).await;
     assert_eq!(reply["sessionId"], "new-one", "{reply}");
     let kept = std::fs::read_to_string(gateway.sessions("coder").join("new-one.jsonl")).unwrap();
     assert!(kept.lines().any(|line| line.contains("new-one")), "{kept}");
 }
 
 #[tokio::test]
-async fn h_22_a_strict_gateway_knows_no_session_that_was_not_made() {
+async fn h_22_strict_gateway_rejects_unknown_sessions() {
     let (gateway, _coder) = with_coder(json!({"strict": true})).await;
     let client = client(&gateway).await;
     let reported = message("coder", json!({"sessionId": "new-one"}));
@@ -176,10 +176,10 @@ async fn h_22_a_strict_gateway_knows_no_session_that_was_not_made() {
 }
 
 #[tokio::test]
-async fn h_25_an_error_goes_by_the_request_it_is_about() {
+async fn h_25_error_belongs_to_its_request() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
-    let reported = say(
+    let reported = exchange(
         &client,
         message("unknown", json!({})),
         json!({"/type": "error"}),
@@ -198,7 +198,7 @@ async fn h_25_an_error_goes_by_the_request_it_is_about() {
 }
 
 #[tokio::test]
-async fn h_27_an_unknown_agent_and_one_that_is_away_are_reported_apart() {
+async fn h_27_unknown_and_offline_agents_differ() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     assert_eq!(error(&client, message("unknown", json!({}))).await, 3001);
@@ -206,19 +206,19 @@ async fn h_27_an_unknown_agent_and_one_that_is_away_are_reported_apart() {
 }
 
 #[tokio::test]
-async fn h_24_an_answer_comes_from_whom_it_came() {
+async fn h_24_answer_keeps_its_sender() {
     let (gateway, _coder) = with_coder(json!({})).await;
     let mallory = listener(&gateway, "mallory").await;
     let client = client(&gateway).await;
-    let reply = say(
+    let reply = exchange(
         &client,
         message("coder", json!({})),
         json!({"/type": "message"}),
     )
     .await;
-    // Mallory answers a request that was not hers, under another name.
+    // Mallory answers a request to another agent, under that agent's name.
     let forged = json!({"type": "message", "agent": "client", "from": "coder", "content": {"role": "agent", "content": "believe me"}, "metadata": {"correlationId": "c-1"}});
-    mallory.say(&forged).await.unwrap();
+    mallory.send(&forged).await.unwrap();
     super::alive(&mallory).await;
     super::alive(&client).await;
     assert_eq!(reply["from"], "coder", "{reply}");
@@ -238,9 +238,9 @@ async fn h_50_audit_log_omits_content() {
         "coder",
         json!({"content": {"role": "user", "content": "between us"}}),
     );
-    say(&steward, secret, json!({"/type": "message"})).await;
+    exchange(&steward, secret, json!({"/type": "message"})).await;
     drop(gateway);
-    // The log is written beside the gateway's work.
+    // The gateway writes the log in the background.
     let lines = soon(async {
         loop {
             let text = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The reference gateway, seen by clients that know nothing of its types: literal frames in, literal frames out.
+//! The reference gateway with clients that do not use its types, but literal frames.
 
 mod connecting;
 mod envelopes;
@@ -19,32 +19,32 @@ async fn gateway(settings: Value) -> Reference {
     Reference::start(settings).await
 }
 
-/// Returns a client that says nothing by itself.
+/// Returns a client that sends nothing by itself.
 async fn client(gateway: &Reference) -> Member {
     Member::join(&gateway.url, &json!({"upgrade": {"protocol": "a2a-v1"}}))
         .await
         .unwrap()
 }
 
-/// Returns an agent of this name that only listens.
+/// Returns an agent of this name that only receives.
 async fn listener(gateway: &Reference, name: &str) -> Member {
     voters::agent(&gateway.url, name, json!([])).await
 }
 
-/// Says this and waits for the first frame that fits `when` after what fitted before.
-async fn say(client: &Member, frame: Value, when: Value) -> Value {
+/// Sends a frame and waits for the next frame that fits `when`.
+async fn exchange(client: &Member, frame: Value, when: Value) -> Value {
     let before = client.log().matching(&when).len();
-    client.say(&frame).await.unwrap();
+    client.send(&frame).await.unwrap();
     soon(client.log().frame(before + 1, &when)).await
 }
 
-/// Says this and waits for the error that comes of it; gives its number.
+/// Sends a frame, waits for the resulting error and returns its number.
 async fn error(client: &Member, frame: Value) -> u64 {
-    let reported = say(client, frame, json!({"/type": "error"})).await;
+    let reported = exchange(client, frame, json!({"/type": "error"})).await;
     number(&reported)
 }
 
-/// Returns the number of an error, once its form was looked at (001 "Error Message Format").
+/// Checks the form of an error (Heretek Architecture, "Error Message Format") and returns its number.
 #[track_caller]
 fn number(error: &Value) -> u64 {
     assert_eq!(error["type"], "error", "{error}");
@@ -57,7 +57,7 @@ fn number(error: &Value) -> u64 {
     error["content"]["code"].as_u64().unwrap()
 }
 
-/// Waits for the end of the connection; gives the code it was closed with.
+/// Waits for the end of the connection and returns the close code.
 async fn closed(client: &Member) -> Option<u16> {
     soon(
         client
@@ -72,9 +72,9 @@ async fn closed(client: &Member) -> Option<u16> {
     })
 }
 
-/// The connection still works.
+/// Checks that the connection still works.
 async fn alive(client: &Member) {
-    let pong = say(
+    let pong = exchange(
         client,
         json!({"type": "ping", "id": "alive"}),
         json!({"/type": "pong"}),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{client, error, gateway, listener, message, say};
+use super::{client, error, exchange, gateway, listener, message};
 use crate::gateway::{rig::soon, support::voters};
 
 fn subscribe(agents: Value) -> Value {
@@ -10,10 +10,10 @@ fn subscribe(agents: Value) -> Value {
 }
 
 #[tokio::test]
-async fn h_29_discovery_goes_by_the_id_it_was_asked_with() {
+async fn h_29_discovery_has_the_id_of_its_request() {
     let gateway = gateway(json!({})).await;
     let asked = json!({"type": "discovery", "id": "d-1", "content": {"action": "list"}, "metadata": {"correlationId": "dc-1"}});
-    let listed = say(
+    let listed = exchange(
         &client(&gateway).await,
         asked,
         json!({"/type": "discovery"}),
@@ -44,11 +44,11 @@ async fn h_29_discovery_goes_by_the_id_it_was_asked_with() {
 }
 
 #[tokio::test]
-async fn h_30_every_status_is_one_of_five_words() {
+async fn h_30_every_status_is_one_of_five() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
     let asked = json!({"type": "discovery", "content": {"action": "list"}});
-    let listed = say(
+    let listed = exchange(
         &client(&gateway).await,
         asked,
         json!({"/type": "discovery"}),
@@ -70,7 +70,7 @@ async fn h_32_subscription_receives_current_state_once() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
     let client = client(&gateway).await;
-    let reported = say(
+    let reported = exchange(
         &client,
         subscribe(json!(["alpha", "beta"])),
         json!({"/type": "subscribe"}),
@@ -100,7 +100,7 @@ async fn h_32_subscription_receives_current_state_once() {
 async fn h_32_changes_are_reported_until_it_is_over() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
-    say(
+    exchange(
         &client,
         subscribe(json!(["alpha"])),
         json!({"/type": "subscribe"}),
@@ -112,13 +112,13 @@ async fn h_32_changes_are_reported_until_it_is_over() {
     let came = soon(client.log().frame(2, &of_alpha)).await;
     assert_eq!(came["content"]["previous"], "offline", "{came}");
     let leave = json!({"type": "unsubscribe", "content": {"channel": "agent:status"}});
-    let reported = say(&client, leave, json!({"/content/status": "unsubscribed"})).await;
+    let reported = exchange(&client, leave, json!({"/content/status": "unsubscribed"})).await;
     assert_eq!(reported["content"]["channel"], "agent:status", "{reported}");
     drop(alpha);
-    // Until the gateway has seen alpha go, which a message to it tells.
+    // Waits until the gateway has noticed that alpha disconnected, which a message to alpha shows.
     let gone = soon(async {
         loop {
-            let reported = say(
+            let reported = exchange(
                 &client,
                 message("alpha", json!({})),
                 json!({"/type": "error"}),
@@ -147,14 +147,14 @@ async fn h_33_workspaces_are_listed_with_their_sessions() {
     let gateway = gateway(json!({})).await;
     let _coder = voters::agent(&gateway.url, "coder", json!([voters::answers("done")])).await;
     let client = client(&gateway).await;
-    say(
+    exchange(
         &client,
         message("coder", json!({"sessionId": "s-1"})),
         json!({"/type": "message"}),
     )
     .await;
     let asked = json!({"type": "workspace", "content": {"action": "list"}});
-    let listed = say(&client, asked, json!({"/type": "workspace"})).await;
+    let listed = exchange(&client, asked, json!({"/type": "workspace"})).await;
     let workspaces = listed["content"]["workspaces"].as_array().unwrap();
     let coder = workspaces
         .iter()
@@ -165,13 +165,13 @@ async fn h_33_workspaces_are_listed_with_their_sessions() {
 }
 
 #[tokio::test]
-async fn h_34_a_broadcast_reaches_all_but_its_sender() {
+async fn h_34_broadcast_reaches_all_but_its_sender() {
     let gateway = gateway(json!({})).await;
     let alpha = listener(&gateway, "alpha").await;
     let beta = listener(&gateway, "beta").await;
     let steward = listener(&gateway, "steward").await;
     let broadcast = json!({"type": "broadcast", "id": "b-1", "content": {"message": "hear, hear"}, "metadata": {"correlationId": "bc-1"}});
-    let reported = say(&steward, broadcast, json!({"/type": "response"})).await;
+    let reported = exchange(&steward, broadcast, json!({"/type": "response"})).await;
     let mut delivered: Vec<Value> = reported["content"]["result"]["delivered"]
         .as_array()
         .unwrap()
@@ -194,7 +194,7 @@ async fn h_34_a_broadcast_reaches_all_but_its_sender() {
 }
 
 #[tokio::test]
-async fn h_34_a_service_that_is_not_registered_is_not_found() {
+async fn h_34_unregistered_service_is_not_found() {
     let gateway = gateway(json!({})).await;
     let request = json!({"type": "request", "content": {"service": "weather"}, "metadata": {"correlationId": "r-1"}});
     assert_eq!(error(&client(&gateway).await, request).await, 3001);
@@ -206,10 +206,10 @@ async fn a_decision_is_reported_to_subscribers_as_an_event() {
     let _triad = voters::triad(&gateway.url).await;
     let watcher = client(&gateway).await;
     let channel = json!({"type": "subscribe", "content": {"channel": "triad:decision"}});
-    say(&watcher, channel, json!({"/type": "subscribe"})).await;
+    exchange(&watcher, channel, json!({"/type": "subscribe"})).await;
     let steward = listener(&gateway, "steward").await;
     let words = json!({"content": {"proposal": "alpha=approve beta=approve charlie=approve"}});
-    say(
+    exchange(
         &steward,
         super::proposal(words),
         json!({"/type": "decision"}),

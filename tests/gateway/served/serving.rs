@@ -102,12 +102,12 @@ async fn serve_needs_no_state_of_openclaw_behind_another_gateway() {
 }
 
 #[tokio::test]
-async fn serve_without_main_asks_the_first_that_is_online() {
+async fn serve_without_main_calls_first_online_agent() {
     let gateway = Reference::start(json!({})).await;
     let _zoe = agent(&gateway.url, "zoe", json!([answers("zoe here")])).await;
     let executor = executor(&gateway);
     assert_eq!(answer(&executor).await, "zoe here");
-    // The gateway lists `main` and others that never came.
+    // The gateway lists `main` and others that never connected.
     assert_eq!(names(&executor).await[..2], ["zoe", "main"]);
     executor.close().await;
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::conformance::gateways::Member;
 
-use super::{client, error, gateway, listener, number, proposal, say, vote};
+use super::{client, error, exchange, gateway, listener, number, proposal, vote};
 use crate::gateway::{rig::soon, support::reference::Reference};
 
 /// A gateway with a proposer and three members, which vote on command.
@@ -27,9 +27,9 @@ impl Triad {
         }
     }
 
-    /// Puts it to them, and waits until all have it.
+    /// Sends the proposal, and waits until all members have received it.
     async fn put(&self, proposal: Value) {
-        self.steward.say(&proposal).await.unwrap();
+        self.steward.send(&proposal).await.unwrap();
         for member in [&self.alpha, &self.beta, &self.charlie] {
             soon(member.log().frame(1, &json!({"/type": "proposal"}))).await;
         }
@@ -41,26 +41,26 @@ impl Triad {
 }
 
 #[tokio::test]
-async fn h_36_of_two_ids_the_correlation_id_counts() {
+async fn h_36_correlation_id_precedes_envelope_id() {
     let triad = Triad::new(json!({})).await;
     triad
         .put(proposal(
             json!({"id": "other", "metadata": {"correlationId": "p-9"}}),
         ))
         .await;
-    triad.alpha.say(&vote("p-9", "approve")).await.unwrap();
-    triad.beta.say(&vote("p-9", "approve")).await.unwrap();
+    triad.alpha.send(&vote("p-9", "approve")).await.unwrap();
+    triad.beta.send(&vote("p-9", "approve")).await.unwrap();
     assert_eq!(triad.decision().await["content"]["proposalId"], "p-9");
 }
 
 #[tokio::test]
-async fn h_36_the_envelopes_id_will_do_where_there_is_no_other() {
+async fn h_36_envelope_id_is_the_fallback() {
     let triad = Triad::new(json!({})).await;
     triad
         .put(json!({"type": "proposal", "id": "only", "content": {"proposal": "Ship it?"}}))
         .await;
-    triad.alpha.say(&vote("only", "reject")).await.unwrap();
-    triad.beta.say(&vote("only", "reject")).await.unwrap();
+    triad.alpha.send(&vote("only", "reject")).await.unwrap();
+    triad.beta.send(&vote("only", "reject")).await.unwrap();
     assert_eq!(triad.decision().await["content"]["proposalId"], "only");
 }
 
@@ -68,8 +68,8 @@ async fn h_36_the_envelopes_id_will_do_where_there_is_no_other() {
 async fn h_37_a_decision_has_both_ids() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
-    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
-    triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+    triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
+    triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     let decided = triad.decision().await;
     assert_eq!(decided["from"], "gateway", "{decided}");
     assert_eq!(decided["content"]["proposalId"], "p-1", "{decided}");
@@ -86,7 +86,7 @@ async fn h_38_approval_needs_two_members() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
     let client = client(&gateway).await;
-    let reported = say(&client, proposal(json!({})), json!({"/type": "error"})).await;
+    let reported = exchange(&client, proposal(json!({})), json!({"/type": "error"})).await;
     assert_eq!(number(&reported), 3002);
     assert_eq!(reported["metadata"]["correlationId"], "p-1", "{reported}");
 }
@@ -106,7 +106,7 @@ async fn h_41_past_deadline_is_refused() {
     triad
         .put(proposal(json!({"content": {"deadline": soon}})))
         .await;
-    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
+    triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     let decided = triad.decision().await;
     assert_eq!(decided["content"]["result"], "rejected", "{decided}");
     assert_eq!(decided["content"]["consensus"], false, "{decided}");
@@ -121,9 +121,9 @@ async fn h_41_past_deadline_is_refused() {
 async fn h_42_the_first_vote_of_a_member_is_final() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
-    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
+    triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     assert_eq!(error(&triad.alpha, vote("p-1", "reject")).await, 2005);
-    triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+    triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     assert_eq!(
         triad.decision().await["content"]["votes"]["alpha"],
         "approve"
@@ -131,11 +131,11 @@ async fn h_42_the_first_vote_of_a_member_is_final() {
 }
 
 #[tokio::test]
-async fn h_42_a_vote_that_comes_late_is_refused() {
+async fn h_42_late_vote_is_refused() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
-    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
-    triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+    triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
+    triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     triad.decision().await;
     assert_eq!(error(&triad.charlie, vote("p-1", "reject")).await, 2005);
 }
@@ -150,7 +150,7 @@ async fn h_42_non_member_may_not_vote() {
 }
 
 #[tokio::test]
-async fn h_42_vote_on_unknown_proposal_or_of_unknown_word_is_refused() {
+async fn h_42_unknown_proposal_or_vote_is_refused() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
     assert_eq!(error(&triad.alpha, vote("p-7", "approve")).await, 2005);
@@ -164,8 +164,8 @@ async fn h_43_votes_are_forwarded_to_the_proposer() {
         triad.put(proposal(json!({}))).await;
         let mut sure = vote("p-1", "approve");
         sure["content"]["confidence"] = json!(0.7);
-        triad.alpha.say(&sure).await.unwrap();
-        triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+        triad.alpha.send(&sure).await.unwrap();
+        triad.beta.send(&vote("p-1", "approve")).await.unwrap();
         triad.decision().await;
         let reported = triad.steward.log().matching(&json!({"/type": "vote"}));
         assert_eq!(reported.len(), if visible { 2 } else { 0 }, "{reported:?}");
@@ -183,10 +183,10 @@ async fn h_43_votes_are_forwarded_to_the_proposer() {
 async fn h_45_reused_proposal_id_is_refused() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
-    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
-    triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+    triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
+    triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     let first = triad.decision().await;
-    triad.steward.say(&proposal(json!({}))).await.unwrap();
+    triad.steward.send(&proposal(json!({}))).await.unwrap();
     let again = soon(triad.steward.log().frame(2, &json!({"/type": "decision"}))).await;
     assert_eq!(again["content"], first["content"]);
     assert_eq!(
@@ -203,13 +203,13 @@ async fn h_45_reused_proposal_id_is_refused() {
 }
 
 #[tokio::test]
-async fn h_35_the_gateway_tallies_and_no_client_else_decides() {
+async fn h_35_only_the_gateway_decides() {
     let triad = Triad::new(json!({})).await;
     triad.put(proposal(json!({}))).await;
     let forged = json!({"type": "decision", "agent": "steward", "from": "gateway", "content": {"proposalId": "p-1", "result": "approved", "votes": {}, "consensus": true}, "metadata": {"correlationId": "p-1"}});
-    triad.alpha.say(&forged).await.unwrap();
-    triad.alpha.say(&vote("p-1", "reject")).await.unwrap();
-    triad.beta.say(&vote("p-1", "reject")).await.unwrap();
+    triad.alpha.send(&forged).await.unwrap();
+    triad.alpha.send(&vote("p-1", "reject")).await.unwrap();
+    triad.beta.send(&vote("p-1", "reject")).await.unwrap();
     let decided = triad.decision().await;
     assert_eq!(decided["content"]["result"], "rejected", "{decided}");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns the status of an upgrade with these header lines, beside the usual ones.
+/// Returns the status of an upgrade with these further header lines.
 async fn status(gateway: &Gateway, lines: &[&str]) -> String {
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let mut request = String::from(
@@ -23,7 +23,7 @@ async fn status(gateway: &Gateway, lines: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn refuses_every_origin_but_its_own() {
+async fn refuses_foreign_origins() {
     let gateway = Gateway::start(json!({})).await;
     let own = format!("origin: http://{}", gateway.address);
     assert_eq!(status(&gateway, &[&own]).await, "101");
@@ -94,7 +94,7 @@ async fn refuses_forwarded_upgrade_without_auth() {
     }
 }
 
-/// The maximum number of connections that are opening.
+/// The number of concurrent connection attempts.
 #[cfg(unix)]
 const OPENING: usize = 512;
 
@@ -111,7 +111,7 @@ fn raise_file_limit() {
 #[tokio::test]
 async fn clients_that_connect_at_once_all_get_in() {
     raise_file_limit();
-    // Evicted or not: what they have sent is read.
+    // The gateway reads their frames, even after an eviction.
     let timeouts = Timeouts {
         eviction_grace: Duration::from_secs(3600),
         ..Timeouts::default()
@@ -138,7 +138,7 @@ async fn silent_sockets_of_one_address_keep_no_client_out() {
     }
     let client = timeout(LONG, gateway.client()).await;
     client.expect("a connection").advertise(&[]).await;
-    // The one that was silent longest made room.
+    // The gateway evicted the longest silent one.
     let ended = timeout(LONG, silent[0].read(&mut [0])).await.unwrap();
     assert!(!matches!(ended, Ok(1..)), "{ended:?}");
 }
@@ -166,7 +166,10 @@ async fn connections_without_credential_keep_no_client_out() {
         assert_eq!(client.closed().await, 1008);
     }
     for client in &mut known {
-        assert_eq!(client.ask(json!({"type": "ping"})).await["type"], "pong");
+        assert_eq!(
+            client.request(json!({"type": "ping"})).await["type"],
+            "pong"
+        );
     }
     assert_eq!(status(&gateway, &[]).await, "503");
 }

@@ -1,4 +1,4 @@
-//! Each error of the registry (000 appendix B) as it comes about: most are the gateway's, over real sockets; some only a client can find.
+//! Each error of the registry (Heretek A2A appendix B): most from the gateway over real sockets, some only from a client.
 
 use collective::ErrorCode;
 
@@ -19,7 +19,7 @@ fn said(agent: &str) -> Value {
     })
 }
 
-/// A gateway of these settings answers each frame with this error. Its log has the outcomes and none of the texts.
+/// Checks that a gateway with these settings answers each frame with this error, and logs the outcomes without the texts.
 async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
     let config = config(settings);
     let log = config.state_dir.join("audit.jsonl");
@@ -30,7 +30,7 @@ async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
             .as_str()
             .map_or_else(|| frame.to_string(), str::to_owned);
         client.raw(Message::Text(text.into())).await;
-        let answer = client.hear().await;
+        let answer = client.recv().await;
         let reported = &answer["content"];
         assert_eq!(reported["code"], code.number(), "{answer}");
         assert_eq!(reported["error"], code.name(), "{answer}");
@@ -80,7 +80,7 @@ async fn message_error_names_fault_and_recipient() {
             json!({"type": "broadcast", "content": {"message": SECRET}}),
         ),
     ];
-    // The last is one too many.
+    // The last one exceeds the limit.
     let limits = json!({"messagesPerSecond": 1, "burst": frames.len() - 1});
     answered(json!({"limits": limits}), &frames).await;
 }
@@ -99,8 +99,8 @@ async fn codes_of_authentication() {
     answered(settings, &[(ErrorCode::AuthFailed, auth("another"))]).await;
 }
 
-/// Those that a gateway says of an agent or a session that has been at work have tests of their own: 3004 in `messages.rs`; 4002, 4003 and 4004 in
-/// `sessions.rs`; 1003 in `flow.rs`. Those below no gateway can say, for nothing has been connected.
+/// Errors of working agents and sessions have other tests: 3004 in `messages.rs`; 4002, 4003 and 4004 in `sessions.rs`;
+/// 1003 in `flow.rs`. No gateway can send those below, because they occur without a connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_side_errors_need_no_gateway() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

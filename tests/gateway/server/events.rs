@@ -9,7 +9,7 @@ fn subscribe(content: bool) -> Value {
 /// Reads events until one with this `happened`.
 async fn event(client: &mut Client, happened: &str) -> Value {
     loop {
-        let received = client.hear().await;
+        let received = client.recv().await;
         if received["content"]["happened"] == happened {
             return received["content"].clone();
         }
@@ -17,14 +17,14 @@ async fn event(client: &mut Client, happened: &str) -> Value {
 }
 
 #[tokio::test]
-async fn events_have_no_text_unless_asked() {
+async fn events_have_text_only_on_request() {
     let gateway = Gateway::start(json!({})).await;
     let _alpha = gateway.serving(&["alpha"]).await;
     let (mut plain, mut full) = (gateway.client().await, gateway.client().await);
-    plain.ask(subscribe(false)).await;
-    full.ask(subscribe(true)).await;
+    plain.request(subscribe(false)).await;
+    full.request(subscribe(true)).await;
     let mut client = gateway.client().await;
-    client.say(message("alpha", "c-1")).await;
+    client.send(message("alpha", "c-1")).await;
     let seen = event(&mut plain, "message").await;
     assert_eq!((&seen["to"], seen.get("text")), (&json!("alpha"), None));
     let seen = event(&mut full, "message").await;
@@ -37,18 +37,18 @@ async fn proposal_votes_and_decision_arrive_in_order() {
     let mut alpha = gateway.serving(&["alpha"]).await;
     let mut beta = gateway.serving(&["beta"]).await;
     let mut watcher = gateway.client().await;
-    watcher.ask(subscribe(false)).await;
+    watcher.request(subscribe(false)).await;
     let mut client = gateway.client().await;
     let proposal = json!({"type": "proposal", "id": "p-1", "content": {"proposal": "secret plan"}});
-    client.say(proposal).await;
+    client.send(proposal).await;
     let vote = json!({"type": "vote", "content": {"proposalId": "p-1", "vote": "approve", "reasoning": "secret"}});
     for member in [&mut alpha, &mut beta] {
-        member.hear().await;
-        member.say(vote.clone()).await;
+        member.recv().await;
+        member.send(vote.clone()).await;
     }
     let mut seen = Vec::new();
     for _ in 0..4 {
-        let received = watcher.hear().await["content"].clone();
+        let received = watcher.recv().await["content"].clone();
         assert!(!received.to_string().contains("secret"), "{received}");
         seen.push(received["happened"].as_str().unwrap().to_owned());
     }
@@ -60,17 +60,17 @@ async fn subscriber_catches_up_after_its_cursor() {
     let gateway = Gateway::start(json!({})).await;
     let _alpha = gateway.serving(&["alpha"]).await;
     let mut watcher = gateway.client().await;
-    watcher.ask(subscribe(true)).await;
+    watcher.request(subscribe(true)).await;
     let mut client = gateway.client().await;
-    client.say(message("alpha", "c-1")).await;
+    client.send(message("alpha", "c-1")).await;
     let cursor = event(&mut watcher, "message").await["cursor"].clone();
     drop(watcher);
-    client.say(message("alpha", "c-2")).await;
-    client.ask(json!({"type": "ping", "content": {}})).await;
+    client.send(message("alpha", "c-2")).await;
+    client.request(json!({"type": "ping", "content": {}})).await;
     let mut again = gateway.client().await;
     let content = json!({"channel": "gateway:events", "content": true, "after": cursor});
     let answer = again
-        .ask(json!({"type": "subscribe", "content": content}))
+        .request(json!({"type": "subscribe", "content": content}))
         .await;
     assert_eq!(answer["content"]["cursor"], cursor);
     let missed = event(&mut again, "message").await;
@@ -82,9 +82,9 @@ async fn subscriber_catches_up_after_its_cursor() {
 async fn refused_message_is_an_event() {
     let gateway = Gateway::start(json!({})).await;
     let mut watcher = gateway.client().await;
-    watcher.ask(subscribe(false)).await;
+    watcher.request(subscribe(false)).await;
     let mut client = gateway.client().await;
-    client.say(message("ghost", "c-1")).await;
+    client.send(message("ghost", "c-1")).await;
     let seen = event(&mut watcher, "refused").await;
     assert_eq!(
         (&seen["code"], &seen["to"]),
@@ -112,8 +112,8 @@ async fn only_managers_of_the_gateway_receive_events() {
     ] {
         let mut client = Client::connect(gateway.address).await;
         let auth = json!({"type": "auth", "content": {"token": name}});
-        assert_eq!(client.ask(auth).await["content"]["status"], "ok");
-        let answer = client.ask(subscribe(content)).await;
+        assert_eq!(client.request(auth).await["content"]["status"], "ok");
+        let answer = client.request(subscribe(content)).await;
         let answered = match allowed {
             true => answer["content"]["status"] == "subscribed",
             false => answer["content"]["code"] == 5004,
@@ -127,12 +127,12 @@ async fn long_text_of_a_message_is_cut() {
     let gateway = Gateway::start(json!({})).await;
     let _alpha = gateway.serving(&["alpha"]).await;
     let mut watcher = gateway.client().await;
-    watcher.ask(subscribe(true)).await;
+    watcher.request(subscribe(true)).await;
     let mut client = gateway.client().await;
     let mut long = message("alpha", "c-1");
     long["content"]["content"] = "ä".repeat(500_000).into();
     long["sessionId"] = "s".repeat(100).into();
-    client.say(long).await;
+    client.send(long).await;
     let seen = event(&mut watcher, "message").await;
     assert_eq!(seen["text"].as_str().unwrap().chars().count(), 2001);
 }

@@ -1,4 +1,4 @@
-//! How connections live and end, and how the gateway starts.
+//! Connections: pings, ends, and the start of the gateway.
 
 use testkit::http::{Connection, Server};
 
@@ -9,12 +9,12 @@ use gateway_server::Occupant;
 async fn h_47_disconnected_client_is_gone_at_once() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    client.ask(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
-    client.hear().await;
+    client.request(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
+    client.recv().await;
     alpha
-        .say(json!({"type": "disconnect", "content": {"reason": "manual"}}))
+        .send(json!({"type": "disconnect", "content": {"reason": "manual"}}))
         .await;
-    assert_eq!(client.hear().await["content"]["status"], "offline");
+    assert_eq!(client.recv().await["content"]["status"], "offline");
     alpha.0.close(None).await.unwrap();
     while let Some(frame) = timeout(LONG, alpha.0.next()).await.unwrap() {
         assert!(frame.unwrap().is_close());
@@ -30,7 +30,7 @@ async fn h_47_gateway_closes_after_disconnect() {
     let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
     let mut client = gateway.client().await;
     client
-        .say(json!({"type": "disconnect", "content": {"reason": "shutdown"}}))
+        .send(json!({"type": "disconnect", "content": {"reason": "shutdown"}}))
         .await;
     assert_eq!(client.closed().await, 1000);
 }
@@ -39,10 +39,10 @@ async fn h_47_gateway_closes_after_disconnect() {
 async fn h_47_shutdown_notifies_clients_and_fails_open_requests() {
     let mut gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    client.say(message("alpha", "c-1")).await;
-    alpha.hear().await;
+    client.send(message("alpha", "c-1")).await;
+    alpha.recv().await;
     gateway.shutdown.cancel();
-    let error = client.hear().await;
+    let error = client.recv().await;
     assert_eq!(
         (
             &error["content"]["code"],
@@ -51,7 +51,7 @@ async fn h_47_shutdown_notifies_clients_and_fails_open_requests() {
         (&json!(1003), &json!("c-1"))
     );
     for client in [&mut client, &mut alpha] {
-        let said = client.hear().await;
+        let said = client.recv().await;
         assert_eq!(
             (&said["type"], &said["content"]["reason"]),
             (&json!("disconnect"), &json!("shutdown"))
@@ -80,9 +80,9 @@ async fn shutdown_does_not_wait_for_slow_readers() {
 }
 
 #[tokio::test]
-async fn h_07_a_silent_client_is_asked_and_then_left() {
+async fn h_07_silent_client_is_pinged_then_closed() {
     let gateway = Gateway::start(json!({"heartbeatMs": 1000, "limits": {"idleMs": 2500}})).await;
-    // Its stack would answer pings by itself: this one reads bytes and writes none.
+    // A WebSocket library would answer pings. This client only reads bytes.
     let mut client = gateway.client().await;
     let stream = client.0.get_mut();
     let mut read = Vec::new();
@@ -105,10 +105,10 @@ async fn a_client_that_answers_pings_stays() {
     let gateway = Gateway::start(json!({"heartbeatMs": 1000, "limits": {"idleMs": 2000}})).await;
     let mut client = gateway.client().await;
     for _ in 0..3 {
-        let ping = client.hear().await;
+        let ping = client.recv().await;
         assert_eq!(ping["type"], "ping");
         client
-            .say(json!({"type": "pong", "metadata": {"parentId": ping["id"]}}))
+            .send(json!({"type": "pong", "metadata": {"parentId": ping["id"]}}))
             .await;
     }
     client.advertise(&[]).await;
@@ -157,7 +157,7 @@ async fn taken_port_names_web_server_or_unknown() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_reported_so_in_http() {
+async fn connection_limit_is_reported_in_http() {
     let gateway = Gateway::start(json!({"limits": {"connections": 1}})).await;
     let _first = gateway.client().await;
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();

@@ -76,7 +76,7 @@ async fn h_07_a_ping_is_answered_with_its_id() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let pong = client
-        .ask(json!({"type": "ping", "id": "p-1", "timestamp": 1}))
+        .request(json!({"type": "ping", "id": "p-1", "timestamp": 1}))
         .await;
     assert_eq!(
         (&pong["type"], &pong["metadata"]["parentId"]),
@@ -113,8 +113,8 @@ async fn h_08_every_advertisement_is_acknowledged() {
 async fn h_08_a_message_before_the_handshake_is_served() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
-    gateway.client().await.say(message("alpha", "c")).await;
-    assert_eq!(alpha.hear().await["content"]["content"], "hello");
+    gateway.client().await.send(message("alpha", "c")).await;
+    assert_eq!(alpha.recv().await["content"]["content"], "hello");
 }
 
 #[tokio::test]
@@ -125,12 +125,12 @@ async fn h_09_another_major_version_is_refused_and_ends() {
         let mut client = gateway.client().await;
         let capabilities = json!({"supportedAgents": ["alpha"], "version": version});
         client
-            .say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}}))
+            .send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}}))
             .await;
         assert_eq!(client.refused().await, 1004, "{version}");
         assert_eq!(client.closed().await, 1008, "{version}");
         let listed = watcher
-            .ask(json!({"type": "discovery", "content": {"action": "list"}}))
+            .request(json!({"type": "discovery", "content": {"action": "list"}}))
             .await;
         let agents = listed["content"]["agents"].as_array().unwrap();
         let alpha = agents.iter().find(|agent| agent["name"] == "alpha");
@@ -143,7 +143,7 @@ async fn h_09_the_same_major_version_is_served() {
     let gateway = Gateway::start(json!({})).await;
     for version in [json!("1"), json!("1.7"), json!("v1.0.0"), json!(null)] {
         let said = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"version": version}}});
-        let acknowledged = gateway.client().await.ask(said).await;
+        let acknowledged = gateway.client().await.request(said).await;
         assert_eq!(
             acknowledged["content"]["action"], "acknowledge",
             "{version}"
@@ -157,7 +157,7 @@ async fn h_10_third_unauthenticated_frame_closes() {
     let mut client = gateway.client().await;
     for _ in 0..3 {
         client
-            .say(json!({"type": "discovery", "content": {"action": "list"}}))
+            .send(json!({"type": "discovery", "content": {"action": "list"}}))
             .await;
         assert_eq!(client.refused().await, 5001);
     }
@@ -165,10 +165,10 @@ async fn h_10_third_unauthenticated_frame_closes() {
 }
 
 #[tokio::test]
-async fn h_11_a_credential_that_holds_lets_in() {
+async fn h_11_valid_credential_is_accepted() {
     let gateway = Gateway::start(keys()).await;
     let mut client = gateway.client().await;
-    let said = client.ask(auth("steward-key")).await;
+    let said = client.request(auth("steward-key")).await;
     assert_eq!(said["type"], "auth-response");
     assert_eq!(
         (&said["content"]["status"], &said["metadata"]["parentId"]),
@@ -178,14 +178,14 @@ async fn h_11_a_credential_that_holds_lets_in() {
 }
 
 #[tokio::test]
-async fn h_11_a_credential_that_does_not_hold_ends_the_connection() {
+async fn h_11_invalid_credential_closes() {
     let gateway = Gateway::start(keys()).await;
     for (token, code, name) in [
         ("wrong", 5002, "AUTH_FAILED"),
         ("late-key", 5003, "TOKEN_EXPIRED"),
     ] {
         let mut client = gateway.client().await;
-        let said = client.ask(auth(token)).await;
+        let said = client.request(auth(token)).await;
         assert_eq!(said["content"]["status"], "failed");
         assert_eq!(said["content"]["error"], name);
         assert_eq!(said["content"]["code"], code);
@@ -195,7 +195,7 @@ async fn h_11_a_credential_that_does_not_hold_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_client_that_says_no_credential_is_not_waited_for() {
+async fn missing_credential_is_not_awaited() {
     let timeouts = Timeouts {
         authentication: Duration::from_millis(40),
         ..Timeouts::default()
@@ -210,7 +210,7 @@ async fn a_client_that_says_no_credential_is_not_waited_for() {
 async fn operation_outside_all_roles_is_refused() {
     let gateway = Gateway::start(keys()).await;
     let mut client = gateway.client().await;
-    client.ask(auth("steward-key")).await;
+    client.request(auth("steward-key")).await;
     for refused in [
         message("beta", "c"),
         json!({"type": "broadcast", "content": {"message": "all"}}),
@@ -219,26 +219,26 @@ async fn operation_outside_all_roles_is_refused() {
         json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": ["beta"]}}}),
         json!({"type": "workspace", "content": {"action": "get", "agent": "beta"}}),
     ] {
-        client.say(refused.clone()).await;
+        client.send(refused.clone()).await;
         assert_eq!(client.refused().await, 5004, "{refused}");
     }
-    client.say(message("alpha", "c")).await;
+    client.send(message("alpha", "c")).await;
     assert_eq!(client.refused().await, 3002, "allowed, and away");
 }
 
 #[tokio::test]
-async fn a_name_that_is_served_is_not_given_to_a_second() {
+async fn served_name_is_refused_to_a_second() {
     let gateway = Gateway::start(json!({})).await;
     let mut first = gateway.serving(&["alpha"]).await;
     let mut second = gateway.client().await;
-    second.say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": ["alpha"]}}})).await;
+    second.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": ["alpha"]}}})).await;
     assert_eq!(second.refused().await, 5004);
-    second.say(message("alpha", "c")).await;
-    assert_eq!(first.hear().await["content"]["content"], "hello");
+    second.send(message("alpha", "c")).await;
+    assert_eq!(first.recv().await["content"]["content"], "hello");
 }
 
 #[tokio::test]
-async fn names_that_mean_something_else_are_refused() {
+async fn reserved_names_are_refused() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     for (name, code) in [
@@ -248,7 +248,7 @@ async fn names_that_mean_something_else_are_refused() {
         ("../x", 2005),
         ("", 2005),
     ] {
-        client.say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": [name]}}})).await;
+        client.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": [name]}}})).await;
         assert_eq!(client.refused().await, code, "{name}");
     }
 }
@@ -262,38 +262,38 @@ async fn gateway_only_types_are_refused() {
         ("decision", json!({"result": "approved"})),
         ("auth-response", json!({"status": "ok"})),
     ] {
-        client.say(json!({"type": kind, "content": content})).await;
+        client.send(json!({"type": kind, "content": content})).await;
         assert_eq!(client.refused().await, 5004, "{kind}");
     }
     client
-        .say(json!({"type": "handshake", "content": {"action": "acknowledge"}}))
+        .send(json!({"type": "handshake", "content": {"action": "acknowledge"}}))
         .await;
     assert_eq!(client.refused().await, 2005);
 }
 
 #[tokio::test]
-async fn an_error_is_never_answered_with_an_error() {
+async fn error_gets_no_error_response() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     client
-        .say(json!({"type": "error", "content": {"error": "AGENT_ERROR", "code": 3004}}))
+        .send(json!({"type": "error", "content": {"error": "AGENT_ERROR", "code": 3004}}))
         .await;
-    client.say(json!({"type": "error", "content": {}})).await;
+    client.send(json!({"type": "error", "content": {}})).await;
     client.receives_nothing().await;
 }
 
 #[tokio::test]
-async fn more_agents_than_one_connection_can_serve_are_refused_unread() {
+async fn too_many_agents_are_refused_unread() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let names: Vec<String> = (0..100_000).map(|n| format!("a{n}")).collect();
     let capabilities =
         json!({"supportedMessageTypes": [], "supportedAgents": names, "version": "1.0.0"});
-    client.say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
+    client.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
     assert_eq!(client.refused().await, 2005);
     let watched = json!({"channel": "agent:status", "agents": names});
     client
-        .say(json!({"type": "subscribe", "content": watched}))
+        .send(json!({"type": "subscribe", "content": watched}))
         .await;
     assert_eq!(client.refused().await, 2005);
 }

@@ -4,7 +4,7 @@ use testkit::http::{Connection, Server, response};
 
 use super::*;
 
-/// Returns an HTTP server that answers every request with this, and gives the requests it got.
+/// Returns an HTTP server that answers every request with this, and its requests.
 async fn service(
     status: u16,
     body: &'static str,
@@ -40,7 +40,7 @@ async fn h_29_discovery_lists_agents_with_their_status_and_services() {
     let gateway = Gateway::start(with_service(server.address)).await;
     let _alpha = gateway.serving(&["alpha", "stranger"]).await;
     let mut client = gateway.client().await;
-    let listed = client.ask(json!({"type": "discovery", "content": {"action": "list"}, "metadata": {"correlationId": "d"}})).await;
+    let listed = client.request(json!({"type": "discovery", "content": {"action": "list"}, "metadata": {"correlationId": "d"}})).await;
     assert_eq!(listed["metadata"]["correlationId"], "d");
     let agents = listed["content"]["agents"].as_array().unwrap();
     assert_eq!(agents.len(), 13);
@@ -56,7 +56,7 @@ async fn h_29_discovery_lists_agents_with_their_status_and_services() {
         json!(["forecast"])
     );
     client
-        .say(json!({"type": "discovery", "content": {"action": "destroy"}}))
+        .send(json!({"type": "discovery", "content": {"action": "destroy"}}))
         .await;
     assert_eq!(client.refused().await, 2005);
 }
@@ -67,25 +67,25 @@ async fn h_32_a_subscriber_receives_how_agents_are_and_every_change() {
     let mut client = gateway.client().await;
     let subscribe =
         json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}});
-    let said = client.ask(subscribe).await;
+    let said = client.request(subscribe).await;
     assert_eq!(said["type"], "subscribe");
     assert_eq!(
         said["content"],
         json!({"channel": "agent:status", "status": "subscribed"})
     );
     assert_eq!(
-        client.hear().await["content"],
+        client.recv().await["content"],
         json!({"agent": "alpha", "status": "offline"})
     );
     let alpha = gateway.serving(&["alpha", "beta"]).await;
     assert_eq!(
-        client.hear().await["content"],
+        client.recv().await["content"],
         json!({"agent": "alpha", "status": "online", "previous": "offline"})
     );
     drop(alpha);
-    assert_eq!(client.hear().await["content"]["status"], "offline");
+    assert_eq!(client.recv().await["content"]["status"], "offline");
     let said = client
-        .ask(json!({"type": "unsubscribe", "content": {"channel": "agent:status"}}))
+        .request(json!({"type": "unsubscribe", "content": {"channel": "agent:status"}}))
         .await;
     assert_eq!(said["content"]["status"], "unsubscribed");
     let _alpha = gateway.serving(&["alpha"]).await;
@@ -116,7 +116,7 @@ async fn h_32_invalid_subscription_or_status_is_refused() {
             5004,
         ),
     ] {
-        client.say(frame.clone()).await;
+        client.send(frame.clone()).await;
         assert_eq!(client.refused().await, code, "{frame}");
     }
 }
@@ -126,7 +126,7 @@ async fn h_33_workspaces_are_listed() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let listed = client
-        .ask(json!({"type": "workspace", "content": {"action": "list"}}))
+        .request(json!({"type": "workspace", "content": {"action": "list"}}))
         .await;
     let workspaces = listed["content"]["workspaces"].as_array().unwrap();
     assert_eq!(workspaces.len(), 12);
@@ -135,7 +135,7 @@ async fn h_33_workspaces_are_listed() {
     let path = gateway.folder.join("agents").join("alpha");
     assert_eq!(workspaces[2]["path"], path.display().to_string());
     client
-        .say(json!({"type": "workspace", "content": {"action": "get", "agent": "unknown"}}))
+        .send(json!({"type": "workspace", "content": {"action": "get", "agent": "unknown"}}))
         .await;
     assert_eq!(client.refused().await, 3001);
 }
@@ -148,14 +148,14 @@ async fn h_34_broadcast_reaches_other_agents_and_lists_them() {
     .await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     let said = client
-        .ask(json!({"type": "broadcast", "id": "b", "content": {"message": "all hands"}}))
+        .request(json!({"type": "broadcast", "id": "b", "content": {"message": "all hands"}}))
         .await;
     assert_eq!(said["type"], "response");
     assert_eq!(
         said["content"]["result"],
         json!({"delivered": ["alpha"], "failed": ["away"]})
     );
-    let received = alpha.hear().await;
+    let received = alpha.recv().await;
     assert_eq!(
         (&received["type"], &received["content"]["message"]),
         (&json!("broadcast"), &json!("all hands"))
@@ -164,11 +164,11 @@ async fn h_34_broadcast_reaches_other_agents_and_lists_them() {
 }
 
 #[tokio::test]
-async fn h_34_a_service_is_asked_over_http_and_its_answer_is_the_result() {
+async fn h_34_service_is_called_over_http() {
     let (server, mut requests) = service(200, r#"{"sky": "blue"}"#).await;
     let gateway = Gateway::start(with_service(server.address)).await;
     let mut steward = gateway.serving(&["steward"]).await;
-    let said = steward.ask(weather()).await;
+    let said = steward.request(weather()).await;
     assert_eq!(said["type"], "response");
     assert_eq!(
         said["content"],
@@ -185,21 +185,21 @@ async fn h_34_a_service_is_asked_over_http_and_its_answer_is_the_result() {
 }
 
 #[tokio::test]
-async fn h_34_services_that_are_unknown_away_or_fail_are_reported_apart() {
+async fn h_34_service_failures_differ() {
     let (server, _requests) = service(500, "broken").await;
     let gateway = Gateway::start(with_service(server.address)).await;
     let mut client = gateway.client().await;
     client
-        .say(json!({"type": "request", "content": {"service": "none"}}))
+        .send(json!({"type": "request", "content": {"service": "none"}}))
         .await;
     assert_eq!(client.refused().await, 3001);
-    client.say(weather()).await;
+    client.send(weather()).await;
     assert_eq!(client.refused().await, 3004);
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed_port = free.local_addr().unwrap();
     drop(free);
     let gateway = Gateway::start(with_service(closed_port)).await;
     let mut client = gateway.client().await;
-    client.say(weather()).await;
+    client.send(weather()).await;
     assert_eq!(client.refused().await, 3002);
 }

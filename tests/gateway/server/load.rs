@@ -1,4 +1,4 @@
-//! What the gateway holds and does for clients that ask too much, or read too little.
+//! Limits for clients that send too much or read too little.
 
 use super::*;
 
@@ -12,19 +12,22 @@ async fn rate_limited_message_has_retry_after() {
     let mut client = gateway.client().await;
     for n in 0..3 {
         client
-            .say(json!({"type": "ping", "id": format!("p-{n}")}))
+            .send(json!({"type": "ping", "id": format!("p-{n}")}))
             .await;
     }
     for _ in 0..2 {
-        assert_eq!(client.hear().await["type"], "pong");
+        assert_eq!(client.recv().await["type"], "pong");
     }
-    let refused = client.hear().await;
+    let refused = client.recv().await;
     assert_eq!(refused["content"]["code"], 3003);
     assert_eq!(refused["metadata"]["parentId"], "p-2");
     let wait = refused["content"]["retryAfterMs"].as_u64().unwrap();
     assert!((1..=2000).contains(&wait), "{wait}");
     tokio::time::sleep(Duration::from_millis(wait + 20)).await;
-    assert_eq!(client.ask(json!({"type": "ping"})).await["type"], "pong");
+    assert_eq!(
+        client.request(json!({"type": "ping"})).await["type"],
+        "pong"
+    );
 }
 
 #[tokio::test]
@@ -50,22 +53,22 @@ async fn a_reader_that_never_reads_costs_its_queue_and_no_more() {
         Gateway::with_timeouts(json!({"fsync": "never", "limits": limits}), timeouts).await;
     let _deaf = gateway.serving(&["alpha"]).await;
     let mut watcher = gateway.client().await;
-    watcher.ask(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
-    watcher.hear().await;
+    watcher.request(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
+    watcher.recv().await;
     let mut client = gateway.client().await;
-    // What the sockets themselves take is a few megabytes; after that, the queue, and then every message is refused.
+    // The socket buffers hold a few megabytes, then the queue fills, and then the gateway refuses every message.
     let (mut taken, mut refused) = (0, 0);
     'sending: for n in 0.. {
-        client.say(big("alpha", n)).await;
-        client.say(json!({"type": "ping"})).await;
+        client.send(big("alpha", n)).await;
+        client.send(json!({"type": "ping"})).await;
         taken += 1;
         loop {
-            let received = client.hear().await;
+            let received = client.recv().await;
             match received["content"]["code"].as_u64() {
                 None => break,
                 Some(3003) => assert!(received["content"]["retryAfterMs"].is_u64()),
                 _ => {
-                    assert_eq!(client.hear().await["type"], "pong");
+                    assert_eq!(client.recv().await["type"], "pong");
                     break 'sending;
                 }
             }
@@ -76,9 +79,9 @@ async fn a_reader_that_never_reads_costs_its_queue_and_no_more() {
         refused > 10 && taken < 250,
         "{taken} messages of 60 kB were taken and {refused} refused"
     );
-    // And it is not served for ever.
-    assert_eq!(watcher.hear().await["content"]["status"], "offline");
-    client.say(message("alpha", "c")).await;
+    // The gateway closes it in the end.
+    assert_eq!(watcher.recv().await["content"]["status"], "offline");
+    client.send(message("alpha", "c")).await;
     assert_eq!(client.refused().await, 3002);
 }
 
@@ -90,9 +93,9 @@ async fn a_slow_reader_holds_up_no_client_else() {
     let mut beta = gateway.serving(&["beta"]).await;
     let mut client = gateway.client().await;
     for n in 0..200 {
-        client.say(big("alpha", n)).await;
-        client.say(json!({"type": "message", "agent": "beta", "id": format!("b-{n}"), "content": {"role": "user", "content": "x"}})).await;
-        assert_eq!(beta.hear().await["id"], format!("b-{n}"));
+        client.send(big("alpha", n)).await;
+        client.send(json!({"type": "message", "agent": "beta", "id": format!("b-{n}"), "content": {"role": "user", "content": "x"}})).await;
+        assert_eq!(beta.recv().await["id"], format!("b-{n}"));
     }
 }
 
@@ -102,15 +105,15 @@ async fn a_message_that_waits_beyond_its_ttl_is_not_delivered() {
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let mut client = gateway.client().await;
-    // Enough that the socket is full and the queue is not.
+    // Fills the socket, but not the queue.
     let mut sent = 0;
     let full = loop {
-        client.say(big("alpha", sent)).await;
+        client.send(big("alpha", sent)).await;
         sent += 1;
-        client.say(json!({"type": "ping"})).await;
-        let received = client.hear().await;
+        client.send(json!({"type": "ping"})).await;
+        let received = client.recv().await;
         if received["type"] == "error" {
-            client.hear().await;
+            client.recv().await;
             break sent;
         }
         assert!(sent < 2_000, "the queue never fills");
@@ -118,15 +121,18 @@ async fn a_message_that_waits_beyond_its_ttl_is_not_delivered() {
     // A small message still fits, a large one does not. The recipient does not read until it expires.
     let mut short = message("alpha", "short");
     short["metadata"]["ttl"] = json!(0.05);
-    client.say(short).await;
-    assert_eq!(client.ask(json!({"type": "ping"})).await["type"], "pong");
+    client.send(short).await;
+    assert_eq!(
+        client.request(json!({"type": "ping"})).await["type"],
+        "pong"
+    );
     tokio::time::sleep(SHORT).await;
     let mut received = Vec::new();
     for _ in 1..full {
-        received.push(alpha.hear().await["id"].clone());
+        received.push(alpha.recv().await["id"].clone());
     }
     assert!(!received.contains(&json!("msg-short")));
-    let error = client.hear().await;
+    let error = client.recv().await;
     assert_eq!(
         (
             &error["content"]["code"],

@@ -1,4 +1,4 @@
-//! Managing a gateway that runs, over its own service.
+//! Manages a running gateway through its service.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn manage(operation: &str, with: Value) -> Value {
     json!({"type": "request", "id": "r", "content": content, "metadata": {"correlationId": "m"}})
 }
 
-/// Returns a gateway whose key `KEY` has a role with these requests, and may see the workspace of alpha alone.
+/// Returns a gateway whose key `KEY` has a role with these requests, and access only to the workspace of alpha.
 fn with_role(request: &[&str]) -> Value {
     let role = json!({"request": request, "workspaces": ["alpha"], "send": ["*"]});
     let sha256 = digest("KEY");
@@ -19,11 +19,11 @@ fn with_role(request: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn all_services_are_not_the_gateways_own() {
+async fn all_services_exclude_the_gateways() {
     let gateway = Gateway::start(with_role(&["*"])).await;
     let mut client = gateway.known_client().await;
     client
-        .say(manage("sessions.create", json!({"agent": "alpha"})))
+        .send(manage("sessions.create", json!({"agent": "alpha"})))
         .await;
     assert_eq!(client.refused().await, 5004);
 }
@@ -33,14 +33,14 @@ async fn manager_sees_its_workspaces_only() {
     let gateway = Gateway::start(with_role(&["gateway"])).await;
     let mut client = gateway.known_client().await;
     let made = client
-        .ask(manage(
+        .request(manage(
             "sessions.create",
             json!({"agent": "alpha", "sessionId": "s-1"}),
         ))
         .await;
     assert_eq!(made["content"]["result"]["sessionId"], "s-1", "{made}");
     client
-        .say(manage("sessions.create", json!({"agent": "beta"})))
+        .send(manage("sessions.create", json!({"agent": "beta"})))
         .await;
     assert_eq!(client.refused().await, 5004);
     std::fs::create_dir_all(gateway.folder.join("agents/beta/sessions")).unwrap();
@@ -49,7 +49,7 @@ async fn manager_sees_its_workspaces_only() {
         gateway.folder.join("agents/beta/sessions/s-1.jsonl"),
     )
     .unwrap();
-    let listed = client.ask(manage("sessions.list", json!({}))).await;
+    let listed = client.request(manage("sessions.list", json!({}))).await;
     let listed = listed["content"]["result"]["sessions"].as_array().unwrap();
     let agents: Vec<_> = listed.iter().map(|one| &one["agent"]).collect();
     assert_eq!(agents, ["alpha"]);
@@ -63,30 +63,30 @@ async fn oversized_message_is_refused_unsent() {
     for n in 0..4 {
         let content = json!({"role": "user", "content": "x".repeat(8000)});
         client
-            .say(json!({"type": "message", "id": format!("m-{n}"), "agent": "alpha", "sessionId": "s", "content": content}))
+            .send(json!({"type": "message", "id": format!("m-{n}"), "agent": "alpha", "sessionId": "s", "content": content}))
             .await;
-        alpha.hear().await;
+        alpha.recv().await;
     }
     for operation in ["sessions.get", "sessions.export"] {
         let asked = manage(operation, json!({"agent": "alpha", "sessionId": "s"}));
-        client.say(asked).await;
+        client.send(asked).await;
         assert_eq!(client.refused().await, 2005, "{operation}");
     }
 }
 
 #[tokio::test]
-async fn an_agent_that_is_made_is_known_to_the_gateway_that_runs() {
+async fn created_agent_reaches_the_running_gateway() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let made = client
-        .ask(manage(
+        .request(manage(
             "agents.create",
             json!({"agent": "reviewer", "role": "Reviewer", "description": "It reads."}),
         ))
         .await;
     assert_eq!(made["content"]["result"]["agent"], "reviewer", "{made}");
     let listed = client
-        .ask(json!({"type": "discovery", "content": {"action": "list"}}))
+        .request(json!({"type": "discovery", "content": {"action": "list"}}))
         .await;
     let agents = listed["content"]["agents"].as_array().unwrap();
     let reviewer = agents
@@ -95,7 +95,7 @@ async fn an_agent_that_is_made_is_known_to_the_gateway_that_runs() {
         .unwrap();
     assert_eq!(reviewer["role"], "Reviewer");
     assert_eq!(reviewer["status"], "offline");
-    client.say(message("reviewer", "c-1")).await;
+    client.send(message("reviewer", "c-1")).await;
     assert_eq!(client.refused().await, 3002);
     for (agent, code) in [
         ("reviewer", 2005),
@@ -104,7 +104,7 @@ async fn an_agent_that_is_made_is_known_to_the_gateway_that_runs() {
         ("triad", 5004),
     ] {
         let again = manage("agents.create", json!({"agent": agent, "role": "Any"}));
-        client.say(again).await;
+        client.send(again).await;
         assert_eq!(client.refused().await, code, "{agent}");
     }
 }

@@ -1,4 +1,4 @@
-//! Messages to agents and what comes back.
+//! Messages to agents and their replies.
 
 use super::*;
 
@@ -9,12 +9,12 @@ async fn answer_reaches_the_requester() {
         gateway.serving(&["alpha"]).await,
         gateway.serving(&["steward"]).await,
     );
-    steward.say(message("alpha", "c-1")).await;
-    let asked = alpha.hear().await;
+    steward.send(message("alpha", "c-1")).await;
+    let asked = alpha.recv().await;
     assert_eq!(asked["from"], "steward");
     assert_eq!(asked["metadata"]["correlationId"], "c-1");
-    alpha.say(answer(&asked, "hi")).await;
-    let reply = steward.hear().await;
+    alpha.send(answer(&asked, "hi")).await;
+    let reply = steward.recv().await;
     assert_eq!(reply["from"], "alpha");
     assert_eq!(reply["content"]["content"], "hi");
     assert_eq!(reply["metadata"]["correlationId"], "c-1");
@@ -33,11 +33,11 @@ async fn h_23_unaddressed_response_answers_its_request() {
         json!({"type": "message", "content": {"role": "agent", "content": "hi"}}),
     ];
     for (n, mut said) in answers.into_iter().enumerate() {
-        client.say(message("alpha", &format!("c-{n}"))).await;
-        // By the id of the message alone.
-        said["metadata"] = json!({"parentId": alpha.hear().await["id"]});
-        alpha.say(said.clone()).await;
-        let received = client.hear().await;
+        client.send(message("alpha", &format!("c-{n}"))).await;
+        // Only by the id of the message.
+        said["metadata"] = json!({"parentId": alpha.recv().await["id"]});
+        alpha.send(said.clone()).await;
+        let received = client.recv().await;
         assert_eq!(
             (&received["type"], &received["content"]),
             (&said["type"], &said["content"])
@@ -47,22 +47,22 @@ async fn h_23_unaddressed_response_answers_its_request() {
 }
 
 #[tokio::test]
-async fn two_clients_with_one_correlation_id_hear_each_its_own_answer() {
+async fn equal_correlation_ids_get_separate_answers() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let (mut one, mut two) = (gateway.client().await, gateway.client().await);
-    one.say(message("alpha", "same")).await;
-    let first = alpha.hear().await;
-    two.say(message("alpha", "same")).await;
-    let second = alpha.hear().await;
+    one.send(message("alpha", "same")).await;
+    let first = alpha.recv().await;
+    two.send(message("alpha", "same")).await;
+    let second = alpha.recv().await;
     assert_ne!(
         first["metadata"]["correlationId"],
         second["metadata"]["correlationId"]
     );
-    alpha.say(answer(&second, "for two")).await;
-    alpha.say(answer(&first, "for one")).await;
+    alpha.send(answer(&second, "for two")).await;
+    alpha.send(answer(&first, "for one")).await;
     for (client, text) in [(&mut one, "for one"), (&mut two, "for two")] {
-        let received = client.hear().await;
+        let received = client.recv().await;
         assert_eq!(received["content"]["content"], text);
         assert_eq!(received["metadata"]["correlationId"], "same");
     }
@@ -73,12 +73,12 @@ async fn h_24_uninvolved_agent_cannot_answer() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let (mut client, mut thief) = (gateway.client().await, gateway.client().await);
-    client.say(message("alpha", "c-1")).await;
-    let asked = alpha.hear().await;
-    thief.say(json!({"type": "response", "content": {"result": "forged"}, "metadata": {"correlationId": "c-1"}})).await;
+    client.send(message("alpha", "c-1")).await;
+    let asked = alpha.recv().await;
+    thief.send(json!({"type": "response", "content": {"result": "forged"}, "metadata": {"correlationId": "c-1"}})).await;
     assert_eq!(thief.refused().await, 2005);
-    alpha.say(answer(&asked, "true")).await;
-    assert_eq!(client.hear().await["content"]["content"], "true");
+    alpha.send(answer(&asked, "true")).await;
+    assert_eq!(client.recv().await["content"]["content"], "true");
 }
 
 #[tokio::test]
@@ -89,42 +89,42 @@ async fn h_19_sender_is_the_connection() {
     let id = client.advertise(&[]).await["content"]["clientId"].clone();
     let mut forged = message("alpha", "c-1");
     forged["from"] = "steward".into();
-    client.say(forged).await;
-    assert_eq!(alpha.hear().await["from"], id);
+    client.send(forged).await;
+    assert_eq!(alpha.recv().await["from"], id);
 }
 
 #[tokio::test]
-async fn h_19_a_forged_from_is_refused_where_the_gateway_is_strict() {
+async fn h_19_strict_gateway_refuses_a_forged_from() {
     let gateway = Gateway::start(json!({"strict": true})).await;
     let _alpha = gateway.serving(&["alpha"]).await;
     let mut client = gateway.client().await;
     let mut forged = message("alpha", "c-1");
     forged["from"] = "steward".into();
-    client.say(forged).await;
+    client.send(forged).await;
     assert_eq!(client.refused().await, 5004);
 }
 
 #[tokio::test]
-async fn h_20_fields_that_no_client_knows_are_passed_on() {
+async fn h_20_unknown_fields_are_forwarded() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     let mut odd = message("alpha", "c-1");
     odd["mood"] = json!({"is": "good"});
     odd["metadata"]["priority"] = "high".into();
     odd["metadata"]["threadId"] = "t".into();
-    client.say(odd).await;
-    let received = alpha.hear().await;
+    client.send(odd).await;
+    let received = alpha.recv().await;
     assert_eq!(received["mood"]["is"], "good");
     assert_eq!(received["metadata"]["threadId"], "t");
 }
 
 #[tokio::test]
-async fn h_27_unknown_away_failed_and_busy_are_reported_apart() {
+async fn h_27_agent_failures_differ() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     for (agent, code) in [("unknown", 3001), ("alpha", 3002)] {
-        client.say(message(agent, "c")).await;
-        let error = client.hear().await;
+        client.send(message(agent, "c")).await;
+        let error = client.recv().await;
         assert_eq!(error["content"]["code"], code);
         assert_eq!(error["metadata"]["correlationId"], "c");
         assert_eq!(error["metadata"]["parentId"], "msg-c");
@@ -132,8 +132,8 @@ async fn h_27_unknown_away_failed_and_busy_are_reported_apart() {
     let mut alpha = gateway.serving(&["alpha"]).await;
     for (status, code) in [("busy", 3003), ("error", 3002)] {
         let reported = json!({"type": "status", "content": {"status": status}, "metadata": {"requiresResponse": true}});
-        assert_eq!(alpha.ask(reported).await["content"]["result"], "ok");
-        client.say(message("alpha", "c")).await;
+        assert_eq!(alpha.request(reported).await["content"]["result"], "ok");
+        client.send(message("alpha", "c")).await;
         assert_eq!(client.refused().await, code, "{status}");
     }
 }
@@ -142,13 +142,13 @@ async fn h_27_unknown_away_failed_and_busy_are_reported_apart() {
 async fn agent_leaving_without_answer_causes_an_error() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    client.say(message("alpha", "c-1")).await;
-    alpha.hear().await;
+    client.send(message("alpha", "c-1")).await;
+    alpha.recv().await;
     drop(alpha);
-    let error = client.hear().await;
+    let error = client.recv().await;
     assert_eq!(error["content"]["code"], 3004);
     assert_eq!(error["metadata"]["correlationId"], "c-1");
-    client.say(message("alpha", "c-2")).await;
+    client.send(message("alpha", "c-2")).await;
     assert_eq!(client.refused().await, 3002);
 }
 
@@ -160,11 +160,11 @@ async fn timed_out_request_accepts_late_answer() {
     };
     let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    client.say(message("alpha", "c-1")).await;
-    let asked = alpha.hear().await;
+    client.send(message("alpha", "c-1")).await;
+    let asked = alpha.recv().await;
     assert_eq!(client.refused().await, 3004);
-    alpha.say(answer(&asked, "late")).await;
-    let late = client.hear().await;
+    alpha.send(answer(&asked, "late")).await;
+    let late = client.recv().await;
     assert_eq!(late["metadata"]["correlationId"], "c-1");
 }
 
@@ -175,52 +175,52 @@ async fn a_message_older_than_its_ttl_is_not_delivered() {
     let mut old = message("alpha", "c-1");
     old["timestamp"] = 1_711_843_200_000_u64.into();
     old["metadata"]["ttl"] = 60.into();
-    client.say(old.clone()).await;
+    client.send(old.clone()).await;
     assert_eq!(client.refused().await, 2005);
     alpha.receives_nothing().await;
     old["timestamp"] = Value::Null;
-    client.say(old).await;
-    assert_eq!(alpha.hear().await["metadata"]["ttl"], 60);
+    client.send(old).await;
+    assert_eq!(alpha.recv().await["metadata"]["ttl"], 60);
 }
 
 #[tokio::test]
 async fn progress_reaches_requester_and_keeps_request_open() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    client.say(message("alpha", "c-1")).await;
-    let asked = alpha.hear().await;
-    alpha.say(json!({"type": "status", "content": {"status": "busy", "message": "half"}, "metadata": {"correlationId": "c-1"}})).await;
-    let progress = client.hear().await;
+    client.send(message("alpha", "c-1")).await;
+    let asked = alpha.recv().await;
+    alpha.send(json!({"type": "status", "content": {"status": "busy", "message": "half"}, "metadata": {"correlationId": "c-1"}})).await;
+    let progress = client.recv().await;
     assert_eq!(
         (&progress["type"], &progress["content"]["message"]),
         (&json!("status"), &json!("half"))
     );
-    alpha.say(answer(&asked, "done")).await;
-    assert_eq!(client.hear().await["content"]["content"], "done");
+    alpha.send(answer(&asked, "done")).await;
+    assert_eq!(client.recv().await["content"]["content"], "done");
 }
 
 #[tokio::test]
-async fn h_22_a_session_that_no_client_made_begins_and_is_written() {
+async fn h_22_unknown_session_is_created_and_stored() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     let mut asked = message("alpha", "c-1");
     asked["sessionId"] = "sess-mine".into();
-    client.say(asked).await;
-    assert_eq!(alpha.hear().await["sessionId"], "sess-mine");
+    client.send(asked).await;
+    assert_eq!(alpha.recv().await["sessionId"], "sess-mine");
 }
 
 #[tokio::test]
-async fn a_message_to_a_third_with_the_same_ids_is_no_answer() {
+async fn message_to_another_client_is_no_answer() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let (mut beta, mut client) = (gateway.serving(&["beta"]).await, gateway.client().await);
-    client.say(message("alpha", "c-1")).await;
-    let asked = alpha.hear().await;
-    alpha.say(message("beta", "c-1")).await;
-    let passed = beta.hear().await;
+    client.send(message("alpha", "c-1")).await;
+    let asked = alpha.recv().await;
+    alpha.send(message("beta", "c-1")).await;
+    let passed = beta.recv().await;
     assert_eq!(passed["from"], "alpha");
-    beta.say(answer(&passed, "from beta")).await;
-    assert_eq!(alpha.hear().await["content"]["content"], "from beta");
-    alpha.say(answer(&asked, "from alpha")).await;
-    assert_eq!(client.hear().await["content"]["content"], "from alpha");
+    beta.send(answer(&passed, "from beta")).await;
+    assert_eq!(alpha.recv().await["content"]["content"], "from beta");
+    alpha.send(answer(&asked, "from alpha")).await;
+    assert_eq!(client.recv().await["content"]["content"], "from alpha");
 }

@@ -1,4 +1,4 @@
-//! The reference gateway over real sockets, by a client that shares none of its code but the framing.
+//! The reference gateway over real sockets, with a client that shares only its framing code.
 
 mod admission;
 mod codes;
@@ -32,12 +32,12 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything here takes; who waits so long waits for nothing.
+/// The timeout of a wait, longer than any takes.
 const LONG: Duration = Duration::from_secs(20);
-/// Long enough for what must not come to have come.
+/// How long to wait for a message that must not arrive.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// A gateway with a folder of its own. It ends with the test.
+/// A gateway with its folder. It ends with the test.
 struct Gateway {
     address: SocketAddr,
     folder: PathBuf,
@@ -95,11 +95,11 @@ impl Gateway {
         Client::connect(self.address).await
     }
 
-    /// Returns a client that has shown the credential `KEY`.
+    /// Returns a client that has authenticated with `KEY`.
     async fn known_client(&self) -> Client {
         let mut client = self.client().await;
         let known = client
-            .ask(json!({"type": "auth", "content": {"token": "KEY"}}))
+            .request(json!({"type": "auth", "content": {"token": "KEY"}}))
             .await;
         assert_eq!(known["content"]["status"], "ok", "{known}");
         client
@@ -113,7 +113,7 @@ impl Gateway {
     }
 }
 
-/// Returns the SHA-256 of a key, as the configuration has it.
+/// Returns the SHA-256 of a key in the form of the configuration.
 pub(crate) fn digest(key: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
     digest
@@ -123,7 +123,7 @@ pub(crate) fn digest(key: &str) -> String {
         .collect()
 }
 
-/// Opens a WebSocket by hand.
+/// Performs the WebSocket handshake.
 async fn upgrade(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     address: SocketAddr,
@@ -150,7 +150,7 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<String> 
     Ok(String::from_utf8(head).unwrap())
 }
 
-/// A client that says what the test says.
+/// A client that the test drives.
 struct Client(WebSocketStream<TcpStream>);
 
 impl Client {
@@ -164,14 +164,14 @@ impl Client {
         self.0.send(message).await.unwrap();
     }
 
-    async fn say(&mut self, message: Value) {
+    async fn send(&mut self, message: Value) {
         self.raw(Message::Text(message.to_string().into())).await;
     }
 
     async fn advertise(&mut self, names: &[&str]) -> Value {
         let capabilities = json!({"supportedMessageTypes": ["message"], "supportedAgents": names, "version": "1.0.0"});
-        self.say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
-        let acknowledged = self.hear().await;
+        self.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
+        let acknowledged = self.recv().await;
         assert_eq!(
             acknowledged["content"]["action"], "acknowledge",
             "{acknowledged}"
@@ -180,7 +180,7 @@ impl Client {
     }
 
     /// Returns the next message.
-    async fn hear(&mut self) -> Value {
+    async fn recv(&mut self) -> Value {
         loop {
             let frame = timeout(LONG, self.0.next()).await.expect("a frame");
             match frame.expect("an open connection").unwrap() {
@@ -191,14 +191,14 @@ impl Client {
         }
     }
 
-    async fn ask(&mut self, message: Value) -> Value {
-        self.say(message).await;
-        self.hear().await
+    async fn request(&mut self, message: Value) -> Value {
+        self.send(message).await;
+        self.recv().await
     }
 
-    /// Returns the code of the error that comes next.
+    /// Returns the code of the next message, which must be an error.
     async fn refused(&mut self) -> u64 {
-        let error = self.hear().await;
+        let error = self.recv().await;
         assert_eq!(error["type"], "error", "{error}");
         error["content"]["code"].as_u64().unwrap()
     }
@@ -208,7 +208,7 @@ impl Client {
         assert!(frame.is_err(), "{frame:?}");
     }
 
-    /// Returns the code that the gateway closes with, past whatever it says before.
+    /// Returns the close code of the gateway, and skips earlier messages.
     async fn closed(&mut self) -> u16 {
         loop {
             let frame = timeout(LONG, self.0.next()).await.expect("a close");
@@ -221,7 +221,7 @@ impl Client {
     }
 }
 
-/// Returns a message that wants an answer.
+/// Returns a message that requires a response.
 fn message(agent: &str, correlation: &str) -> Value {
     json!({
         "type": "message",
@@ -232,7 +232,7 @@ fn message(agent: &str, correlation: &str) -> Value {
     })
 }
 
-/// Returns an answer to a message as the agent got it.
+/// Returns an answer to a message that the agent received.
 fn answer(asked: &Value, text: &str) -> Value {
     json!({
         "type": "message",

@@ -1,4 +1,4 @@
-//! Who connects: TLS and certificates over real sockets, and credentials that end.
+//! Authentication: TLS and certificates over real sockets, and expiring credentials.
 
 use super::*;
 
@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 
 use crate::gateway::authority::Authority;
 
-/// Returns a gateway that has a certificate, and knows the client's `own` as beta's.
+/// Returns a gateway with TLS, and with the certificate `own` for beta.
 async fn start(authority: &Authority, own: &CertificateDer<'_>) -> Gateway {
     authority.signed("localhost");
     let file = |name: &str| authority.file(name);
@@ -20,7 +20,7 @@ async fn start(authority: &Authority, own: &CertificateDer<'_>) -> Gateway {
     .await
 }
 
-/// What becomes of a client that shows this certificate and says who it serves.
+/// Returns the outcome of a client with this certificate that advertises an agent.
 async fn shown(
     authority: &Authority,
     gateway: &Gateway,
@@ -86,7 +86,7 @@ async fn connection_requires_client_certificate() {
     assert!(reported.is_err(), "{reported:?}");
 }
 
-/// Returns a gateway whose key ends so long after now.
+/// Returns a gateway whose key expires after this time.
 fn ending(after: Duration) -> Value {
     let end = humantime::format_rfc3339_millis(SystemTime::now() + after).to_string();
     let key =
@@ -98,13 +98,16 @@ fn ending(after: Duration) -> Value {
 async fn a_connection_ends_with_its_credential() {
     let gateway = Gateway::start(ending(Duration::from_millis(1500))).await;
     let mut client = gateway.known_client().await;
-    assert_eq!(client.ask(json!({"type": "ping"})).await["type"], "pong");
-    // Nothing is said meanwhile: the gateway looks by itself.
+    assert_eq!(
+        client.request(json!({"type": "ping"})).await["type"],
+        "pong"
+    );
+    // The client is silent, so the gateway checks the expiry by itself.
     assert_eq!(client.refused().await, 5003);
     assert_eq!(client.closed().await, 1008);
     let mut late = gateway.client().await;
     let refused = late
-        .ask(json!({"type": "auth", "content": {"token": "KEY"}}))
+        .request(json!({"type": "auth", "content": {"token": "KEY"}}))
         .await;
     assert_eq!(refused["content"]["code"], 5003, "{refused}");
 }

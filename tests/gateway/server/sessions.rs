@@ -1,4 +1,4 @@
-//! What a message's session has to do with its delivery.
+//! Sessions of messages.
 
 use super::*;
 
@@ -25,8 +25,8 @@ fn entries(gateway: &Gateway) -> Vec<Value> {
 async fn session_entry_precedes_delivery() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    client.say(in_session("s-1", "c-1")).await;
-    let asked = alpha.hear().await;
+    client.send(in_session("s-1", "c-1")).await;
+    let asked = alpha.recv().await;
     let kept = entries(&gateway);
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert_eq!(
@@ -37,8 +37,8 @@ async fn session_entry_precedes_delivery() {
         (&kept[0]["sessionId"], &kept[0]["id"]),
         (&json!("s-1"), &json!("msg-c-1"))
     );
-    alpha.say(answer(&asked, "hi")).await;
-    client.hear().await;
+    alpha.send(answer(&asked, "hi")).await;
+    client.recv().await;
     let kept = entries(&gateway);
     assert_eq!(
         (&kept[1]["role"], &kept[1]["content"]),
@@ -48,28 +48,28 @@ async fn session_entry_precedes_delivery() {
 }
 
 #[tokio::test]
-async fn h_22_a_strict_gateway_knows_only_sessions_that_were_made() {
+async fn h_22_strict_gateway_accepts_created_sessions_only() {
     let gateway = Gateway::start(json!({"strict": true})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    client.say(in_session("s-1", "c-1")).await;
+    client.send(in_session("s-1", "c-1")).await;
     assert_eq!(client.refused().await, 4001);
-    client.say(message("alpha", "c-2")).await;
-    let session = alpha.hear().await["sessionId"].as_str().unwrap().to_owned();
-    client.say(in_session(&session, "c-3")).await;
-    assert_eq!(alpha.hear().await["id"], "msg-c-3");
+    client.send(message("alpha", "c-2")).await;
+    let session = alpha.recv().await["sessionId"].as_str().unwrap().to_owned();
+    client.send(in_session(&session, "c-3")).await;
+    assert_eq!(alpha.recv().await["id"], "msg-c-3");
 }
 
 #[tokio::test]
 async fn overdue_session_is_expired() {
     let gateway = Gateway::start(json!({"sessionTtlMs": 50})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    client.say(in_session("s-1", "c-1")).await;
-    alpha.hear().await;
+    client.send(in_session("s-1", "c-1")).await;
+    alpha.recv().await;
     tokio::time::sleep(SHORT).await;
-    client.say(in_session("s-1", "c-2")).await;
+    client.send(in_session("s-1", "c-2")).await;
     assert_eq!(client.refused().await, 4002);
-    client.say(in_session("s-2", "c-3")).await;
-    assert_eq!(alpha.hear().await["id"], "msg-c-3");
+    client.send(in_session("s-2", "c-3")).await;
+    assert_eq!(alpha.recv().await["id"], "msg-c-3");
 }
 
 #[tokio::test]
@@ -84,13 +84,13 @@ async fn sessions_of_another_gateway_are_locked() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_read_is_corrupt_and_the_others_go_on() {
+async fn unreadable_session_is_corrupt_others_work() {
     let mut gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let mut client = gateway.client().await;
     for id in ["c-1", "c-2"] {
-        client.say(in_session("s-1", id)).await;
-        alpha.hear().await;
+        client.send(in_session("s-1", id)).await;
+        alpha.recv().await;
     }
     gateway.shutdown.cancel();
     gateway.running.take().unwrap().await.unwrap();
@@ -101,28 +101,28 @@ async fn a_session_that_cannot_be_read_is_corrupt_and_the_others_go_on() {
     again.state_dir.clone_from(&gateway.folder);
     let again = Gateway::of(again, Timeouts::default()).await;
     let (mut alpha, mut client) = (again.serving(&["alpha"]).await, again.client().await);
-    client.say(in_session("s-1", "c-3")).await;
-    let error = client.hear().await;
+    client.send(in_session("s-1", "c-3")).await;
+    let error = client.recv().await;
     assert_eq!(error["content"]["code"], 4004);
     let path = gateway.folder.display().to_string();
     assert!(!error.to_string().contains(&path), "{error}");
-    client.say(in_session("s-2", "c-4")).await;
-    assert_eq!(alpha.hear().await["id"], "msg-c-4");
+    client.send(in_session("s-2", "c-4")).await;
+    assert_eq!(alpha.recv().await["id"], "msg-c-4");
 }
 
 #[tokio::test]
-async fn session_locked_by_another_process_is_4003_and_others_go_on() {
+async fn session_locked_by_another_process_is_4003() {
     let gateway = Gateway::start(json!({})).await;
     let mut served = gateway.serving(&["alpha", "beta"]).await;
     let mut client = gateway.client().await;
     std::fs::create_dir_all(file(&gateway).parent().unwrap()).unwrap();
     let held = std::fs::File::create(file(&gateway)).unwrap();
     held.lock().unwrap();
-    client.say(in_session("s-1", "c-1")).await;
+    client.send(in_session("s-1", "c-1")).await;
     assert_eq!(client.refused().await, 4003);
-    client.say(message("beta", "c-2")).await;
-    assert_eq!(served.hear().await["id"], "msg-c-2");
+    client.send(message("beta", "c-2")).await;
+    assert_eq!(served.recv().await["id"], "msg-c-2");
     drop(held);
-    client.say(in_session("s-1", "c-3")).await;
-    assert_eq!(served.hear().await["id"], "msg-c-3");
+    client.send(in_session("s-1", "c-3")).await;
+    assert_eq!(served.recv().await["id"], "msg-c-3");
 }

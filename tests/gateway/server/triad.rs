@@ -1,4 +1,4 @@
-//! Proposals, votes, decisions.
+//! Proposals, votes and decisions.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn soon(millis: u64) -> u64 {
 async fn decided(client: &mut Client) -> (Vec<Value>, Value) {
     let mut votes = Vec::new();
     loop {
-        let received = client.hear().await;
+        let received = client.recv().await;
         match received["type"].as_str() {
             Some("vote") => votes.push(received),
             Some("decision") => return (votes, received),
@@ -49,9 +49,9 @@ async fn h_35_gateway_counts_and_informs_the_proposer() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
-    client.say(plain("p-1")).await;
+    client.send(plain("p-1")).await;
     for (member, name) in members.iter_mut().zip(MEMBERS) {
-        let put = member.hear().await;
+        let put = member.recv().await;
         assert_eq!(
             (&put["type"], &put["agent"]),
             (&json!("proposal"), &json!(name))
@@ -62,14 +62,14 @@ async fn h_35_gateway_counts_and_informs_the_proposer() {
         );
         assert!(put["content"]["deadline"].as_u64().unwrap() > soon(200_000));
     }
-    members[0].say(vote("p-1", "approve")).await;
-    let seen = client.hear().await;
+    members[0].send(vote("p-1", "approve")).await;
+    let seen = client.recv().await;
     assert_eq!(
         (&seen["from"], &seen["content"]["confidence"]),
         (&json!("alpha"), &json!(0.9)),
         "h_43"
     );
-    members[1].say(vote("p-1", "approve")).await;
+    members[1].send(vote("p-1", "approve")).await;
     let (_, decision) = decided(&mut client).await;
     assert_eq!(decision["from"], "gateway");
     assert_eq!(decision["metadata"]["correlationId"], "p-1", "h_37");
@@ -79,7 +79,7 @@ async fn h_35_gateway_counts_and_informs_the_proposer() {
             "votes": {"alpha": "approve", "beta": "approve"}, "missing": ["charlie"]}),
         "h_40"
     );
-    members[2].say(vote("p-1", "reject")).await;
+    members[2].send(vote("p-1", "reject")).await;
     assert_eq!(members[2].refused().await, 2005, "h_42: too late");
 }
 
@@ -90,13 +90,13 @@ async fn h_36_correlation_id_names_the_proposal() {
     let mut client = gateway.client().await;
     let mut said = plain("by-correlation");
     said["id"] = "by-id".into();
-    client.say(said).await;
-    assert_eq!(members[0].hear().await["id"], "by-correlation");
+    client.send(said).await;
+    assert_eq!(members[0].recv().await["id"], "by-correlation");
     client
-        .say(json!({"type": "proposal", "id": "only-id", "content": {"proposal": "x"}}))
+        .send(json!({"type": "proposal", "id": "only-id", "content": {"proposal": "x"}}))
         .await;
     assert_eq!(
-        members[0].hear().await["metadata"]["correlationId"],
+        members[0].recv().await["metadata"]["correlationId"],
         "only-id"
     );
 }
@@ -106,20 +106,20 @@ async fn h_38_proposal_needs_two_members() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let mut client = gateway.client().await;
-    client.say(plain("p-1")).await;
+    client.send(plain("p-1")).await;
     assert_eq!(client.refused().await, 3002);
     alpha.receives_nothing().await;
 }
 
 #[tokio::test]
-async fn h_40_with_quorum_all_every_vote_is_waited_for() {
+async fn h_40_quorum_all_awaits_every_vote() {
     let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
-    client.say(plain("p-1")).await;
+    client.send(plain("p-1")).await;
     for word in [0, 1, 2] {
-        members[word].hear().await;
-        members[word].say(vote("p-1", "reject")).await;
+        members[word].recv().await;
+        members[word].send(vote("p-1", "reject")).await;
     }
     let (votes, decision) = decided(&mut client).await;
     assert_eq!(votes.len(), 3);
@@ -133,13 +133,13 @@ async fn h_41_deadline_decides_with_present_votes() {
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
     client
-        .say(proposal(
+        .send(proposal(
             "p-1",
             json!({"proposal": "x", "deadline": soon(300)}),
         ))
         .await;
-    members[0].hear().await;
-    members[0].say(vote("p-1", "approve")).await;
+    members[0].recv().await;
+    members[0].send(vote("p-1", "approve")).await;
     let (votes, decision) = decided(&mut client).await;
     assert_eq!(votes.len(), 1);
     assert_eq!(decision["content"]["result"], "rejected");
@@ -148,13 +148,13 @@ async fn h_41_deadline_decides_with_present_votes() {
 }
 
 #[tokio::test]
-async fn h_41_a_deadline_that_has_passed_or_is_days_ahead_is_refused() {
+async fn h_41_past_or_distant_deadline_is_refused() {
     let gateway = Gateway::start(json!({})).await;
     let _members = members(&gateway).await;
     let mut client = gateway.client().await;
     for deadline in [1_711_843_200_000, soon(90_000_000)] {
         client
-            .say(proposal(
+            .send(proposal(
                 "p-1",
                 json!({"proposal": "x", "deadline": deadline}),
             ))
@@ -168,24 +168,24 @@ async fn h_42_second_foreign_and_unusable_votes_are_refused() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let (mut client, mut steward) = (gateway.client().await, gateway.serving(&["steward"]).await);
-    client.say(plain("p-1")).await;
-    members[0].hear().await;
-    members[0].say(vote("p-1", "approve")).await;
+    client.send(plain("p-1")).await;
+    members[0].recv().await;
+    members[0].send(vote("p-1", "approve")).await;
     for (frame, code) in [
         (vote("p-1", "reject"), 2005),
         (vote("p-2", "approve"), 2005),
         (vote("p-1", "maybe"), 2005),
     ] {
-        members[0].say(frame.clone()).await;
+        members[0].send(frame.clone()).await;
         assert_eq!(members[0].refused().await, code, "{frame}");
     }
     let mut forged = vote("p-1", "approve");
     forged["from"] = "beta".into();
-    steward.say(forged).await;
+    steward.send(forged).await;
     assert_eq!(steward.refused().await, 5004);
     let (votes, decision) = {
-        members[1].hear().await;
-        members[1].say(vote("p-1", "approve")).await;
+        members[1].recv().await;
+        members[1].send(vote("p-1", "approve")).await;
         decided(&mut client).await
     };
     assert_eq!(votes.len(), 2);
@@ -196,14 +196,14 @@ async fn h_42_second_foreign_and_unusable_votes_are_refused() {
 }
 
 #[tokio::test]
-async fn h_43_votes_are_not_shown_where_that_is_switched_off() {
+async fn h_43_votes_are_hidden_by_configuration() {
     let gateway = Gateway::start(json!({"voteVisibility": false})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
-    client.say(plain("p-1")).await;
+    client.send(plain("p-1")).await;
     for member in &mut members {
-        member.hear().await;
-        member.say(vote("p-1", "abstain")).await;
+        member.recv().await;
+        member.send(vote("p-1", "abstain")).await;
     }
     let (votes, decision) = decided(&mut client).await;
     assert_eq!(votes.len(), 0);
@@ -215,16 +215,16 @@ async fn h_45_same_proposal_again_has_the_same_outcome() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
-    client.say(plain("p-1")).await;
+    client.send(plain("p-1")).await;
     for member in &mut members[..2] {
-        member.hear().await;
-        member.say(vote("p-1", "approve")).await;
+        member.recv().await;
+        member.send(vote("p-1", "approve")).await;
     }
     let (_, first) = decided(&mut client).await;
-    client.say(plain("p-1")).await;
-    assert_eq!(client.hear().await, first);
+    client.send(plain("p-1")).await;
+    assert_eq!(client.recv().await, first);
     client
-        .say(proposal("p-1", json!({"proposal": "Something else"})))
+        .send(proposal("p-1", json!({"proposal": "Something else"})))
         .await;
     assert_eq!(client.refused().await, 2005);
     members[0].receives_nothing().await;
@@ -236,47 +236,47 @@ async fn h_46_returning_agent_receives_the_decision() {
     let mut members = members(&gateway).await;
     let mut steward = gateway.serving(&["steward"]).await;
     let mut watcher = gateway.client().await;
-    watcher.ask(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["steward"]}})).await;
-    watcher.hear().await;
-    steward.say(plain("p-1")).await;
-    members[0].hear().await;
+    watcher.request(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["steward"]}})).await;
+    watcher.recv().await;
+    steward.send(plain("p-1")).await;
+    members[0].recv().await;
     drop(steward);
-    assert_eq!(watcher.hear().await["content"]["status"], "offline");
+    assert_eq!(watcher.recv().await["content"]["status"], "offline");
     let mut steward = gateway.serving(&["steward"]).await;
-    members[0].say(vote("p-1", "reject")).await;
-    members[1].hear().await;
-    members[1].say(vote("p-1", "reject")).await;
+    members[0].send(vote("p-1", "reject")).await;
+    members[1].recv().await;
+    members[1].send(vote("p-1", "reject")).await;
     let (_, decision) = decided(&mut steward).await;
     assert_eq!(decision["content"]["result"], "rejected");
 }
 
 #[tokio::test]
-async fn a_member_that_comes_late_is_asked_too() {
+async fn late_member_receives_the_proposal() {
     let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let _beta = gateway.serving(&["beta"]).await;
     let mut client = gateway.client().await;
-    client.say(plain("p-1")).await;
-    alpha.hear().await;
+    client.send(plain("p-1")).await;
+    alpha.recv().await;
     let mut charlie = gateway.serving(&["charlie"]).await;
-    assert_eq!(charlie.hear().await["id"], "p-1");
+    assert_eq!(charlie.recv().await["id"], "p-1");
     charlie.advertise(&["charlie"]).await;
     charlie.receives_nothing().await;
 }
 
 #[tokio::test]
-async fn h_38_returning_member_is_asked_again_until_it_votes() {
+async fn h_38_returning_member_receives_the_proposal_again() {
     let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let _beta = gateway.serving(&["beta"]).await;
     let mut client = gateway.client().await;
-    client.say(plain("p-1")).await;
-    assert_eq!(alpha.hear().await["id"], "p-1");
+    client.send(plain("p-1")).await;
+    assert_eq!(alpha.recv().await["id"], "p-1");
     drop(alpha);
     let mut alpha = gateway.serving(&["alpha"]).await;
-    assert_eq!(alpha.hear().await["id"], "p-1");
-    alpha.say(vote("p-1", "approve")).await;
-    assert_eq!(client.hear().await["type"], "vote");
+    assert_eq!(alpha.recv().await["id"], "p-1");
+    alpha.send(vote("p-1", "approve")).await;
+    assert_eq!(client.recv().await["type"], "vote");
     drop(alpha);
     let mut alpha = gateway.serving(&["alpha"]).await;
     alpha.receives_nothing().await;
@@ -288,14 +288,14 @@ async fn subscribers_receive_decisions() {
     let mut members = members(&gateway).await;
     let (mut client, mut watcher) = (gateway.client().await, gateway.client().await);
     watcher
-        .ask(json!({"type": "subscribe", "content": {"channel": "triad:decision"}}))
+        .request(json!({"type": "subscribe", "content": {"channel": "triad:decision"}}))
         .await;
-    client.say(plain("p-1")).await;
+    client.send(plain("p-1")).await;
     for member in &mut members[..2] {
-        member.hear().await;
-        member.say(vote("p-1", "approve")).await;
+        member.recv().await;
+        member.send(vote("p-1", "approve")).await;
     }
-    let event = watcher.hear().await;
+    let event = watcher.recv().await;
     assert_eq!(
         (&event["type"], &event["content"]["event"]),
         (&json!("event"), &json!("triad:decision"))

@@ -1,4 +1,4 @@
-//! An instance of the tool with a gateway, and what is asked of it.
+//! An instance of the tool with a gateway, and its requests.
 
 #[cfg(feature = "real")]
 pub(crate) mod node;
@@ -15,7 +15,7 @@ pub(crate) async fn scripted(profile: &Value) -> Gateways {
     Gateways::start(profile).await.unwrap()
 }
 
-/// Returns one of the profiles that are built in.
+/// Returns a scripted gateway of a built-in profile.
 pub(crate) async fn named(profile: &str) -> Gateways {
     scripted(&gateways::profile(profile).unwrap()).await
 }
@@ -24,7 +24,7 @@ pub(crate) async fn named(profile: &str) -> Gateways {
 pub(crate) fn at(url: &str, settings: Value) -> Rig {
     let mut gateway = json!({"enabled": true, "url": url, "timeoutMs": 5000});
     lay_over(&mut gateway, settings);
-    // What 000 and its resolutions let a frame be.
+    // The maximum frame size of Heretek A2A and its resolutions.
     let limits = json!({"eventBytes": 1_048_576});
     Rig::new(&json!({"gateway": gateway, "limits": limits}))
 }
@@ -45,7 +45,7 @@ pub(crate) fn to(agent: &str, text: &str) -> Value {
     json!({"action": "send", "target_alias": format!("gateway:{agent}"), "parts": [{"kind": "text", "text": text}]})
 }
 
-/// Returns a proposal to the triad, followed until it is decided.
+/// Returns a proposal to the triad that waits for its decision.
 pub(crate) fn propose(text: &str) -> Value {
     let mut request = to("triad", text);
     request["follow_updates"] = json!(true);
@@ -58,7 +58,7 @@ pub(crate) fn and(mut request: Value, fields: Value) -> Value {
     request
 }
 
-/// Returns the call that goes on where `envelope` left off.
+/// Returns the call that continues the task of `envelope`.
 pub(crate) fn next(action: &str, envelope: &Value) -> Value {
     json!({"action": action, "continuation": envelope["summary"]["continuation"]})
 }
@@ -87,7 +87,7 @@ pub(crate) fn decision(envelope: &Value) -> Value {
         .unwrap_or_else(|| panic!("no decision in {envelope}"))
 }
 
-/// Returns every artifact that a result shows, of a task and of its events.
+/// Returns every artifact in a result, of the task and of its events.
 pub(crate) fn artifacts(envelope: &Value) -> Vec<&Value> {
     let raw = &envelope["raw"];
     let events = raw["events"].as_array().into_iter().flatten();
@@ -100,14 +100,14 @@ pub(crate) fn artifacts(envelope: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// Returns the state of the task that a result tells of.
+/// Returns the state of the task in a result.
 pub(crate) fn state(envelope: &Value) -> &str {
     envelope["summary"]["continuation"]["task"]["status"]
         .as_str()
         .unwrap_or("no task")
 }
 
-/// Returns a scripted gateway of `a2a-v1` without faults, where `rules` come first.
+/// Returns a scripted gateway of `a2a-v1` without faults. `rules` have precedence.
 pub(crate) async fn plain(rules: Value) -> Gateways {
     let agents: Vec<Value> = [("steward", "orchestrator"), ("alpha", "triad-member"), ("beta", "triad-member"), ("charlie", "triad-member")]
         .map(|(name, role)| json!({"name": name, "role": role, "status": "online", "workspace": format!("/home/user/.openclaw/agents/{name}")}))
@@ -125,7 +125,7 @@ pub(crate) async fn plain(rules: Value) -> Gateways {
     scripted(&json!({"upgrade": {"protocol": "echo"}, "on": on})).await
 }
 
-/// Returns an answer to the message that is at hand, from the agent it went to.
+/// Returns an answer to the current message, from its receiver.
 pub(crate) fn answer(text: &str) -> Value {
     json!({
         "type": "message", "id": "reply-{{uuid}}", "from": "{{/agent}}", "sessionId": "{{/sessionId}}",
@@ -134,13 +134,13 @@ pub(crate) fn answer(text: &str) -> Value {
     })
 }
 
-/// Returns a decision on the proposal that is at hand.
+/// Returns a decision on the current proposal.
 pub(crate) fn decided(result: &str, votes: Value, consensus: bool) -> Value {
     let content = json!({"proposalId": "{{/metadata/correlationId}}", "result": result, "votes": votes, "consensus": consensus, "missing": []});
     json!({"type": "decision", "from": "gateway", "content": content})
 }
 
-/// Returns a vote of a member on the proposal that is at hand, as a gateway passes it on.
+/// Returns a vote of a member on the current proposal, as a gateway forwards it.
 pub(crate) fn voted(member: &str, word: &str) -> Value {
     let content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": word});
     json!({"type": "vote", "from": member, "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}"}})

@@ -1,4 +1,4 @@
-//! Clients that run on Node.js, and what they tell.
+//! Clients on Node.js, and their reports.
 
 use std::{
     path::Path,
@@ -24,7 +24,7 @@ fn installed() -> &'static Installed {
     ONCE.get_or_init(|| install("gateway", PACKAGES))
 }
 
-/// A client that plays a part of `play.mjs`. It ends with the value.
+/// A client that runs a role of `play.mjs`. It ends with the value.
 pub(crate) struct Played {
     child: Child,
     reported: Lines<BufReader<ChildStdout>>,
@@ -51,7 +51,7 @@ impl Played {
         }
     }
 
-    /// Returns the next thing it tells, which goes by this name.
+    /// Returns its next report of this name.
     pub(crate) async fn tells(&mut self, name: &str) -> Value {
         let line = soon(self.reported.next_line()).await.unwrap();
         let line = line.expect("it is still there");

@@ -24,7 +24,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// With these settings over those of the tests: a free port of loopback, and a folder of its own.
+    /// Starts a gateway with these settings over those of the tests: a free port of loopback, and a new folder.
     pub(crate) async fn start(settings: Value) -> Self {
         let folder = Folder::new();
         let mut config =

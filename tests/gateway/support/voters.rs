@@ -1,11 +1,11 @@
-//! Scripted agents of a gateway: those that answer, and those that vote. They know nothing of the client's types.
+//! Scripted agents of a gateway that answer or vote. They do not use the client's types.
 
 use serde_json::{Value, json};
 use testkit::conformance::gateways::Member;
 
 use crate::gateway::rig::soon;
 
-/// Returns an agent of this name that does what `rules` say. It is known to the gateway when this returns.
+/// Returns an agent of this name with these rules, once the gateway has registered it.
 pub(crate) async fn agent(url: &str, name: &str, rules: Value) -> Member {
     let capabilities = json!({"supportedMessageTypes": ["message", "status", "error", "proposal", "vote"], "supportedAgents": [name], "version": "1.0.0"});
     let advertise = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}});
@@ -19,12 +19,12 @@ pub(crate) async fn agent(url: &str, name: &str, rules: Value) -> Member {
     member
 }
 
-/// Returns a rule: a message is answered with this text.
+/// Returns a rule that answers messages with this text.
 pub(crate) fn answers(text: &str) -> Value {
     json!({"when": {"/type": "message"}, "do": [{"send": reply(text)}]})
 }
 
-/// Returns an answer to the message that is at hand.
+/// Returns an answer to the current message.
 pub(crate) fn reply(text: &str) -> Value {
     json!({
         "type": "message", "agent": "{{/from}}", "sessionId": "{{/sessionId}}", "content": {"role": "agent", "content": text},
@@ -32,14 +32,14 @@ pub(crate) fn reply(text: &str) -> Value {
     })
 }
 
-/// Returns a vote on the proposal that is at hand.
+/// Returns a vote on the current proposal.
 pub(crate) fn vote(word: &str, more: Value) -> Value {
     let mut content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": word});
     super::lay_over(&mut content, more);
     json!({"type": "vote", "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}"}})
 }
 
-/// Returns a triad whose members vote as the proposal says: `alpha=approve beta=silent charlie=abstain`.
+/// Returns a triad whose members vote by the text of the proposal: `alpha=approve beta=silent charlie=abstain`.
 pub(crate) async fn triad(url: &str) -> Vec<Member> {
     let mut members = Vec::new();
     for name in ["alpha", "beta", "charlie"] {

@@ -1,4 +1,4 @@
-//! Tasks that end otherwise than completed.
+//! Tasks that end in another state than completed.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub fn a_rejected_task_arrives_by_stream(peer: Peer) -> Run {
 
 fn reject(peer: Peer, how: Value) -> Run {
     if peer.column.vendor == Vendor::OpenClaw {
-        // The channel takes what begins with a slash for a user's command.
+        // The channel treats text with a leading slash as a command.
         let why = "A2A peers cannot execute slash commands";
         return ends(peer, "/status", how, "rejected", why);
     }
@@ -49,7 +49,7 @@ fn ends(mut peer: Peer, text: &str, how: Value, state: &str, why: &str) -> Run {
 
     let task = task(&answer)?;
     if peer.column.vendor == Vendor::OpenClaw && state == "failed" {
-        // The model failed behind the agent, which says so in words of its own.
+        // The model of the agent failed, and the agent reports that in its text.
         assert_eq!(task["status"], "completed", "{answer:#}");
         let said = answer["summary"]["message_text"]
             .as_str()

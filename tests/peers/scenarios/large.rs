@@ -1,4 +1,4 @@
-//! More than a page.
+//! Large answers.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Run, task};
 use crate::outcome::Outcome;
 use crate::peer::Peer;
 
-/// What every agent says, over and over.
+/// The repeated text of every agent.
 const PIECE: &str = "0123456789abcdef";
 const BYTES: usize = 5 * 1024 * 1024;
 
@@ -21,7 +21,7 @@ pub fn a_large_artifact_arrives_by_stream(peer: Peer) -> Run {
 fn arrives(mut peer: Peer, how: Value) -> Run {
     let (answer, _) = peer.send("big", how);
 
-    // Of an answer this long, a failed assertion must not print the whole.
+    // A failed assertion must not print the whole answer.
     assert_eq!(task(&answer)?["status"], "completed");
     let artifacts = answer["summary"]["artifacts"].as_array().unwrap();
     assert_eq!(artifacts.len(), 1);

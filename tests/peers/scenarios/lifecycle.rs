@@ -1,4 +1,4 @@
-//! Asking how a task stands.
+//! The status of tasks.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub fn a_status_brings_as_much_history_as_is_asked_for(mut peer: Peer) -> Run {
     let (answer, _) = peer.plugin.call(&answering);
     assert_eq!(task(&answer)?["status"], "completed", "{answer:#}");
 
-    // Servers differ in whether the agent's own question is part of it.
+    // Servers differ in whether the agent's question is part of the history.
     let mut whole = history(&mut peer, &answer, 10)?;
     let newest = history(&mut peer, &answer, 1)?;
     assert_eq!(newest, whole[whole.len() - 1..]);
@@ -63,7 +63,7 @@ pub fn a_status_brings_as_much_history_as_is_asked_for(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-/// Returns the texts of at most so many messages of a task.
+/// Returns the texts of at most this number of a task's messages.
 fn history(peer: &mut Peer, answer: &Value, length: u32) -> Result<Vec<String>, Outcome> {
     let length = json!({"history_length": length});
     let asking = request("status", &[continuation(answer), length]);

@@ -1,4 +1,4 @@
-//! One message, and what comes of it.
+//! Single messages.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub fn the_card_is_read(mut peer: Peer) -> Run {
     }
     assert_eq!(target["target_name"], peer.column.server(), "{target:#}");
     assert_eq!(target["streaming_supported"], true, "{target:#}");
-    // The card's first interface is the preferred one; 0.3 cards name it among the others as well.
+    // The card's first interface is the preferred one. Cards of 0.3 list it again.
     let card = &target["peer_card"];
     let others = card["additional_interfaces"]
         .as_array()
@@ -90,7 +90,7 @@ pub fn a_message_arrives_by_stream(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-/// Returns the channel makes a task of every message.
+/// Checks that the channel creates a task for every message.
 fn is_the_reply_in_a_task(answer: &Value) -> Run {
     let task = super::task(answer)?;
     assert_eq!(task["status"], "completed", "{answer:#}");
@@ -103,7 +103,7 @@ fn assert_is_the_message(answer: &Value) {
     let summary = &answer["summary"];
     assert_eq!(summary["response_kind"], "message", "{answer:#}");
     assert_eq!(summary["message_text"], "hi", "{answer:#}");
-    // Every server makes up a context, and no task.
+    // Every server creates a context, but no task.
     let conversation = &summary["continuation"]["conversation"];
     assert!(conversation["context_id"].is_string(), "{answer:#}");
     assert_eq!(summary["continuation"].get("task"), None, "{answer:#}");

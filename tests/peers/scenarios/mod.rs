@@ -1,5 +1,5 @@
-//! What is tried with every server. A scenario is a test of its own against each; scenarios of one theme share a column of
-//! the README's table.
+//! The scenarios for every server. Each scenario is a separate test with each server; scenarios of one theme share a column
+//! of the table.
 
 mod ends;
 mod large;
@@ -17,12 +17,12 @@ use serde_json::Value;
 use crate::outcome::Outcome;
 use crate::peer::Peer;
 
-/// How a scenario goes on: what it returns early is where the peer refused.
+/// The control flow of a scenario: it returns early if the peer refuses.
 pub type Run = Result<Outcome, Outcome>;
 
-/// Something to try, as a sentence.
+/// A scenario, described in a sentence.
 pub struct Scenario {
-    /// The column of the table it belongs to.
+    /// Its column of the table.
     pub theme: &'static str,
     pub name: &'static str,
     run: fn(Peer) -> Run,
@@ -36,7 +36,7 @@ impl Scenario {
 
 macro_rules! scenarios {
     ($($theme:literal: $($room:ident::$name:ident),+ $(,)?;)+) => {
-        /// Every scenario, theme by theme.
+        /// Every scenario, grouped by theme.
         pub const SCENARIOS: &[Scenario] = &[$($(Scenario {
             theme: $theme,
             name: stringify!($name),
@@ -95,7 +95,7 @@ scenarios! {
         push::a_callback_is_set_and_called;
 }
 
-/// Returns the task of an answer; early out where the peer refused.
+/// Returns the task of an answer, or the refusal of the peer.
 fn task(answer: &Value) -> Result<&Value, Outcome> {
     if answer["ok"] == false {
         return Err(Outcome::refused(answer));

@@ -1,4 +1,4 @@
-//! Files and data, both ways. What a server itself loses on the way is named.
+//! Files and data in both directions, with the losses of servers.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub fn a_text_file_reaches_the_agent(mut peer: Peer) -> Run {
     give(&mut peer, &given, wanted)
 }
 
-/// Returns the agent tells what it got.
+/// Checks the agent's report about its input.
 fn give(peer: &mut Peer, parts: &[Value], mut wanted: Value) -> Run {
     let mut all = vec![json!({"kind": "text", "text": "parts:"})];
     all.extend_from_slice(parts);
@@ -41,7 +41,7 @@ fn give(peer: &mut Peer, parts: &[Value], mut wanted: Value) -> Run {
         .as_str()
         .expect("what the agent saw");
     if peer.column.vendor == Vendor::OpenClaw {
-        // The channel hands data on as text, and no files.
+        // The channel forwards data as text, and drops files.
         let data = parts.last().expect("data")["data"].to_string();
         assert!(text.contains(&data), "{answer:#}");
         assert!(
@@ -52,7 +52,7 @@ fn give(peer: &mut Peer, parts: &[Value], mut wanted: Value) -> Run {
     }
     let seen: Value = serde_json::from_str(text).expect("JSON");
     if ![Sdk::Py03, Sdk::Js03].iter().any(|sdk| peer.is(*sdk)) {
-        // Whatever they are spoken to in, these agents think in 1.0.
+        // These agents use 1.0 internally, for every version of the request.
         wanted = wanted.as_array().unwrap().iter().map(in_1_0).collect();
     }
     Ok(compared(&seen, &wanted))
@@ -70,7 +70,7 @@ pub fn file_and_data_come_back(mut peer: Peer) -> Run {
     Ok(compared(got, &parts()))
 }
 
-/// Returns a binary file, a file elsewhere and data.
+/// Returns a binary file, a file by URL, and data.
 fn parts() -> Value {
     json!([
         {"kind": "file", "file": {"bytes": "AP9oZWxsbw==", "name": "a.bin", "mimeType": "application/octet-stream"}},
@@ -79,7 +79,7 @@ fn parts() -> Value {
     ])
 }
 
-/// Returns a part as 1.0 writes it.
+/// Returns a part in the form of 1.0.
 fn in_1_0(part: &Value) -> Value {
     let file = &part["file"];
     let mut written = json!({});
@@ -97,7 +97,7 @@ fn in_1_0(part: &Value) -> Value {
     written
 }
 
-/// Returns whether the parts are as wanted, or what the server did to them.
+/// Compares the parts with the expected ones, and returns the server's changes.
 fn compared(seen: &Value, wanted: &Value) -> Outcome {
     if same(seen, wanted) {
         return Outcome::Green;
@@ -113,14 +113,14 @@ fn compared(seen: &Value, wanted: &Value) -> Outcome {
         recode(part);
     }
     if same(seen, &left) {
-        // py03 over HTTP+JSON: its agent is given text that is not base64 any more, as its own SDK says it should be, and
-        // what the agent gives as base64 is encoded once more.
+        // py03 over HTTP+JSON: its SDK decodes the base64 that its agent should receive, and encodes the base64 of the
+        // agent once more.
         return Outcome::But("bytes are recoded");
     }
     panic!("parts are {seen:#}, and {wanted:#} is expected");
 }
 
-/// Returns whether the same JSON, where 2 and 2.0 are one number: ProtoJSON knows doubles alone.
+/// Compares JSON, with 2 equal to 2.0: ProtoJSON has only doubles.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -147,7 +147,7 @@ fn forget_names(parts: &mut Value) {
     }
 }
 
-/// The bytes of a file as py03 has them over HTTP+JSON.
+/// Returns the bytes of a file as py03 encodes them over HTTP+JSON.
 fn recode(part: &mut Value) {
     let Some(bytes) = part.pointer_mut("/file/bytes") else {
         return;

@@ -1,4 +1,4 @@
-//! Being reported to.
+//! Push notifications.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ pub fn a_callback_is_set_and_called(mut peer: Peer) -> Run {
     let task = task(&answer)?;
     assert_eq!(task["status"], "completed", "{answer:#}");
     if peer.column.vendor == Vendor::OpenClaw {
-        // The channel knows no callbacks and takes no notice of the wish.
+        // The channel has no push notifications and ignores the configuration.
         assert_eq!(hook.calls(), 0);
         return Ok(Outcome::But("no callback: the wish is ignored"));
     }

@@ -67,7 +67,7 @@ fn waits_and_goes_on(mut peer: Peer, text: &str, state: &str, how: &Value) -> Ru
     Ok(Outcome::Green)
 }
 
-/// Returns the channel never asks, and takes no notice of the task that a message is for.
+/// Checks that the channel never requires input, and ignores the task of a message.
 fn continue_a_task(mut peer: Peer, mut how: Value) -> Run {
     let (sent, _) = peer.send("task: gamma", json!({}));
     let id = &task(&sent)?["task_id"];

@@ -1,4 +1,4 @@
-//! Tasks that are to be stopped.
+//! Cancellation of tasks.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub fn a_streaming_task_is_cancelled_and_what_it_said_is_kept(mut peer: Peer) ->
         .begin(&sending("begun: alpha", json!({"follow_updates": true})));
     let begun = loop {
         match peer.plugin.next(call) {
-            // A task that does not stream has only the first event.
+            // A task without a stream has only the first event.
             Reply::Update(update) if !peer.streams() || is_artifact(&update) => break update,
             Reply::Update(_) => {}
             Reply::Result(answer) => return Err(Outcome::refused(&answer)),

@@ -1,4 +1,4 @@
-//! A task from its beginning to its end.
+//! Whole tasks.
 
 use serde_json::{Value, json};
 

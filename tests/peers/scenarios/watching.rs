@@ -1,4 +1,4 @@
-//! Following a task that another instance has started.
+//! Follows tasks that another instance has started.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::sdk::Sdk;
 use crate::servers::Vendor;
 
 pub fn a_second_instance_watches(mut peer: Peer) -> Run {
-    // The agent waits for a subscriber before it says anything: only a real subscription ends this.
+    // The agent waits for a subscriber before its first event, so only a real subscription ends the task.
     let background = json!({"task_requirement": "required", "blocking": false});
     let (sent, _) = peer.send("watched: gamma", background);
     assert_eq!(task(&sent)?["status"], "working", "{sent:#}");
@@ -46,7 +46,7 @@ pub fn a_watcher_keeps_what_it_received_before_a_cancel(mut peer: Peer) -> Run {
     assert_eq!(task(&sent)?["status"], "working", "{sent:#}");
     let mut second = peer.second_plugin();
     let watch = second.begin(&request("watch", &[continuation(&sent)]));
-    // The agent says this once the subscription stands.
+    // The agent sends this after the subscription.
     loop {
         match second.next(watch) {
             Reply::Update(update)
@@ -62,8 +62,8 @@ pub fn a_watcher_keeps_what_it_received_before_a_cancel(mut peer: Peer) -> Run {
     let cancelled = peer.follow_up("cancel", &sent);
     assert_eq!(task(&cancelled)?["status"], "canceled", "{cancelled:#}");
 
-    // py03 tells only the one who cancelled: the watcher's stream stays open and says nothing but `: ping` for ever,
-    // until the watcher asks.
+    // py03 answers only the client that cancelled. The stream of the subscriber stays open with `: ping` comments until
+    // the subscriber polls.
     let answer = loop {
         if let Reply::Result(answer) = second.next(watch) {
             break answer;
@@ -81,8 +81,8 @@ pub fn a_finished_task_can_be_watched(mut peer: Peer) -> Run {
 
     let answer = peer.follow_up("watch", &sent);
 
-    // js03 streams the finished task once and ends. The others refuse, py03 over HTTP+JSON by a connection that is cut before
-    // any event, and tell how the task stands when asked.
+    // js03 streams the finished task once and ends. The others refuse, py03 over HTTP+JSON by a cut before any event, and
+    // answer polls.
     assert_eq!(task(&answer)?["status"], "completed", "{answer:#}");
     let text = &answer["summary"]["message_text"];
     assert_eq!(text, "alpha beta gamma", "{answer:#}");

@@ -1,4 +1,4 @@
-//! What the agent does, by the first word of a message.
+//! The agent's behaviour, by the first word of a message.
 
 use std::future::pending;
 
@@ -67,7 +67,7 @@ impl AgentExecutor for Agent {
     }
 }
 
-/// Returns the text of an answer that makes no task.
+/// Returns the text of an answer without a task.
 fn reply(word: &str, rest: &str, context: &ExecutorContext) -> Option<String> {
     match word {
         "message" => Some(rest.to_owned()),
@@ -84,7 +84,7 @@ async fn act(work: Work, word: String, rest: String, message: Message, watchers:
     match word.as_str() {
         // An artifact in three chunks.
         "task" => task(&work, &rest),
-        // The same once another client has subscribed.
+        // An artifact in three chunks once another client has subscribed.
         "watched" => {
             watchers.of(work.id()).notified().await;
             task(&work, &rest);
@@ -101,7 +101,7 @@ async fn act(work: Work, word: String, rest: String, message: Message, watchers:
         "auth" => work.status(TaskState::AuthRequired, Some(&rest)),
         "fail" => work.status(TaskState::Failed, Some(&rest)),
         "reject" => work.status(TaskState::Rejected, Some(&rest)),
-        // Tells what parts it got.
+        // Reports its parts.
         "parts" => {
             let files = |part: &&Part| part.as_text().is_none();
             let seen: Vec<&Part> = message.parts.iter().filter(files).collect();
@@ -109,7 +109,7 @@ async fn act(work: Work, word: String, rest: String, message: Message, watchers:
             work.artifact("seen", "", vec![Part::text(seen)]);
             work.status(TaskState::Completed, None);
         }
-        // Gives parts of its own.
+        // Answers with parts.
         "gift" => {
             work.artifact("gift", "gift", gift());
             work.status(TaskState::Completed, None);

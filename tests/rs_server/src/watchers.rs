@@ -1,4 +1,4 @@
-//! Who subscribes to which task, seen from outside the SDK.
+//! The subscriptions to tasks, observed outside the SDK.
 
 use std::{
     collections::HashMap,
@@ -16,12 +16,12 @@ use axum::{
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// The header in which the agent finds the HTTP path that brought a message.
+/// The header with the HTTP path of a message.
 pub const PATH: HeaderName = HeaderName::from_static("x-path");
 
 const LARGEST_BODY: usize = 64 << 20;
 
-/// Lets an agent wait until another client has subscribed to its task.
+/// The subscriptions, for which agents can wait.
 #[derive(Clone, Default)]
 pub struct Watchers(Arc<Mutex<HashMap<TaskId, Arc<Notify>>>>);
 
@@ -32,7 +32,7 @@ impl Watchers {
     }
 }
 
-/// Hands the path on and notices subscriptions: one stands as soon as its stream of events begins.
+/// Adds the path to requests and records subscriptions. A subscription exists once its stream begins.
 pub async fn observe(State(watchers): State<Watchers>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
@@ -51,7 +51,7 @@ pub async fn observe(State(watchers): State<Watchers>, request: Request, next: N
     response
 }
 
-/// Returns the task that a request wants to subscribe to.
+/// Returns the task of a subscription request.
 fn subscription(path: &str, body: &[u8]) -> Option<TaskId> {
     if let Some(task) = path.strip_suffix(":subscribe") {
         return task.rsplit('/').next().map(str::to_owned);

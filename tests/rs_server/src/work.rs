@@ -1,4 +1,4 @@
-//! What an agent does to one task: publishes its events.
+//! Publishes the events of one task.
 
 use a2a::{
     A2AError, Artifact, Message, Part, Role, StreamResponse, Task, TaskArtifactUpdateEvent, TaskId,
@@ -35,7 +35,7 @@ impl Work {
         let _ = self.events.unbounded_send(Ok(event));
     }
 
-    /// Fails in the way the SDK has for it.
+    /// Fails with an error of the SDK.
     pub fn crash(&self, why: &str) {
         let _ = self.events.unbounded_send(Err(A2AError::internal(why)));
     }

@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::*;
 
-/// A peer that answers each question about a task with the next of its answers, and then with the task.
+/// A peer that answers each request for a task with the next of its errors, and then with the task.
 struct Scripted {
     protocol: NegotiatedProtocol,
     answers: Mutex<Vec<PeerError>>,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl Peer for Scripted {
@@ -38,7 +38,7 @@ impl Peer for Scripted {
         _: &'a str,
         _: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let answer = self.answers.lock().unwrap().pop();
         let task = Task::read(json!({"id": "t", "status": {"state": "working"}})).unwrap();
         Box::pin(std::future::ready(answer.map_or(Ok(task), Err)))
@@ -56,18 +56,18 @@ impl Peer for Scripted {
     }
 }
 
-/// Returns a peer that gives these answers, the last one first, and how often it was asked.
+/// Returns a peer with these answers, the last one first, and the number of its requests.
 fn peer(version: Version, answers: &[PeerError]) -> (Box<dyn Peer>, Arc<AtomicUsize>) {
-    let asked = Arc::<AtomicUsize>::default();
+    let requests = Arc::<AtomicUsize>::default();
     let peer = Scripted {
         protocol: NegotiatedProtocol {
             version: version.as_str(),
             transport: Transport::JsonRpc,
         },
         answers: Mutex::new(answers.to_vec()),
-        asked: Arc::clone(&asked),
+        requests: Arc::clone(&requests),
     };
-    (Box::new(peer), asked)
+    (Box::new(peer), requests)
 }
 
 fn rpc(code: i64) -> PeerError {
@@ -76,8 +76,8 @@ fn rpc(code: i64) -> PeerError {
     error
 }
 
-fn count(asked: &AtomicUsize) -> usize {
-    asked.load(Ordering::Relaxed)
+fn count(requests: &AtomicUsize) -> usize {
+    requests.load(Ordering::Relaxed)
 }
 
 fn alone(interface: VersionedInterface) -> A2aPeer {
@@ -85,10 +85,10 @@ fn alone(interface: VersionedInterface) -> A2aPeer {
 }
 
 #[tokio::test]
-async fn fallback_in_use_comes_first() {
+async fn fallback_in_use_is_called_first() {
     let away = PeerError::new(PeerErrorKind::Unreachable, "refused").undelivered();
-    let (first, asked_first) = peer(Version::V1_0, &[away]);
-    let (second, asked_second) = peer(Version::V0_3, &[]);
+    let (first, requests_first) = peer(Version::V1_0, &[away]);
+    let (second, requests_second) = peer(Version::V0_3, &[]);
     let names = ["one".to_owned(), "two".to_owned()];
     let second = VersionedInterface::new(second, None, Arc::default());
     let peer = A2aPeer::new(
@@ -98,7 +98,7 @@ async fn fallback_in_use_comes_first() {
     for _ in 0..2 {
         peer.get_task("t", None).await.unwrap();
     }
-    assert_eq!((count(&asked_first), count(&asked_second)), (1, 2));
+    assert_eq!((count(&requests_first), count(&requests_second)), (1, 2));
     assert_eq!(peer.protocol().version, "0.3");
 }
 
@@ -106,7 +106,7 @@ async fn fallback_in_use_comes_first() {
 async fn contacted_interface_is_not_replaced() {
     let cut = PeerError::new(PeerErrorKind::Unreachable, "cut");
     let (first, _) = peer(Version::V1_0, &[cut]);
-    let (second, asked) = peer(Version::V1_0, &[]);
+    let (second, requests) = peer(Version::V1_0, &[]);
     let second = VersionedInterface::new(second, None, Arc::default());
     let other = Fallback::new([String::new(), String::new()], Ok(second));
     let peer = A2aPeer::new(
@@ -114,7 +114,7 @@ async fn contacted_interface_is_not_replaced() {
         Some(other),
     );
     assert!(peer.get_task("t", None).await.is_err());
-    assert_eq!(count(&asked), 0);
+    assert_eq!(count(&requests), 0);
 }
 
 #[tokio::test]
@@ -143,10 +143,10 @@ async fn confirmed_version_is_cached() {
     ] {
         let state = Arc::<InterfaceState>::default();
         let (newer, _) = peer(Version::V1_0, &answers);
-        let (older, asked) = peer(Version::V0_3, &[]);
+        let (older, requests) = peer(Version::V0_3, &[]);
         let interface = VersionedInterface::new(newer, Some(older), Arc::clone(&state));
         let _ = alone(interface).get_task("t", None).await;
-        assert_eq!((state.version(), count(&asked)), (known, 0));
+        assert_eq!((state.version(), count(&requests)), (known, 0));
     }
 }
 
@@ -159,8 +159,8 @@ async fn rejected_version_falls_back_to_0_3() {
     .map(|reason| i64::from(reason.code()))
     {
         let state = Arc::<InterfaceState>::default();
-        let (newer, asked_newer) = peer(Version::V1_0, &[rpc(code)]);
-        let (older, asked_older) = peer(Version::V0_3, &[]);
+        let (newer, requests_newer) = peer(Version::V1_0, &[rpc(code)]);
+        let (older, requests_older) = peer(Version::V0_3, &[]);
         let peer = alone(VersionedInterface::new(
             newer,
             Some(older),
@@ -169,7 +169,7 @@ async fn rejected_version_falls_back_to_0_3() {
         for _ in 0..2 {
             peer.get_task("t", None).await.unwrap();
         }
-        assert_eq!((count(&asked_newer), count(&asked_older)), (1, 2));
+        assert_eq!((count(&requests_newer), count(&requests_older)), (1, 2));
         assert_eq!(state.version(), Some(Version::V0_3));
         assert_eq!(peer.protocol().version, "0.3");
     }
@@ -179,13 +179,13 @@ async fn rejected_version_falls_back_to_0_3() {
 async fn rejected_cached_version_is_reset() {
     let state = Arc::<InterfaceState>::default();
     state.set_version(Some(Version::V0_3));
-    let (only, asked) = peer(
+    let (only, requests) = peer(
         Version::V0_3,
         &[rpc(ErrorReason::MethodNotFound.code().into())],
     );
     let peer = alone(VersionedInterface::new(only, None, Arc::clone(&state)));
     assert!(peer.get_task("t", None).await.is_err());
-    assert_eq!((state.version(), count(&asked)), (None, 1));
+    assert_eq!((state.version(), count(&requests)), (None, 1));
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
     }
 }
 
-/// Returns the path and the version that are taken.
+/// Returns the chosen path and version.
 fn chosen(reach: &PeerConfig, interfaces: &[(&str, &str, &str)]) -> (String, Version) {
     let (route, _) = choose(reach, &card(interfaces)).unwrap();
     (route.url.path().to_owned(), route.version)
@@ -158,7 +158,7 @@ fn tenant_of_operator_wins_over_card() {
 }
 
 #[test]
-fn the_operators_tenant_is_never_left_out_for_0_3() {
+fn tenant_of_operator_excludes_0_3() {
     let mut reach = reach(&BOTH);
     reach.tenant = Some("acme".into());
     let old = ("JSONRPC", "http://a.example/old", "0.3");
@@ -211,7 +211,7 @@ fn url_of_card_is_unchanged() {
     }
 }
 
-/// Returns the address that stands in for the first.
+/// Returns the fallback of the first address.
 fn other(first: &str, others: &[&str]) -> Option<String> {
     let mut interfaces = vec![("JSONRPC", first, "1.0")];
     interfaces.extend(others.iter().map(|url| ("HTTP+JSON", *url, "1.0")));

@@ -206,12 +206,12 @@ static DEVICE_CODE: [Field; 4] = [
     required("scopes"),
 ];
 
-/// Returns the card with nothing but what a signature of A2A 1.0 covers.
+/// Returns only the fields of the card that a signature of A2A 1.0 covers.
 pub(super) fn covered(card: &Value) -> Value {
     only(card, &CARD)
 }
 
-/// What is no object stays as it is: the signer may have meant it so, and the reader of cards will say what is wrong with it.
+/// Returns a value other than an object unchanged: the signer may have signed it, and the card parser reports its error.
 fn only(value: &Value, fields: &[Field]) -> Value {
     let Some(object) = value.as_object() else {
         return value.clone();

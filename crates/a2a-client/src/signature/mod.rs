@@ -29,7 +29,8 @@ const MAX_KEY_SETS: usize = 2;
 /// The maximum size of a key set, in bytes.
 const MAX_KEY_SET_BYTES: usize = 256 << 10;
 
-/// Returns the usable part of `card`: all of it if it need not be signed, or else what the first valid signature covers.
+/// Returns the usable part of `card`: all of it if no signature is required, or else the part that the first valid
+/// signature covers.
 ///
 /// # Errors
 /// [`PeerErrorKind::CardSignature`], with the fault of each signature.
@@ -119,7 +120,7 @@ impl Keys<'_> {
         let at = match known {
             Some(at) => at,
             None if self.fetched.len() == MAX_KEY_SETS => {
-                return Err(format!("no more than {MAX_KEY_SETS} key sets are fetched"));
+                return Err(format!("at most {MAX_KEY_SETS} key sets are fetched"));
             }
             None => {
                 let keys = self.fetch(&url).await;

@@ -13,12 +13,12 @@ use super::*;
 use egress::{AddressPolicy, BoxFuture, NetError, Response};
 use peer::CardLocation;
 
-/// Cards that the official Python SDK signed and serves, with everything for A2A 0.3 that it adds, and their keys.
+/// Cards that the official Python SDK signed and serves, with its additions for A2A 0.3, and their keys.
 const PYTHON: &str = include_str!("recorded/python_sdk_1_3_0.json");
-/// One that the official JavaScript SDK signed.
+/// A card that the official JavaScript SDK signed.
 const JAVASCRIPT: &str = include_str!("recorded/js_sdk_1_3_0.json");
 
-/// Answers every request with one body, and keeps the requests.
+/// Answers every request with one body, and records the requests.
 struct Answers {
     status: StatusCode,
     body: String,
@@ -34,11 +34,11 @@ impl Answers {
         }
     }
 
-    fn nothing() -> Self {
+    fn no_content() -> Self {
         Self::new(StatusCode::NOT_FOUND, "")
     }
 
-    fn asked(&self) -> Vec<String> {
+    fn requested_urls(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap();
         asked.iter().map(|r| r.url.to_string()).collect()
     }
@@ -68,12 +68,12 @@ fn config(card_keys: CardKeys) -> PeerConfig {
     }
 }
 
-fn given(jwks: &Value) -> PeerConfig {
+fn jwks_config(jwks: &Value) -> PeerConfig {
     let keys = KeySet::parse(jwks.to_string().as_bytes()).unwrap();
     config(CardKeys::Given(Arc::new(keys)))
 }
 
-/// A key of our own, and what it signs.
+/// A signer with a key of the tests.
 struct Signer(Ed25519KeyPair);
 
 impl Signer {
@@ -105,7 +105,7 @@ fn header() -> Value {
     json!({"alg": "EdDSA", "kid": "k", "typ": "JOSE"})
 }
 
-/// Signed as A2A 1.0 §8.4.1 says: a required field stays though it is empty, an optional one only where it was set.
+/// The signed form of A2A 1.0 §8.4.1: a required field stays even if it is empty, an optional one only if it was set.
 const PAYLOAD: &str = r#"{"capabilities":{"streaming":false},"defaultInputModes":[],"description":"","name":"Desk","skills":[],"supportedInterfaces":[{"protocolBinding":"JSONRPC","protocolVersion":"1.0","url":"https://agent.example/rpc"}],"version":"1"}"#;
 
 fn card() -> Value {
@@ -118,7 +118,7 @@ fn card() -> Value {
 }
 
 async fn check(reach: &PeerConfig, card: &Value) -> Result<Value, PeerError> {
-    verify(&Answers::nothing(), reach, card.clone()).await
+    verify(&Answers::no_content(), reach, card.clone()).await
 }
 
 async fn refusal(reach: &PeerConfig, card: &Value) -> String {
@@ -131,7 +131,7 @@ async fn refusal(reach: &PeerConfig, card: &Value) -> String {
 async fn cards_of_the_official_sdks_verify_with_every_algorithm() {
     for recorded in [PYTHON, JAVASCRIPT] {
         let recorded: Value = serde_json::from_str(recorded).unwrap();
-        let config = given(&recorded["jwks"]);
+        let config = jwks_config(&recorded["jwks"]);
         for (algorithm, card) in recorded["cards"].as_object().unwrap() {
             let used = check(&config, card).await;
             assert_eq!(used.expect(algorithm)["name"], "Übersetzer", "{algorithm}");
@@ -142,9 +142,12 @@ async fn cards_of_the_official_sdks_verify_with_every_algorithm() {
 #[tokio::test]
 async fn uncovered_fields_are_dropped() {
     let recorded: Value = serde_json::from_str(PYTHON).unwrap();
-    let config = given(&recorded["jwks"]);
+    let config = jwks_config(&recorded["jwks"]);
     let mut card = recorded["cards"]["ES256"].clone();
-    assert!(card["url"].is_string(), "the card speaks 0.3 too");
+    assert!(
+        card["url"].is_string(),
+        "the card has the fields of 0.3 too"
+    );
     card["url"] = json!("https://evil.example/");
     card["capabilities"]["newer"] = json!(true);
     let used = check(&config, &card).await.unwrap();
@@ -161,7 +164,7 @@ async fn uncovered_fields_are_dropped() {
 #[tokio::test]
 async fn changed_card_is_rejected() {
     let recorded: Value = serde_json::from_str(PYTHON).unwrap();
-    let config = given(&recorded["jwks"]);
+    let config = jwks_config(&recorded["jwks"]);
     for algorithm in ["ES256", "RS256", "EdDSA"] {
         let mut card = recorded["cards"][algorithm].clone();
         card["supportedInterfaces"][0]["url"] = json!("https://evil.example/");
@@ -174,17 +177,20 @@ async fn changed_card_is_rejected() {
 async fn form_of_the_specification_verifies() {
     let signer = Signer::new();
     let signed = signer.signed(card(), &header(), PAYLOAD);
-    let used = check(&given(&signer.jwks()), &signed).await.unwrap();
+    let used = check(&jwks_config(&signer.jwks()), &signed).await.unwrap();
     assert_eq!(used, serde_json::from_str::<Value>(PAYLOAD).unwrap());
 }
 
 #[tokio::test]
-async fn a_card_of_0_3_is_signed_as_it_stands() {
+async fn card_of_0_3_is_signed_unchanged() {
     let signer = Signer::new();
     let card = json!({"url": "https://agent.example/", "name": "Desk", "description": ""});
     let payload = r#"{"description":"","name":"Desk","url":"https://agent.example/"}"#;
     let signed = signer.signed(card.clone(), &header(), payload);
-    assert_eq!(check(&given(&signer.jwks()), &signed).await.unwrap(), card);
+    assert_eq!(
+        check(&jwks_config(&signer.jwks()), &signed).await.unwrap(),
+        card
+    );
 }
 
 #[tokio::test]
@@ -193,12 +199,12 @@ async fn one_valid_signature_suffices() {
     let mut signed = signer.signed(card(), &header(), PAYLOAD);
     let good = signed["signatures"][0].take();
     signed["signatures"] = json!([null, other.sign(&header(), PAYLOAD), good]);
-    check(&given(&signer.jwks()), &signed).await.unwrap();
+    check(&jwks_config(&signer.jwks()), &signed).await.unwrap();
 }
 
 #[tokio::test]
 async fn unsigned_card_is_rejected() {
-    let config = given(&Signer::new().jwks());
+    let config = jwks_config(&Signer::new().jwks());
     for signatures in [json!(null), json!([]), json!("x")] {
         let mut card = card();
         card["signatures"] = signatures;
@@ -209,7 +215,7 @@ async fn unsigned_card_is_rejected() {
 
 #[tokio::test]
 async fn card_needs_no_signature_by_default() {
-    let mut config = given(&Signer::new().jwks());
+    let mut config = jwks_config(&Signer::new().jwks());
     config.card_keys = None;
     assert_eq!(check(&config, &card()).await.unwrap(), card());
 }
@@ -217,7 +223,7 @@ async fn card_needs_no_signature_by_default() {
 #[tokio::test]
 async fn invalid_signatures_are_listed_with_reasons() {
     let signer = Signer::new();
-    let config = given(&signer.jwks());
+    let config = jwks_config(&signer.jwks());
     let with = |key: &str, value: Value| {
         let mut header = header();
         header[key] = value;
@@ -236,7 +242,7 @@ async fn invalid_signatures_are_listed_with_reasons() {
         ),
         (with("alg", json!("ES256")), "not one for ES256"),
         (with("kid", json!(null)), "names no key"),
-        (with("kid", json!("other\u{7}")), "not among the known ones"),
+        (with("kid", json!("other\u{7}")), "not in the key set"),
         (with("crit", json!(["b64"])), "critical"),
         (text("protected", "***"), "base64url"),
         (text("protected", "W10"), "not a JSON object"),
@@ -265,7 +271,7 @@ async fn key_is_fetched_without_credential() {
     let mut config = config(CardKeys::OfOwnOrigin);
     config.headers = vec![("x-key".parse().unwrap(), "s3cret".parse().unwrap())];
     verify(&net, &config, signed).await.unwrap();
-    assert_eq!(net.asked(), ["https://agent.example/jwks.json"]);
+    assert_eq!(net.requested_urls(), ["https://agent.example/jwks.json"]);
     let asked = net.asked.lock().unwrap();
     assert_eq!(asked[0].access, AddressPolicy::Public);
     assert!(!asked[0].headers.contains_key("x-key"));
@@ -293,7 +299,7 @@ async fn key_on_other_origin_is_not_fetched() {
             PeerErrorKind::CardSignature,
             "{url}"
         );
-        assert!(net.asked().is_empty(), "{url}");
+        assert!(net.requested_urls().is_empty(), "{url}");
     }
 }
 
@@ -304,9 +310,9 @@ async fn keys_of_operator_exclude_others() {
     header["jku"] = json!("https://agent.example/jwks.json");
     let signed = signer.signed(card(), &header, PAYLOAD);
     let net = Answers::new(StatusCode::OK, signer.jwks());
-    let error = verify(&net, &given(&other.jwks()), signed).await;
+    let error = verify(&net, &jwks_config(&other.jwks()), signed).await;
     assert_eq!(error.unwrap_err().kind, PeerErrorKind::CardSignature);
-    assert!(net.asked().is_empty());
+    assert!(net.requested_urls().is_empty());
 }
 
 #[tokio::test]
@@ -319,9 +325,9 @@ async fn fetched_key_sets_are_bounded() {
         signer.sign(&header, PAYLOAD)
     });
     card["signatures"] = signatures.collect();
-    let net = Answers::nothing();
+    let net = Answers::no_content();
     let error = verify(&net, &config(CardKeys::OfOwnOrigin), card).await;
     let message = error.unwrap_err().message;
     assert!(message.contains("12 more were not verified"), "{message}");
-    assert_eq!(net.asked().len(), MAX_KEY_SETS);
+    assert_eq!(net.requested_urls().len(), MAX_KEY_SETS);
 }

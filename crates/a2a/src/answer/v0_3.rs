@@ -1,7 +1,7 @@
 //! The JSON of A2A 0.3 over HTTP+JSON: ProtoJSON of the protocol's protobuf definition (package `a2a.v1`).
 //!
 //! It differs from the JSON-RPC dialect in nearly every name: `content` for a message's `parts`, `ROLE_USER`,
-//! `TASK_STATE_CANCELLED`, no `kind`, members that wrap. A peer that writes the JSON-RPC dialect here is understood too.
+//! `TASK_STATE_CANCELLED`, no `kind`, members that wrap. The reader accepts the JSON-RPC dialect too.
 
 use serde_json::{Map, Value};
 
@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_task_comes_in_the_models_shape_in_either_case() {
+    fn task_is_read_in_camel_and_snake_case() {
         let expected = json!({
             "kind": "task", "id": "t", "contextId": "c",
             "status": {"state": "canceled", "message": {"kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "why"}]}},

@@ -32,7 +32,7 @@ fn read_part(mut part: Map<String, Value>) -> Value {
         Some("text") => kind(part, "text"),
         Some("data") => {
             let data = part.remove("data").unwrap_or_default();
-            // In 0.3 data is an object and nothing else (§6.5.3 there).
+            // In 0.3, data is always an object (A2A 0.3 §6.5.3).
             let data = match data {
                 Value::Object(_) => data,
                 other => json!({ "value": other }),
@@ -78,7 +78,7 @@ fn is_set(value: &Value) -> bool {
     !value.is_null() && value != ""
 }
 
-/// ProtoJSON takes base64 in the alphabet of URLs and without its padding too; the model has the standard one.
+/// Converts base64 to the standard alphabet with padding. ProtoJSON allows the URL alphabet and missing padding.
 fn standard(bytes: &mut String) {
     if memchr::memchr2(b'-', b'_', bytes.as_bytes()).is_some() {
         *bytes = bytes.replace('-', "+").replace('_', "/");
@@ -88,7 +88,7 @@ fn standard(bytes: &mut String) {
         3 => "=",
         _ => return,
     };
-    // Only what is base64 without padding gets it: anything else is left as it came.
+    // Only base64 without padding gets padding. Other text stays unchanged.
     let tail = &bytes.as_bytes()[bytes.len() / 4 * 4..];
     if STANDARD.decode([tail, missing.as_bytes()].concat()).is_ok() {
         bytes.push_str(missing);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_comes_in_the_models_shape() {
+    fn task_has_the_names_of_0_3() {
         let task = json!({
             "id": "t", "contextId": "c", "weather": "fine",
             "status": {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_has_a_word() {
+    fn every_state_is_translated() {
         for (name, word) in [
             ("TASK_STATE_UNSPECIFIED", "unknown"),
             ("", "unknown"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_of_a_state_that_ends_a_stream_is_marked_final() {
+    fn update_that_ends_a_stream_is_final() {
         for (name, last) in [
             ("TASK_STATE_WORKING", false),
             ("TASK_STATE_UNSPECIFIED", false),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_artifact_update_says_whether_more_follows() {
+    fn artifact_update_has_last_chunk() {
         let update = json!({"artifactUpdate": {"taskId": "t", "append": true, "artifact": {"artifactId": "a", "parts": null}}});
         assert_eq!(
             READER.reply(update),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_arrive_in_standard_base64() {
+    fn bytes_become_standard_base64() {
         for (sent, kept) in [
             ("-_-_", "+/+/"),
             ("aGk", "aGk="),

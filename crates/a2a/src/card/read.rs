@@ -1,4 +1,4 @@
-//! Reading agent cards (A2A 0.3 §5.5, 1.0 §4.4), as tidy or untidy as they come.
+//! Parses agent cards (A2A 0.3 §5.5, 1.0 §4.4) leniently.
 
 mod security;
 
@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::{Capabilities, Card, CardView, Interface, Skill};
 
 impl Card {
-    /// Reads a card of either version.
+    /// Parses a card of either version.
     ///
     /// # Errors
-    /// Why the peer cannot be called with it.
+    /// The reason why the card is unusable for calls.
     pub fn read(json: &Value) -> Result<Self, String> {
         read(json)
     }
@@ -28,7 +28,7 @@ fn read(json: &Value) -> Result<Card, String> {
         newer.clone()
     };
     if interfaces.is_empty() {
-        return Err("the card names no `url` to call and no usable `supportedInterfaces`".into());
+        return Err("the card has neither a `url` nor usable `supportedInterfaces`".into());
     }
     let capabilities = card.get("capabilities");
     Ok(Card {
@@ -57,12 +57,12 @@ fn supported(card: &Map<String, Value>) -> Vec<Interface> {
     once(all.collect())
 }
 
-/// Returns the transport of an interface that names none.
+/// Returns the default transport of an interface.
 fn usual() -> String {
     "JSONRPC".into()
 }
 
-/// Returns the interfaces of 0.3: the main one, then the additional ones. A card that names no version is one of 0.3.
+/// Returns the interfaces of 0.3: the main one, then the additional ones. A card without a version is one of 0.3.
 fn older(card: &Map<String, Value>) -> Vec<Interface> {
     let version = text(card.get("protocolVersion")).unwrap_or_else(|| "0.3".into());
     let transport = text(card.get("preferredTransport")).unwrap_or_else(usual);
@@ -158,8 +158,8 @@ fn text(value: Option<&Value>) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Returns the texts of a list, each once. A bare string counts as the list of its characters: that is how lists have
-/// always been gone through here, and a card that is wrong in this way should look wrong.
+/// Returns the texts of a list without duplicates. A bare string counts as the list of its characters, as in the
+/// reference plugin, so that the invalid card is visible.
 fn texts(value: Option<&Value>) -> Vec<String> {
     let all: Vec<String> = match value {
         Some(Value::Array(list)) => list.iter().filter_map(|item| text(Some(item))).collect(),

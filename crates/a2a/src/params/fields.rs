@@ -39,7 +39,7 @@ impl Fields {
         }
     }
 
-    /// Takes the remaining fields of another object.
+    /// Moves the remaining fields out of another object.
     pub fn rest_of(other: &mut Self) -> Self {
         Self {
             fields: std::mem::take(&mut other.fields),
@@ -153,7 +153,7 @@ impl Fields {
             Some(number) if number >= 0 => Ok(Some(number)),
             _ => Err(refused(
                 &self.at(name),
-                "is to be a whole number from 0 to 2147483647",
+                "must be a whole number from 0 to 2147483647",
             )),
         }
     }
@@ -171,7 +171,7 @@ impl Fields {
             Ok(time) => Ok(Some(time.to_utc())),
             Err(error) => Err(refused(
                 &self.at(name),
-                format!("is no time like `2026-01-31T12:00:00Z`: {error}"),
+                format!("must be a time such as `2026-01-31T12:00:00Z`: {error}"),
             )),
         }
     }
@@ -235,7 +235,7 @@ impl Fields {
         let path = self.at(name);
         A2aError::new(
             ErrorReason::InvalidParams,
-            format!("`{path}` is required, and missing or empty"),
+            format!("`{path}` is required, but missing or empty"),
         )
         .at(path)
     }
@@ -251,7 +251,7 @@ pub(super) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    refused(path, format!("is to be {expected}, and is {found}"))
+    refused(path, format!("must be {expected}, but is {found}"))
 }
 
 /// Returns the error for an invalid value.

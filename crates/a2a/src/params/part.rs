@@ -1,4 +1,4 @@
-//! Reads parts, of all three ways to write one.
+//! Parses parts in all three forms.
 
 use crate::v1_0::{Part, PartContent};
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use crate::v0_3::WRAPPED;
 use crate::{A2aError, ErrorReason};
 use crate::{Dialect, V03Dialect as V0_3};
 
-/// With padding or without it, whatever the last bits are.
+/// Accepts base64 with or without padding, and any trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -21,7 +21,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// Parses a part. A part without known content is an error.
 pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aError> {
-    // 0.3 says `kind`, what came before it `type`; 1.0 says neither.
+    // The member is `kind` in 0.3 and `type` in earlier versions. 1.0 has neither.
     let kind = match fields.name("kind")? {
         Some(kind) => Some(kind),
         None => fields.name("type")?,
@@ -51,7 +51,7 @@ pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aErro
         found.push(self::file(&mut file)?);
     }
     if let Some(data) = fields.take_null("data") {
-        // 1.0's data may be `null`; elsewhere that is nothing.
+        // Only 1.0 has `null` as data.
         if !data.is_null() || (dialect == Dialect::V1_0 && found.is_empty()) {
             let path = fields.at("data");
             found.push(PartContent::Data(self::data(dialect, data, path)?));
@@ -63,7 +63,7 @@ pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aErro
         (Some(_), Some(_)) => {
             return Err(refused(
                 fields.path(),
-                "holds more than one content; send a part for each",
+                "has several contents; send one part for each",
             ));
         }
     };
@@ -96,8 +96,8 @@ fn file(file: &mut Fields) -> Result<PartContent, A2aError> {
     match (bytes, uri) {
         (Some((text, path)), None) => Ok(PartContent::Raw(decode(&text, &path)?)),
         (None, Some(uri)) => Ok(PartContent::Url(uri)),
-        (Some(_), Some(_)) => Err(refused(file.path(), "has both bytes and an address")),
-        (None, None) => Err(refused(file.path(), "has neither bytes nor an address")),
+        (Some(_), Some(_)) => Err(refused(file.path(), "has both bytes and a URL")),
+        (None, None) => Err(refused(file.path(), "has neither bytes nor a URL")),
     }
 }
 
@@ -108,7 +108,7 @@ fn data(dialect: Dialect, data: Value, path: String) -> Result<Value, A2aError> 
             data @ Value::Object(_) => Ok(data),
             other => Err(wrong(&path, "an object", &other)),
         },
-        // The proto's data stands in a message of its own; a bare object is read too.
+        // The proto wraps data in a message. The parser accepts a bare object too.
         Dialect::V0_3(V0_3::Rest) => match data {
             Value::Object(mut outer) => match outer.remove("data") {
                 Some(inner @ Value::Object(_)) if outer.is_empty() => Ok(inner),
@@ -151,14 +151,14 @@ fn decode(text: &str, path: &str) -> Result<Vec<u8>, A2aError> {
     } else {
         BASE64.decode(text)
     };
-    decoded.map_err(|error| refused(path, format!("is no base64: {error}")))
+    decoded.map_err(|error| refused(path, format!("is not base64: {error}")))
 }
 
 fn unknown(fields: &Fields, what: &str) -> A2aError {
     A2aError::new(
         ErrorReason::ContentTypeNotSupported,
         format!(
-            "`{}` {what}; parts of text, data, and files with bytes or an address are taken",
+            "`{}` {what}; parts must be text, data, or files with bytes or a URL",
             fields.path()
         ),
     )

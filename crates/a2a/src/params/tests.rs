@@ -31,7 +31,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 fn metadata() -> impl Strategy<Value = Option<HashMap<String, Value>>> {
-    let key = any::<String>().prop_filter("the mark is the SDKs' own", |key| key != WRAPPED);
+    let key = any::<String>().prop_filter("the SDKs reserve the mark", |key| key != WRAPPED);
     option::of(hash_map(key, value(), 1..3))
 }
 

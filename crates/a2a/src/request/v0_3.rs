@@ -31,7 +31,7 @@ struct Message<'a> {
     reference_task_ids: &'a [String],
 }
 
-/// `blocking` is always written: what its absence means differs from server to server.
+/// Always contains `blocking`, because servers differ in its default.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Configuration<'a> {
@@ -44,7 +44,7 @@ struct Configuration<'a> {
 }
 
 impl<'a> SendParams<'a> {
-    /// Returns the parameters for `outgoing`.
+    /// Creates the parameters for `outgoing`.
     pub(super) fn new(outgoing: &'a SendRequest) -> Self {
         Self {
             message: Message {
@@ -71,8 +71,7 @@ fn parts<S: Serializer>(parts: &[Part], serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_seq(parts.iter().map(Part::json))
 }
 
-/// Returns the body of `message:send` and `message:stream`. Nothing is written that the definition does not know:
-/// servers refuse it.
+/// Returns the body of `message:send` and `message:stream`, without fields that the proto lacks: servers refuse them.
 pub(super) fn send_body(outgoing: &SendRequest) -> Value {
     let mut message = Map::new();
     message.insert("messageId".into(), json!(outgoing.message_id));
@@ -93,7 +92,7 @@ pub(super) fn send_body(outgoing: &SendRequest) -> Value {
             message.insert(key.into(), json!(value));
         }
     }
-    // Always written: some servers take its absence for false.
+    // Always written, because some servers default to false.
     let mut configuration = Map::new();
     configuration.insert("blocking".into(), json!(outgoing.blocking));
     if !outgoing.accepted_output_modes.is_empty() {
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_goes_out_in_the_names_of_the_definition() {
+    fn message_has_the_field_names_of_the_specification() {
         let outgoing = SendRequest {
             message_id: "m".into(),
             parts: vec![

@@ -1,4 +1,4 @@
-//! Serializes requests as A2A 1.0 (§4.1, §9.4, §11.3), straight from the model.
+//! Serializes requests as A2A 1.0 (§4.1, §9.4, §11.3) without copies.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -31,7 +31,7 @@ struct Message<'a> {
     reference_task_ids: &'a [String],
 }
 
-/// `SendMessageConfiguration` (§3.2.2). Whether the answer may come at once is always said.
+/// `SendMessageConfiguration` (§3.2.2). Always contains `returnImmediately`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Configuration<'a> {
@@ -116,7 +116,7 @@ impl Serialize for Parts<'_> {
     }
 }
 
-/// `Part` (§4.1.6): its content in a member of its own, what is known about it beside that.
+/// `Part` (§4.1.6): a member for the content, beside its properties.
 struct OnePart<'a>(&'a Part);
 
 impl Serialize for OnePart<'_> {
@@ -155,7 +155,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_message_goes_out_in_the_names_of_the_definition() {
+    fn message_has_the_field_names_of_the_specification() {
         let outgoing = SendRequest {
             message_id: "m".into(),
             parts: vec![

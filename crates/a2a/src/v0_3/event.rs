@@ -48,7 +48,7 @@ impl Serialize for V03<'_, TaskArtifactUpdateEvent> {
     }
 }
 
-/// Bare over JSON-RPC, where `kind` tells what it is; under its name over HTTP+JSON.
+/// Serializes a value bare over JSON-RPC, where it has a `kind`, and below its name over HTTP+JSON.
 fn named<S: Serializer, T: Serialize>(
     serializer: S,
     dialect: Dialect,

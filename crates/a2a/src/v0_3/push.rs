@@ -22,7 +22,7 @@ impl Serialize for V03<'_, TaskPushNotificationConfig> {
     }
 }
 
-/// The configurations of a task: a bare list over JSON-RPC.
+/// Serializes the configurations of a task: a bare list over JSON-RPC.
 impl Serialize for V03<'_, [TaskPushNotificationConfig]> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let each = V03Seq(self.value, self.dialect);

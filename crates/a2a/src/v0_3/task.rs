@@ -17,7 +17,7 @@ impl Serialize for V03<'_, Message> {
         entry(&mut map, "taskId", message.task_id.as_ref())?;
         let role = match (&message.role, rpc) {
             (Role::User, true) => "user",
-            // JSON-RPC has no other.
+            // JSON-RPC has no third role.
             (Role::Agent | Role::Unspecified, true) => "agent",
             (Role::User, false) => "ROLE_USER",
             (Role::Agent, false) => "ROLE_AGENT",
@@ -130,7 +130,7 @@ impl Serialize for V03<'_, Task> {
     }
 }
 
-/// Writes what is there.
+/// Writes a member if it has a value.
 pub(super) fn entry<M: SerializeMap, T: Serialize + ?Sized>(
     map: &mut M,
     name: &'static str,

@@ -104,7 +104,7 @@ fn a_task_over_json_rpc() {
 }
 
 #[test]
-fn a_task_over_http_json_is_wrapped_where_it_may_be_a_message() {
+fn http_json_wraps_a_task_where_a_message_is_possible() {
     let expected = json!({
         "id": "t", "contextId": "c",
         "status": {"state": "TASK_STATE_CANCELLED", "timestamp": "2026-11-21T20:21:39.486Z"},
@@ -136,7 +136,7 @@ fn empty_values_are_omitted() {
 }
 
 #[test]
-fn every_state_has_its_two_names() {
+fn every_state_has_both_names() {
     for (state, rpc, rest) in [
         (TaskState::Submitted, "submitted", "TASK_STATE_SUBMITTED"),
         (TaskState::Working, "working", "TASK_STATE_WORKING"),
@@ -204,7 +204,7 @@ fn data_that_is_no_object_is_wrapped_and_marked() {
 }
 
 #[test]
-fn a_status_says_whether_it_is_the_last() {
+fn status_has_final_flag() {
     for (state, last) in [
         (TaskState::Working, false),
         (TaskState::Submitted, false),
@@ -261,7 +261,7 @@ fn artifact_update_has_append_and_last_chunk() {
 }
 
 #[test]
-fn a_webhook_names_its_task_in_each_way() {
+fn webhook_names_its_task_in_every_form() {
     let config = TaskPushNotificationConfig {
         url: "https://h.test".to_owned(),
         id: Some("c".to_owned()),

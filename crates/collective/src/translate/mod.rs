@@ -1,7 +1,7 @@
-//! Translations between the envelopes of `a2a-v1` and the words of other protocols (Heretek A2A §12), as pure functions.
+//! Translates between envelopes of `a2a-v1` and messages of other protocols (Heretek A2A §12), in pure functions.
 //!
-//! Writing and reading returns the original envelope; fields without a place on the other side travel in an extra field
-//! that others may ignore. Every result passes [`validate`](super::validate).
+//! Writing and reading returns the original envelope: fields that the other protocol lacks are in an extra field that
+//! others may ignore. Every result passes [`validate`](super::validate).
 
 mod a2a;
 mod fipa;
@@ -27,7 +27,7 @@ fn without_credential(envelope: &Envelope) -> Result<(), EnvelopeError> {
     match envelope.kind() {
         Kind::Auth => refused(
             ErrorCode::InvalidContent,
-            "a message of the type `auth` holds a credential and is not translated",
+            "a message of the type `auth` contains a credential and is not translated",
         ),
         _ => super::validate(envelope),
     }

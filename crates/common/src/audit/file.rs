@@ -1,7 +1,7 @@
-//! The file: lines are appended, and it is put aside before it grows too large.
+//! Appends lines to the file and rotates it before it grows too large.
 //!
-//! Several instances and processes may write to one file. Each line is one write to the file's end, which the system keeps
-//! apart from others; only who puts the file aside needs to be alone.
+//! Several instances and processes may write to one file. Each line is one write to the end of the file, which the system
+//! does not mix with others. Only the rotation needs a lock.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 use crate::files::private_options;
 
-/// The file by its path. It is opened anew for each batch of lines, so that one that another process has put aside is not
-/// written to for long.
+/// The file by its path. The writer opens it for each batch of lines, so that it soon notices a rotation by another
+/// process.
 pub(super) struct LogFile {
     path: PathBuf,
     max_bytes: u64,
-    /// The last line was cut off, as on a full disk; the next one must not hang on to it.
+    /// Whether the last line was cut off, as on a full disk. The next line then starts with a line feed.
     torn: bool,
 }
 
-/// The open file, and how large it was when it was looked at last.
+/// The open file, and its last known size.
 pub(super) struct Open {
     file: File,
     bytes: u64,
@@ -38,7 +38,7 @@ impl LogFile {
         &self.path
     }
 
-    /// Opens the file, which is made where there is none, readable only by its owner.
+    /// Opens the file. Creates a missing file, readable only by its owner.
     pub(super) fn open(&self) -> io::Result<Open> {
         let mut options = private_options();
         let file = options.create(true).append(true).open(&self.path)?;
@@ -46,18 +46,18 @@ impl LogFile {
         Ok(Open { file, bytes })
     }
 
-    /// Appends a line with its line end, and says whether the file could be put aside where it had to be.
+    /// Appends a line with its line end. The inner result is that of the rotation, if one was due.
     ///
     /// # Errors
     /// The line is lost, whole or in part.
     pub(super) fn append(&mut self, open: &mut Open, line: &str) -> io::Result<io::Result<()>> {
-        let mut put_aside = Ok(());
+        let mut rotate = Ok(());
         if open.bytes > 0 && open.bytes + line.len() as u64 > self.max_bytes {
-            put_aside = self.put_aside(open);
+            rotate = self.rotate(open);
         }
         let whole = self.torn.then(|| format!("\n{line}"));
         let text = whole.as_deref().unwrap_or(line).as_bytes();
-        // One write and not `write_all`, whose later writes could come after another process's.
+        // One write, because another process could write between the writes of `write_all`.
         let written = loop {
             match open.file.write(text) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -67,14 +67,14 @@ impl LogFile {
         open.bytes += written as u64;
         self.torn = written < text.len() && (written > 0 || self.torn);
         if written < text.len() {
-            let message = "there is no room for a whole line";
+            let message = "the disk has no space for a whole line";
             return Err(io::Error::new(io::ErrorKind::StorageFull, message));
         }
-        Ok(put_aside)
+        Ok(rotate)
     }
 
-    /// Puts the file aside and opens a new one, unless another process is doing that or has done it already.
-    fn put_aside(&mut self, open: &mut Open) -> io::Result<()> {
+    /// Rotates the file and opens a new one, unless another process does so or has done so.
+    fn rotate(&mut self, open: &mut Open) -> io::Result<()> {
         match open.file.try_lock() {
             // A file system without locks: assume that no other process writes.
             Ok(()) => {}
@@ -83,14 +83,14 @@ impl LogFile {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         if self.is_current(&open.file) {
-            fs::rename(&self.path, aside(&self.path))?;
+            fs::rename(&self.path, rotated_path(&self.path))?;
             self.torn = false;
         }
         *open = self.open()?;
         Ok(())
     }
 
-    /// Returns whether the path still leads to this file.
+    /// Returns whether the path still refers to this file.
     #[cfg(unix)]
     fn is_current(&self, file: &File) -> bool {
         use std::os::unix::fs::MetadataExt as _;
@@ -107,7 +107,7 @@ impl LogFile {
 }
 
 /// Returns the path of the rotated file: the same name with `.1`.
-fn aside(path: &Path) -> PathBuf {
+fn rotated_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");
     name.into()

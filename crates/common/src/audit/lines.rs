@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::file::LogFile;
 use crate::log::{Level, Log};
 
-/// The maximum number of queued lines. The caller that adds one more writes them, which slows calls down to the pace of the disk instead of
-/// losing lines or taking memory.
+/// The maximum number of queued lines. The caller that adds one more writes them, which slows calls down to the speed of
+/// the disk instead of losing lines or using memory.
 const MAX_QUEUED_LINES: usize = 4096;
 
-/// A file that lines are appended to, and that is put aside before it grows too large.
+/// A file of lines that is rotated before it grows too large.
 pub struct Lines(Arc<Shared>);
 
 struct Shared {
@@ -27,7 +27,7 @@ struct Shared {
 struct Queue {
     lines: VecDeque<String>,
     /// Whether a thread writes, or is about to.
-    claimed: bool,
+    is_writing: bool,
     /// Whether the background thread has ended.
     closed: bool,
 }
@@ -41,9 +41,8 @@ struct Writer {
 }
 
 impl Lines {
-    /// Returns the file at `path`, which is put aside under the same name with `.1` behind before it outgrows
-    /// `max_bytes`. Nothing is opened before the first line. Lost lines are logged to `log`, once until one is written
-    /// again.
+    /// Creates a writer for the file at `path`, which it opens at the first line. Rotates the file to the same name with
+    /// `.1` before it exceeds `max_bytes`. Reports lost lines to `log` once, until a line is written again.
     pub fn new(path: PathBuf, max_bytes: u64, log: Arc<dyn Log>) -> Self {
         Self(Arc::new(Shared {
             queue: Mutex::default(),
@@ -56,16 +55,16 @@ impl Lines {
         }))
     }
 
-    /// Takes a line with its line end. It is written soon, by another thread where the caller runs on a tokio runtime.
+    /// Queues a line with its line end. On a tokio runtime, another thread writes it soon; otherwise, this call does.
     pub fn write(&self, line: String) {
         let mut queue = lock(&self.0.queue);
         queue.lines.push_back(line);
         if !queue.closed && queue.lines.len() < MAX_QUEUED_LINES {
-            if queue.claimed {
+            if queue.is_writing {
                 return;
             }
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                queue.claimed = true;
+                queue.is_writing = true;
                 let shared = Arc::clone(&self.0);
                 runtime.spawn_blocking(move || shared.drain());
                 return;
@@ -89,14 +88,14 @@ impl Drop for Lines {
 }
 
 impl Shared {
-    /// Writes until no line waits.
+    /// Writes until the queue is empty.
     fn drain(&self) {
         let mut writer = lock(&self.file);
         loop {
             let mut queue = lock(&self.queue);
             let lines = std::mem::take(&mut queue.lines);
             if lines.is_empty() {
-                queue.claimed = false;
+                queue.is_writing = false;
                 return;
             }
             drop(queue);
@@ -113,9 +112,9 @@ impl Writer {
         };
         for line in lines {
             match self.file.append(&mut open, line) {
-                Ok(put_aside) => {
+                Ok(rotated) => {
                     self.back(log);
-                    self.moved(put_aside, log);
+                    self.moved(rotated, log);
                 }
                 Err(error) => self.lose(1, &error, log),
             }
@@ -144,12 +143,12 @@ impl Writer {
         }
     }
 
-    fn moved(&mut self, put_aside: Result<(), std::io::Error>, log: &dyn Log) {
-        let logged = std::mem::replace(&mut self.stuck, put_aside.is_err());
-        if let (Err(error), false) = (put_aside, logged) {
+    fn moved(&mut self, rotated: Result<(), std::io::Error>, log: &dyn Log) {
+        let logged = std::mem::replace(&mut self.stuck, rotated.is_err());
+        if let (Err(error), false) = (rotated, logged) {
             let path = self.file.path().display();
             let message =
-                format!("the audit log `{path}` cannot be put aside and grows on: {error}");
+                format!("cannot rotate the audit log `{path}`, which keeps growing: {error}");
             log.log(Level::Error, &message);
         }
     }

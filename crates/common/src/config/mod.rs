@@ -1,11 +1,11 @@
 //! Parts of every configuration: errors with their place, secrets, addresses and paths.
 
 mod error;
-mod place;
+mod paths;
 mod secret;
 mod url;
 
 pub use error::ConfigError;
-pub use place::{default_state_dir, resolved};
+pub use paths::{default_state_dir, resolved};
 pub use secret::{Secret, SecretMap};
 pub use url::{card_url, completed, covers, gateway_url, normal_url};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const REDACTED: &str = "[redacted]";
 
-/// A secret, or a reference to one that the host has not resolved. Never printed.
+/// A secret, or a reference to one that the host has not resolved. `Debug` never prints it.
 #[derive(Clone)]
 pub enum Secret {
     /// The secret itself.
@@ -53,7 +53,7 @@ impl Serialize for Secret {
     }
 }
 
-/// Secrets by name, such as the values of headers. Prints and writes its names, never its values.
+/// Secrets by name, such as the values of headers. Prints and serializes only the names.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct SecretMap<V = String>(BTreeMap<String, V>);

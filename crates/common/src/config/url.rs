@@ -1,4 +1,4 @@
-//! Addresses that operators write.
+//! URLs in configurations.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ pub fn card_url(path: &str) -> Option<String> {
     (path.starts_with("http://") || path.starts_with("https://")).then(|| path.to_owned())
 }
 
-/// Reads an address that can be called: http or https, with a host, without user name, query or fragment.
+/// Parses the URL of a target: http or https, with a host, without user name, query or fragment.
 ///
 /// # Errors
 /// The fault, as the end of a sentence.
@@ -20,7 +20,7 @@ pub fn normal_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text.trim()).map_err(|e| format!("is not a URL: {e}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!(
-            "begins with `{}:`; only http and https can be called",
+            "begins with `{}:`; only http and https are supported",
             url.scheme()
         ));
     }
@@ -33,8 +33,8 @@ pub fn normal_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Returns the URL that `text` was meant to be, where it is one but for its scheme. A URL parser would take
-/// `localhost:` for a scheme.
+/// Returns `text` with the presumed scheme, if it is a URL without one. A URL parser would read `localhost:` as a
+/// scheme.
 pub fn completed(text: &str) -> Option<String> {
     let has_port = |text: &str| {
         let rest = text.split_once(':').map(|(_, rest)| rest);
@@ -58,7 +58,7 @@ pub fn completed(text: &str) -> Option<String> {
     normal_url(&whole).is_ok().then_some(whole)
 }
 
-/// Reads a gateway's address: ws or wss, with a host, without user name, query or fragment.
+/// Parses the URL of a gateway: ws or wss, with a host, without user name, query or fragment.
 ///
 /// # Errors
 /// The fault, as the end of a sentence.
@@ -95,7 +95,7 @@ pub fn gateway_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Returns an address with http or https, as the gateway's own; what may be a secret is left out.
+/// Returns the WebSocket URL for an `http` or `https` URL, without parts that may be secret.
 fn socket_form(address: &str) -> String {
     let form = Url::parse(address).ok().and_then(|mut url| {
         let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
@@ -115,7 +115,7 @@ pub fn covers(listed: &Url, url: &Url) -> bool {
     let Some(below) = url.path().strip_prefix(base) else {
         return false;
     };
-    // A separator in disguise may lead above the path on the receiver's side.
+    // The receiver may decode an encoded separator, and so leave the path.
     let plain = |text: &str| {
         let text = text.to_ascii_lowercase();
         !["%2f", "%5c"].iter().any(|hidden| text.contains(hidden))

@@ -1,4 +1,4 @@
-//! Keys that signatures are checked with.
+//! Public keys for signatures.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::Algorithm;
 
-/// The bytes of a coordinate on P-256, and of an Ed25519 key.
+/// The length of a coordinate on P-256, and of an Ed25519 key, in bytes.
 const COORDINATE: usize = 32;
 
 /// A set of public keys.
@@ -37,7 +37,7 @@ enum PublicKey {
     Ed25519(Vec<u8>),
 }
 
-/// A key as it is written (RFC 7517 §4, RFC 7518 §6, RFC 8037 §2).
+/// A serialized key (RFC 7517 §4, RFC 7518 §6, RFC 8037 §2).
 #[derive(Deserialize)]
 struct RawKey {
     kty: String,
@@ -53,8 +53,8 @@ struct RawKey {
 }
 
 impl KeySet {
-    /// Reads a JSON Web Key Set (RFC 7517 §5). Keys without `kid`, for another purpose or of another kind than the three
-    /// that count are passed over, as the RFC asks.
+    /// Parses a JSON Web Key Set (RFC 7517 §5). Skips keys without `kid`, for another purpose or of an unsupported kind, as
+    /// the RFC requires.
     ///
     /// # Errors
     /// The JSON is not a key set, or has no usable key.
@@ -74,10 +74,10 @@ impl KeySet {
         Ok(Self(keys))
     }
 
-    /// Checks `signature` over `message` with the key of this id.
+    /// Verifies `signature` over `message` with the key of this id.
     ///
     /// # Errors
-    /// Why it does not hold, as the end of a sentence.
+    /// Why the signature is invalid, as the end of a sentence.
     pub(super) fn verify(
         &self,
         id: &str,
@@ -87,7 +87,7 @@ impl KeySet {
     ) -> Result<(), String> {
         let mut named = self.0.iter().filter(|key| key.id == id).peekable();
         if named.peek().is_none() {
-            return Err("its key is not among the known ones".into());
+            return Err("its key is not in the key set".into());
         }
         let mut fitting = named
             .filter(|key| key.public.algorithm() == algorithm)

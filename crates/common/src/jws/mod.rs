@@ -1,7 +1,7 @@
-//! JSON Web Signatures (RFC 7515), and the keys they are checked with (RFC 7517).
+//! JSON Web Signatures (RFC 7515) and their public keys (RFC 7517).
 //!
-//! Three algorithms count: `ES256`, `RS256` (RFC 7518 §3) and `EdDSA` with Ed25519 (RFC 8037). `none` and the shared-secret
-//! ones do not, whatever a header says. Nothing here knows what is signed.
+//! Three algorithms are supported: `ES256`, `RS256` (RFC 7518 §3) and `EdDSA` with Ed25519 (RFC 8037). A header with `none`
+//! or an algorithm of shared secrets is an error.
 
 mod keys;
 mod signature;

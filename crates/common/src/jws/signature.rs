@@ -17,10 +17,10 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Reads `{protected, signature}`. What is not protected is not looked at.
+    /// Parses `{protected, signature}`. Ignores the unprotected header.
     ///
     /// # Errors
-    /// Why it cannot count, as the end of a sentence.
+    /// Why it cannot be verified, as the end of a sentence.
     pub fn read(json: &Value) -> Result<Self, String> {
         let text = |key: &str| {
             let text = json.get(key).and_then(Value::as_str);
@@ -36,9 +36,9 @@ impl Signature {
             serde_json::from_slice(&decode("protected", protected)?)
                 .map_err(|_| "its protected header is not a JSON object".to_owned())?;
         let field = |key: &str| header.get(key).and_then(Value::as_str);
-        // What it names must be understood, and nothing beyond the basics is (RFC 7515 §4.1.11).
+        // A verifier must support every extension that the header names (RFC 7515 §4.1.11).
         if header.contains_key("crit") {
-            return Err("its header has critical extensions, and none are understood".into());
+            return Err("its header has critical extensions, which are not supported".into());
         }
         let algorithm = field("alg")
             .and_then(|name| name.parse().ok())
@@ -58,16 +58,16 @@ impl Signature {
         &self.key_id
     }
 
-    /// Returns the URL of its key set (`jku`), which the signer chose and nothing confirms.
+    /// Returns the URL of its key set (`jku`). The signer chose it, so it is not trustworthy.
     #[must_use]
     pub fn keys_url(&self) -> Option<&str> {
         self.keys_url.as_deref()
     }
 
-    /// Returns whether it is the signature of `payload` by one of `keys`.
+    /// Verifies that it is the signature of `payload` by one of `keys`.
     ///
     /// # Errors
-    /// Why it is not, as the end of a sentence.
+    /// Why it is invalid, as the end of a sentence.
     pub fn verify(&self, keys: &KeySet, payload: &[u8]) -> Result<(), String> {
         let mut message = String::with_capacity(self.protected.len() + payload.len() * 4 / 3 + 8);
         message.push_str(&self.protected);

@@ -33,7 +33,7 @@ fn sign(key: &EcdsaKeyPair, payload: &str) -> Signature {
 }
 
 #[test]
-fn a_signature_holds_for_its_content_and_its_key_alone() {
+fn signature_is_valid_only_for_its_content_and_key() {
     let (mine, other) = (key(), key());
     let signature = sign(&mine, "content");
     let keys = set(&written(&mine)).unwrap();
@@ -44,7 +44,7 @@ fn a_signature_holds_for_its_content_and_its_key_alone() {
 }
 
 #[test]
-fn keys_that_do_not_count_are_passed_over() {
+fn unusable_keys_are_skipped() {
     let good = written(&key());
     for (field, value) in [
         ("use", json!("enc")),
@@ -72,6 +72,6 @@ fn refuses_invalid_key_set() {
 }
 
 #[test]
-fn a_printed_key_set_shows_the_ids_of_its_keys() {
+fn debug_of_key_set_shows_key_ids() {
     assert_eq!(format!("{:?}", set(&written(&key())).unwrap()), r#"["k"]"#);
 }

@@ -59,13 +59,13 @@ fn redacts_secret_that_arrives_by_characters() {
 }
 
 #[test]
-fn words_are_shown_as_they_end() {
+fn words_are_emitted_when_they_end() {
     let shown = in_pieces(&secrets(&["s3cret-one"]), ["one ", "two ", "three"]);
     assert_eq!(shown, ["one ", "two ", "", "three"]);
 }
 
 #[test]
-fn cuts_do_not_depend_on_right_guesses() {
+fn cuts_do_not_depend_on_correct_guesses() {
     let lengths = |pieces: [&str; 3]| {
         let shown = in_pieces(&secrets(&["s3cret-one"]), pieces);
         shown.iter().map(String::len).collect::<Vec<_>>()
@@ -77,7 +77,7 @@ fn cuts_do_not_depend_on_right_guesses() {
 }
 
 #[test]
-fn endless_repetition_keeps_little() {
+fn endless_repetition_needs_little_memory() {
     let mut redactor = Redactor::new(secrets(&["aaaaaa"]));
     let mut shown = String::new();
     for _ in 0..1000 {
@@ -89,7 +89,7 @@ fn endless_repetition_keeps_little() {
 }
 
 #[test]
-fn redacts_secret_across_texts_and_leaves_the_cut() {
+fn redacts_secret_across_texts_and_keeps_the_cut() {
     let (mut first, mut second) = ("a s3cr".to_owned(), "et-one b".to_owned());
     secrets(&["s3cret-one"]).redact_joined(&mut [&mut first, &mut second]);
     assert_eq!([first, second], ["a [redacted]", " b"]);
@@ -113,7 +113,7 @@ fn redacts_disguised_secret_at_every_cut() {
 }
 
 #[test]
-fn characters_that_are_not_shown_do_not_pile_up() {
+fn invisible_characters_do_not_accumulate() {
     let mut redactor = Redactor::new(secrets(&["s3cret-one"]));
     let mut shown = redactor.push("s3cret");
     for _ in 0..1000 {
@@ -126,7 +126,7 @@ fn characters_that_are_not_shown_do_not_pile_up() {
 }
 
 #[test]
-fn redacts_secret_with_characters_that_are_not_shown() {
+fn redacts_secret_with_invisible_characters() {
     let secrets = secrets(&["s3cret-one"]);
     let (mut first, mut second) = ("a s3\u{200b}cr".to_owned(), "\u{ad}et-one".to_owned());
     secrets.redact_joined(&mut [&mut first, &mut second]);
@@ -213,7 +213,7 @@ fn exact_redactor_keeps_prefixes_of_secrets() {
 }
 
 #[test]
-fn redacts_bytes_that_are_no_text() {
+fn redacts_bytes_that_are_not_utf8() {
     let mut bytes = b"\xff\x00s3cret-one\xff".to_vec();
     secrets(&["s3cret-one"]).redact_bytes(&mut bytes);
     assert_eq!(bytes, b"\xff\x00[redacted]\xff");

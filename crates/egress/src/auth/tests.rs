@@ -16,7 +16,7 @@ fn authorization(credential: Credential) -> Authorization {
     }
 }
 
-/// Returns the request that goes out for one without headers and with a query.
+/// Returns the sent request for one without headers and with a query.
 async fn sent(credential: Credential, before: HeaderMap) -> Request {
     let net = Scripted::new([Next::status(200)]);
     let request = Request {
@@ -37,7 +37,7 @@ fn key(place: CredentialPlace) -> Credential {
 }
 
 #[tokio::test]
-async fn each_kind_goes_where_it_belongs() {
+async fn each_credential_kind_has_its_place() {
     let bearer = Credential::Bearer("sesame".to_owned().into());
     let sent_with = sent(bearer, HeaderMap::new()).await;
     assert_eq!(sent_with.headers["authorization"], "Bearer sesame");
@@ -55,7 +55,7 @@ async fn each_kind_goes_where_it_belongs() {
 }
 
 #[tokio::test]
-async fn a_cookie_stands_beside_those_that_are_there() {
+async fn cookie_is_added_to_existing_cookies() {
     let mut before = HeaderMap::new();
     before.insert(COOKIE, "a=1".parse().unwrap());
     let cookie = Credential::ApiKey {
@@ -104,7 +104,7 @@ async fn asked(next: Vec<Next>) -> (Result<u16, NetFault>, Vec<String>) {
 const CLIENT: &str = "Basic ZGVzazpjbGllbnQtc2VjcmV0";
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_replaced_once() {
+async fn refused_token_is_replaced_once() {
     let refused_twice = vec![
         given("one"),
         Next::status(401),
@@ -117,7 +117,7 @@ async fn a_token_that_is_refused_is_replaced_once() {
 }
 
 #[tokio::test]
-async fn the_same_token_given_again_is_not_tried_again() {
+async fn repeated_token_is_not_retried() {
     let (outcome, sent) = asked(vec![given("one"), Next::status(401), given("one")]).await;
     assert_eq!((outcome, sent.len()), (Ok(401), 3));
 }
@@ -131,7 +131,7 @@ async fn only_401_replaces_a_token() {
 }
 
 #[tokio::test]
-async fn without_a_token_the_peer_is_not_asked() {
+async fn without_a_token_no_request_is_sent() {
     let (outcome, sent) = asked(vec![Next::status(500)]).await;
     assert_eq!(outcome, Err(NetFault::TokenUnavailable));
     assert_eq!(sent, [CLIENT]);

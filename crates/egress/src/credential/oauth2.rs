@@ -70,9 +70,9 @@ impl Hash for OAuth2 {
 pub struct Tokens {
     current: Mutex<Option<Token>>,
     issued: Mutex<Arc<[SecretString]>>,
-    /// Held by the call that fetches a token, so that only one request runs at a time. Contains the error of the last
+    /// The lock of the call that fetches a token, so that only one request runs at a time. Contains the error of the last
     /// attempt.
-    pub asking: tokio::sync::Mutex<Option<TokenError>>,
+    pub refresh: tokio::sync::Mutex<Option<TokenError>>,
     /// The number of finished attempts.
     pub ended: AtomicU64,
 }
@@ -92,7 +92,7 @@ pub struct Token {
     /// The value of `Authorization`.
     pub header: HeaderValue,
     /// When to replace it.
-    pub good_until: Instant,
+    pub renew_at: Instant,
 }
 
 impl Tokens {
@@ -101,7 +101,7 @@ impl Tokens {
         let current = lock(&self.current);
         current
             .as_ref()
-            .filter(|token| now < token.good_until)
+            .filter(|token| now < token.renew_at)
             .cloned()
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn token(text: &str, now: Instant) -> Token {
         Token {
             header: text.parse().unwrap(),
-            good_until: now + Duration::from_secs(1),
+            renew_at: now + Duration::from_secs(1),
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_used_until_its_time_and_the_last_few_are_remembered() {
+    fn token_is_used_until_it_expires() {
         let (tokens, now) = (Tokens::default(), Instant::now());
         for i in 0..20 {
             let text = format!("token {i}");

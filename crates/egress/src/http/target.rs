@@ -28,11 +28,10 @@ fn check_scheme(url: &Url, kind: PoolKind) -> Result<(), NetError> {
 fn check_literal(url: &Url, access: AddressPolicy) -> Result<(), NetError> {
     let refused = literal_ip(url).and_then(|ip| match access {
         AddressPolicy::AnyAddress => None,
-        AddressPolicy::Public => special_use(ip).map(|class| {
-            format!("it is a {class} address, and only public addresses may be connected")
-        }),
+        AddressPolicy::Public => special_use(ip)
+            .map(|class| format!("it is a {class} address, and only public addresses are allowed")),
         AddressPolicy::Loopback => (!is_loopback(ip)).then(|| {
-            "it is an address of another machine, and only this one may be connected".to_owned()
+            "it is an address of another machine, and only this machine is allowed".to_owned()
         }),
     });
     refused.map_or(Ok(()), |why| {

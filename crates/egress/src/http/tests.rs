@@ -30,7 +30,7 @@ async fn closed_port() -> u16 {
 }
 
 #[tokio::test]
-async fn a_request_goes_out_as_it_is_and_the_answer_comes_back() {
+async fn request_and_response_are_unchanged() {
     let server = RawServer::start(vec![vec![send(
         "HTTP/1.1 418 No\r\nx-a: b\r\ncontent-length: 2\r\n\r\nok",
     )]])
@@ -78,7 +78,7 @@ async fn request_header_precedes_default_header() {
 }
 
 #[tokio::test]
-async fn a_url_that_no_request_can_hold_is_a_protocol_fault() {
+async fn unrepresentable_url_is_a_protocol_error() {
     let url = format!("http://127.0.0.1:1/{}", "s3cret".repeat(20_000));
     let error = fails(get(Url::parse(&url).unwrap())).await;
     assert_eq!(
@@ -90,7 +90,7 @@ async fn a_url_that_no_request_can_hold_is_a_protocol_fault() {
 }
 
 #[test]
-fn the_client_is_given_a_url_over_http_without_user_info() {
+fn plain_http_url_has_no_user_info() {
     for (url, given) in [
         ("http://me:s3cret@A.example/b", "http://a.example/b"),
         ("https://a.example:80/?q", "https://a.example:80/?q"),
@@ -117,7 +117,7 @@ async fn user_info_of_a_url_is_never_sent() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_an_answer() {
+async fn redirect_is_a_response() {
     let server = RawServer::start(vec![vec![send(
         "HTTP/1.1 307 Go\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n",
     )]])
@@ -212,7 +212,7 @@ async fn public_access_refuses_private_addresses_in_any_spelling() {
             std::future::poll_fn(|cx| std::task::Poll::Ready(six.poll_accept(cx).is_ready())).await;
         assert!(!accepted, "a connection to [::1] was made");
     }
-    // The server takes connections one after the other: this one would come behind any that was made before.
+    // The server accepts connections one after the other, so an earlier connection would be answered first.
     exchange(get(server.url("/"))).await.unwrap();
     assert_eq!(server.connections(), 1);
 }
@@ -245,7 +245,7 @@ async fn public_access_does_not_reuse_private_connections() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_a_cut() {
+async fn incomplete_body_is_a_cut() {
     let part = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart";
     let chunk = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\npart\r\n";
     for steps in [
@@ -298,7 +298,7 @@ async fn connection_closed_before_response_is_not_retried() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_http_is_a_protocol_fault() {
+async fn non_http_response_is_a_protocol_error() {
     for answer in [
         "220 mail.example.com ESMTP\r\n\r\n",
         "HTTP/1.1 abc\r\n\r\n",
@@ -352,12 +352,12 @@ async fn dropping_a_body_closes_its_connection() {
 }
 
 #[test]
-fn a_network_is_made_without_a_runtime_and_can_be_shared() {
+fn client_needs_no_runtime_and_can_be_shared() {
     fn shared<T: Send + Sync + 'static>(_: &T) {}
     shared(&ReqwestClient::new().unwrap());
 }
 
-/// Gives each of these answers in turn, the last one for ever.
+/// Returns each of these answers in turn, the last one repeatedly.
 struct InTurn {
     answers: std::sync::Mutex<Vec<&'static str>>,
     asked: tokio::sync::Notify,
@@ -389,8 +389,8 @@ impl Lookup for InTurn {
     }
 }
 
-/// Were the name resolved once to be checked and once more to be connected, the second answer would refuse the first request
-/// or lead it elsewhere.
+/// With separate lookups for the check and for the connection, the second answer would refuse the first request or send it
+/// to another address.
 #[tokio::test]
 async fn connects_to_the_checked_address_after_one_lookup() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
@@ -403,10 +403,10 @@ async fn connects_to_the_checked_address_after_one_lookup() {
 }
 
 #[tokio::test]
-async fn an_answer_that_turns_private_is_refused_and_not_connected() {
+async fn dns_answer_that_turns_private_is_refused() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let port = server.address.port();
-    // The first request is given up once it has its address.
+    // The first request is dropped once it has its address.
     let names = InTurn::new(&["2a00::1", "127.0.0.1"]);
     let http = ReqwestClient::new().unwrap().with_lookup(names.clone());
     let request = || Request {
@@ -424,7 +424,7 @@ async fn an_answer_that_turns_private_is_refused_and_not_connected() {
     assert_eq!(server.connections(), 0);
 }
 
-/// Knows every name, and never says so.
+/// Never answers a lookup.
 struct Silent;
 
 impl Lookup for Silent {
@@ -444,7 +444,7 @@ fn is_given_up_in_time(error: &NetError, begun: tokio::time::Instant) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_never_resolved_is_given_up_in_time() {
+async fn endless_lookup_times_out() {
     let begun = tokio::time::Instant::now();
     let http = ReqwestClient::new().unwrap().with_lookup(Arc::new(Silent));
     let url = Url::parse("http://a.example/").unwrap();
@@ -453,7 +453,7 @@ async fn a_name_that_is_never_resolved_is_given_up_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handshake_that_never_ends_is_given_up_in_time() {
+async fn endless_handshake_times_out() {
     let begun = tokio::time::Instant::now();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());

@@ -47,7 +47,7 @@ async fn token_request_follows_rfc_6749() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_used_until_shortly_before_its_time() {
+async fn token_is_renewed_before_it_expires() {
     for (holds, used) in [
         (json!(600), 570),
         (json!("600"), 570),
@@ -75,7 +75,7 @@ async fn a_token_is_used_until_shortly_before_its_time() {
 }
 
 #[tokio::test]
-async fn two_calls_at_once_ask_for_one_token() {
+async fn concurrent_calls_request_one_token() {
     let (client, net) = (client(), Scripted::new([given("one", json!({}))]));
     let endpoint = endpoint();
     let (a, b) = tokio::join!(
@@ -130,14 +130,18 @@ async fn canceled_token_request_passes_to_the_waiting_caller() {
     let mut second = Box::pin(token(&net, &client, &endpoint));
     assert!(futures_util::poll!(&mut first).is_pending());
     assert!(futures_util::poll!(&mut second).is_pending());
-    assert_eq!(net.requests().len(), 1, "the second waits for the first");
+    assert_eq!(
+        net.requests().len(),
+        1,
+        "the second call waits for the first"
+    );
     drop(first);
     assert_eq!(second.await.unwrap().header, "Bearer one");
     assert_eq!(net.requests().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_given_up() {
+async fn silent_token_server_times_out() {
     let error = ask_once(Next::Silence).await.err().unwrap();
     assert_eq!(error.fault(), NetFault::TokenUnavailable);
     assert!(error.to_string().contains("within 15 seconds"), "{error}");
@@ -148,14 +152,14 @@ async fn refusal_quotes_the_server_without_the_secret() {
     let said = format!("no client {SECRET} or {}", client().basic().expose_secret());
     let body = json!({"error": "invalid_client", "error_description": said});
     let error = ask_once(Next::json(401, &body)).await.err().unwrap();
-    let message = "the authorization server `https://as.example` gave no access token: it answered 401 Unauthorized: \
+    let message = "the authorization server `https://as.example` issued no access token: it answered 401 Unauthorized: \
 invalid_client (no client [redacted] or [redacted])";
     assert_eq!(error.to_string(), message);
     assert_eq!(error.sent(), Sent::No);
 }
 
 #[tokio::test]
-async fn a_refusal_does_not_tell_the_secret_as_it_was_sent_either() {
+async fn refusal_hides_the_encoded_secret() {
     let body = json!({"error": "invalid_client", "error_description": "desk:client+secret, client%20secret"});
     let error = ask_once(Next::json(401, &body)).await.err().unwrap();
     let message = error.to_string();

@@ -17,7 +17,7 @@ use testkit::http::{Connection, RawServer, send};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// Knows a few names, and keeps what it was asked.
+/// Resolves a few names, and records the lookups.
 struct Names {
     known: Vec<(&'static str, &'static str)>,
     asked: Mutex<Vec<String>>,
@@ -68,7 +68,7 @@ fn first_line(server: &RawServer) -> String {
 }
 
 #[tokio::test]
-async fn a_request_goes_through_the_proxy_with_its_whole_address() {
+async fn proxy_receives_the_absolute_url() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = through(&all(&proxy), &names);
@@ -201,9 +201,9 @@ async fn untrusted_peer_behind_tunnel_is_a_tls_fault() {
     );
 }
 
-/// The client would show a proxy that it speaks TLS with whatever it shows the peer, and trust it as it trusts the peer.
+/// An `https` proxy would receive the client certificate of the peer and be trusted by the peer's authorities.
 #[tokio::test]
-async fn a_targets_own_ca_or_certificate_meets_no_https_proxy() {
+async fn https_proxy_is_refused_for_private_tls_settings() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let made = rcgen::generate_simple_self_signed(["agent.example".to_owned()]).unwrap();
     let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
@@ -251,7 +251,7 @@ async fn private_address_is_refused_before_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_name_that_only_the_proxy_knows_is_left_to_it() {
+async fn proxy_resolves_unknown_names() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let http = through(&all(&proxy), &Names::new(&[]));
     let answer = ask(&http, "http://far.example/", AddressPolicy::Public).await;
@@ -259,7 +259,7 @@ async fn a_name_that_only_the_proxy_knows_is_left_to_it() {
 }
 
 #[tokio::test]
-async fn a_proxy_with_a_name_may_be_at_any_address() {
+async fn named_proxy_may_have_any_address() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("proxy.example", "127.0.0.1"), ("agent.example", "8.8.8.8")]);
     let settings = ProxySettings {
@@ -397,7 +397,7 @@ async fn peer_named_like_the_proxy_obeys_the_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_looked_up_before_the_proxy_is_given_up_in_time() {
+async fn lookup_before_the_proxy_times_out() {
     let error = ask(&fickle(&[]), "http://agent.example/", AddressPolicy::Public)
         .await
         .err()

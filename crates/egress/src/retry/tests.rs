@@ -14,7 +14,7 @@ fn context(random: f64) -> RetryContext {
     }
 }
 
-/// What came of it, and when each try began, in milliseconds after the first.
+/// Returns the outcome, and when each attempt began, in milliseconds after the first.
 async fn tried(
     next: impl IntoIterator<Item = Next>,
     repeatable: bool,
@@ -42,7 +42,7 @@ fn later(status: u16, when: &str) -> Next {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_peer_is_asked_three_times_at_most_with_growing_pauses() {
+async fn busy_peer_gets_three_requests_with_growing_delays() {
     for status in [429, 502, 503, 504] {
         let (outcome, times) = tried([status; 3].map(Next::status), true, 0.0).await;
         assert_eq!((outcome, times), (Ok(status), vec![0, 300, 900]));
@@ -56,7 +56,7 @@ async fn pauses_are_shortened_at_random_by_up_to_half() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_could_not_be_made_is_tried_again() {
+async fn failed_connection_is_retried() {
     let next = [Next::Fails(NetFault::Unreachable), Next::status(200)];
     let (outcome, times) = tried(next, true, 0.0).await;
     assert_eq!((outcome, times.len()), (Ok(200), 2));
@@ -75,7 +75,7 @@ async fn permanent_failures_are_not_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_must_not_be_repeated_is_sent_once() {
+async fn non_repeatable_request_is_sent_once() {
     let next = [Next::Fails(NetFault::Unreachable)];
     let (outcome, times) = tried(next, false, 0.0).await;
     assert_eq!((outcome, times.len()), (Err(NetFault::Unreachable), 1));
@@ -84,7 +84,7 @@ async fn a_request_that_must_not_be_repeated_is_sent_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_peers_own_pause_is_kept_in_seconds_and_as_a_date() {
+async fn retry_after_is_obeyed_in_both_forms() {
     let (_, times) = tried([later(429, "2"), Next::status(200)], true, 0.5).await;
     assert_eq!(times, [0, 2000]);
     let date = NOON.replace("12:00:00", "12:00:01");
@@ -96,7 +96,7 @@ async fn the_peers_own_pause_is_kept_in_seconds_and_as_a_date() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_does_not_fit_leaves_the_answer_as_it_is() {
+async fn delay_beyond_the_deadline_returns_the_response() {
     let (outcome, times) = tried([later(429, "4")], true, 0.0).await;
     assert_eq!((outcome, times), (Ok(429), vec![0]));
     let (outcome, times) = tried([later(429, "2"), later(429, "2")], true, 0.0).await;
@@ -104,7 +104,7 @@ async fn a_pause_that_does_not_fit_leaves_the_answer_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_beyond_all_time_leaves_the_answer_as_it_is() {
+async fn delay_beyond_all_time_returns_the_response() {
     for when in [u64::MAX.to_string(), i64::MAX.to_string()] {
         let (outcome, times) = tried([later(503, &when)], true, 0.0).await;
         assert_eq!((outcome, times), (Ok(503), vec![0]));

@@ -102,7 +102,7 @@ fn fault(end: &End) -> Option<NetFault> {
     end.as_ref().err().map(NetError::fault)
 }
 
-// ---- what the lines mean
+// ---- the meaning of lines
 
 #[tokio::test]
 async fn events_are_read_with_every_line_end() {
@@ -140,7 +140,7 @@ async fn a_byte_order_mark_ids_and_retries_are_no_data() {
 }
 
 #[tokio::test]
-async fn a_comment_is_a_sign_of_life() {
+async fn comment_is_reported_as_activity() {
     let (items, end) = parsed(vec![chunk(": ping\n\n:\n\ndata: a\n\n")]).await;
     assert_eq!(
         (items, end),
@@ -149,7 +149,7 @@ async fn a_comment_is_a_sign_of_life() {
 }
 
 #[tokio::test]
-async fn an_event_named_message_is_the_default_one() {
+async fn event_named_message_is_the_default() {
     let (items, _) = parsed(vec![chunk(
         "event: message\ndata: a\n\nevent:\ndata: b\n\n",
     )])
@@ -160,7 +160,7 @@ async fn an_event_named_message_is_the_default_one() {
 proptest! {
     /// Bytes that take several lines, line ends, characters and a mark apart when split anywhere.
     #[test]
-    fn how_the_bytes_are_split_does_not_matter(cuts in prop::collection::vec(0_usize..90, 0..8)) {
+    fn chunk_boundaries_do_not_matter(cuts in prop::collection::vec(0_usize..90, 0..8)) {
         let text = "\u{feff}data: ä€😀\r\ndata: b\r\n\r\n: c\r\revent: é\rdata: d\r\rdata: {}\n\n";
         let mut cuts: Vec<_> = cuts.into_iter().map(|at| at.min(text.len())).chain([0, text.len()]).collect();
         cuts.sort_unstable();
@@ -173,10 +173,10 @@ proptest! {
     }
 }
 
-// ---- how a stream ends
+// ---- the end of a stream
 
 #[tokio::test]
-async fn an_event_that_was_begun_is_dropped_and_the_end_is_a_cut() {
+async fn unfinished_event_is_dropped_and_is_a_cut() {
     for rest in ["data: b\n", "data: b", "data", "event: x\r\ndata: b\r\n"] {
         let (items, end) = parsed(vec![chunk("data: a\n\n"), chunk(rest)]).await;
         assert_eq!(
@@ -188,7 +188,7 @@ async fn an_event_that_was_begun_is_dropped_and_the_end_is_a_cut() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_body_is_the_end_after_the_events_before_it() {
+async fn body_error_follows_earlier_events() {
     let (items, end) = parsed(vec![
         chunk("data: a\n\ndata: b\n\n"),
         Err(cut()),
@@ -199,7 +199,7 @@ async fn an_error_of_the_body_is_the_end_after_the_events_before_it() {
 }
 
 #[tokio::test]
-async fn events_before_a_bad_line_of_the_same_chunk_are_not_lost() {
+async fn events_before_a_bad_line_are_returned() {
     for bad in [&b"data: \xff\n\n"[..], b"unknown: 1\n\n"] {
         let bytes = [b"data: a\n\ndata: b\n\n", bad, b"data: c\n\n"].concat();
         let (items, end) = parsed(vec![chunk(bytes)]).await;
@@ -211,7 +211,7 @@ async fn events_before_a_bad_line_of_the_same_chunk_are_not_lost() {
 }
 
 #[tokio::test]
-async fn an_event_above_the_limit_is_a_cut_after_the_events_before_it() {
+async fn event_above_the_limit_is_a_cut() {
     let (items, end) = parsed(vec![
         chunk("data: a\n\n"),
         chunk(format!("data: {}", "b".repeat(995))),
@@ -233,7 +233,7 @@ async fn events_within_the_limit_may_be_many() {
 // ---- over real sockets
 
 #[tokio::test]
-async fn a_whole_body_ends_clean_and_is_asked_for_once() {
+async fn complete_body_ends_cleanly_and_is_polled_once() {
     let whole = format!("{HEAD}transfer-encoding: chunked\r\n\r\n9\r\ndata: a\n\n\r\n0\r\n\r\n");
     let (server, items, end) = served(vec![send(whole), Step::KeepAlive]).await;
     assert_eq!(
@@ -243,7 +243,7 @@ async fn a_whole_body_ends_clean_and_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_broken_body_is_a_cut_and_is_asked_for_once() {
+async fn broken_body_is_a_cut_and_is_polled_once() {
     let part = format!("{HEAD}transfer-encoding: chunked\r\n\r\n9\r\ndata: a\n\n\r\n");
     let (server, items, end) = served(vec![send(part)]).await;
     assert_eq!(
@@ -260,7 +260,7 @@ async fn a_media_type_is_compared_without_case_and_parameters() {
 }
 
 #[tokio::test]
-async fn the_request_reaches_the_peer_with_its_body_and_asks_for_events() {
+async fn request_has_its_body_and_accepts_events() {
     let (server, ..) = served(vec![send(format!("{HEAD}\r\n"))]).await;
     let sent = server.requests().remove(0);
     assert!(
@@ -274,7 +274,7 @@ async fn the_request_reaches_the_peer_with_its_body_and_asks_for_events() {
 }
 
 #[tokio::test]
-async fn an_accept_header_of_the_caller_is_kept() {
+async fn accept_header_of_the_caller_is_kept() {
     let server = RawServer::start(vec![vec![send(format!("{HEAD}\r\n"))]]).await;
     let mut request = get(server.url("/"));
     request
@@ -287,7 +287,7 @@ async fn an_accept_header_of_the_caller_is_kept() {
 }
 
 #[tokio::test]
-async fn an_endless_event_is_given_up_and_its_connection_closed() {
+async fn endless_event_closes_its_connection() {
     let endless = vec![
         send(format!("{HEAD}\r\ndata: ")),
         Step::Endless(vec![b'a'; 100]),
@@ -326,7 +326,7 @@ async fn dropping_the_reader_closes_its_connection() {
     let _gone = gone.acquire().await.unwrap();
 }
 
-// ---- answers that are no events
+// ---- responses without events
 
 async fn answer(steps: Vec<Step>) -> (usize, u16, Bytes, bool) {
     let server = RawServer::start(vec![steps]).await;
@@ -381,7 +381,7 @@ async fn a_plain_answer_is_returned_with_its_headers() {
 }
 
 #[tokio::test]
-async fn a_printed_answer_shows_no_header_value_and_no_body() {
+async fn debug_of_response_hides_headers_and_body() {
     let text = "HTTP/1.1 401 No\r\nx-key: s3cret\r\ncontent-length: 6\r\n\r\ns3cret";
     let server = RawServer::start(vec![vec![send(text)]]).await;
     let opened = open(
@@ -432,7 +432,7 @@ async fn an_answer_above_the_limit_is_truncated() {
 }
 
 #[tokio::test]
-async fn half_an_error_is_an_answer_and_half_a_result_is_a_cut() {
+async fn incomplete_error_is_a_response_incomplete_result_a_cut() {
     let half = |status: &str| {
         vec![send(format!(
             "HTTP/1.1 {status}\r\ncontent-length: 9\r\n\r\n{{\"a\""
@@ -463,7 +463,7 @@ async fn error_without_body_is_still_a_response() {
 }
 
 #[tokio::test]
-async fn another_network_can_stand_in() {
+async fn client_can_be_replaced() {
     let net = scripted(vec![chunk("data: a\n\n"), Err(cut())]);
     let _ = items(&*net, anywhere(), LIMITS).await;
     assert_eq!(net.requests.load(Ordering::SeqCst), 1);

@@ -18,7 +18,7 @@ use super::{Dial, WsError};
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Requests the upgrade and checks the response. Returns the connection and the selected subprotocol.
-pub(super) async fn shake(
+pub(super) async fn handshake(
     net: &dyn HttpClient,
     dial: Dial,
 ) -> Result<(Box<dyn Duplex>, Option<String>), WsError> {

@@ -66,7 +66,7 @@ pub enum WsError {
     #[error(transparent)]
     Net(#[from] NetError),
     /// The server's response is not an upgrade.
-    #[error("the answer is HTTP {}, not an upgrade", status.as_u16())]
+    #[error("the response is HTTP {}, not an upgrade", status.as_u16())]
     NoUpgrade {
         /// The status.
         status: StatusCode,
@@ -84,7 +84,7 @@ pub enum WsError {
 /// The connection or the handshake failed.
 pub async fn connect(net: &dyn HttpClient, dial: Dial) -> Result<Opened, WsError> {
     let frame_bytes = dial.frame_bytes;
-    let (stream, protocol) = handshake::shake(net, dial).await?;
+    let (stream, protocol) = handshake::handshake(net, dial).await?;
     let (sender, receiver) = socket::over(stream, frame_bytes).await;
     Ok(Opened {
         sender,

@@ -52,7 +52,7 @@ pub enum Frame {
 #[derive(Clone)]
 pub struct Sender(Arc<Mutex<SplitSink<Socket, Message>>>);
 
-/// The half that receives.
+/// The receiving half.
 pub struct Receiver {
     stream: SplitStream<Socket>,
     sender: Sender,
@@ -144,7 +144,7 @@ impl Receiver {
                         reason: frame.map_or_else(String::new, |frame| frame.reason.to_string()),
                     };
                 }
-                Some(Err(error)) => break Frame::Broken(self.give_up(&error)),
+                Some(Err(error)) => break Frame::Broken(self.close_invalid(&error)),
                 None => break broken_off(),
             }
         };
@@ -153,7 +153,7 @@ impl Receiver {
     }
 
     /// Ends the connection because of an invalid frame, and reports the reason to both sides.
-    fn give_up(&self, error: &Error) -> NetError {
+    fn close_invalid(&self, error: &Error) -> NetError {
         let (code, fault, message) = match error {
             Error::Capacity(_) => (
                 MESSAGE_TOO_BIG,

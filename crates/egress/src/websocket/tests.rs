@@ -29,8 +29,8 @@ async fn open(dial: Dial) -> Result<Opened, WsError> {
     connect(&ReqwestClient::new().unwrap(), dial).await
 }
 
-/// Returns a server that shakes hands as it should, with `more` headers, sends `bytes` and gives the head of the
-/// request and the connection away.
+/// Returns a server that answers the handshake with `more` headers and sends `bytes`, and the head of the request with
+/// the connection.
 async fn server(
     more: &'static str,
     bytes: Vec<u8>,
@@ -64,7 +64,7 @@ async fn read_frame(client: &mut Reader<TcpStream>) -> (u8, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn texts_go_both_ways_and_the_request_is_a_plain_upgrade() {
+async fn texts_pass_in_both_directions() {
     let (url, taken) = server("sec-websocket-protocol: a2a-v1\r\n", frame(0x81, b"hello")).await;
     let mut opened = open(dial(url)).await.unwrap();
     let (head, mut socket) = taken.await.unwrap();
@@ -87,10 +87,10 @@ async fn texts_go_both_ways_and_the_request_is_a_plain_upgrade() {
 }
 
 #[tokio::test]
-async fn a_message_above_the_cap_ends_the_connection_with_1009() {
+async fn message_above_the_cap_closes_with_1009() {
     let (mut opened, mut socket) = opened(frame(0x81, &[b'a'; 1001])).await;
     let Frame::Broken(error) = opened.receiver.next().await else {
-        panic!("the message was taken");
+        panic!("the message was accepted");
     };
     assert_eq!(error.fault(), NetFault::TooLarge, "{error}");
     let (first, payload) = read_frame(&mut socket).await;
@@ -99,7 +99,7 @@ async fn a_message_above_the_cap_ends_the_connection_with_1009() {
 }
 
 #[tokio::test]
-async fn fragments_together_above_the_cap_end_the_connection_too() {
+async fn fragments_above_the_cap_close_with_1009() {
     let mut bytes = frame(0x01, &[b'a'; 600]);
     bytes.extend(frame(0x80, &[b'a'; 600]));
     let (mut opened, _socket) = opened(bytes).await;
@@ -119,7 +119,7 @@ async fn fragments_are_one_text_and_binary_is_dropped_with_its_size() {
 }
 
 #[tokio::test]
-async fn half_a_frame_is_no_frame() {
+async fn incomplete_frame_is_not_returned() {
     let mut bytes = frame(0x81, b"whole");
     bytes.extend_from_slice(&frame(0x81, b"half a frame")[..6]);
     let (mut opened, socket) = opened(bytes).await;
@@ -189,7 +189,7 @@ async fn close_frame_without_code_is_read() {
 }
 
 #[tokio::test]
-async fn our_close_says_its_code_and_a_reason_that_fits() {
+async fn sent_close_has_its_code_and_a_short_reason() {
     let (opened, mut socket) = opened(Vec::new()).await;
     opened.sender.close(1000, &"é".repeat(100)).await.unwrap();
     let (first, payload) = read_frame(&mut socket).await;
@@ -198,7 +198,7 @@ async fn our_close_says_its_code_and_a_reason_that_fits() {
 }
 
 #[tokio::test]
-async fn clones_of_a_sender_send_side_by_side_without_mixing() {
+async fn cloned_senders_do_not_mix_messages() {
     let (opened, mut socket) = opened(Vec::new()).await;
     let texts: Vec<String> = (0..20).map(|n| format!("{n}").repeat(40)).collect();
     for text in texts.clone() {

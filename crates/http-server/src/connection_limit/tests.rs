@@ -103,7 +103,7 @@ fn mapped_ipv4_address_counts_as_ipv4() {
 }
 
 #[test]
-fn proxy_counts_against_the_total_alone() {
+fn proxy_counts_against_the_total_only() {
     let limiter = ConnectionLimiter::new(3, 1);
     let first = limiter.admit_proxy().unwrap();
     let second = limiter.admit_proxy().unwrap();

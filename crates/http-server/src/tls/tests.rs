@@ -82,7 +82,7 @@ async fn silent_client_delays_no_tls_handshake() {
 }
 
 #[test]
-fn unusable_file_is_named_and_not_shown() {
+fn error_names_the_file_without_content() {
     let files = Files::new();
     std::fs::write(files.folder.path().join("empty.pem"), "").unwrap();
     std::fs::write(files.folder.path().join("text.pem"), "my secret text").unwrap();

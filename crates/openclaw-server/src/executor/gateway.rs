@@ -389,12 +389,12 @@ struct RunHandle {
 
 impl RunHandle {
     fn peer(&self) -> Box<dyn Peer> {
-        let opening = CallOptions {
+        let options = CallOptions {
             context_id: Some(&self.context),
             session: Some(&self.session),
             ..CallOptions::default()
         };
-        self.runs.gateway.agent(self.agent.clone(), &opening)
+        self.runs.gateway.agent(self.agent.clone(), &options)
     }
 
     /// Follows the run until it ends, across lost connections.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// Matchers by JSON Pointer.
 pub type Places = Map<String, Value>;
 
-/// A case as read from its file; `fixtures/README.md` describes each field.
+/// A parsed case file; `fixtures/README.md` describes each field.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -31,15 +31,15 @@ pub struct Case {
     /// The options of each request.
     #[serde(default)]
     pub steps: Vec<Step>,
-    /// One envelope a request, compared by what the contract fixes; `null` compares nothing.
+    /// One envelope for each request, compared in what the contract fixes; `null` is not compared.
     #[serde(default)]
     pub expected: Vec<Value>,
-    /// The updates of each request, compared the same way; an empty list compares nothing.
+    /// The updates of each request, compared the same way; an empty list is not compared.
     #[serde(default)]
     pub updates: Vec<Vec<Value>>,
-    /// The requests that each peer received, compared only when the runner is asked to.
+    /// The requests that each peer received, compared only with [`Options::wire`](super::Options).
     pub wire: Option<Value>,
-    /// The config is refused: `true`, or matchers for the refusal.
+    /// The expected refusal of the config: `true`, or matchers for it.
     pub init_error: Option<Value>,
     /// The result of `parse_config`, or `{"init_error": …}`.
     pub parsed_config: Option<Value>,
@@ -48,7 +48,7 @@ pub struct Case {
     /// Matchers for each envelope.
     #[serde(default)]
     pub expect_contains: Vec<Option<Places>>,
-    /// Places that each envelope must not have.
+    /// The places that each envelope must lack.
     #[serde(default)]
     pub expect_absent: Vec<Option<Vec<String>>>,
     /// Matchers for the list of each request's updates.
@@ -72,7 +72,7 @@ pub struct Case {
     /// By level: how many lines the implementation may log in the whole case.
     #[serde(default)]
     pub expect_log_lines: BTreeMap<String, Value>,
-    /// Texts that no envelope, update, refusal, definition or log line may show.
+    /// The texts that no envelope, update, refusal, definition or log line may contain.
     #[serde(default)]
     pub expect_nowhere: Vec<String>,
     #[serde(default, rename = "record_parsed_config")]
@@ -89,9 +89,9 @@ pub struct Step {
     pub sleep_before_ms: u64,
     /// The caller cancels after this time, in milliseconds.
     pub abort_after_ms: Option<u64>,
-    /// By peer: the caller gives up once each of them has received so many requests in the whole case.
+    /// By peer: the number of requests in the whole case after which the caller cancels.
     pub abort_after_requests: BTreeMap<String, usize>,
-    /// The number of updates after which the caller gives up.
+    /// The number of updates after which the caller cancels.
     pub abort_after_updates: Option<usize>,
     /// The caller's consumer of updates fails at the first one.
     pub updates_fail: bool,
@@ -103,19 +103,19 @@ impl Case {
     /// Reads a case file.
     ///
     /// # Errors
-    /// A sentence that names what is wrong: the file, its JSON, an unknown field, or lists of unequal length.
+    /// A sentence about the fault: the file, its JSON, an unknown field, or lists of unequal length.
     pub fn read(path: &Path) -> Result<Self, String> {
         let bytes =
-            std::fs::read(path).map_err(|error| format!("the case cannot be read: {error}"))?;
+            std::fs::read(path).map_err(|error| format!("cannot read the case: {error}"))?;
         let case: Self = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("the case is not well-formed: {error}"))?;
+            .map_err(|error| format!("cannot parse the case: {error}"))?;
         let stem = path
             .file_stem()
             .and_then(|stem| stem.to_str())
             .unwrap_or_default();
         if case.name != stem {
             return Err(format!(
-                "the case calls itself `{}` in a file named `{stem}`",
+                "the name `{}` of the case differs from the file name `{stem}`",
                 case.name
             ));
         }
@@ -128,12 +128,12 @@ impl Case {
         self.steps.get(index).cloned().unwrap_or_default()
     }
 
-    /// Returns whether answers are compared with recorded ones.
+    /// Returns whether the case compares answers with recorded ones.
     pub(super) fn is_recorded(&self) -> bool {
         !self.expected.is_empty() || !self.updates.is_empty()
     }
 
-    /// Returns a list that runs beside the requests may not be longer, and a strict one may not be shorter either.
+    /// Checks that no list has more entries than there are requests, and no strict list fewer.
     fn check(&self) -> Result<(), String> {
         let count = self.requests.len();
         let strict = [

@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::case::Step;
 
-/// One implementation of `remote_agent`, driven from outside. A value runs one case.
+/// An implementation of `remote_agent` under test. A driver runs one case.
 ///
-/// Calls may overlap: where a case says so, several [`execute`](Driver::execute) run at once.
+/// Calls may overlap: a case can run several [`execute`](Driver::execute) at once.
 pub trait Driver: Send + Sync {
     /// Starts an instance with `config`, in place of any earlier one.
     fn init(&self, config: &Value) -> impl Future<Output = Result<(), Failure>> + Send;
@@ -22,11 +22,11 @@ pub trait Driver: Send + Sync {
     /// Returns `{name, label, description, parameters}` of the instance.
     fn tool_definition(&self) -> impl Future<Output = Result<Value, Failure>> + Send;
 
-    /// Runs one request and returns its envelope; `on_update` sees each update as it comes. The caller gives up when
-    /// `abort` is cancelled.
+    /// Runs one request and returns its envelope. Passes each update to `on_update` when it arrives. The caller cancels
+    /// the call with `abort`.
     ///
-    /// Honours `updates_fail` of `step`: the caller's consumer of updates fails. When to begin and when to give up is the
-    /// runner's business.
+    /// Obeys `updates_fail` of `step`: the caller's consumer of updates fails. The runner decides when the call begins and
+    /// when it is cancelled.
     fn execute(
         &self,
         request: &Value,
@@ -41,17 +41,17 @@ pub trait Driver: Send + Sync {
     }
 }
 
-/// Why a driver has no answer.
+/// The reason that a driver has no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
-    /// The config was refused; the value says why, as the implementation puts it.
+    /// The config was refused, with the error of the implementation.
     Refused(Value),
-    /// The implementation died or answered nonsense.
+    /// The implementation ended or its answer is invalid.
     Broken(String),
 }
 
 impl Failure {
-    /// The config was refused, with this error as JSON.
+    /// Creates a refusal of the config from the JSON of the error.
     pub fn refused(error: &str) -> Self {
         read(error).map_or_else(|failure| failure, Self::Refused)
     }
@@ -65,7 +65,7 @@ pub fn read(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| Failure::Broken(format!("{error} in: {text}")))
 }
 
-/// Returns a consumer of one call's updates, which fails at each where `step` says so, and where they can be read.
+/// Returns a consumer of one call's updates, which fails at each if `step` requires that, and their receiver.
 pub fn consumer(
     step: &Step,
 ) -> (
@@ -77,17 +77,17 @@ pub fn consumer(
     let take = move |update: &str| {
         let _ = reported.send(update.to_owned());
         if fails {
-            // A panic as the library sees it. Nothing is printed about this one.
+            // A panic without output, which the library has to catch.
             panic::resume_unwind(Box::new("the consumer fails"));
         }
     };
     (take, received)
 }
 
-/// Waits for the envelope of a call and hands on its updates as they come.
+/// Waits for the envelope of a call and passes on its updates when they arrive.
 ///
 /// # Errors
-/// The implementation answered nonsense.
+/// The answer of the implementation is invalid.
 pub async fn followed(
     envelope: impl Future<Output = String>,
     mut received: UnboundedReceiver<String>,

@@ -1,4 +1,4 @@
-//! The strict expectations of our own fixtures.
+//! The strict expectations of fixtures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::case::{Case, Places};
 use super::compare::{check, check_at};
 use super::peers::{Peers, Recorded};
 
-/// One request's outcome: handles and peers by their names, all else as it was answered.
+/// The outcome of one request, unchanged except for the names of handles and peers.
 pub(super) struct Outcome {
     pub(super) envelope: Value,
     pub(super) updates: Vec<Value>,
@@ -75,7 +75,9 @@ pub(super) fn of_log(case: &Case, log: Option<&[(String, String)]>) -> Result<()
         .iter()
         .try_for_each(|(_, line)| nowhere(case, &Value::from(line.as_str())))?;
     if log.is_none() && !case.expect_log_lines.is_empty() {
-        return Err("the case counts log lines, and this implementation shows none".to_owned());
+        return Err(
+            "the case counts log lines, but the driver has no access to the log".to_owned(),
+        );
     }
     for (level, expected) in &case.expect_log_lines {
         let of_level: Vec<&str> = lines
@@ -97,7 +99,7 @@ pub(super) fn nowhere(case: &Case, reported: &Value) -> Result<(), String> {
         .iter()
         .find(|text| reported.contains(text.as_str()))
     {
-        Some(text) => Err(format!("`{text}` must not be shown: {reported}")),
+        Some(text) => Err(format!("`{text}` must not appear: {reported}")),
         None => Ok(()),
     }
 }

@@ -1,9 +1,9 @@
 //! Scripted A2A peers, scripted gateways, and the runner of recorded cases.
 //!
 //! Layout: [`peers`] are scripted servers on loopback, [`gateways`] the same behind a WebSocket. A [`Case`] is one
-//! fixture: a config, peers, requests, and what must come of them. [`run_case`] drives one implementation, behind a
-//! [`Driver`], through a case; [`run_suite`] runs a directory of them and tells in a [`Report`] how it went. `compare`
-//! holds what the contract fixes of an answer, `expect` the stricter rules of our own fixtures.
+//! fixture: a config, peers, requests, and the expected results. [`run_case`] drives one implementation, behind a
+//! [`Driver`], through a case; [`run_suite`] runs a directory of them and returns a [`Report`]. `compare` checks what the
+//! contract fixes of an answer, `expect` the stricter rules of fixtures.
 
 mod case;
 mod compare;

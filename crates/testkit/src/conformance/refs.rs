@@ -1,9 +1,9 @@
-//! Requests that use earlier results, `{"$ref": "0.summary.continuation"}` and `{"$merge": [a, b]}`, or are long,
+//! Requests that refer to earlier results, `{"$ref": "0.summary.continuation"}` and `{"$merge": [a, b]}`, or are long,
 //! `{"$repeat": {"count": n, "each": value}}`.
 
 use serde_json::{Map, Value};
 
-/// Puts values from `results` in place. What a `$ref` does not find is left out, as an absent field.
+/// Inserts values of `results`. A `$ref` without a value is an absent field.
 pub(super) fn resolve(request: &Value, results: &[Value]) -> Value {
     resolved(request, results).unwrap_or(Value::Null)
 }
@@ -11,7 +11,7 @@ pub(super) fn resolve(request: &Value, results: &[Value]) -> Value {
 fn resolved(value: &Value, results: &[Value]) -> Option<Value> {
     match value {
         Value::Array(items) => {
-            // A hole in a list stays a place in it.
+            // A missing item of a list keeps its place.
             Some(
                 items
                     .iter()
@@ -38,7 +38,7 @@ fn resolved(value: &Value, results: &[Value]) -> Option<Value> {
     }
 }
 
-/// The first step is the number of a request, the others are fields and places in lists.
+/// Looks up a path: the first step is the number of a request, the others are fields and indexes.
 fn lookup(path: &str, results: &[Value]) -> Option<Value> {
     let mut steps = path.split('.');
     let mut found = results.get(steps.next()?.parse::<usize>().ok()?)?;
@@ -57,7 +57,7 @@ fn repeated(repeat: &Value, results: &[Value]) -> Option<Value> {
     Some(vec![each; count].into())
 }
 
-/// Merges layers by their top-level fields. Later layers win; `null` removes a field.
+/// Merges layers by their top-level fields. Later layers have precedence; `null` removes a field.
 fn merge(layers: &[Value], results: &[Value]) -> Value {
     let mut merged = Map::new();
     for layer in layers {

@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 /// The outcome of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// As the case expects.
+    /// The case passed.
     Passed,
-    /// Not as the case expects, and why.
+    /// The case failed, with the reason.
     Failed(String),
-    /// Listed as failing, and it does: the reason listed, and what failed.
+    /// The case is listed as failing, and failed: the listed reason, and the actual one.
     ExpectedFailure(String, String),
-    /// Listed as failing, yet it passes: the list is out of date.
+    /// The case is listed as failing, but passed: the list is out of date.
     UnexpectedPass(String),
 }
 
 impl Outcome {
-    pub(super) fn of(came: Result<(), String>, known: Option<String>) -> Self {
-        match (came, known) {
+    pub(super) fn of(result: Result<(), String>, known: Option<String>) -> Self {
+        match (result, known) {
             (Ok(()), None) => Self::Passed,
             (Err(why), None) => Self::Failed(why),
             (Err(why), Some(reason)) => Self::ExpectedFailure(reason, why),
@@ -27,7 +27,7 @@ impl Outcome {
         }
     }
 
-    /// Returns whether the case is as it should be.
+    /// Returns whether the outcome is the expected one.
     pub fn is_fine(&self) -> bool {
         matches!(self, Self::Passed | Self::ExpectedFailure(..))
     }
@@ -64,25 +64,24 @@ pub struct CaseReport {
     pub took: Duration,
 }
 
-/// Every case of a run.
+/// The report of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// In order of their names.
+    /// The cases in order of their names.
     pub ran: Vec<CaseReport>,
-    /// Listed as failing, but no case has the name.
+    /// Names in the list of expected failures without a case.
     pub stale: Vec<String>,
 }
 
 impl Report {
-    /// Returns whether something was run, all of it is as it should be, and the list of expected failures names only
-    /// cases.
+    /// Returns whether any case ran, all outcomes are expected, and the list of expected failures names only cases.
     pub fn is_fine(&self) -> bool {
         !self.ran.is_empty()
             && self.stale.is_empty()
             && self.ran.iter().all(|ran| ran.outcome.is_fine())
     }
 
-    /// Returns a line a case, then what is wrong with the list, then the counts.
+    /// Returns a line for each case, then the faults of the list, then the counts.
     pub fn lines(&self) -> Vec<String> {
         let width = self
             .ran
@@ -165,8 +164,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn report(came: Result<(), String>, known: Option<&str>) -> Report {
-        let outcome = Outcome::of(came, known.map(str::to_owned));
+    fn report(result: Result<(), String>, known: Option<&str>) -> Report {
+        let outcome = Outcome::of(result, known.map(str::to_owned));
         Report {
             ran: vec![CaseReport {
                 name: "a/b".to_owned(),
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_expected_failures_works_both_ways() {
+    fn expected_failure_must_fail() {
         let failed = || Err("why".to_owned());
         assert!(report(Ok(()), None).is_fine());
         assert!(report(failed(), Some("known")).is_fine());
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_json_tell_the_same() {
+    fn lines_and_json_agree() {
         let report = report(Err("why".to_owned()), None);
         assert_eq!(
             report.lines(),

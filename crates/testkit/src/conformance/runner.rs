@@ -21,13 +21,13 @@ use super::template;
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Merged deep over the config of every case that does not refuse it.
+    /// The settings to merge over the config of every case with `overlay`.
     pub overlay: Value,
-    /// Also compare the requests that the peers received.
+    /// Whether to compare the requests that the peers received, too.
     pub wire: bool,
     /// The timeout of one call.
     pub call_limit: Duration,
-    /// Only cases whose name contains this.
+    /// Runs only cases whose name contains this.
     pub filter: Option<String>,
     /// The number of concurrent cases.
     pub jobs: usize,
@@ -46,16 +46,16 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns whether the case of this name is to be run.
+    /// Returns whether the filter selects the case of this name.
     pub fn chooses(&self, name: &str) -> bool {
         self.filter.as_ref().is_none_or(|part| name.contains(part))
     }
 }
 
-/// Runs a case with peers of its own.
+/// Runs a case with its peers.
 ///
 /// # Errors
-/// A sentence about the first thing that is not as the case expects.
+/// A sentence about the first violated expectation.
 pub async fn run_case<D: Driver>(case: &Case, driver: &D, options: &Options) -> Result<(), String> {
     let peers = Peers::start(&case.mock_script)
         .await
@@ -105,7 +105,7 @@ impl<D: Driver> Run<'_, D> {
         if let Some(expected) = &self.case.init_error {
             return self.refusal(expected, started);
         }
-        started.map_err(|failure| reported("the config is not taken", &failure))?;
+        started.map_err(|failure| reported("cannot start with the config", &failure))?;
         self.definition().await?;
         let mut results = Vec::new();
         while results.len() < self.case.requests.len() {
@@ -137,7 +137,7 @@ impl<D: Driver> Run<'_, D> {
                 self.subset
                     .compare(expected, Some(&parsed), "/parsed_config")
             }
-            Err(failure) => Err(reported("the config is not parsed", &failure)),
+            Err(failure) => Err(reported("cannot parse the config", &failure)),
         }
     }
 
@@ -150,7 +150,7 @@ impl<D: Driver> Run<'_, D> {
                 let mut places = expected.as_object().into_iter().flatten();
                 places.try_for_each(|(pointer, matcher)| check_at(&why, pointer, matcher))
             }
-            Err(failure) => Err(reported("the config is not read", &failure)),
+            Err(failure) => Err(reported("cannot read the config", &failure)),
         }
     }
 
@@ -159,7 +159,7 @@ impl<D: Driver> Run<'_, D> {
             return Ok(());
         }
         let defined = self.limited(self.driver.tool_definition()).await?;
-        let answer = defined.map_err(|failure| reported("the tool is not defined", &failure))?;
+        let answer = defined.map_err(|failure| reported("no definition of the tool", &failure))?;
         expect::nowhere(self.case, &answer)?;
         match &self.case.tool_definition {
             Some(expected) => {
@@ -205,10 +205,10 @@ impl<D: Driver> Run<'_, D> {
         let before = Instant::now();
         let answered = tokio::select! {
             answered = self.limited(call) => answered?,
-            never = self.give_up(&step, &abort) => match never {},
+            never = self.abort_on_condition(&step, &abort) => match never {},
         };
         let took = before.elapsed();
-        let envelope = answered.map_err(|failure| reported("no envelope came", &failure))?;
+        let envelope = answered.map_err(|failure| reported("no envelope", &failure))?;
         Ok(Answer {
             envelope,
             updates,
@@ -217,7 +217,7 @@ impl<D: Driver> Run<'_, D> {
     }
 
     /// Cancels `abort` when the step's time is up or its peers have their requests.
-    async fn give_up(&self, step: &Step, abort: &CancellationToken) -> Infallible {
+    async fn abort_on_condition(&self, step: &Step, abort: &CancellationToken) -> Infallible {
         let time = step.abort_after_ms.map(Duration::from_millis);
         let time_is_up = async {
             match time {
@@ -242,7 +242,7 @@ impl<D: Driver> Run<'_, D> {
     }
 
     fn judge(&mut self, index: usize, answer: &Answer) -> Result<(), String> {
-        // Updates come before the result, so their handles are named first.
+        // Updates precede the result, so their handles get names first.
         if self.case.is_recorded() {
             let updates: Vec<Value> = answer
                 .updates
@@ -332,7 +332,7 @@ fn merged(under: &Value, over: &Value) -> Value {
             }
             Value::Object(all)
         }
-        // Over something else an object starts afresh.
+        // An object replaces a value of another type.
         (_, over) => over.clone(),
     }
 }
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_overlay_reaches_into_objects_and_replaces_the_rest() {
+    fn overlay_merges_objects_and_replaces_the_rest() {
         let under = json!({"a": {"b": 1, "c": [1, 2]}, "d": 2});
         let over = json!({"a": {"c": [3]}, "e": {"f": 4}, "d": {"g": 5}});
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Runs a directory of cases and measures them against the list of expected failures.
+//! Runs a directory of cases and compares the outcomes with the list of expected failures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::driver::Driver;
 use super::report::{CaseReport, Outcome, Report};
 use super::runner::{Options, run_case};
 
-/// The file, beside the cases, that lists what is known to fail.
+/// The file beside the cases with the list of expected failures.
 pub const EXPECTED_FAILURES: &str = "expected-failures.json";
 
 /// The directory, beside those of the cases, that holds the profiles of scripted gateways.
@@ -28,12 +28,13 @@ struct ExpectedFailure {
     reason: String,
 }
 
-/// Runs every case below `root`, each against a driver of its own made by `make`.
+/// Runs every case below `root`, each with a new driver from `make`.
 ///
-/// Needs a tokio runtime, best one with several threads. A case is named by its path below `root` without the ending, for example `golden/fu_12_drop`.
+/// Needs a tokio runtime, preferably with several threads. The name of a case is its path below `root` without the
+/// extension, for example `golden/fu_12_drop`.
 ///
 /// # Errors
-/// When the directory or the list of expected failures cannot be read. A case that cannot be read is a failed case.
+/// The directory or the list of expected failures cannot be read. An unreadable case is a failed case.
 pub async fn run_suite<D, M>(root: &Path, make: M, options: &Options) -> io::Result<Report>
 where
     D: Driver + 'static,
@@ -50,7 +51,7 @@ pub async fn run_suite_telling<D, M>(
     root: &Path,
     make: M,
     options: &Options,
-    tell: impl Fn(&CaseReport),
+    report: impl Fn(&CaseReport),
 ) -> io::Result<Report>
 where
     D: Driver + 'static,
@@ -62,37 +63,37 @@ where
         .iter()
         .filter(|(name, _)| options.chooses(name))
         .collect();
-    // Each case is a task of its own: comparing a long answer must not hold up the clocks of the others.
+    // Each case is a task, because the comparison of a long answer must not delay the clocks of others.
     let runs = chosen.into_iter().map(|(name, path)| {
         let (name, path) = (name.clone(), path.clone());
         let (driver, options) = (make(), options.clone());
         let known = expected.get(&name).cloned();
         let run = tokio::spawn(async move {
             let before = Instant::now();
-            let came = match Case::read(&path) {
+            let result = match Case::read(&path) {
                 Ok(case) => run_case(&case, &driver, &options).await,
                 Err(why) => Err(why),
             };
-            (came, before.elapsed())
+            (result, before.elapsed())
         });
         async move {
-            let (came, took) = match run.await {
+            let (result, took) = match run.await {
                 Ok(done) => done,
                 Err(error) => (
-                    Err(format!("the case was not run to its end: {error}")),
+                    Err(format!("the case did not run to its end: {error}")),
                     Duration::ZERO,
                 ),
             };
             CaseReport {
                 name,
-                outcome: Outcome::of(came, known),
+                outcome: Outcome::of(result, known),
                 took,
             }
         }
     });
     let mut ran: Vec<CaseReport> = stream::iter(runs)
         .buffer_unordered(options.jobs.max(1))
-        .inspect(tell)
+        .inspect(report)
         .collect()
         .await;
     ran.sort_by(|a, b| a.name.cmp(&b.name));
@@ -106,7 +107,7 @@ where
 /// Returns every case file below `root` by its name.
 ///
 /// # Errors
-/// When a directory cannot be read.
+/// A directory cannot be read.
 pub fn find(root: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];

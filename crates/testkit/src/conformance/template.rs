@@ -1,4 +1,4 @@
-//! `{{name}}` in strings, replaced from a lookup. A name that the lookup does not know stays as it is.
+//! Replaces `{{name}}` in strings by a lookup. Unknown names stay unchanged.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ pub(crate) fn fill<'a>(text: &'a str, lookup: &dyn Fn(&str) -> Option<String>) -
     Cow::Owned(out)
 }
 
-/// Returns the same in every string of a JSON value; keys are left alone.
+/// Replaces names in every string of a JSON value, but not in keys.
 pub(crate) fn fill_value(value: &Value, lookup: &dyn Fn(&str) -> Option<String>) -> Value {
     match value {
         Value::String(text) => Value::String(fill(text, lookup).into_owned()),

@@ -34,7 +34,7 @@ impl Replay {
         }
     }
 
-    /// Says what was recorded; recordings leave out the words of validation errors.
+    /// Answers with the recording. Recordings lack the texts of validation errors.
     fn recorded(case: &Case) -> Self {
         let parsed = case
             .parsed_config
@@ -94,7 +94,7 @@ impl Driver for Replay {
         self.seen.lock().unwrap().push(request.clone());
         let mut answers = self.answers.lock().unwrap();
         if answers.is_empty() {
-            return Err(Failure::Broken("nothing more to say".to_owned()));
+            return Err(Failure::Broken("no more answers".to_owned()));
         }
         let (updates, envelope) = answers.remove(0);
         updates.into_iter().for_each(on_update);
@@ -136,8 +136,8 @@ async fn a_recording_agrees_with_itself() {
     assert_eq!(cases.len(), 79);
     for (name, path) in cases {
         let case = Case::read(&path).unwrap();
-        let came = run_case(&case, &Replay::recorded(&case), &Options::default()).await;
-        assert_eq!(came, Ok(()), "{name}");
+        let result = run_case(&case, &Replay::recorded(&case), &Options::default()).await;
+        assert_eq!(result, Ok(()), "{name}");
     }
 }
 
@@ -151,13 +151,13 @@ async fn a_recording_disagrees_with_the_opposite_verdict() {
         } else if opposite.refuses.take().is_none() {
             (opposite.parsed, opposite.definition) = (None, json!({}));
         }
-        let came = run_case(&case, &opposite, &Options::default()).await;
-        assert!(came.is_err(), "{name}");
+        let result = run_case(&case, &opposite, &Options::default()).await;
+        assert!(result.is_err(), "{name}");
     }
 }
 
 #[tokio::test]
-async fn the_overlay_is_laid_over_the_config_unless_the_case_refuses_it() {
+async fn overlay_applies_unless_the_case_refuses_it() {
     for (overlay, expected) in [
         (
             true,
@@ -250,7 +250,7 @@ async fn a_driver_that_breaks_or_hangs_fails_the_case() {
     let why = run(value.clone(), &Replay::default()).await.unwrap_err();
     assert_eq!(
         why,
-        "request 0: no envelope came: the implementation broke: nothing more to say"
+        "request 0: no envelope: the implementation broke: no more answers"
     );
     struct Hangs;
     impl Driver for Hangs {
@@ -283,8 +283,8 @@ async fn a_driver_that_breaks_or_hangs_fails_the_case() {
     );
 }
 
-/// Waits for the others, tells an update, sends one request to the address in it, and answers then, or where it `waits`
-/// when its caller gives up.
+/// Waits for the others, sends an update and one request to the address in the request, and then answers; with `waits`,
+/// only once its caller cancels.
 struct Meets(tokio::sync::Barrier);
 
 impl Driver for Meets {
@@ -326,7 +326,7 @@ impl Driver for Meets {
 }
 
 #[tokio::test]
-async fn requests_may_run_together_and_peers_count_them() {
+async fn concurrent_requests_are_counted() {
     let request = json!({"to": "127.0.0.1:{{port:main}}"});
     let value = json!({
         "mock_script": {"peers": {"main": {}}},
@@ -341,12 +341,12 @@ async fn requests_may_run_together_and_peers_count_them() {
         call_limit: Duration::from_secs(10),
         ..Options::default()
     };
-    let came = run_case(&case(value), &Meets(tokio::sync::Barrier::new(2)), &options).await;
-    assert_eq!(came, Ok(()));
+    let result = run_case(&case(value), &Meets(tokio::sync::Barrier::new(2)), &options).await;
+    assert_eq!(result, Ok(()));
 }
 
 #[tokio::test]
-async fn a_caller_gives_up_when_something_has_happened() {
+async fn call_is_aborted_on_its_condition() {
     let request = json!({"to": "127.0.0.1:{{port:main}}", "waits": true});
     let value = json!({
         "mock_script": {"peers": {"main": {}}},
@@ -358,8 +358,8 @@ async fn a_caller_gives_up_when_something_has_happened() {
         call_limit: Duration::from_secs(10),
         ..Options::default()
     };
-    let came = run_case(&case(value), &Meets(tokio::sync::Barrier::new(1)), &options).await;
-    assert_eq!(came, Ok(()));
+    let result = run_case(&case(value), &Meets(tokio::sync::Barrier::new(1)), &options).await;
+    assert_eq!(result, Ok(()));
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use super::{Connection, Server};
 #[derive(Clone)]
 pub enum Step {
     Send(Vec<u8>),
-    /// Repeats these bytes until the client goes away.
+    /// Repeats these bytes until the client disconnects.
     Endless(Vec<u8>),
     /// Waits until the client closes the connection.
     Hold,
@@ -46,12 +46,13 @@ struct Script {
 }
 
 impl RawServer {
-    /// The n-th request gets the n-th answer; later ones get the last.
+    /// Starts a server that answers the n-th request with the n-th answer, and later ones with the last.
     pub async fn start(answers: Vec<Vec<Step>>) -> Self {
         Self::start_noting(answers).await.0
     }
 
-    /// Also returns a semaphore that gains a permit whenever a client leaves during [`Step::Hold`] or [`Step::Endless`].
+    /// Also returns a semaphore that gains a permit whenever a client disconnects during [`Step::Hold`] or
+    /// [`Step::Endless`].
     pub async fn start_noting(answers: Vec<Vec<Step>>) -> (Self, Arc<Semaphore>) {
         let gone = Arc::new(Semaphore::new(0));
         let script = Arc::new(Script {
@@ -78,7 +79,7 @@ impl RawServer {
         self.server.connections()
     }
 
-    /// Returns the requests as they came, head and body.
+    /// Returns the requests, head and body, in order of arrival.
     pub fn requests(&self) -> Vec<String> {
         self.script.requests.lock().unwrap().clone()
     }
@@ -94,7 +95,7 @@ async fn serve(mut connection: Connection, script: Arc<Script>) -> std::io::Resu
         let answer = script.answers.get(number).or(script.answers.last());
         for step in answer.expect("an answer") {
             match step {
-                // The client may have gone; the next step finds out.
+                // If the client has disconnected, the next step notices it.
                 Step::Send(bytes) => connection.write(bytes).await.unwrap_or_default(),
                 Step::Endless(bytes) => {
                     while connection.write(bytes).await.is_ok() {}

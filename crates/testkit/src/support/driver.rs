@@ -1,4 +1,4 @@
-//! The plugin as its users without a host see it: JSON Lines through `remote-agent call --jsonl`.
+//! Drives the plugin as users without a host do: JSON Lines through `remote-agent call --jsonl`.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Longer than any call here may take: a silence this long is a hang.
+/// The timeout of a call. It is longer than any call in the tests.
 const CALL_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// One `remote-agent call --jsonl` with one configured instance of the plugin.
@@ -22,16 +22,16 @@ pub struct Driver {
     last_id: u64,
 }
 
-/// A call under way; its answers are read with [`Driver::next`].
+/// A running call. [`Driver::next`] reads its outputs.
 #[derive(Debug, Clone, Copy)]
 pub struct CallId(u64);
 
 /// An output of a call.
 #[derive(Debug)]
 pub enum Reply {
-    /// News while it runs.
+    /// An update.
     Update(Value),
-    /// Its envelope: the end of it.
+    /// The envelope, which ends the call.
     Result(Value),
 }
 
@@ -75,7 +75,7 @@ impl Driver {
         assert_eq!(answer["ok"], true, "init: {answer}");
     }
 
-    /// Runs a request to its end: its envelope, and the updates before it.
+    /// Runs a request to its end. Returns its envelope and its updates.
     pub fn call(&mut self, request: &Value) -> (Value, Vec<Value>) {
         let id = self.begin(request);
         let mut updates = Vec::new();
@@ -92,7 +92,7 @@ impl Driver {
         CallId(self.write(json!({"op": "execute", "request": request})))
     }
 
-    /// Waits for the next thing a request says.
+    /// Waits for the next output of a request.
     pub fn next(&mut self, CallId(id): CallId) -> Reply {
         let mut line = self.read(id);
         if let Some(update) = line.get_mut("update") {
@@ -133,7 +133,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The command ends with its stdin; a call that a failed test left behind must not hold it up.
+        // The command ends with its stdin, even if a failed test left a call running.
         self.stdin.take();
         let _ = self.child.kill();
         let _ = self.child.wait();

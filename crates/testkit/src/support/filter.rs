@@ -1,4 +1,4 @@
-//! `remote-agent call --jsonl` in a process of its own, whose memory is separate from that of the test.
+//! `remote-agent call --jsonl` as a separate process, so that tests can measure its memory.
 
 use std::{
     fs,
@@ -25,12 +25,12 @@ impl Filter {
             .unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
         let mut filter = Self { child, answers };
-        filter.say(&json!({"id": 1, "op": "init", "config": config}));
+        filter.send(&json!({"id": 1, "op": "init", "config": config}));
         assert_eq!(filter.next()["ok"], true);
         filter
     }
 
-    fn say(&mut self, line: &Value) {
+    fn send(&mut self, line: &Value) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
@@ -40,9 +40,9 @@ impl Filter {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Makes a call and gives its envelope.
+    /// Makes a call and returns its envelope.
     pub fn call(&mut self, request: &Value) -> Value {
-        self.say(&json!({"id": 2, "op": "execute", "request": request}));
+        self.send(&json!({"id": 2, "op": "execute", "request": request}));
         loop {
             let mut line = self.next();
             if let Some(envelope) = line.get_mut("result") {

@@ -1,4 +1,4 @@
-//! Parts of files that are generated: held against what they should be, or written anew with `UPDATE=1`.
+//! Generated parts of files: compares them with the expected text, or updates them with `UPDATE=1`.
 
 use std::{
     env, fs,
@@ -7,7 +7,7 @@ use std::{
 
 use super::{root, text};
 
-/// Several parts may be in one file, and tests run side by side.
+/// The lock of writes: one file may have several parts, and tests run concurrently.
 static WRITING: Mutex<()> = Mutex::new(());
 
 /// Checks the whole file at `path`.

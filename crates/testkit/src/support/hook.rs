@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::http;
 use super::journal::Journal;
 
-/// A callback server on loopback that keeps the requests.
+/// A callback server on loopback that records the requests.
 pub struct Hook {
     address: SocketAddr,
     reported: Journal<Report>,
@@ -46,7 +46,7 @@ impl Hook {
         self.reported.all(|_| true)
     }
 
-    /// Waits for a report that holds this text.
+    /// Waits for a report that contains this text.
     pub fn wait(&self, text: &str) -> Report {
         self.reported
             .wait("the peer to report to its callback", |reported| {

@@ -1,4 +1,4 @@
-//! A real OpenClaw with a state of its own: nothing of the user's is read or written.
+//! A real OpenClaw with a separate state. It does not use the state of the user.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{http, journal::Journal, node::Installed};
 
-/// The gateway's own token.
+/// The token of the gateway.
 pub const TOKEN: &str = "gateway-token-0123456789abcdef";
 
 pub struct Host {
@@ -25,7 +25,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Returns a fresh state below `root`, which is emptied, with `config` as the rest of its configuration.
+    /// Empties `root` and creates a state there, with `config` as the rest of its configuration.
     /// `environment` is for SecretRefs.
     pub fn new(
         installed: Arc<Installed>,
@@ -71,7 +71,7 @@ impl Host {
         )
     }
 
-    /// Runs the command `openclaw`, which has to succeed, and returns what it prints.
+    /// Runs the command `openclaw`, which must succeed, and returns its output.
     pub fn cli(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -84,7 +84,7 @@ impl Host {
         stdout
     }
 
-    /// Installs a plugin the way a script does: without questions.
+    /// Installs a plugin without prompts, as a script does.
     pub fn install(&self, what: &str) {
         self.cli(&[
             "plugins",
@@ -100,7 +100,7 @@ impl Host {
         serde_json::from_slice(&fs::read(self.config_path()).unwrap()).unwrap()
     }
 
-    /// Changes the configuration file in one step, as an editor would save it.
+    /// Replaces the configuration file atomically, like an editor.
     pub fn edit_config(&self, change: impl FnOnce(&mut Value)) {
         let mut config = self.config();
         change(&mut config);
@@ -156,7 +156,7 @@ impl Host {
         self.installed.package("openclaw").join("openclaw.mjs")
     }
 
-    /// Returns the variables that make the command work on this state.
+    /// Returns the environment variables that select this state.
     pub fn variables(&self) -> Vec<(String, String)> {
         let node = self.installed.node();
         let path = std::env::var("PATH").unwrap_or_default();
@@ -230,7 +230,7 @@ impl Gateway {
 }
 
 impl Gateway {
-    /// Ends it at once, without a chance to say so.
+    /// Kills it.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
     }

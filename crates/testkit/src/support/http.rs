@@ -1,4 +1,4 @@
-//! The HTTP server of [`crate::http`] for handlers that block, one request a connection, and the requests that tests send.
+//! An HTTP server for blocking handlers, with one request for each connection, and the requests of tests.
 
 use std::{
     future,
@@ -45,7 +45,7 @@ pub fn serve(handler: impl Fn(&Request, &mut TcpStream) + Send + Sync + 'static)
 /// Answers with a whole body.
 pub fn answer(stream: &mut TcpStream, status: &str, content_type: &str, body: &str) {
     let response = http::response(status, content_type, "connection: close\r\n", body);
-    // A client that has gone needs no answer.
+    // A disconnected client needs no answer.
     let _ = stream.write_all(response.as_bytes());
 }
 
@@ -58,7 +58,7 @@ pub fn answer_events(stream: &mut TcpStream, events: &[String]) {
     answer(stream, "200 OK", "text/event-stream", &body);
 }
 
-/// Answers with server-sent events one by one, each when it is there. `None` ends the body, and so does a client that hangs up.
+/// Answers with server-sent events, each when `more` returns it. `None` or a disconnected client ends the body.
 pub fn answer_slowly(stream: &mut TcpStream, mut more: impl FnMut() -> Option<String>) {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     let mut sent = stream.write_all(head.as_bytes());
@@ -86,7 +86,7 @@ pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
     exchange(address, &format!("GET {path}"), "accept: text/html\r\n", "")
 }
 
-/// HTTP/1.0, so that the response has no chunks and ends with the connection.
+/// Sends a request in HTTP/1.0, so that the response has no chunks and ends with the connection.
 fn exchange(address: SocketAddr, line: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("{line} HTTP/1.0\r\nhost: {address}\r\n{headers}\r\n{body}");

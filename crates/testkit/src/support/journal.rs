@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Long enough for a cold start on a busy machine; nothing waits this long unless it is broken.
+/// The timeout of a wait, long enough for a cold start on a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A list that any thread may add to.
@@ -65,7 +65,7 @@ impl<T: Clone> Journal<T> {
         }
     }
 
-    /// Returns a test that fails while it waits leaves the entries as they are, good for the next one.
+    /// Locks the entries. A failed test leaves them intact.
     fn entries(&self) -> MutexGuard<'_, Vec<T>> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

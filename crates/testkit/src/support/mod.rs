@@ -43,7 +43,7 @@ pub fn text(path: &str) -> String {
 
 /// Returns the directory that Cargo builds in.
 pub fn target() -> PathBuf {
-    let executable = env::current_exe().expect("a test knows its executable");
+    let executable = env::current_exe().expect("a test has an executable");
     let mut folders = executable.ancestors();
     let target = folders.find(|folder| folder.join("CACHEDIR.TAG").exists());
     target.expect("a test runs below `target/`").to_owned()
@@ -51,7 +51,7 @@ pub fn target() -> PathBuf {
 
 /// Returns the executable `remote-agent`, which Cargo builds beside the tests of its package.
 pub fn command() -> PathBuf {
-    let executable = env::current_exe().expect("a test knows its executable");
+    let executable = env::current_exe().expect("a test has an executable");
     let profile = executable.parent().and_then(Path::parent);
     let name = format!("remote-agent{}", env::consts::EXE_SUFFIX);
     profile.expect("a test runs below `deps/`").join(name)

@@ -27,8 +27,8 @@ impl Installed {
     }
 }
 
-/// Installs Node.js and `packages` (`name@version`) into `target/node/NAME`, unless they are there already. Parallel test binaries take turns.
-/// No script of any package runs.
+/// Installs Node.js and missing `packages` (`name@version`) into `target/node/NAME`, without their scripts. A lock
+/// serializes parallel test binaries.
 ///
 /// # Panics
 /// npm or its registry is missing.
@@ -75,7 +75,7 @@ fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
     Ok(Installed { root })
 }
 
-/// Returns the npm package that is nothing but Node.js for this machine.
+/// Returns the npm package with only Node.js for this machine.
 fn node_package() -> String {
     let os = match env::consts::OS {
         "macos" => "darwin",

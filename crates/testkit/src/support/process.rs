@@ -1,4 +1,4 @@
-//! Waiting for processes that should end by themselves.
+//! Waits for processes that should end by themselves.
 
 use std::{
     io::Read,
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// Far longer than any of them takes, so that a test that waits for nothing fails.
+/// The timeout, far longer than any process takes.
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The exit status and the output of a process.

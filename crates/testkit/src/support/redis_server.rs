@@ -1,4 +1,4 @@
-//! A real `redis-server`, of Debian's packages, unpacked below `target/` and reused. Nothing is installed.
+//! A real `redis-server` from Debian packages, unpacked below `target/` and reused, without an installation.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
@@ -24,7 +24,7 @@ const LIBRARIES: [(&str, &str); 7] = [
 /// The timeout of its start.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A server on loopback, at a port of its own, with its files in a folder of its own. Killed when it is dropped.
+/// A server on loopback with its own port and folder. Dropping it kills it.
 pub struct RedisServer {
     program: Program,
     process: Option<Child>,
@@ -41,15 +41,15 @@ struct Program {
 }
 
 impl RedisServer {
-    /// Starts one that keeps nothing on the disk.
+    /// Starts a server without persistence.
     ///
     /// # Panics
-    /// There is none and none can be had.
+    /// The program is missing and cannot be downloaded.
     pub fn start() -> Self {
         Self::start_with(&["--save", "", "--appendonly", "no"])
     }
 
-    /// Starts one with these arguments. It works in [`folder`](Self::folder), which is empty.
+    /// Starts a server with these arguments in the empty [`folder`](Self::folder).
     pub fn start_with(arguments: &[&str]) -> Self {
         let program = unpacked().unwrap_or_else(|reason| panic!("{reason}"));
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
@@ -83,7 +83,7 @@ impl RedisServer {
         self.port
     }
 
-    /// Returns the folder it works in.
+    /// Returns its working directory.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -101,7 +101,7 @@ impl RedisServer {
         }
     }
 
-    /// Starts it again at the same port and in the same folder, after [`kill`](Self::kill).
+    /// Restarts it at the same port and in the same folder, after [`kill`](Self::kill).
     pub fn start_again(&mut self) {
         assert!(
             self.run(),
@@ -110,7 +110,7 @@ impl RedisServer {
         );
     }
 
-    /// Says whether it runs.
+    /// Returns whether it started.
     fn run(&mut self) -> bool {
         let log = File::create(self.folder.path().join("log")).expect("the folder is writable");
         let mut process = Command::new(&self.program.executable)
@@ -156,7 +156,7 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// Returns the program, fetched unless it is there. Parallel test binaries take turns.
+/// Returns the program, which it fetches if necessary. A lock serializes parallel test binaries.
 fn unpacked() -> Result<Program, String> {
     let folder = super::target().join("redis");
     fs::create_dir_all(&folder).expect("target/ is writable");
@@ -210,7 +210,7 @@ fn fetch(folder: &Path, root: &Path, packages: &[&str]) -> Result<(), String> {
     };
     let mut output = download()?;
     if !output.status.success() {
-        // The lists may never have been fetched here. Without the rights for it the second try says what is wrong.
+        // The package lists may be missing. Without permission to fetch them, the second attempt reports the error.
         let _ = Command::new("apt-get").args(["-q", "update"]).output();
         output = download()?;
     }
@@ -234,7 +234,7 @@ fn fetch(folder: &Path, root: &Path, packages: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the libraries that the program does not find.
+/// Returns the missing libraries of the program.
 fn missing(program: &Program) -> Result<Vec<String>, String> {
     let output = Command::new("ldd")
         .arg(&program.executable)

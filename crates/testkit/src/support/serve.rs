@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 
-/// A server that ends with the test that started it.
+/// A server that ends with its test.
 pub struct Server {
     child: Child,
     said: Value,
@@ -25,16 +25,16 @@ pub struct Ended {
 }
 
 impl Server {
-    /// Returns the scripted executor behind a free port of loopback, with more flags.
+    /// Starts a server with the scripted executor on a free port of loopback, with further flags.
     pub fn scripted(flags: &[&str]) -> Self {
         let own = ["--port", "0", "--executor", "scripted"];
         Self::start(&[&own, flags].concat(), &[])
     }
 
-    /// Returns a server with these flags and variables, and a state directory of its own unless they name one.
+    /// Starts a server with these flags and variables, and a new state directory unless they name one.
     pub fn start(flags: &[&str], variables: &[(String, String)]) -> Self {
         let state = scratch();
-        // A test that names a directory starts more than one server in it.
+        // A test with a directory starts several servers in it.
         let own = !flags.contains(&"--state-dir");
         let mut child = Command::new(super::command())
             .args(["serve", "--json"])
@@ -57,7 +57,7 @@ impl Server {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
         let Ok(said) = serde_json::from_str(&line) else {
-            panic!("the server said {line:?}: {}", log.join().unwrap());
+            panic!("the server printed {line:?}: {}", log.join().unwrap());
         };
         Self {
             child,
@@ -77,13 +77,13 @@ impl Server {
         self.child.id()
     }
 
-    /// Asks it to end, as a service manager does, and waits for that.
+    /// Stops it with a signal, like a service manager, and waits for its end.
     pub fn stop(self) -> Ended {
         self.signal("-TERM");
         self.ended()
     }
 
-    /// Kills it, while others may still talk to it.
+    /// Kills it, even during other requests.
     pub fn kill(&self) {
         self.signal("-KILL");
     }
@@ -105,14 +105,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that was stopped is gone already.
+        // A stopped server has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.state);
     }
 }
 
-/// Returns an empty directory of one server's own.
+/// Returns an empty directory for one server.
 fn scratch() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

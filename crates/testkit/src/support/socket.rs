@@ -1,4 +1,4 @@
-//! A client of OpenClaw's gateway WebSocket: just enough to run an agent, watch it and abort it.
+//! A client of OpenClaw's gateway WebSocket that runs, watches and aborts agents.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -16,13 +16,13 @@ use super::journal::Journal;
 
 pub struct Socket {
     stream: Arc<Mutex<TcpStream>>,
-    /// Every frame that came in.
+    /// Every received frame.
     pub frames: Journal<Value>,
     next_id: AtomicU64,
 }
 
 impl Socket {
-    /// Connects as an operator who may do everything.
+    /// Connects as an operator with all permissions.
     pub fn connect(gateway: SocketAddr, token: &str) -> Self {
         let mut stream = TcpStream::connect(gateway).unwrap();
         write!(
@@ -48,7 +48,7 @@ impl Socket {
                     TEXT => {
                         journal.push(serde_json::from_slice(&body).expect("the gateway sends JSON"))
                     }
-                    // The gateway hangs up on clients that leave these unanswered.
+                    // The gateway closes connections without pongs.
                     PING => write_frame(&answers, PONG, &body),
                     _ => {}
                 }
@@ -74,13 +74,13 @@ impl Socket {
         socket
     }
 
-    /// Sends a request and returns what it is answered with first.
+    /// Sends a request and returns the first answer.
     pub fn request(&self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.response(method, &id, |_| true)
     }
 
-    /// Returns the same for a request that may be refused.
+    /// Sends a request that the gateway may refuse.
     ///
     /// # Errors
     /// An error of the gateway: `{code, message}`.
@@ -93,20 +93,20 @@ impl Socket {
         }
     }
 
-    /// Runs one turn of an agent and returns how it ended.
+    /// Runs one turn of an agent and returns its outcome.
     pub fn run(&self, session: &str, message: &str) -> Value {
         let run = self.start(session, message);
         self.end_of(&run)
     }
 
-    /// Starts one turn of an agent and returns its run id, which is the request's id too.
+    /// Starts one turn of an agent and returns its run id, which is also the id of the request.
     pub fn start(&self, session: &str, message: &str) -> String {
         let id = format!("run-{}", self.next_id.fetch_add(1, Ordering::Relaxed));
         self.write(&id, "agent", json!({"agentId": "main", "sessionKey": session, "message": message, "idempotencyKey": id}));
         id
     }
 
-    /// Runs one turn of an agent in the trace of a `traceparent`, and returns how it ended.
+    /// Runs one turn of an agent in the trace of a `traceparent`, and returns its outcome.
     pub fn run_in_trace(&self, session: &str, message: &str, traceparent: &str) -> Value {
         let id = format!("run-{}", self.next_id.fetch_add(1, Ordering::Relaxed));
         let params = json!({"agentId": "main", "sessionKey": session, "message": message, "idempotencyKey": id});
@@ -167,7 +167,7 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 
 fn write_frame(stream: &Mutex<TcpStream>, kind: u8, body: &[u8]) {
-    // Control frames have to have the short form of the length.
+    // Control frames must have the short form of the length.
     let mut frame = vec![0x80 | kind];
     match u8::try_from(body.len()) {
         Ok(length @ ..126) => frame.push(0x80 | length),
@@ -180,7 +180,7 @@ fn write_frame(stream: &Mutex<TcpStream>, kind: u8, body: &[u8]) {
             );
         }
     }
-    // Clients have to mask what they send; a mask of zeros is one.
+    // Clients must mask frames. A mask of zeros is valid.
     frame.extend([0; 4]);
     frame.extend(body);
     let sent = stream.lock().unwrap().write_all(&frame);

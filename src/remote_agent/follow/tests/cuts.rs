@@ -21,7 +21,7 @@ use super::send;
 struct Connection {
     takes: Takes,
     missed: usize,
-    says: usize,
+    sent: usize,
     cut: bool,
 }
 
@@ -106,7 +106,7 @@ impl Agent {
         let next = next.unwrap_or(Connection {
             takes: Takes::Live,
             missed: 0,
-            says: usize::MAX,
+            sent: usize::MAX,
             cut: false,
         });
         truth.go_on(next.missed);
@@ -119,7 +119,7 @@ impl Agent {
         Ok(Box::new(Says {
             truth: Arc::clone(&self.0),
             first,
-            left: next.says,
+            left: next.sent,
             cut: next.cut,
         }))
     }
@@ -226,11 +226,11 @@ fn connection() -> impl Strategy<Value = Connection> {
         3 => Just(Takes::Live),
         1 => Just(Takes::Refuses),
     ];
-    (takes, 0..4_usize, 0..5_usize, any::<bool>()).prop_map(|(takes, missed, says, cut)| {
+    (takes, 0..4_usize, 0..5_usize, any::<bool>()).prop_map(|(takes, missed, sent, cut)| {
         Connection {
             takes,
             missed,
-            says,
+            sent,
             cut,
         }
     })
@@ -240,11 +240,11 @@ proptest! {
     #[test]
     fn any_cuts_lead_to_the_uncut_result(
         events in events(),
-        says in 0..6_usize,
+        sent in 0..6_usize,
         cut in any::<bool>(),
         again in prop::collection::vec(connection(), 0..6),
     ) {
-        let first = Connection { takes: Takes::WithSnapshot, missed: 0, says, cut };
+        let first = Connection { takes: Takes::WithSnapshot, missed: 0, sent, cut };
         let truth = Truth { events, at: 0, connections: std::iter::once(first).chain(again).collect() };
         let whole = Truth { at: truth.events.len(), events: truth.events.clone(), connections: VecDeque::new() }.snapshot();
         let agent = tool(quick(), Arc::new(Agent(Arc::new(Mutex::new(truth)))));

@@ -6,10 +6,11 @@ use crate::{Scheme, Security, SecurityScheme};
 
 use super::{items, text};
 
-/// Cards may describe any number of schemes; no more than this are kept.
+/// The maximum number of schemes of a card.
 const MAX_SCHEMES: usize = 32;
 
-/// Reads what a card asks for. What cannot be read is left out: a credential may be had without it.
+/// Parses the security requirements of a card. Skips unreadable ones, because a configured credential may satisfy the peer
+/// anyway.
 pub(super) fn read(card: &Map<String, Value>) -> Security {
     let described = card.get("securitySchemes").and_then(Value::as_object);
     let schemes = described.into_iter().flatten().take(MAX_SCHEMES);
@@ -27,7 +28,7 @@ pub(super) fn read(card: &Map<String, Value>) -> Security {
             .iter()
             .take(MAX_SCHEMES)
             .filter_map(|one| {
-                // 1.0 has the names below `schemes`, and so had the definition of 0.3; the text of 0.3 has them bare.
+                // The names are below `schemes` in 1.0 and in the proto of 0.3, and bare in the text of 0.3.
                 let names = one.get("schemes").unwrap_or(one).as_object()?;
                 Some(names.keys().take(MAX_SCHEMES).cloned().collect())
             })
@@ -35,8 +36,8 @@ pub(super) fn read(card: &Map<String, Value>) -> Security {
     }
 }
 
-/// Returns a scheme: `{type, …}` in 0.3, `{NAMESecurityScheme: {…}}` in 1.0, and `{scheme: {$case, value}}` from
-/// servers that write their own types out.
+/// Parses a scheme: `{type, …}` in 0.3, `{NAMESecurityScheme: {…}}` in 1.0, and `{scheme: {$case, value}}` from
+/// servers that serialize their own types.
 fn scheme(json: &Value) -> Scheme {
     let inner = json
         .get("scheme")

@@ -3,7 +3,7 @@ use super::*;
 use serde_json::json;
 
 #[test]
-fn a_card_that_says_only_where_it_lives_can_be_called() {
+fn card_with_only_a_url_is_usable() {
     let card = read(&json!({ "url": " http://a.example/rpc " })).unwrap();
     assert_eq!(
         card.interfaces,
@@ -22,7 +22,7 @@ fn a_card_without_an_address_is_refused() {
     }
 }
 
-/// Returns the addresses of a card with what is said of their versions.
+/// Returns the URLs of a card with their declared versions.
 fn versions(card: &Value) -> Vec<(String, Option<String>)> {
     let interfaces = read(card).unwrap().interfaces.into_iter();
     interfaces.map(|one| (one.url, one.version)).collect()
@@ -54,7 +54,7 @@ fn a_newer_card_lists_its_interfaces_with_version_and_tenant() {
 }
 
 #[test]
-fn of_a_card_of_both_versions_only_the_newer_list_counts() {
+fn newer_interfaces_replace_older_ones() {
     let card = json!({
         "url": "http://a/old", "preferredTransport": "JSONRPC", "protocolVersion": "0.3",
         "additionalInterfaces": [{ "url": "http://a/older", "transport": "JSONRPC" }],
@@ -71,7 +71,7 @@ fn of_a_card_of_both_versions_only_the_newer_list_counts() {
 }
 
 #[test]
-fn an_older_card_without_a_version_is_one_of_0_3() {
+fn older_card_without_version_is_0_3() {
     assert_eq!(
         versions(&json!({ "url": "http://a/" })),
         [said("http://a/", Some("0.3"))]
@@ -83,7 +83,7 @@ fn an_older_card_without_a_version_is_one_of_0_3() {
 }
 
 #[test]
-fn a_newer_card_is_shown_like_an_older_one() {
+fn newer_card_has_the_view_of_an_older_one() {
     let view = |card: Value| read(&card).unwrap().view.unwrap();
     let newer = view(
         json!({ "name": "A", "skills": null, "supportedInterfaces": [
@@ -118,7 +118,7 @@ fn an_extended_card_is_announced_in_either_place() {
 }
 
 #[test]
-fn extensions_that_are_required_are_kept_by_name() {
+fn required_extensions_are_listed() {
     let card = json!({ "url": "http://a/", "capabilities": { "extensions": [
         { "uri": "https://x/one", "required": true },
         { "uri": "https://x/two", "required": false },
@@ -132,7 +132,7 @@ fn extensions_that_are_required_are_kept_by_name() {
 }
 
 #[test]
-fn a_broken_skill_spoils_the_view_and_not_the_call() {
+fn invalid_skill_does_not_prevent_calls() {
     let card = read(&json!({ "url": "http://a/", "skills": [null] })).unwrap();
     assert!(card.view.is_err());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The name of the shape of a value that parts alone do not preserve.
+/// The shape name of a value that parts alone do not preserve.
 const OBJECT: &str = "object";
 const VALUE: &str = "value";
 const PARTS: &str = "parts";
@@ -50,14 +50,14 @@ pub(super) fn data_part(data: Value) -> Value {
     json!({"kind": "data", "data": data})
 }
 
-/// Returns the text of a part that is nothing else.
+/// Returns the text of a part without other members.
 fn plain_text(part: &Value) -> Option<&str> {
     let fields = part.as_object()?;
     let plain = fields.len() == 2 && fields.get("kind")? == "text";
     plain.then(|| fields.get("text")?.as_str()).flatten()
 }
 
-/// Returns the parts of `{"parts": […]}`, where there is nothing else and each of them is one.
+/// Returns the parts of exactly `{"parts": […]}`, if each is a valid part.
 fn parts_of(value: &Value) -> Option<&[Value]> {
     let fields = value.as_object()?;
     let parts = fields.get("parts")?.as_array()?;
@@ -67,7 +67,7 @@ fn parts_of(value: &Value) -> Option<&[Value]> {
     (fields.len() == 1 && all).then_some(parts)
 }
 
-/// Returns the texts among parts as one, a line for each.
+/// Joins the texts of parts with line feeds.
 pub(super) fn text(parts: &[Value]) -> Option<String> {
     let texts: Vec<&str> = parts
         .iter()

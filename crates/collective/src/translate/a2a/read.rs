@@ -1,4 +1,4 @@
-//! A2A as envelopes.
+//! Converts A2A to envelopes.
 
 use serde_json::{Map, Value, json};
 
@@ -22,12 +22,12 @@ pub fn from_a2a(
     if !object.is_object() {
         return refused(
             ErrorCode::InvalidType,
-            "an A2A message or task is an object",
+            "an A2A message or task must be an object",
         );
     }
     let envelope = match object["kind"].as_str() {
-        Some(kind @ ("message" | "task" | "status-update")) => match pocket(object) {
-            Some((of, pocket)) => from_pocket(object, of, pocket)?,
+        Some(kind @ ("message" | "task" | "status-update")) => match extension(object) {
+            Some((of, extension)) => from_extension(object, of, extension)?,
             None if kind == "message" => message(object, fill)?,
             None => task(object, fill)?,
         },
@@ -40,13 +40,12 @@ pub fn from_a2a(
         Some(kind) => {
             let kind: String = kind.chars().take(64).collect();
             let message = format!(
-                "`{kind}` is no kind of A2A object: message, task, status-update and artifact-update are"
+                "unknown kind `{kind}`: use message, task, status-update or artifact-update"
             );
             return refused(ErrorCode::UnknownType, message);
         }
         None => {
-            let message =
-                "`kind` is missing: A2A 0.3 objects say whether they are a message or a task";
+            let message = "`kind` is missing: A2A 0.3 requires it in messages and tasks";
             return refused(ErrorCode::MissingField, message);
         }
     };
@@ -54,17 +53,17 @@ pub fn from_a2a(
     Ok(envelope)
 }
 
-/// Returns the stored rest of the original envelope, and its type.
-fn pocket(object: &Value) -> Option<(Kind, &Map<String, Value>)> {
-    let pocket = object["metadata"][EXTENSION_FIELD].as_object()?;
-    let kind = Kind::from_word(pocket.get("type")?.as_str()?)?;
-    // A task is read for what it says where the pocket says something else.
+/// Returns the stored rest of the original envelope, and the type of the envelope.
+fn extension(object: &Value) -> Option<(Kind, &Map<String, Value>)> {
+    let extension = object["metadata"][EXTENSION_FIELD].as_object()?;
+    let kind = Kind::from_word(extension.get("type")?.as_str()?)?;
+    // The task itself has precedence over a stored envelope of another type.
     let fits = match kind {
         Kind::Vote => object["kind"] == "status-update",
         Kind::Decision | Kind::Response | Kind::Error => object["kind"] == "task",
         _ => object["kind"] == "message",
     };
-    fits.then_some((kind, pocket))
+    fits.then_some((kind, extension))
 }
 
 fn list<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], EnvelopeError> {
@@ -74,14 +73,14 @@ fn list<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], EnvelopeError>
     }
 }
 
-/// Returns the envelope that the object was.
-fn from_pocket(
+/// Restores the original envelope.
+fn from_extension(
     object: &Value,
     kind: Kind,
-    pocket: &Map<String, Value>,
+    extension: &Map<String, Value>,
 ) -> Result<Envelope, EnvelopeError> {
-    let shape = pocket.get("shape").and_then(Value::as_str);
-    let mut content = match pocket.get("content") {
+    let shape = extension.get("shape").and_then(Value::as_str);
+    let mut content = match extension.get("content") {
         Some(Value::Object(aside)) => aside.clone(),
         _ => Map::new(),
     };
@@ -107,7 +106,7 @@ fn from_pocket(
     let data = parts.iter().find_map(|part| part["data"].as_object());
     match kind {
         Kind::Message => {
-            let role = pocket.get("role").unwrap_or(&object["role"]);
+            let role = extension.get("role").unwrap_or(&object["role"]);
             content.insert("role".into(), role.clone());
             content.insert("content".into(), parts::read_as(parts, shape));
         }
@@ -124,7 +123,7 @@ fn from_pocket(
             }
         }
     }
-    let mut fields = pocket.clone();
+    let mut fields = extension.clone();
     for aside in ["shape", "role", "content"] {
         fields.remove(aside);
     }
@@ -140,7 +139,7 @@ fn from_pocket(
     if !metadata.is_empty() {
         fields.insert("metadata".into(), metadata.into());
     }
-    // What A2A has to have and the envelope had not.
+    // A2A requires these members, and the envelope lacked them.
     fields
         .retain(|field, value| !(value.is_null() && matches!(field.as_str(), "id" | "sessionId")));
     Envelope::from_value(fields.into())
@@ -153,7 +152,7 @@ fn own_metadata(object: &Value) -> Map<String, Value> {
     metadata
 }
 
-/// Converts a message that was no envelope.
+/// Converts a message that did not come from an envelope.
 fn message(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, EnvelopeError> {
     let parts = list(&object["parts"], "parts")?;
     let role = match object["role"].as_str() {
@@ -205,7 +204,7 @@ fn proposal(parts: &[Value]) -> Value {
         .unwrap_or_else(|| json!({"proposal": parts::text(parts)}))
 }
 
-/// Converts a task, or an update of its status, that was no envelope.
+/// Converts a task, or an update of its status, that did not come from an envelope.
 fn task(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, EnvelopeError> {
     let status = &object["status"];
     let Some(state) = status["state"].as_str() else {
@@ -259,7 +258,7 @@ fn task(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, E
     Ok(about(object, kind, content, fill))
 }
 
-/// Returns the context of an object. Some writers have an empty text where there is none.
+/// Returns the context of an object. Some clients send an empty text instead of none.
 fn context(object: &Value) -> Option<&str> {
     object["contextId"].as_str().filter(|id| !id.is_empty())
 }

@@ -44,7 +44,7 @@ fn plain(mut object: Value) -> Value {
 }
 
 #[test]
-fn a_message_has_its_text_its_session_and_its_metadata() {
+fn message_has_text_session_and_metadata() {
     let frame = json!({
         "type": "message", "id": "m-1", "from": "steward", "agent": "alpha", "sessionId": "s-1", "timestamp": 7,
         "content": {"role": "user", "content": "Is the shop down?"},
@@ -62,7 +62,7 @@ fn a_message_has_its_text_its_session_and_its_metadata() {
 }
 
 #[test]
-fn h_16_several_parts_are_an_object_and_one_text_is_a_text() {
+fn h_16_several_parts_are_an_object_one_is_a_text() {
     let message = |parts: Value| json!({"kind": "message", "messageId": "m", "role": "agent", "parts": parts});
     let one = read(&message(json!([{"kind": "text", "text": "hi"}])));
     assert_eq!(one["content"], json!({"role": "agent", "content": "hi"}));
@@ -97,7 +97,7 @@ fn a_message_for_the_triad_is_a_proposal() {
 }
 
 #[test]
-fn a_proposal_is_a_text_and_data_where_there_is_more() {
+fn proposal_is_text_and_optional_data() {
     let of =
         |content: Value| write(json!({"type": "proposal", "content": content}))["parts"].take();
     assert_eq!(
@@ -109,7 +109,7 @@ fn a_proposal_is_a_text_and_data_where_there_is_more() {
 }
 
 #[test]
-fn a_vote_is_news_of_its_proposals_task() {
+fn vote_is_an_update_of_its_proposals_task() {
     let content = json!({"proposalId": "p", "vote": "approve", "confidence": 0.9});
     let update = write(json!({"type": "vote", "from": "alpha", "content": content}));
     assert_eq!(
@@ -146,7 +146,7 @@ fn every_decision_completes_its_task() {
         );
         let parts = json!([{"kind": "data", "data": content}, {"kind": "text", "text": expected}]);
         assert_eq!(task["artifacts"][0]["parts"], parts);
-        // Also where it came another way and says nothing of an envelope.
+        // Also without the stored envelope.
         let decision = read(&plain(task));
         assert_eq!(decision["type"], "decision");
         assert_eq!(decision["content"]["votes"], content["votes"]);
@@ -154,7 +154,7 @@ fn every_decision_completes_its_task() {
 }
 
 #[test]
-fn an_error_is_a_task_that_failed() {
+fn error_is_a_failed_task() {
     let content = json!({"error": "AGENT_OFFLINE", "message": "alpha is away", "code": 3002});
     let task =
         write(json!({"type": "error", "content": content, "metadata": {"correlationId": "c"}}));
@@ -200,7 +200,7 @@ fn foreign_task_states_map_to_the_nearest_state() {
 }
 
 #[test]
-fn the_result_of_a_foreign_task_is_the_parts_of_its_artifacts() {
+fn result_of_foreign_task_is_its_artifact_parts() {
     let artifact = |text| json!({"artifactId": text, "parts": [{"kind": "text", "text": text}]});
     let mut task = json!({"kind": "task", "id": "t", "contextId": "s", "status": {"state": "completed"}, "artifacts": [artifact("one")]});
     assert_eq!(read(&task)["content"]["result"], "one");
@@ -297,16 +297,16 @@ fn a_credential_is_not_translated() {
         Envelope::from_value(json!({"type": "auth", "content": {"token": "s3cret"}})).unwrap();
     let refused = filled(None, |fill| to_a2a(&auth, fill)).unwrap_err();
     assert!(!refused.message.contains("s3cret"));
-    let pocket = json!({"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "data", "data": {"token": "s3cret"}}],
+    let extension = json!({"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "data", "data": {"token": "s3cret"}}],
         "metadata": {"a2a-v1": {"type": "auth"}}});
     assert_eq!(
-        try_read(&pocket, None).unwrap_err().code,
+        try_read(&extension, None).unwrap_err().code,
         ErrorCode::InvalidContent
     );
 }
 
 #[test]
-fn a_pocket_that_does_not_fit_its_object_is_not_believed() {
+fn mismatched_embedded_envelope_is_ignored() {
     let task = json!({"kind": "task", "id": "t", "contextId": "", "status": {"state": "failed"}, "metadata": {"a2a-v1": {"type": "message"}}});
     assert_eq!(read(&task)["type"], "error");
     let hollow = json!({"kind": "task", "id": "t", "status": {"state": "failed"}, "metadata": {"a2a-v1": {"type": "decision"}}});
@@ -324,7 +324,7 @@ fn never_writes_empty_context_id() {
         json!({"type": "response", "content": {"result": "done"}, "metadata": {"correlationId": "p"}}),
         json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "no"}, "metadata": {"parentId": "p"}}),
     ];
-    // What is about one task is about one context.
+    // All objects of one task have one context.
     let contexts = frames.map(|frame| write(frame)["contextId"].clone());
     assert_eq!(contexts, ["p", "p", "p", "p"]);
     let task = json!({"kind": "task", "id": "t", "contextId": "", "status": {"state": "working"}});
@@ -335,14 +335,14 @@ fn never_writes_empty_context_id() {
 
 proptest! {
     #[test]
-    fn an_envelope_that_was_written_is_read_as_the_same(frame in any_envelope()) {
+    fn envelope_round_trips(frame in any_envelope()) {
         let written = write(frame.clone());
         prop_assert!(written["contextId"] != "", "{}", written);
         prop_assert_eq!(read(&written), frame);
     }
 
     #[test]
-    fn a_foreign_message_is_given_back_as_it_came(
+    fn foreign_message_is_returned_unchanged(
         text in "[a-z ]{0,9}",
         more in any::<bool>(),
         context in proptest::option::of("[a-z]{1,5}"),
@@ -364,7 +364,7 @@ proptest! {
             message["metadata"] = if value.is_empty() { json!({}) } else { json!({"priority": "low", "own": value}) };
         }
         let mut back = plain(write(read(&message)));
-        // An envelope's metadata says where it was; A2A's may be left out.
+        // The metadata of an envelope is kept; that of A2A may be absent.
         if metadata.is_none() {
             back.as_object_mut().unwrap().remove("metadata");
         }

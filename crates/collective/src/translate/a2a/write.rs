@@ -1,4 +1,4 @@
-//! Envelopes as A2A.
+//! Converts envelopes to A2A.
 
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ pub fn to_a2a(
     fill: &mut TranslationContext<'_>,
 ) -> Result<Value, EnvelopeError> {
     without_credential(envelope)?;
-    // What came from a task is still there whole.
+    // An envelope from an A2A task still contains the whole task.
     if let Some(whole @ Value::Object(fields)) = envelope.content().get(METADATA_FIELD)
         && fields.contains_key("kind")
     {
@@ -47,31 +47,31 @@ pub fn to_a2a(
     })
 }
 
-/// An envelope on its way into A2A.
+/// An envelope during its conversion to A2A.
 struct Source<'a> {
     envelope: &'a Envelope,
-    /// Its metadata without what is in the fields of A2A.
+    /// Its metadata, without the parts in A2A fields.
     metadata: Map<String, Value>,
     /// The fields without a place in A2A.
-    pocket: Map<String, Value>,
+    extension: Map<String, Value>,
     /// The unknown fields of a foreign message.
     kept: Map<String, Value>,
 }
 
 impl<'a> Source<'a> {
     fn new(envelope: &'a Envelope) -> Self {
-        let mut pocket = match envelope.clone().into_json() {
+        let mut extension = match envelope.clone().into_json() {
             Value::Object(fields) => fields,
             _ => Map::new(),
         };
         for placed in ["content", "id", "sessionId"] {
-            pocket.remove(placed);
+            extension.remove(placed);
         }
-        let metadata = pocket.remove("metadata");
+        let metadata = extension.remove("metadata");
         let mut metadata = match metadata {
-            // There was one, though nothing is in it.
+            // An empty object, not a missing one.
             Some(Value::Object(fields)) if fields.is_empty() => {
-                pocket.insert("metadata".into(), json!({}));
+                extension.insert("metadata".into(), json!({}));
                 fields
             }
             Some(Value::Object(fields)) => fields,
@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
         Self {
             envelope,
             metadata,
-            pocket,
+            extension,
             kept,
         }
     }
@@ -111,9 +111,9 @@ impl<'a> Source<'a> {
                 if own == "user" {
                     role = "user";
                 } else if own != "agent" {
-                    self.pocket.insert("role".into(), own);
+                    self.extension.insert("role".into(), own);
                 }
-                self.put_aside(content);
+                self.store_rest(content);
                 self.parts(&said)
             }
             Kind::Proposal if content.len() == 1 => {
@@ -160,7 +160,7 @@ impl<'a> Source<'a> {
         let mut content = self.content();
         let result = content.remove("result").unwrap_or_default();
         let parts = self.parts(&result);
-        self.put_aside(content);
+        self.store_rest(content);
         let artifact = json!({"artifactId": "result", "name": "result", "parts": parts});
         self.task(fill, json!({"state": "completed"}), Some(artifact))
     }
@@ -184,7 +184,7 @@ impl<'a> Source<'a> {
         artifact: Option<Value>,
     ) -> Value {
         if let Some(id) = self.envelope.id() {
-            self.pocket.insert("id".into(), id.into());
+            self.extension.insert("id".into(), id.into());
         }
         let id = self.task_id(fill);
         let context = self.context(&id);
@@ -195,17 +195,17 @@ impl<'a> Source<'a> {
         self.with_metadata(task)
     }
 
-    /// Fields of the content that have no place.
-    fn put_aside(&mut self, content: Map<String, Value>) {
+    /// Stores the fields of the content that A2A lacks.
+    fn store_rest(&mut self, content: Map<String, Value>) {
         if !content.is_empty() {
-            self.pocket.insert("content".into(), content.into());
+            self.extension.insert("content".into(), content.into());
         }
     }
 
     fn parts(&mut self, said: &Value) -> Vec<Value> {
         let (parts, shape) = parts::write(said);
         if let Some(shape) = shape {
-            self.pocket.insert("shape".into(), shape.into());
+            self.extension.insert("shape".into(), shape.into());
         }
         parts
     }
@@ -214,7 +214,7 @@ impl<'a> Source<'a> {
         match self.envelope.id() {
             Some(id) => id.to_owned(),
             None => {
-                self.pocket.insert("id".into(), Value::Null);
+                self.extension.insert("id".into(), Value::Null);
                 (fill.new_id)()
             }
         }
@@ -233,12 +233,12 @@ impl<'a> Source<'a> {
         id.map_or_else(|| (fill.new_id)(), str::to_owned)
     }
 
-    /// Returns the session, else the id of the task: A2A requires a context, and all that is about one task shares it.
+    /// Returns the session, else the id of the task: A2A requires a context, and all objects of one task share it.
     fn context(&mut self, task: &str) -> String {
         match self.envelope.session_id() {
             Some(session) => session.to_owned(),
             None => {
-                self.pocket.insert("sessionId".into(), Value::Null);
+                self.extension.insert("sessionId".into(), Value::Null);
                 task.to_owned()
             }
         }
@@ -246,13 +246,13 @@ impl<'a> Source<'a> {
 
     fn with_metadata(self, mut object: Value) -> Value {
         let mut metadata = self.metadata;
-        metadata.insert(EXTENSION_FIELD.into(), self.pocket.into());
+        metadata.insert(EXTENSION_FIELD.into(), self.extension.into());
         object["metadata"] = metadata.into();
         object
     }
 }
 
-/// Returns a decision for people.
+/// Formats a decision for people.
 fn sentence(decision: &Map<String, Value>) -> String {
     let result = decision.get("result").and_then(Value::as_str);
     let mut text = result.unwrap_or("no result").to_owned();

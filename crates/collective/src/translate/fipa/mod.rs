@@ -6,22 +6,22 @@
 //! | `sender`, `receiver` | `from`, `agent` |
 //! | `reply-with`, `in-reply-to` | `id`, `metadata.parentId` |
 //! | `conversation-id` | `metadata.correlationId`: what proposal, votes and decision share |
-//! | `content` | `content`, made whole where it is a bare text |
-//! | `X-heretek` | what of an envelope has no parameter |
+//! | `content` | `content`; a bare text becomes an object |
+//! | `X-heretek` | the fields of an envelope without a parameter |
 //! | any other | `metadata.fipa` |
 //!
-//! `language` is `json` and `ontology` `heretek-v1` (Heretek A2A §12.4), unless the ACL message that the envelope came from said something else.
+//! `language` is `json` and `ontology` `heretek-v1` (Heretek A2A §12.4), unless the original ACL message had other values.
 //!
 //! # Where Heretek A2A §12 contradicts itself
 //! - §12.3 makes `agree` and `refuse` a `response (vote: …)`, but a vote is of the type `vote` (§10.4) and a `response` is what a service
 //!   answers (§9.2). Here `agree` and `refuse` are a `vote` where they name a proposal (`conversation-id`, `in-reply-to` or
 //!   `content.proposalId`), and else the `response` of the table, with `vote` beside its `result`. Both are written as `agree` or `refuse`.
-//! - The code of §12.4 writes every decision as `accept-proposal`. The table of §12.3 has `reject-proposal` beside it, and a rejection that
-//!   reads as an acceptance would be a lie: the decision's `result` chooses.
-//! - The code of §12.4 has no word for votes and reads `agree` as a `message`. The table wins.
-//! - Nothing says what an abstention is. `refuse` would count it as a rejection, so it is an `inform` that keeps its type in `X-heretek`.
-//! - The code of §12.4 writes everything else as `inform`. An error is `failure`, or `not-understood` where a message could not be used, since
-//!   `inform` would tell its content as a truth.
+//! - The code of §12.4 writes every decision as `accept-proposal`. The table of §12.3 has `reject-proposal` too, and a rejection must not
+//!   read as an acceptance: the decision's `result` determines the performative.
+//! - The code of §12.4 lacks votes and reads `agree` as a `message`. The table has precedence.
+//! - An abstention is undefined. `refuse` would count it as a rejection, so it is an `inform` with its type in `X-heretek`.
+//! - The code of §12.4 writes everything else as `inform`, which asserts its content. An error is therefore `failure`, or `not-understood`
+//!   if a message was unusable.
 
 mod read;
 mod write;
@@ -39,13 +39,13 @@ use crate::{Envelope, ErrorCode, Kind, Vote};
 /// The parameter for fields without a place in ACL. FIPA reserves names with `X-` for users.
 const EXTENSION_FIELD: &str = "X-heretek";
 
-/// The place in `metadata` of what ACL says and no envelope has a field for.
+/// The member of `metadata` with the parameters of ACL that envelopes lack.
 const METADATA_FIELD: &str = "fipa";
 
-/// In `metadata.fipa`: the whole content of the ACL message is this field of the envelope's content.
+/// In `metadata.fipa`: the field of the envelope's content with the whole content of the ACL message.
 const BARE_CONTENT_FIELD: &str = "bare";
 
-/// In `metadata.fipa`: these fields of the envelope's content were not in the ACL message.
+/// In `metadata.fipa`: the fields of the envelope's content that the ACL message lacked.
 const ADDED_FIELDS: &str = "added";
 
 const LANGUAGE: &str = "json";

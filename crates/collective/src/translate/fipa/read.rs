@@ -1,4 +1,4 @@
-//! ACL as envelopes.
+//! Converts ACL to envelopes.
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ enum Intent {
     Error(ErrorCode),
 }
 
-/// The performatives that stand for something of their own; every other one is a message.
+/// The performatives with an envelope type; every other one is a message.
 const INTENTS: &[(&str, Intent)] = &[
     ("inform", Intent::Message),
     ("request", Intent::Request),
@@ -38,13 +38,13 @@ const INTENTS: &[(&str, Intent)] = &[
     ("not-understood", Intent::Error(ErrorCode::InvalidContent)),
 ];
 
-/// Returns whether a performative has no type of its own.
+/// Returns whether a performative has no envelope type.
 pub(super) fn is_unmapped(word: &str) -> bool {
     let known = |(known, _): &(&str, _)| word.eq_ignore_ascii_case(known);
     !INTENTS.iter().any(known)
 }
 
-/// The parameters that have a place in an envelope.
+/// The parameters that envelopes have fields for.
 const MAPPED_PARAMETERS: &[&str] = &[
     "performative",
     "sender",
@@ -56,15 +56,15 @@ const MAPPED_PARAMETERS: &[&str] = &[
     EXTENSION_FIELD,
 ];
 
-/// Returns the ACL message as envelopes: one for each receiver, or one alone where the gateway knows who it is for
-/// (proposals, votes, decisions). `now`, in milliseconds since 1970, is when it was written, unless it comes from an
-/// envelope.
+/// Converts the ACL message to envelopes: one for each receiver, or a single one where the gateway determines the
+/// receivers (proposals, votes, decisions). `now`, in milliseconds since 1970, is the timestamp, unless the message comes
+/// from an envelope.
 ///
 /// # Errors
 /// The fault, with a code of the registry.
 pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, EnvelopeError> {
     let Some(acl) = acl.as_object() else {
-        return refused(ErrorCode::InvalidType, "an ACL message is an object");
+        return refused(ErrorCode::InvalidType, "an ACL message must be an object");
     };
     let word = match acl.get("performative") {
         Some(Value::String(word)) => word.as_str(),
@@ -109,7 +109,7 @@ fn name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, EnvelopeError>
     )
 }
 
-/// An ACL message whose parties are known.
+/// An ACL message with its sender and receivers.
 struct FipaMessage<'a> {
     acl: &'a Map<String, Value>,
     word: &'a str,
@@ -117,7 +117,7 @@ struct FipaMessage<'a> {
     receivers: Vec<&'a str>,
 }
 
-/// Content for an envelope, and what has to be known to take it back.
+/// Content for an envelope, and the data that restores the original.
 struct Content {
     fields: Map<String, Value>,
     bare: Option<&'static str>,
@@ -129,12 +129,12 @@ impl FipaMessage<'_> {
         self.acl.get(parameter).and_then(Value::as_str)
     }
 
-    /// Returns the original envelope, if the message was one and its performative still agrees with it.
+    /// Returns the original envelope, if there is one and its performative is unchanged.
     fn unpacked(&self) -> Option<Envelope> {
-        let pocket = self.acl.get(EXTENSION_FIELD)?;
-        let mut envelope = Envelope::from_value(pocket.clone()).ok()?;
+        let extension = self.acl.get(EXTENSION_FIELD)?;
+        let mut envelope = Envelope::from_value(extension.clone()).ok()?;
         if let Some(content) = self.acl.get("content") {
-            // Content may be null there, which `with` would take for none.
+            // `with` would ignore content that is null.
             let mut fields = envelope.into_json();
             fields["content"] = content.clone();
             envelope = Envelope::from_value(fields).ok()?;
@@ -177,7 +177,7 @@ impl FipaMessage<'_> {
         if !kept.is_empty() {
             envelope = envelope.with_metadata(METADATA_FIELD, kept);
         }
-        let envelope = self.with_pocket(envelope);
+        let envelope = self.with_extension(envelope);
         let id = self.text("reply-with");
         let all: Vec<Envelope> = match &*self.receivers {
             [] => vec![self.with_ids(envelope, None, id)],
@@ -186,7 +186,7 @@ impl FipaMessage<'_> {
             several => several
                 .iter()
                 .zip(1..)
-                // An id is one message's, so each of them has its own.
+                // Each envelope needs a unique id.
                 .map(|(agent, n)| {
                     let id = id.map(|id| format!("{id}-{n}"));
                     self.with_ids(envelope.clone(), Some(agent), id.as_deref())
@@ -198,14 +198,14 @@ impl FipaMessage<'_> {
     }
 
     /// Restores the members of the original envelope.
-    fn with_pocket(&self, envelope: Envelope) -> Envelope {
-        let Some(Value::Object(pocket)) = self.acl.get(EXTENSION_FIELD) else {
+    fn with_extension(&self, envelope: Envelope) -> Envelope {
+        let Some(Value::Object(extension)) = self.acl.get(EXTENSION_FIELD) else {
             return envelope;
         };
-        if pocket.contains_key("type") {
+        if extension.contains_key("type") {
             return envelope;
         }
-        pocket
+        extension
             .iter()
             .fold(envelope, |envelope, (field, value)| match value {
                 Value::Object(metadata) if field == "metadata" => {
@@ -255,7 +255,7 @@ impl FipaMessage<'_> {
             kept.insert("performative".into(), self.word.into());
         }
         for parameter in ["sender", "receiver"] {
-            // An agent identifier may have addresses beside its name.
+            // An agent identifier may have addresses in addition to its name.
             if let Some(whole @ Value::Object(_)) = self.acl.get(parameter) {
                 kept.insert(parameter.into(), whole.clone());
             }
@@ -274,20 +274,20 @@ impl FipaMessage<'_> {
             Intent::Message if has(&["role", "content"]) => Ok(Content::whole(content)),
             Intent::Message => Ok(under("content").and("role", "agent")),
             Intent::Request if has(&["service"]) => Ok(Content::whole(content)),
-            // Who is asked to do something is the one who serves it.
+            // The receiver of a request is the agent that serves it.
             Intent::Request => match self.receivers.first() {
                 Some(service) => Ok(under("request").and("service", *service)),
                 None => Ok(Content::whole(content)),
             },
-            Intent::Proposal => Ok(Content::of_words("proposal", content)),
+            Intent::Proposal => Ok(Content::text_under("proposal", content)),
             Intent::Vote(vote) => {
-                let content = Content::of_words("reasoning", content);
+                let content = Content::text_under("reasoning", content);
                 self.about_a_proposal(content, "vote", vote.as_str())
             }
             Intent::Response(vote) => {
                 let vote = vote.as_str();
                 let said = content.map_or(&Value::Null, |content| &content["vote"]);
-                self.says(said, "vote", vote)?;
+                self.check_field(said, "vote", vote)?;
                 Ok(match content {
                     None => under("reasoning").and("result", vote),
                     Some(_) if has(&["result"]) => Content::whole(content),
@@ -296,11 +296,11 @@ impl FipaMessage<'_> {
                 .and("vote", vote))
             }
             Intent::Decision(result) => {
-                let content = Content::of_words("reasoning", content);
+                let content = Content::text_under("reasoning", content);
                 self.about_a_proposal(content, "result", result)
             }
             Intent::Error(error) => {
-                let content = Content::of_words("message", content);
+                let content = Content::text_under("message", content);
                 match content.fields.contains_key("error") {
                     true => Ok(content),
                     false => Ok(content
@@ -311,7 +311,7 @@ impl FipaMessage<'_> {
         }
     }
 
-    /// Returns the proposal that it is about.
+    /// Returns the id of its proposal.
     fn proposal(&self) -> Option<&str> {
         let content = self.acl.get("content");
         self.text("conversation-id")
@@ -319,8 +319,8 @@ impl FipaMessage<'_> {
             .or_else(|| content?.get("proposalId")?.as_str())
     }
 
-    /// Refuses content that says something else than the performative does.
-    fn says(&self, said: &Value, field: &str, word: &str) -> Result<(), EnvelopeError> {
+    /// Refuses content that contradicts the performative.
+    fn check_field(&self, said: &Value, field: &str, word: &str) -> Result<(), EnvelopeError> {
         if said.is_null() || said == word {
             return Ok(());
         }
@@ -331,7 +331,7 @@ impl FipaMessage<'_> {
         refused(ErrorCode::InvalidContent, message)
     }
 
-    /// Adds which proposal it is about, and what the performative says to it.
+    /// Adds the proposal, and the vote of the performative.
     fn about_a_proposal(
         &self,
         content: Content,
@@ -339,7 +339,7 @@ impl FipaMessage<'_> {
         word: &'static str,
     ) -> Result<Content, EnvelopeError> {
         let said = content.fields.get(field).unwrap_or(&Value::Null);
-        self.says(said, field, word)?;
+        self.check_field(said, field, word)?;
         let content = content.and(field, word);
         Ok(match self.proposal() {
             Some(proposal) => content.and("proposalId", proposal),
@@ -359,7 +359,7 @@ impl Content {
         }
     }
 
-    /// Returns all of it as one field.
+    /// Returns the whole content as one field.
     fn under(name: &'static str, content: Option<&Value>) -> Self {
         let field = content.map(|content| (name.to_owned(), content.clone()));
         Self {
@@ -369,8 +369,8 @@ impl Content {
         }
     }
 
-    /// Returns an object as it is, anything else as one field.
-    fn of_words(name: &'static str, content: Option<&Value>) -> Self {
+    /// Returns an object unchanged, anything else as one field.
+    fn text_under(name: &'static str, content: Option<&Value>) -> Self {
         match content {
             Some(Value::Object(_)) => Self::whole(content),
             _ => Self::under(name, content),

@@ -29,7 +29,7 @@ fn refusal(acl: Value) -> (ErrorCode, String) {
 }
 
 #[test]
-fn h_49_each_row_of_the_table_both_ways() {
+fn h_49_each_table_row_translates_both_ways() {
     // The table of Heretek A2A §12.3, its `response (vote: …)` read as votes.
     for (word, kind, content) in [
         (
@@ -77,7 +77,7 @@ fn h_49_each_row_of_the_table_both_ways() {
 }
 
 #[test]
-fn h_49_a_decision_is_written_by_its_result() {
+fn h_49_decision_is_written_by_its_result() {
     let decision = |result| {
         let content = json!({"proposalId": "p", "result": result});
         to_fipa(&envelope(json!({"type": "decision", "content": content}))).unwrap()
@@ -87,7 +87,7 @@ fn h_49_a_decision_is_written_by_its_result() {
 }
 
 #[test]
-fn h_49_a_response_that_votes_is_written_as_a_vote_is() {
+fn h_49_voting_response_is_written_as_a_vote() {
     for (vote, word) in [
         ("approve", "agree"),
         ("reject", "refuse"),
@@ -134,7 +134,7 @@ fn error_is_not_an_inform() {
 }
 
 #[test]
-fn ids_and_conversations_have_parameters_of_their_own() {
+fn ids_and_conversations_have_their_parameters() {
     let frame = json!({
         "type": "message", "id": "m-2", "from": "alpha", "agent": "steward", "sessionId": "s", "timestamp": 7,
         "content": {"role": "assistant", "content": {"parts": []}},
@@ -171,7 +171,7 @@ fn foreign_message_round_trips() {
 }
 
 #[test]
-fn unknown_performative_is_kept_in_a_message() {
+fn unknown_performative_stays_in_the_message() {
     for word in ["cfp", "query-ref", "subscribe", "x-greet"] {
         let frame = one(json!({"performative": word, "receiver": "alpha", "content": "hi"}));
         assert_eq!(frame["type"], "message");
@@ -180,7 +180,7 @@ fn unknown_performative_is_kept_in_a_message() {
 }
 
 #[test]
-fn several_receivers_have_a_message_each() {
+fn each_receiver_has_a_message() {
     let acl = json!({"performative": "inform", "receiver": ["alpha", {"name": "beta"}], "content": "hi", "reply-with": "m", "conversation-id": "c"});
     let all = read(acl);
     let agents: Vec<_> = all
@@ -215,7 +215,7 @@ fn proposal_to_the_triad_has_any_receiver() {
 }
 
 #[test]
-fn a_vote_is_about_the_proposal_of_its_conversation() {
+fn vote_belongs_to_proposal_of_its_conversation() {
     for (parameter, found) in [("conversation-id", "p"), ("in-reply-to", "p")] {
         let frame = one(
             json!({"performative": "agree", "sender": "alpha", parameter: found, "content": "fits the roadmap"}),
@@ -337,12 +337,12 @@ fn a_credential_is_not_translated() {
     let auth = json!({"type": "auth", "content": {"token": "s3cret"}});
     let refused = to_fipa(&envelope(auth)).unwrap_err();
     assert!(!refused.message.contains("s3cret"));
-    let pocket = json!({"performative": "inform", "content": {"token": "s3cret"}, "X-heretek": {"type": "auth"}});
-    assert_eq!(refusal(pocket).0, ErrorCode::InvalidContent);
+    let extension = json!({"performative": "inform", "content": {"token": "s3cret"}, "X-heretek": {"type": "auth"}});
+    assert_eq!(refusal(extension).0, ErrorCode::InvalidContent);
 }
 
 #[test]
-fn a_pocket_does_not_outweigh_the_performative() {
+fn embedded_envelope_does_not_override_performative() {
     let acl = json!({"performative": "refuse", "conversation-id": "p", "content": {"reasoning": "no"},
         "X-heretek": {"type": "vote", "timestamp": 1}});
     assert_eq!(one(acl)["content"]["vote"], "reject");
@@ -370,13 +370,13 @@ fn any_word() -> impl Strategy<Value = &'static str> {
 
 proptest! {
     #[test]
-    fn an_envelope_that_was_written_is_read_as_the_same(frame in any_envelope()) {
+    fn envelope_round_trips(frame in any_envelope()) {
         let acl = to_fipa(&envelope(frame.clone())).unwrap();
         prop_assert_eq!(read(acl), vec![frame]);
     }
 
     #[test]
-    fn a_foreign_message_is_given_back_as_it_came(
+    fn foreign_message_is_returned_unchanged(
         word in any_word(),
         text in "[a-z( )]{1,12}",
         object in any::<bool>(),
@@ -392,7 +392,7 @@ proptest! {
         }
         let frame = one(acl.clone());
         let mut back = to_fipa(&envelope(frame.clone())).unwrap();
-        // With the pocket it is the same envelope again, without it the same foreign message.
+        // With the embedded envelope, the result is the same envelope; without it, the same foreign message.
         prop_assert_eq!(one(back.clone()), frame);
         back.as_object_mut().unwrap().remove(EXTENSION_FIELD);
         prop_assert_eq!(back, acl);

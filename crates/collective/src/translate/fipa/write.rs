@@ -1,4 +1,4 @@
-//! Envelopes as ACL.
+//! Converts envelopes to ACL.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Envelope, EnvelopeError, Kind, translate::without_credential};
 
-/// Returns the envelope as an ACL message.
+/// Converts the envelope to an ACL message.
 ///
 /// # Errors
 /// The envelope is not valid, or holds a credential.
@@ -20,7 +20,7 @@ pub fn to_fipa(envelope: &Envelope) -> Result<Value, EnvelopeError> {
         _ => Map::new(),
     };
     let kept = take_kept(&mut rest);
-    // What was read from words is read from words again, so that its content may be the bare one it was.
+    // An envelope from an ACL message gets back its original content, which may be bare.
     if kept.is_some() {
         rest.remove("type");
     }
@@ -43,7 +43,7 @@ pub fn to_fipa(envelope: &Envelope) -> Result<Value, EnvelopeError> {
         }
     }
     if let Some(content) = rest.remove("content") {
-        let content = as_it_came(content, bare.as_ref(), added.as_ref());
+        let content = original_content(content, bare.as_ref(), added.as_ref());
         content.and_then(|content| acl.insert("content".into(), content));
     }
     for (parameter, own) in [("language", LANGUAGE), ("ontology", ONTOLOGY)] {
@@ -62,7 +62,7 @@ pub fn to_fipa(envelope: &Envelope) -> Result<Value, EnvelopeError> {
     Ok(acl.into())
 }
 
-/// Takes what a foreign message said out of the metadata.
+/// Removes the data of the original ACL message from the metadata.
 fn take_kept(rest: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     let metadata = rest.get_mut("metadata")?.as_object_mut()?;
     metadata.get(METADATA_FIELD)?.as_object()?;
@@ -72,7 +72,7 @@ fn take_kept(rest: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     }
 }
 
-/// Returns whether the envelope was read from this word and still agrees with it.
+/// Returns whether the envelope came from this performative and still has its type.
 fn stands_for(word: &Value, envelope: &Envelope) -> bool {
     let Some(word) = word.as_str() else {
         return false;
@@ -81,8 +81,8 @@ fn stands_for(word: &Value, envelope: &Envelope) -> bool {
     same || (envelope.kind() == Kind::Message && super::read::is_unmapped(word))
 }
 
-/// Returns the content without the members that the translation added.
-fn as_it_came(content: Value, bare: Option<&Value>, added: Option<&Value>) -> Option<Value> {
+/// Returns the original content, without the members that the translation added.
+fn original_content(content: Value, bare: Option<&Value>, added: Option<&Value>) -> Option<Value> {
     let Value::Object(mut fields) = content else {
         return Some(content);
     };

@@ -1,8 +1,8 @@
-//! How a WebSocket is asked for, and whom it is opened to.
+//! The opening handshake of a WebSocket, and its allowed addresses.
 
 use super::*;
 
-/// What a server with this fixed answer gets us.
+/// Returns the error for this fixed answer of a server.
 async fn answered(answer: &str) -> (WsError, RawServer) {
     let server = RawServer::start(vec![vec![send(answer), Step::Hold]]).await;
     let url = format!("ws://{}/", server.address);
@@ -10,7 +10,7 @@ async fn answered(answer: &str) -> (WsError, RawServer) {
 }
 
 #[tokio::test]
-async fn the_accept_value_is_the_one_of_the_rfc() {
+async fn accept_value_is_that_of_the_rfc() {
     assert_eq!(
         handshake::accept("dGhlIHNhbXBsZSBub25jZQ=="),
         "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
@@ -68,7 +68,7 @@ async fn plain_response_is_reported_with_status_and_media_type() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_an_answer_and_is_not_followed() {
+async fn redirect_of_upgrade_is_not_followed() {
     let other = RawServer::start(vec![vec![Step::Hold]]).await;
     let location = format!(
         "HTTP/1.1 302 Found\r\nlocation: ws://{}/\r\ncontent-length: 0\r\n\r\n",
@@ -88,18 +88,18 @@ async fn dripping_handshake_ends_at_the_timeout() {
         let mut connection = Connection::new(listener.accept().await.unwrap().0);
         let request = connection.next().await.unwrap().unwrap();
         let answer = switching(&request, "x-more: is to come\r\n").into_bytes();
-        // All but the end of it, a byte at a time.
+        // All but its end, a byte at a time.
         for byte in &answer[..answer.len() - 2] {
             connection.write([*byte]).await.unwrap();
             tokio::task::yield_now().await;
         }
         drip.send(()).unwrap();
-        // The end of the connection, by whichever of its two signs.
+        // The end of the connection: zero bytes or an error.
         connection.stream.read(&mut [0]).await.unwrap_or(0)
     });
     tokio::select! {
         opened = open(dial(url)) => panic!("{opened:?}"),
-        // The caller's patience is over: its future is dropped.
+        // The timeout of the caller drops the future.
         dripped = dripping => dripped.unwrap(),
     }
     let left = timeout(Duration::from_secs(60), server).await;
@@ -107,7 +107,7 @@ async fn dripping_handshake_ends_at_the_timeout() {
 }
 
 #[tokio::test]
-async fn only_this_machine_is_connected_where_that_is_the_rule() {
+async fn local_policy_connects_to_this_machine_only() {
     for url in [
         "ws://192.0.2.1:9/",
         "ws://8.8.8.8/",
@@ -152,8 +152,7 @@ async fn dial_debug_hides_secrets() {
     assert!(!shown.contains("s3cret"), "{shown}");
 }
 
-/// Returns a server that speaks TLS with a certificate of its own, offers HTTP/2 first, and says `hello` once it is a
-/// WebSocket.
+/// Returns a TLS server with a private certificate that prefers HTTP/2 and sends `hello` over the WebSocket.
 async fn secured() -> (Server, String) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
@@ -182,7 +181,7 @@ async fn secured() -> (Server, String) {
 }
 
 #[tokio::test]
-async fn wss_is_http_1_1_over_tls_with_whom_the_operator_trusts() {
+async fn wss_uses_http_1_1_and_the_configured_trust() {
     let (server, ca) = secured().await;
     let port = server.address.port();
     let trust = Trust::read(Some(ca.as_bytes()), None).unwrap();

@@ -26,7 +26,7 @@ async fn h_15_role_and_content_are_a_messages_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_16_several_parts_are_an_object_and_one_text_is_a_text() {
+async fn h_16_several_parts_are_an_object_one_is_a_text() {
     let data = Map::from_iter([("a".to_owned(), json!(1))]);
     let parts = vec![Part::text("hello".into()), Part::data(data)];
     let asked = sent(SendRequest { parts, ..text("") }).await;

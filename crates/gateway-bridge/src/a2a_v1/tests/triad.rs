@@ -148,7 +148,7 @@ async fn h_37_a_decision_is_found_by_its_proposal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_38_a_triad_that_is_not_there_is_reported_at_once() {
+async fn h_38_missing_triad_is_reported_at_once() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let resend = rig.send("triad", task_of(text("X")));

@@ -1,4 +1,4 @@
-//! Compares the places of two validation errors, whatever their texts.
+//! Compares the places of two validation errors, but not their texts.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 /// Compares `error.details.errors` of a recording with that of an answer.
 ///
-/// Places inside the request agree when one lies within the other: validators differ in which branch they describe.
-/// Where the recording blames only the request as a whole, what it misses or must not have is compared.
+/// Places inside the request agree if one is within the other, because validators describe different branches. For
+/// errors of the request as a whole, the comparison is of missing and additional fields.
 ///
 /// # Errors
-/// What is not blamed, or blamed without reason.
+/// A missing or an unexpected place.
 pub(crate) fn blame(recorded: &Value, answer: &Value) -> Result<(), String> {
     const ERRORS_POINTER: &str = "/error/details/errors";
     let Some(Value::Array(recorded)) = recorded.pointer(ERRORS_POINTER) else {
@@ -57,7 +57,7 @@ pub(crate) fn blame(recorded: &Value, answer: &Value) -> Result<(), String> {
     }
 }
 
-/// Returns the places blamed, but for the request as a whole.
+/// Returns the places of the errors, without those of the request as a whole.
 fn places(errors: &[Value]) -> Vec<&str> {
     errors
         .iter()
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unblamed_place_is_found() {
+    fn missing_place_is_reported() {
         let refusal = blame(
             &envelope(&[at("/a", json!({}))]),
             &envelope(&[at("/b", json!({}))]),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_blamed_without_reason_is_found() {
+    fn unexpected_place_is_reported() {
         let answer = envelope(&[at("/a", json!({})), at("/b", json!({}))]);
         assert!(
             blame(&envelope(&[at("/a", json!({}))]), &answer)
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_a_place_is_found() {
+    fn error_without_a_place_is_reported() {
         let answer = envelope(&[json!({"keyword": "k", "message": "m"})]);
         assert!(blame(&envelope(&[json!({"keyword": "k"})]), &answer).is_err());
     }
 
     #[test]
-    fn an_answer_without_errors_is_found() {
+    fn answer_without_errors_is_reported() {
         assert!(blame(&envelope(&[at("/a", json!({}))]), &json!({"error": {}})).is_err());
         assert_eq!(blame(&json!({"error": {}}), &json!({})), Ok(()));
     }

@@ -1,8 +1,8 @@
-//! Reduces answers to what the contract fixes: no wording, no fields that say nothing.
+//! Reduces answers to what the contract fixes, without wording and empty fields.
 
 use serde_json::{Map, Value, json};
 
-/// Error details that are words for people, or differ by what wrote them.
+/// Error details that are text for people, or depend on the implementation.
 const FREE_TEXT_FIELDS: [&str; 10] = [
     "message",
     "hint",
@@ -16,7 +16,7 @@ const FREE_TEXT_FIELDS: [&str; 10] = [
     "rpcData",
 ];
 
-/// States after which nothing can be watched.
+/// The terminal states.
 const FINISHED: [&str; 4] = ["completed", "failed", "canceled", "rejected"];
 
 /// Returns a result envelope.
@@ -31,7 +31,7 @@ pub(crate) fn envelope(answer: &Value) -> Value {
     if let Some(reported) = fields.get("error").filter(|value| truthy(value)) {
         kept.insert("error".to_owned(), error(reported));
     }
-    // What a list of targets carries in `raw` repeats its summary.
+    // The `raw` of a list of targets repeats its summary.
     let listing = fields.get("action").and_then(Value::as_str) == Some("list_targets");
     if fields.get("ok").is_some_and(truthy)
         && !listing
@@ -65,7 +65,7 @@ pub(crate) fn update(reported: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// Returns a tool definition: the names of its fields and what an action or alias may be.
+/// Returns a tool definition: the names of its fields, and the values of actions and aliases.
 pub(crate) fn definition(reported: &Value) -> Value {
     let parameters = &reported["parameters"];
     let properties = &parameters["properties"];
@@ -103,7 +103,7 @@ fn error(reported: &Value) -> Value {
             .filter(|(key, _)| !FREE_TEXT_FIELDS.contains(&key.as_str()))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        // Who is blamed is compared apart.
+        // `blame` compares the places of errors.
         if let Some(errors) = details.get_mut("errors").filter(|value| truthy(value)) {
             *errors = Value::from("<errors>");
         }
@@ -157,7 +157,7 @@ fn summary(reported: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// Without the fields that are null or empty, which say as much as absent ones.
+/// Removes fields that are null or empty, which are equivalent to absent ones.
 fn prune(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(prune).collect(),
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wording_is_left_out_of_errors() {
+    fn wording_of_errors_is_ignored() {
         let reported = json!({"ok": false, "action": "send", "error": {"code": "X", "message": "m", "details":
             {"hint": "h", "rpcCode": -1, "errors": [{}], "latest_event_summary": {"response_kind": "task", "message_text": "t"}}}});
         let kept = json!({"ok": false, "action": "send", "error": {"code": "X", "details":
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn details_of_words_only_are_no_details() {
+    fn prose_details_are_ignored() {
         let reported = json!({"error": {"code": "X", "details": {"hint": "h"}}});
         assert_eq!(envelope(&reported), json!({"error": {"code": "X"}}));
     }

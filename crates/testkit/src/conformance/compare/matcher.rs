@@ -1,4 +1,4 @@
-//! Matchers of our own fixtures: a value that must be equal, or an object of `$` rules that must all hold.
+//! Matchers of strict fixtures: a value that must be equal, or an object of `$` rules that must all hold.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ const RULES: [&str; 11] = [
 /// Checks the value at a JSON Pointer.
 ///
 /// # Errors
-/// A sentence that names the place and the rule that does not hold.
+/// A sentence with the place and the rule that fails.
 pub(crate) fn check_at(root: &Value, pointer: &str, matcher: &Value) -> Result<(), String> {
     if !pointer.is_empty() && !pointer.starts_with('/') {
         return Err(format!(
@@ -22,10 +22,10 @@ pub(crate) fn check_at(root: &Value, pointer: &str, matcher: &Value) -> Result<(
     check(root.pointer(pointer), matcher).map_err(|why| format!("{pointer}: {why}"))
 }
 
-/// Checks a value, or that there is none.
+/// Checks a value or its absence.
 ///
 /// # Errors
-/// A sentence that names the rule that does not hold.
+/// A sentence with the rule that fails.
 pub(crate) fn check(value: Option<&Value>, matcher: &Value) -> Result<(), String> {
     match matcher {
         Value::Object(rules) if rules.keys().any(|key| key.starts_with('$')) => rules
@@ -95,7 +95,7 @@ fn rule(value: Option<&Value>, name: &str, argument: &Value) -> Result<(), Strin
         ("$exists" | "$absent", Value::Bool(false))
     );
     if !asked {
-        return Err(format!("`{name}` takes only true"));
+        return Err(format!("`{name}` must be true"));
     }
     if holds {
         Ok(())
@@ -107,11 +107,11 @@ fn rule(value: Option<&Value>, name: &str, argument: &Value) -> Result<(), Strin
     }
 }
 
-/// Matchers for some places of a value, where the rest may be anything.
+/// Checks some places of a value, and ignores the rest.
 fn places(value: Option<&Value>, argument: &Value) -> Result<(), String> {
     let (Some(value), Value::Object(places)) = (value, argument) else {
         return Err(format!(
-            "expected a value with places, got {}",
+            "expected an object or a list, got {}",
             shown(value)
         ));
     };
@@ -120,7 +120,7 @@ fn places(value: Option<&Value>, argument: &Value) -> Result<(), String> {
         .try_for_each(|(pointer, matcher)| check_at(value, pointer, matcher))
 }
 
-/// Below `$not` and its like an unknown rule would pass for one that does not hold.
+/// Checks the names of rules. Below `$not`, an unknown rule would count as one that fails.
 fn known_rules(matcher: &Value) -> Result<(), String> {
     match matcher {
         Value::Object(fields) => {
@@ -138,7 +138,7 @@ fn known_rules(matcher: &Value) -> Result<(), String> {
     }
 }
 
-/// Returns whether a text is searched as it is, anything else as JSON.
+/// Returns whether a text, or the JSON of another value, contains `part`.
 fn text_has(value: Option<&Value>, part: &Value) -> bool {
     let Some(part) = part.as_str() else {
         return false;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_counts_and_numbers_have_rules() {
+    fn texts_lists_and_numbers_have_rules() {
         holds(
             json!("a b c"),
             json!({"$matches": "b", "$lacks": "d", "$count": 5}),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_a_value_leave_the_rest_open() {
+    fn other_places_of_a_value_are_free() {
         holds(
             json!([{"a": 1, "b": {"c": 2}}]),
             json!({"$some": {"$at": {"/b/c": 2, "/d": {"$absent": true}}}}),

@@ -1,8 +1,8 @@
 //! Compares results in everything that the contract fixes.
 //!
-//! A recording is compared with an answer in three steps: both are *normalised* (handles, ids, times and ports become
-//! names), reduced to what the *contract* fixes, and then every value of the recording must be in the answer, which may
-//! have more fields.
+//! The comparison of a recording with an answer has three steps: it *normalises* both (handles, ids, times and ports become
+//! names), reduces both to what the *contract* fixes, and then requires every value of the recording in the answer, which
+//! may have more fields.
 
 mod blame;
 mod contract;

@@ -1,4 +1,4 @@
-//! Gives names to what differs from run to run.
+//! Replaces values that differ from run to run with names.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,8 @@ use super::scan::{is_timestamp, is_word, replace_address, uuid_at};
 
 const HANDLE: &str = "rah_";
 
-/// Names handles `rah_#1`, `rah_#2` … in order of appearance, and peers `http://peer-NAME.test`. One value serves one
-/// case, so that a handle keeps its name from answer to answer.
+/// Names handles `rah_#1`, `rah_#2` … in order of appearance, and peers `http://peer-NAME.test`. One normaliser serves
+/// one case, so that a handle keeps its name in all answers.
 #[derive(Debug)]
 pub(crate) struct Normaliser {
     /// Address (`127.0.0.1:PORT`) and peer.
@@ -31,12 +31,12 @@ impl Normaliser {
         }
     }
 
-    /// Everything that differs: also other UUIDs (`<uuid#n>`), times (`<ts>`) and `expiresAt` (`<epoch_ms>`).
+    /// Replaces all such values, also other UUIDs (`<uuid#n>`), times (`<ts>`) and `expiresAt` (`<epoch_ms>`).
     pub(crate) fn full(&mut self, value: &Value) -> Value {
         self.walk(value, None, true)
     }
 
-    /// Handles and peers only; the rest stays as the implementation said it.
+    /// Replaces handles and peers only.
     pub(crate) fn names(&mut self, value: &Value) -> Value {
         self.walk(value, None, false)
     }
@@ -76,7 +76,7 @@ impl Normaliser {
     }
 
     fn ids(&mut self, text: String, all: bool) -> String {
-        // Long streams are thousands of short texts without any id.
+        // Long streams contain thousands of short texts without ids.
         if !text.contains('-') {
             return text;
         }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn names_alone_leave_ids_and_times() {
+    fn names_are_normalised_without_ids_and_times() {
         let value = json!([
             A,
             "2026-03-12T10:00:00Z",

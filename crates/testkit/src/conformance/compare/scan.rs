@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uuid_is_lower_case_and_a_whole_word() {
+    fn uuid_is_lower_case_and_a_whole_word() {
         let uuid = "0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0";
         assert_eq!(uuid_at(uuid, 0), Some(uuid));
         assert_eq!(uuid_at(&format!("{uuid}a"), 0), None);

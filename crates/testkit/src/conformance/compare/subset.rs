@@ -1,4 +1,4 @@
-//! Whether everything recorded is in an answer.
+//! Checks that an answer contains everything recorded.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 /// Compares recordings with answers, over one case.
 ///
-/// Objects may carry more than was recorded, lists may not. A recorded handle stands for one handle of the answers,
-/// while two recorded ones may be the same: a task has one live handle.
+/// Objects may have more fields than the recording, lists no further items. A recorded handle corresponds to one handle
+/// of the answers, but two recorded ones may correspond to the same: a task has one valid handle.
 #[derive(Debug, Default)]
 pub(crate) struct Subset {
     handles: HashMap<String, String>,
@@ -76,7 +76,7 @@ impl Subset {
             Ok(())
         } else {
             Err(format!(
-                "{at}: the handle of `{recorded}` was `{known}` and is `{answer}`"
+                "{at}: the handle of `{recorded}` was `{known}` and is now `{answer}`"
             ))
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_found_and_named() {
+    fn difference_is_reported_with_its_place() {
         assert_eq!(
             compare(json!({"a": [{"b": 1}]}), json!({"a": [{"b": 2}]})).unwrap_err(),
             "/a/0/b: expected 1, got 2"

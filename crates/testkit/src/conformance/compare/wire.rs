@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// By peer: method, path and body of each request; fetches of cards and the ids of calls are left out.
+/// Returns by peer the method, path and body of each request, without fetches of cards and the ids of calls.
 pub(crate) fn wire(log: &Value) -> Value {
     let Value::Object(peers) = log else {
         return Value::Null;
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_count_and_fetches_of_cards_do_not() {
+    fn only_calls_are_counted() {
         let log = json!({"main": [
             {"method": "GET", "path": "/.well-known/agent-card.json", "headers": {}},
             {"method": "POST", "path": "/a2a", "headers": {"accept": "*/*"}, "body": {"jsonrpc": "2.0", "id": 7, "method": "m"}},

@@ -17,16 +17,17 @@ use super::vars::Vars;
 use crate::conformance::peers::{Padding, Piece};
 use crate::websocket::{self, Head};
 
-/// Lets bytes that were written reach the other side before a reset throws away what it has not read.
+/// The delay before a reset, because a reset discards bytes that the other side has not read.
 const RESET_DELAY: Duration = Duration::from_millis(5);
 
 /// The timeout of the answer to a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Small pieces of a long payload are gathered up to this size.
+/// The size of the write buffer, in bytes.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 
-/// The sending half, and the bytes that a stopped script has left unsent. The next writer sends them first, so that no frame breaks off in the middle.
+/// The sending half, and the unsent bytes of a stopped script. The next writer sends them first, so that no frame is
+/// incomplete.
 #[derive(Debug)]
 struct SendHalf {
     half: OwnedWriteHalf,
@@ -38,14 +39,14 @@ pub(super) struct Connection {
     pub(super) number: usize,
     /// The path of the upgrade request.
     pub(super) path: String,
-    /// A client masks what it sends.
+    /// Whether to mask frames, as clients must.
     masked: bool,
     half: Mutex<Option<SendHalf>>,
-    /// A close frame was sent.
+    /// Whether a close frame was sent.
     closing: AtomicBool,
     /// Cancelled once the connection stops reading.
     pub(super) hung: CancellationToken,
-    /// The connection is to be let go.
+    /// Cancelled once the connection should close.
     pub(super) ended: CancellationToken,
 }
 
@@ -69,8 +70,8 @@ impl Connection {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Returns a whole message or a control frame.
-    pub(super) async fn say(&self, opcode: u8, payload: &[u8]) -> io::Result<()> {
+    /// Sends a whole message or a control frame.
+    pub(super) async fn send(&self, opcode: u8, payload: &[u8]) -> io::Result<()> {
         let mut bytes = Head::whole(opcode, self.masked, payload.len()).bytes();
         let head = bytes.len();
         bytes.extend_from_slice(payload);
@@ -81,14 +82,14 @@ impl Connection {
     }
 
     pub(super) async fn text(&self, text: &str) -> io::Result<()> {
-        self.say(websocket::TEXT, text.as_bytes()).await
+        self.send(websocket::TEXT, text.as_bytes()).await
     }
 
     pub(super) async fn json(&self, value: &Value) -> io::Result<()> {
         self.text(&value.to_string()).await
     }
 
-    /// Bytes as they stand.
+    /// Sends raw bytes.
     pub(super) async fn write(&self, bytes: &[u8]) -> io::Result<()> {
         match self.half.lock().await.as_mut() {
             Some(SendHalf { half, unsent }) => {
@@ -99,8 +100,7 @@ impl Connection {
         }
     }
 
-    /// Returns a frame of any shape. Long ones are written piece by piece, others at once, so that no other frame comes
-    /// between.
+    /// Sends a frame of any shape: a long one in pieces, others with one write, so that no other frame interrupts them.
     pub(super) async fn frame(&self, shape: &Frame, vars: &Vars<'_>) -> io::Result<()> {
         let mut length = 0_usize;
         let mut pauses = false;
@@ -141,7 +141,7 @@ impl Connection {
         self.write(&bytes).await
     }
 
-    /// Texts, bytes, pauses and repetitions as they stand.
+    /// Sends texts, bytes and repetitions unchanged, with pauses.
     pub(super) async fn pieces(&self, pieces: &[Piece], vars: &Vars<'_>) -> io::Result<()> {
         for piece in pieces {
             match piece {
@@ -173,17 +173,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns a close frame, and a second for its answer.
+    /// Sends a close frame, and waits up to a second for its answer.
     pub(super) async fn close(&self, code: Option<u16>, reason: &str) -> io::Result<()> {
         self.closing.store(true, Ordering::Relaxed);
-        self.say(websocket::CLOSE, &websocket::closing(code, reason))
+        self.send(websocket::CLOSE, &websocket::closing(code, reason))
             .await?;
         sleep(CLOSE_TIMEOUT).await;
         self.ended.cancel();
         Ok(())
     }
 
-    /// Returns the end without a close frame.
+    /// Ends the connection without a close frame.
     pub(super) async fn end(&self, end: End) -> io::Result<()> {
         match end {
             End::Hang => self.hung.cancel(),
@@ -192,7 +192,7 @@ impl Connection {
             End::Destroy => {
                 sleep(RESET_DELAY).await;
                 if let Some(SendHalf { half, .. }) = self.half.lock().await.take() {
-                    // Dropping a socket that lingers for no time sends a reset; dropping the half would send a FIN first.
+                    // Dropping a socket with a linger time of zero sends a reset. Dropping the half would send a FIN first.
                     half.as_ref().set_zero_linger()?;
                     half.forget();
                 }

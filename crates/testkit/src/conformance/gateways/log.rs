@@ -8,10 +8,10 @@ use tokio::sync::watch;
 use super::script::Condition;
 use crate::conformance::compare::check_at;
 
-/// One thing that came in.
+/// One received event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
-    /// The number of its connection, the first being 1.
+    /// The number of its connection, from 1.
     pub connection: usize,
     /// The event.
     pub what: LogEvent,
@@ -41,7 +41,7 @@ pub enum LogEvent {
     Gone,
 }
 
-/// All that came in, oldest first.
+/// All received events, oldest first.
 #[derive(Debug, Default)]
 pub struct Log {
     entries: Mutex<Vec<Received>>,
@@ -55,11 +55,11 @@ impl Log {
             entries.push(Received { connection, what });
             entries.len()
         };
-        // After the lock on the entries is released: a waiting thread holds the count while it reads them.
+        // After the lock of the entries is released, because a waiting thread holds the count while it reads them.
         self.counted.send_replace(count);
     }
 
-    /// Returns the messages so far.
+    /// Returns the events so far.
     pub fn received(&self) -> Vec<Received> {
         self.entries
             .lock()
@@ -86,7 +86,7 @@ impl Log {
         frames
     }
 
-    /// Returns once `enough` holds of all that came in.
+    /// Returns once `enough` is true for the events so far.
     pub async fn until(&self, enough: impl Fn(&[Received]) -> bool) {
         let holds = |_: &usize| {
             let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ impl Log {
         let _ = self.counted.subscribe().wait_for(holds).await;
     }
 
-    /// Waits for the `count`th text frame that fits `when`, and gives it.
+    /// Waits for the `count`th text frame that fits `when`, and returns it.
     pub async fn frame(&self, count: usize, when: &Value) -> Value {
         let places = places(when);
         let fit = |entry: &&Received| matches!(&entry.what, LogEvent::Text(frame) if fits(frame, &places));
@@ -107,7 +107,7 @@ impl Log {
     }
 }
 
-/// Returns whether every matcher holds of a frame.
+/// Returns whether a frame satisfies every matcher.
 pub(super) fn fits(frame: &Value, when: &Condition) -> bool {
     when.iter()
         .all(|(pointer, matcher)| check_at(frame, pointer, matcher).is_ok())
@@ -116,7 +116,7 @@ pub(super) fn fits(frame: &Value, when: &Condition) -> bool {
 fn places(when: &Value) -> Condition {
     match when {
         Value::Object(places) => places.clone().into_iter().collect(),
-        // Fits nothing, which a test notices at once.
+        // Fits no frame, so that the test fails at once.
         _ => Condition::from([(String::new(), json!({"$absent": true}))]),
     }
 }

@@ -1,10 +1,10 @@
 //! Scripted gateways and clients of gateways over WebSockets.
 //!
-//! Like the scripted A2A peers they know nothing of the client's types: frames are literal JSON or bytes, the WebSocket's own
-//! frames are written here, so that they can be broken at every place. `fixtures/README.md` describes the script.
+//! Like the scripted A2A peers, they do not use the client's types: frames are literal JSON or bytes. This module writes the
+//! frames of the WebSocket, so that a script can break them anywhere. `fixtures/README.md` describes the script.
 //!
-//! [`Gateways`] listens, [`Member`] connects: an agent, one of a triad, or any other client of a gateway that is tested.
-//! The profiles of `fixtures/gateway/` are built in ([`PROFILES`]).
+//! [`Gateways`] listens, [`Member`] connects: an agent, a member of a triad, or any other client of a gateway under test.
+//! The crate contains the profiles of `fixtures/gateway/` ([`PROFILES`]).
 
 mod connection;
 mod log;
@@ -39,7 +39,7 @@ use scripted_gateway::{Part, ScriptedGateway};
 pub struct Gateways {
     address: SocketAddr,
     gateway: Arc<ScriptedGateway>,
-    /// Ends with the value.
+    /// Dropped, and so ended, with the value.
     _server: http::Server,
 }
 
@@ -47,7 +47,7 @@ impl Gateways {
     /// Starts a gateway of this profile on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// `InvalidData` when the profile has a field or value that does not belong there, else what the socket says.
+    /// `InvalidData` if the profile has an unknown field or invalid value, else the error of the socket.
     pub async fn start(profile: &Value) -> io::Result<Self> {
         Self::start_at(profile, (Ipv4Addr::LOCALHOST, 0).into()).await
     }
@@ -55,7 +55,7 @@ impl Gateways {
     /// Starts one of the [`PROFILES`].
     ///
     /// # Errors
-    /// `NotFound` when there is none of that name, else as [`start`](Self::start).
+    /// `NotFound` for an unknown name, else as [`start`](Self::start).
     pub async fn named(name: &str) -> io::Result<Self> {
         Self::start(&profile(name)?).await
     }
@@ -95,7 +95,7 @@ impl Gateways {
         &self.gateway.log
     }
 
-    /// Opens a gate that acts wait at (`await`), for good.
+    /// Opens a gate of `await` acts permanently.
     pub fn release(&self, gate: &str) {
         self.gateway.release(gate);
     }
@@ -106,16 +106,16 @@ impl Gateways {
 pub struct Member {
     gateway: Arc<ScriptedGateway>,
     connection: Arc<Connection>,
-    /// Ends with the value.
+    /// Dropped, and so ended, with the value.
     _tasks: JoinSet<()>,
 }
 
 impl Member {
-    /// Connects to `url` (`ws://HOST:PORT/PATH`) and plays `script`: a profile whose first `upgrade` says which `protocol` is
-    /// offered, which `headers` go along, and what is done first.
+    /// Connects to `url` (`ws://HOST:PORT/PATH`) and plays `script`: a profile whose first `upgrade` has the offered `protocol`,
+    /// the `headers` of the request and the first acts.
     ///
     /// # Errors
-    /// `InvalidData` for a bad script or URL, `ConnectionRefused` when no WebSocket is offered, else what the socket says.
+    /// `InvalidData` for an invalid script or URL, `ConnectionRefused` without an upgrade, else the error of the socket.
     pub async fn join(url: &str, script: &Value) -> io::Result<Self> {
         let profile = Profile::read(script)?;
         let bad = || io::Error::new(io::ErrorKind::InvalidData, "not a `ws` URL with a port");
@@ -130,7 +130,7 @@ impl Member {
             None => url.path().to_owned(),
         };
         let gateway = Arc::new(ScriptedGateway::new(profile, port));
-        let door = gateway.profile.upgrade.first().ok_or_else(bad)?;
+        let reply = gateway.profile.upgrade.first().ok_or_else(bad)?;
         let vars = vars::Vars {
             frame: &Value::Null,
             kept: &gateway.kept,
@@ -139,7 +139,7 @@ impl Member {
             round: 0,
         };
         let ahead =
-            upgrade::ask(&mut stream, &format!("{host}:{port}"), &path, door, &vars).await?;
+            upgrade::request(&mut stream, &format!("{host}:{port}"), &path, reply, &vars).await?;
         let (read, write) = stream.into_split();
         let connection = Arc::new(Connection::new(1, path, true, write));
         let reader = Reader::new(read, ahead);
@@ -158,18 +158,18 @@ impl Member {
         })
     }
 
-    /// Says this now.
+    /// Sends a frame.
     ///
     /// # Errors
-    /// Sends a frame.
-    pub async fn say(&self, frame: &Value) -> io::Result<()> {
+    /// The error of the socket.
+    pub async fn send(&self, frame: &Value) -> io::Result<()> {
         self.connection.json(frame).await
     }
 
-    /// Does this act now, as a script would (`{"text": …}`, `{"frame": …}`, `{"close": …}`).
+    /// Performs an act of a script now (`{"text": …}`, `{"frame": …}`, `{"close": …}`).
     ///
     /// # Errors
-    /// `InvalidData` when there is no such act, else what the socket says.
+    /// `InvalidData` for an unknown act, else the error of the socket.
     pub async fn act(&self, act: &Value) -> io::Result<()> {
         let act = Action::read(act)?;
         play::one(&self.gateway, &self.connection, &act, &Value::Null, 0).await
@@ -180,7 +180,7 @@ impl Member {
         &self.gateway.log
     }
 
-    /// Opens a gate that acts wait at (`await`), for good.
+    /// Opens a gate of `await` acts permanently.
     pub fn release(&self, gate: &str) {
         self.gateway.release(gate);
     }
@@ -192,30 +192,30 @@ async fn meet(gateway: Arc<ScriptedGateway>, stream: TcpStream, number: usize) -
     let Some(request) = connection.next().await? else {
         return Ok(());
     };
-    let upgrade = upgrade::seen(&Recorded::from(&request), number);
+    let upgrade = upgrade::request_json(&Recorded::from(&request), number);
     gateway.log.add(number, LogEvent::Upgrade(upgrade.clone()));
     let (stream, ahead) = connection.into_parts();
     let (read, write) = stream.into_split();
     let path = upgrade["path"].as_str().unwrap_or_default().to_owned();
     let connection = Arc::new(Connection::new(number, path, false, write));
-    let doors = &gateway.profile.upgrade;
-    let door = doors
+    let replies = &gateway.profile.upgrade;
+    let reply = replies
         .iter()
-        .position(|door| log::fits(&upgrade, &door.when));
+        .position(|reply| log::fits(&upgrade, &reply.when));
     let Some(index) =
-        door.filter(|index| doors[*index].raw.is_some() || !upgrade["accept"].is_null())
+        reply.filter(|index| replies[*index].raw.is_some() || !upgrade["accept"].is_null())
     else {
         return connection
             .write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
             .await;
     };
     let vars = gateway.vars(&connection, &upgrade, 0);
-    if let Some(pieces) = &doors[index].raw {
+    if let Some(pieces) = &replies[index].raw {
         connection.pieces(pieces, &vars).await?;
         gateway.log.add(number, LogEvent::Gone);
         return Ok(());
     }
-    let head = upgrade::answer(&doors[index], &upgrade, &vars);
+    let head = upgrade::answer(&replies[index], &upgrade, &vars);
     connection.write(head.as_bytes()).await?;
     let reader = Reader::new(read, ahead);
     play::connection(

@@ -1,4 +1,4 @@
-//! One connection at work: what comes in is written down, and answered as the script says.
+//! One connection: logs received frames, and answers them by the script.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -20,7 +20,7 @@ use crate::websocket::{self, Incoming, Reader};
 
 type PlayFuture<'a> = Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>>;
 
-/// Plays until the connection is over. `first` is done at once, and sees `upgrade`.
+/// Plays until the connection ends. Performs `first` at once, with the values of `upgrade`.
 pub(super) async fn connection(
     gateway: Arc<ScriptedGateway>,
     connection: Arc<Connection>,
@@ -43,7 +43,7 @@ pub(super) async fn connection(
             received = reader.next() => received,
         };
         let Ok(Some(received)) = received else { break };
-        if !hear(&mut plays, &gateway, &connection, mute, received).await {
+        if !answer(&mut plays, &gateway, &connection, mute, received).await {
             break;
         }
     }
@@ -51,8 +51,8 @@ pub(super) async fn connection(
     gateway.log.add(connection.number, LogEvent::Gone);
 }
 
-/// Answers one thing. False where the connection is over.
-async fn hear(
+/// Answers one frame. Returns false if the connection has ended.
+async fn answer(
     plays: &mut JoinSet<()>,
     gateway: &Arc<ScriptedGateway>,
     connection: &Arc<Connection>,
@@ -75,15 +75,15 @@ async fn hear(
         Incoming::Ping(payload) => {
             log(LogEvent::Ping);
             if !mute {
-                return connection.say(websocket::PONG, &payload).await.is_ok();
+                return connection.send(websocket::PONG, &payload).await.is_ok();
             }
         }
         Incoming::Close { code, reason } => {
             log(LogEvent::Close { code, reason });
             if !connection.is_closing() {
-                // A client that does not wait for the answer is gone, and nothing is lost.
+                // A client that does not wait for the answer has closed the connection.
                 let _ = connection
-                    .say(websocket::CLOSE, &websocket::closing(code, ""))
+                    .send(websocket::CLOSE, &websocket::closing(code, ""))
                     .await;
             }
             return false;
@@ -92,7 +92,8 @@ async fn hear(
     true
 }
 
-/// Does acts up to the first pause, so that what needs none is done in the order of the frames; the rest goes on beside.
+/// Performs acts up to the first pause, so that acts without one follow the order of the frames. The rest runs
+/// concurrently.
 async fn begin(
     plays: &mut JoinSet<()>,
     gateway: &Arc<ScriptedGateway>,
@@ -109,14 +110,14 @@ async fn begin(
     }
 }
 
-/// Acts up to their end, or until they are stopped.
+/// Performs acts to their end, or until they are stopped.
 async fn whole(gateway: &ScriptedGateway, connection: &Connection, part: Part, frame: &Value) {
     let acts = acts(gateway, connection, gateway.acts(part), frame, 0);
     let rule = match part {
         Part::Rule(index) => Some(&gateway.profile.on[index]),
         _ => None,
     };
-    // An error means that the other side is gone, or that the acts have ended the connection.
+    // An error means that the other side or the acts have ended the connection.
     let Some((rule, name)) = rule.and_then(|rule| Some((rule, rule.name.as_deref()?))) else {
         let _ = acts.await;
         return;
@@ -145,7 +146,7 @@ fn acts<'a>(
     })
 }
 
-/// Does one act.
+/// Performs one act.
 pub(super) async fn one(
     gateway: &ScriptedGateway,
     connection: &Connection,
@@ -159,7 +160,7 @@ pub(super) async fn one(
         Action::SendAll(value) => {
             let text = vars.value(value).to_string();
             for connection in gateway.connections() {
-                // One that has gone does not keep it from the others.
+                // A closed connection does not affect the others.
                 let _ = connection.text(&text).await;
             }
             Ok(())
@@ -227,7 +228,7 @@ pub(super) async fn one(
     }
 }
 
-/// Ends the acts that follow.
+/// Returns the error that ends the following acts.
 fn over() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
 }

@@ -1,10 +1,10 @@
-//! The profiles that are built in.
+//! The built-in profiles.
 
 use std::io;
 
 use serde_json::Value;
 
-/// Names and scripts of the profiles: real gateways, and one that violates the protocol everywhere.
+/// The names and scripts of the profiles: real gateways, and one that violates the protocol everywhere.
 pub const PROFILES: &[(&str, &str)] = &[
     (
         "reference-11.2",
@@ -27,17 +27,14 @@ pub const PROFILES: &[(&str, &str)] = &[
 /// Returns the profile of this name.
 ///
 /// # Errors
-/// `NotFound` when there is none; its message lists those there are.
+/// `NotFound` for an unknown name; the message lists the known ones.
 pub fn profile(name: &str) -> io::Result<Value> {
     let found = PROFILES.iter().find(|(known, _)| *known == name);
     let Some((_, text)) = found else {
         let known: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
-            format!(
-                "there is no profile `{name}`; there are {}",
-                known.join(", ")
-            ),
+            format!("unknown profile `{name}`; use one of {}", known.join(", ")),
         ));
     };
     serde_json::from_str(text).map_err(|error| {

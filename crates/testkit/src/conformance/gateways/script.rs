@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::conformance::peers::{Piece, one_or_more};
 
-/// Matchers by JSON Pointer, as in the strict comparison of cases. All of them must hold.
+/// Matchers by JSON Pointer, as in the strict comparison of cases. All must match.
 pub(super) type Condition = BTreeMap<String, Value>;
 
 #[derive(Debug, Default, Deserialize)]
@@ -18,9 +18,9 @@ pub(super) struct Profile {
     #[serde(default, rename = "about")]
     _about: String,
     /// The responses to upgrades: the first match applies, and 404 without one.
-    #[serde(default = "any_door", deserialize_with = "one_or_more")]
+    #[serde(default = "any_upgrade", deserialize_with = "one_or_more")]
     pub(super) upgrade: Vec<UpgradeReply>,
-    /// The responses to frames: the first match that is not used up.
+    /// The responses to frames: the first match with remaining uses applies.
     #[serde(default)]
     pub(super) on: Vec<Rule>,
     /// The response to other frames.
@@ -34,14 +34,14 @@ pub(super) struct Profile {
 pub(super) struct UpgradeReply {
     #[serde(default)]
     pub(super) when: Condition,
-    /// Answered with this instead of an upgrade, as it stands, and closed.
+    /// The raw response instead of an upgrade, after which the connection closes.
     pub(super) raw: Option<Vec<Piece>>,
-    /// `echo` selects what was offered first; another text is selected as it stands; without it none is.
+    /// The selected subprotocol: `echo` is the first offered one, another text itself; absent is none.
     pub(super) protocol: Option<String>,
-    /// More headers of the upgrade.
+    /// Further headers of the upgrade.
     #[serde(default)]
     pub(super) headers: Map<String, Value>,
-    /// Pings of the WebSocket are left unanswered.
+    /// Whether to ignore pings of the WebSocket.
     #[serde(default)]
     pub(super) mute: bool,
     /// The acts after the connection opens.
@@ -55,57 +55,57 @@ pub(super) struct Rule {
     /// The condition on the frame. A frame that is not JSON is a string.
     #[serde(default)]
     pub(super) when: Condition,
-    /// Whether the frame is JSON; either will do where nothing is said.
+    /// Whether the frame must be JSON, or must not be; either if absent.
     pub(super) json: Option<bool>,
-    /// Only on connections that came with this path.
+    /// Applies only to connections with this path.
     pub(super) path: Option<String>,
-    /// Only where something is kept under this name.
+    /// Applies only if a value is stored under this name.
     pub(super) given: Option<String>,
-    /// Only where nothing is kept under this name.
+    /// Applies only without a value under this name.
     pub(super) unless: Option<String>,
-    /// Only on the connection of this number, the first being 1.
+    /// Applies only to the connection with this number, from 1.
     pub(super) connection: Option<usize>,
-    /// The maximum number of frames that it matches.
+    /// The maximum number of frames that it answers.
     pub(super) times: Option<u64>,
-    /// A name for what is done, so that `stop` can end it.
+    /// The name of the acts for `stop`.
     #[serde(rename = "as")]
     pub(super) name: Option<String>,
     #[serde(rename = "do")]
     pub(super) acts: Vec<Action>,
-    /// Done where it was stopped.
+    /// The acts after a stop.
     #[serde(default)]
     pub(super) stopped: Vec<Action>,
 }
 
-/// One thing that is done.
+/// An act.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Action {
-    /// A text frame with this JSON.
+    /// Sends a text frame with this JSON.
     Send(Value),
-    /// The same to every connection.
+    /// Sends the same to every connection.
     SendAll(Value),
-    /// A text frame with this text.
+    /// Sends a text frame with this text.
     Text(String),
-    /// A frame of any shape.
+    /// Sends a frame of any shape.
     Frame(Frame),
-    /// Bytes as they stand.
+    /// Sends raw bytes.
     Raw(Vec<Piece>),
-    /// Waits.
+    /// Waits for this time, in milliseconds.
     DelayMs(u64),
-    /// Waits until it is released, for ever or for so long.
+    /// Waits until the gate opens, forever or up to its limit.
     Await(Gate),
     /// Opens a gate.
     Release(String),
-    /// Keeps values under names, for placeholders.
+    /// Stores values under names, for placeholders.
     Remember(BTreeMap<String, Value>),
-    /// Ends what goes by this name.
+    /// Stops the acts of this name.
     Stop(String),
-    /// These, over and over.
+    /// Repeats acts.
     Repeat(Repeat),
-    /// A close frame; the connection ends once the other side has answered, or after a second.
+    /// Sends a close frame. The connection ends after the answer, or after a second.
     Close(Closing),
-    /// The connection ends without one.
+    /// Ends the connection without a close frame.
     End(End),
 }
 
@@ -132,7 +132,7 @@ pub(super) enum Gate {
     Bounded {
         gate: String,
         within_ms: Value,
-        /// Done instead of what follows, where the gate was not opened in time.
+        /// The acts instead of the following ones, if the gate did not open in time.
         #[serde(rename = "else")]
         late: Vec<Action>,
     },
@@ -141,7 +141,7 @@ pub(super) enum Gate {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Repeat {
-    /// Absent: for ever.
+    /// The number of repetitions; endless if absent.
     pub(super) count: Option<u64>,
     #[serde(default)]
     pub(super) gap_ms: u64,
@@ -161,7 +161,7 @@ pub(super) struct Closing {
 pub(super) enum End {
     /// A TCP reset.
     Destroy,
-    /// The sending side is closed, in the middle of whatever was being said.
+    /// Closes the sending side, even within a frame.
     Drop,
     /// Stops reading and writing, and does not close.
     Hang,
@@ -183,7 +183,7 @@ fn slip(what: &str, error: &serde_json::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {error}"))
 }
 
-fn any_door() -> Vec<UpgradeReply> {
+fn any_upgrade() -> Vec<UpgradeReply> {
     vec![UpgradeReply::default()]
 }
 

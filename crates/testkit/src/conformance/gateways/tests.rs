@@ -19,9 +19,9 @@ async fn gateway(profile: Value) -> Gateways {
     Gateways::start(&profile).await.unwrap()
 }
 
-/// Returns a client that says these frames first.
-async fn client(gateway: &Gateways, says: &[Value]) -> Member {
-    let acts: Vec<Value> = says.iter().map(|frame| json!({"send": frame})).collect();
+/// Returns a client that first sends these frames.
+async fn client(gateway: &Gateways, frames: &[Value]) -> Member {
+    let acts: Vec<Value> = frames.iter().map(|frame| json!({"send": frame})).collect();
     join(gateway, json!({"upgrade": {"do": acts}})).await
 }
 
@@ -30,10 +30,12 @@ async fn join(gateway: &Gateways, script: Value) -> Member {
 }
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
-    timeout(EXIT_TIMEOUT, what).await.expect("it comes in time")
+    timeout(EXIT_TIMEOUT, what)
+        .await
+        .expect("it arrives in time")
 }
 
-/// The `count` frames that come first.
+/// Returns the first `count` frames.
 async fn received(member: &Member, count: usize) -> Vec<Value> {
     soon(member.log().frame(count, &json!({}))).await;
     member.log().frames()
@@ -79,7 +81,7 @@ async fn frames_without_pauses_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_pause_holds_up_only_its_own_acts() {
+async fn pause_delays_only_its_acts() {
     let slow = json!({"when": {"": "slow"}, "do": [{"await": "later"}, {"send": "slow"}]});
     let quick = json!({"when": {"": "quick"}, "do": [{"send": "quick"}]});
     let gateway = gateway(json!({"on": [slow, quick]})).await;
@@ -90,7 +92,7 @@ async fn a_pause_holds_up_only_its_own_acts() {
 }
 
 #[tokio::test]
-async fn rules_run_out_and_follow_kept_values() {
+async fn rules_are_exhausted_and_use_stored_values() {
     let profile = json!({"on": [
         {"when": {"": "a"}, "times": 1, "do": [{"send": "first"}, {"remember": {"seen {{connection}}": 5}}]},
         {"when": {"": "a"}, "given": "seen {{connection}}", "do": [{"send": "{{mine:seen}}"}]},
@@ -122,7 +124,7 @@ async fn stopped_action_runs_its_final_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_that_stays_shut_has_its_own_acts() {
+async fn closed_gate_runs_its_else_acts() {
     let profile = json!({"on": [{"do": [
         {"await": {"gate": "never", "within_ms": "{{/ms}}", "else": [{"send": "late"}]}}, {"send": "in time"},
     ]}]});
@@ -194,7 +196,7 @@ async fn a_close_is_reported_and_answered() {
 }
 
 #[tokio::test]
-async fn connections_end_in_three_crooked_ways() {
+async fn connections_end_abnormally_in_three_ways() {
     for (end, expected) in [
         ("drop", Some(Ok(0))),
         ("destroy", Some(Err(ErrorKind::ConnectionReset))),
@@ -230,7 +232,7 @@ async fn frame_may_have_false_length() {
 }
 
 #[tokio::test]
-async fn an_upgrade_goes_through_the_first_door_that_fits() {
+async fn first_matching_upgrade_is_used() {
     let profile = json!({"upgrade": [
         {"when": {"/path": "/html"}, "raw": ["HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"]},
         {"when": {"/path": "/in"}, "protocol": "echo", "headers": {"x-more": "{{connection}}"}, "do": [{"send": "{{/query}}"}]},
@@ -248,7 +250,7 @@ async fn an_upgrade_goes_through_the_first_door_that_fits() {
 }
 
 #[tokio::test]
-async fn a_mute_door_answers_no_ping() {
+async fn muted_upgrade_answers_no_ping() {
     let ping =
         json!({"upgrade": {"do": [{"frame": {"opcode": 9, "masked": true}}, {"send": "x"}]}});
     for (mute, pongs) in [(false, 1), (true, 0)] {
@@ -266,7 +268,7 @@ async fn a_mute_door_answers_no_ping() {
 async fn scripted_member_follows_its_script() {
     let gateway = gateway(json!({"on": [{"do": [{"send": "{{}}"}]}]})).await;
     let client = client(&gateway, &[]).await;
-    client.say(&json!("now")).await.unwrap();
+    client.send(&json!("now")).await.unwrap();
     assert_eq!(received(&client, 1).await, [json!("now")]);
     client.act(&json!({"text": "7"})).await.unwrap();
     assert_eq!(received(&client, 2).await, [json!("now"), json!(7)]);
@@ -290,7 +292,7 @@ fn every_profile_that_is_built_in_can_be_read() {
 }
 
 #[tokio::test]
-async fn every_agent_of_the_hostile_gateway_has_its_ways() {
+async fn every_hostile_agent_has_a_rule() {
     let hostile = profile("hostile").unwrap();
     let rules = hostile["on"].as_array().unwrap();
     let gateway = gateway(hostile.clone()).await;

@@ -1,4 +1,4 @@
-//! The way from HTTP to a WebSocket (RFC 6455 §4), from both sides.
+//! The upgrade from HTTP to a WebSocket (RFC 6455 §4), on both sides.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,14 +13,14 @@ use super::vars::Vars;
 use crate::conformance::peers::Recorded;
 use crate::websocket::accept;
 
-/// The client's key. The server's answer to it is fixed as well, and an attack on caches is nothing a test needs to hinder.
+/// The client's key. It is fixed, because tests need no protection against attacks on caches.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-/// The longest head that is read.
+/// The maximum size of a head, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// Returns the request as doors see it.
-pub(super) fn seen(request: &Recorded, connection: usize) -> Value {
+/// Returns the request in the form that `when` of an upgrade matches.
+pub(super) fn request_json(request: &Recorded, connection: usize) -> Value {
     let (path, query) = match request.path.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (request.path.as_str(), None),
@@ -32,8 +32,8 @@ pub(super) fn seen(request: &Recorded, connection: usize) -> Value {
     })
 }
 
-/// Returns the head that lets a client in.
-pub(super) fn answer(door: &UpgradeReply, upgrade: &Value, vars: &Vars<'_>) -> String {
+/// Returns the head of a successful upgrade.
+pub(super) fn answer(reply: &UpgradeReply, upgrade: &Value, vars: &Vars<'_>) -> String {
     let mut headers = BTreeMap::from([
         ("connection".to_owned(), "Upgrade".to_owned()),
         ("upgrade".to_owned(), "websocket".to_owned()),
@@ -42,7 +42,7 @@ pub(super) fn answer(door: &UpgradeReply, upgrade: &Value, vars: &Vars<'_>) -> S
         headers.insert("sec-websocket-accept".to_owned(), accept.to_owned());
     }
     let offered = upgrade["headers"]["sec-websocket-protocol"].as_str();
-    let chosen = match door.protocol.as_deref() {
+    let chosen = match reply.protocol.as_deref() {
         Some("echo") => offered
             .and_then(|offered| offered.split(',').next())
             .map(str::trim),
@@ -51,16 +51,16 @@ pub(super) fn answer(door: &UpgradeReply, upgrade: &Value, vars: &Vars<'_>) -> S
     if let Some(chosen) = chosen {
         headers.insert("sec-websocket-protocol".to_owned(), chosen.to_owned());
     }
-    lay_over(&mut headers, &door.headers, vars);
+    override_headers(&mut headers, &reply.headers, vars);
     head("HTTP/1.1 101 Switching Protocols", &headers)
 }
 
-/// Asks for a WebSocket, and gives what came after the answer's head.
-pub(super) async fn ask(
+/// Requests a WebSocket, and returns the bytes after the head of the answer.
+pub(super) async fn request(
     stream: &mut TcpStream,
     host: &str,
     path: &str,
-    door: &UpgradeReply,
+    reply: &UpgradeReply,
     vars: &Vars<'_>,
 ) -> io::Result<BytesMut> {
     let mut headers = BTreeMap::from(
@@ -73,10 +73,10 @@ pub(super) async fn ask(
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
-    if let Some(protocol) = &door.protocol {
+    if let Some(protocol) = &reply.protocol {
         headers.insert("sec-websocket-protocol".to_owned(), protocol.clone());
     }
-    lay_over(&mut headers, &door.headers, vars);
+    override_headers(&mut headers, &reply.headers, vars);
     let request = head(&format!("GET {path} HTTP/1.1"), &headers);
     stream.write_all(request.as_bytes()).await?;
     let mut read = BytesMut::new();
@@ -102,8 +102,8 @@ fn head(first: &str, headers: &BTreeMap<String, String>) -> String {
     text + "\r\n"
 }
 
-/// The script's headers win; `null` takes one away.
-fn lay_over(
+/// Replaces headers by those of the script; `null` removes one.
+fn override_headers(
     headers: &mut BTreeMap<String, String>,
     scripted: &Map<String, Value>,
     vars: &Vars<'_>,
@@ -123,7 +123,7 @@ fn refused(answer: &[u8]) -> io::Error {
     let first = answer.lines().next().unwrap_or("nothing");
     io::Error::new(
         io::ErrorKind::ConnectionRefused,
-        format!("no WebSocket was offered but `{first}`"),
+        format!("expected an upgrade to a WebSocket, got `{first}`"),
     )
 }
 

@@ -1,10 +1,10 @@
 //! Placeholders `{{…}}` in the frames of a gateway.
 //!
-//! `{{/POINTER}}` is a place of the frame that is answered (or of the upgrade), `{{i}}` the number of the round, `{{now}}` the
+//! `{{/POINTER}}` is a value of the answered frame (or of the upgrade), `{{i}}` the number of the repetition, `{{now}}` the
 //! time in milliseconds, `{{now+MS}}` a later one, `{{iso}}` the time as text, `{{uuid}}` a new id, `{{connection}}` the number
-//! of the connection, `{{port}}` the gateway's port, `{{mine:NAME}}` what was kept under `NAME` and the connection's number, and
-//! any other name what was kept under it. A text that is nothing but a placeholder becomes the value itself, so that numbers
-//! stay numbers.
+//! of the connection, `{{port}}` the gateway's port, `{{mine:NAME}}` the value stored under `NAME` and the connection's number,
+//! and any other name the value stored under it. A text of only a placeholder becomes the value itself, so that numbers stay
+//! numbers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -57,7 +57,7 @@ impl Vars<'_> {
         }
     }
 
-    /// Returns the text with what it stands for.
+    /// Replaces the placeholders of a text.
     pub(super) fn text(&self, text: &str) -> String {
         let word = |name: &str| {
             Some(match self.lookup(name)? {
@@ -68,7 +68,7 @@ impl Vars<'_> {
         template::fill(text, &word).into_owned()
     }
 
-    /// Returns the same in every string of a JSON value; keys of objects count as well.
+    /// Replaces the placeholders in every string and key of a JSON value.
     pub(super) fn value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placeholder_alone_keeps_its_type() {
+    fn single_placeholder_keeps_its_type() {
         let frame = json!({"id": 7, "metadata": {"correlationId": "c-1"}});
         let kept = Mutex::new(BTreeMap::from([("run c-1".to_owned(), json!(true))]));
         let vars = Vars {

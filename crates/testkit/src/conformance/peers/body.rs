@@ -1,4 +1,4 @@
-//! Bodies, written piece by piece so that a hundred megabytes cost no memory.
+//! Bodies, written in pieces so that a hundred megabytes need no memory.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::script::Padding;
 
-/// Small writes are gathered up to this size.
+/// The size of the write buffer, in bytes.
 const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// A writer of bodies: plain, or as HTTP/1.1 chunks.
@@ -60,7 +60,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Flushes; `whole` also writes the chunk that says the body is complete.
+    /// Flushes; with `whole`, also writes the final chunk.
     pub(super) async fn end(mut self, whole: bool) -> io::Result<()> {
         self.flush().await?;
         if self.chunked && whole {

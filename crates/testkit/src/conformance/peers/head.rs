@@ -24,8 +24,8 @@ impl Head {
         self.headers.insert(name.to_owned(), vec![value.to_owned()]);
     }
 
-    /// Returns the head as text. The script's headers win over ours; `null` takes one away, a list sends one several
-    /// times.
+    /// Returns the head as text. Headers of the script replace the default ones; `null` removes one, a list sends one
+    /// several times.
     pub(super) fn bytes(
         mut self,
         scripted: &Map<String, Value>,

@@ -1,15 +1,15 @@
-//! A2A peers that answer what a script says, each on a port of 127.0.0.1 of its own.
+//! A2A peers that answer by a script, each on its own port of 127.0.0.1.
 //!
 //! Peers share no types with the client: responses are literal JSON and bytes, so that an error in the client's reader
-//! cannot hide one in its writer. `fixtures/README.md` describes the script; besides plain responses it has
+//! cannot hide one in its writer. `fixtures/README.md` describes the script. Beside plain responses, it has
 //!
-//! * `unreachable: true` (a port that refuses) and `accept_only: true` (connections are taken and never answered);
-//! * `end: "destroy"` (a TCP reset), `end: "hang"` (nothing more comes), `truncate_at: n` (fewer bytes than promised);
-//! * `close: "half"` (the sending side is closed after what was sent, reading goes on; a body of unknown length, and
+//! * `unreachable: true` (a port that refuses) and `accept_only: true` (connections are accepted and never answered);
+//! * `end: "destroy"` (a TCP reset), `end: "hang"` (silence), `truncate_at: n` (fewer bytes than announced);
+//! * `close: "half"` (the sending side closes after the response, and reading continues; a body of unknown length, and
 //!   one with `truncate_at`, stays unfinished);
 //! * `body_repeat` without `count` and `repeat` without `count`: bodies that never end;
-//! * `raw_response`: text, `{"hex": …}`, `{"delay_ms": n}` and `{"repeat": {chunk, count}}` written as they are, head
-//!   included, after which the connection is closed unless `end` or `close` says otherwise.
+//! * `raw_response`: text, `{"hex": …}`, `{"delay_ms": n}` and `{"repeat": {chunk, count}}`, written unchanged in place of
+//!   head and body. The connection then closes, unless there is `end` or `close`.
 
 mod body;
 mod head;
@@ -53,7 +53,7 @@ impl Peers {
     /// Starts every peer of `script` (`{"peers": {NAME: …}}`) on the current tokio runtime.
     ///
     /// # Errors
-    /// `InvalidData` when the script has a field or value that does not belong there, else what the sockets say.
+    /// `InvalidData` if the script has an unknown field or invalid value, else the error of a socket.
     pub async fn start(script: &Value) -> io::Result<Self> {
         let script = Script::read(script)?;
         let mut origins = BTreeMap::new();

@@ -13,7 +13,7 @@ use super::sse;
 use super::vars::Vars;
 use crate::http::Connection;
 
-/// Lets bytes that were written reach the client before a reset throws away what it has not read.
+/// The delay before a reset, because a reset discards bytes that the client has not read.
 const RESET_DELAY: Duration = Duration::from_millis(5);
 
 /// Whether the connection can carry another request.
@@ -196,7 +196,7 @@ async fn finish(connection: &mut Connection, response: &Response) -> io::Result<
     }
 }
 
-/// Dropping a socket that lingers for no time sends a reset instead of a FIN.
+/// Dropping a socket with a linger time of zero sends a reset instead of a FIN.
 fn reset(connection: &Connection) -> io::Result<KeepAlive> {
     connection.stream.set_zero_linger()?;
     Ok(KeepAlive::Close)

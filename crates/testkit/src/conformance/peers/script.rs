@@ -43,7 +43,7 @@ pub(super) struct Peer {
     pub(super) routes: BTreeMap<String, Responses>,
 }
 
-/// Used in order; the last one again and again.
+/// Responses in order; the last one repeats.
 #[derive(Debug)]
 pub(super) struct Responses(pub(super) Vec<Response>);
 
@@ -88,7 +88,7 @@ pub(super) enum Close {
     Half,
 }
 
-/// `chunk`, `count` times; without `count`, for ever.
+/// `chunk`, `count` times; endless without `count`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Padding {
@@ -123,7 +123,7 @@ pub(super) struct Item {
 pub(super) struct Repeat {
     #[serde(default)]
     pub(super) from: u64,
-    /// Absent: for ever.
+    /// The number of repetitions; endless if absent.
     pub(super) count: Option<u64>,
     #[serde(default)]
     pub(super) gap_ms: u64,
@@ -131,7 +131,7 @@ pub(super) struct Repeat {
     pub(super) each: Vec<Item>,
 }
 
-/// A part of a response that is written to the socket as it stands.
+/// A part of a response that the peer writes unchanged.
 #[derive(Debug)]
 pub(crate) enum Piece {
     Text(String),
@@ -175,7 +175,7 @@ impl<'de> Deserialize<'de> for Piece {
     }
 }
 
-/// Tells `null` (a value) from an absent field.
+/// Distinguishes `null` (a value) from an absent field.
 fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(input).map(Some)
 }

@@ -1,4 +1,4 @@
-//! One peer at work: its connections, and which answer a request gets.
+//! One peer: its connections, and the selection of answers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -22,7 +22,7 @@ pub(super) struct Server {
     used: Mutex<HashMap<String, usize>>,
 }
 
-/// An answer of the script, or one that the peer makes up.
+/// An answer of the script, or a default one.
 enum PeerAnswer<'a> {
     Scripted(&'a Response),
     Made(Box<Response>),

@@ -1,11 +1,11 @@
-//! Items of a script as the bytes of an event stream.
+//! Converts items of a script to the bytes of an event stream.
 
 use serde_json::{Map, Value};
 
 use super::script::Item;
 use super::vars::Vars;
 
-/// Returns the bytes of one item, ready but for its `{{i}}`; `None` when the item only waits.
+/// Returns the bytes of one item, with `{{i}}` still in place; `None` if the item only waits.
 pub(super) fn frame(item: &Item, vars: &Vars<'_>) -> Option<String> {
     if let Some(raw) = &item.raw {
         return Some(vars.fill_raw(raw));
@@ -30,7 +30,7 @@ pub(super) fn frame(item: &Item, vars: &Vars<'_>) -> Option<String> {
     Some(format!("{event}data: {data}\n\n"))
 }
 
-/// Returns a JSON-RPC response; an absent id leaves the field out.
+/// Returns a JSON-RPC response, without the field `id` for an absent id.
 pub(super) fn envelope(id: Option<&Value>, result: Option<&Value>, error: Option<&Value>) -> Value {
     let mut fields = Map::new();
     fields.insert("jsonrpc".to_owned(), Value::from("2.0"));

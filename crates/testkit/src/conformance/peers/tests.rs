@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-//! The peers, seen by a client that is nothing but a socket.
+//! The peers, tested over bare sockets.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -56,14 +56,14 @@ async fn read_out(stream: &mut TcpStream) -> (String, Option<ErrorKind>) {
     )
 }
 
-/// Reads until `text` has come.
+/// Reads until `text` has arrived.
 async fn read_until(stream: &mut TcpStream, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {
         let mut bytes = [0; 4096];
         let count = timeout(EXIT_TIMEOUT, stream.read(&mut bytes))
             .await
-            .expect("more bytes come")
+            .expect("more bytes arrive")
             .unwrap();
         assert!(count > 0, "the connection ended before {text:?}: {seen}");
         seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
@@ -71,7 +71,7 @@ async fn read_until(stream: &mut TcpStream, text: &str) -> String {
     seen
 }
 
-/// Head and body of one answer that says its length.
+/// Returns head and body of one answer with `content-length`.
 async fn read_answer(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let seen = read_until(stream, "\r\n\r\n").await;
     let (head, body) = seen.split_once("\r\n\r\n").unwrap();
@@ -81,7 +81,7 @@ async fn read_answer(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let mut rest = vec![0; length - body.len()];
     timeout(EXIT_TIMEOUT, stream.read_exact(&mut rest))
         .await
-        .expect("the body comes")
+        .expect("the body arrives")
         .unwrap();
     body.append(&mut rest);
     (head.to_owned(), body)
@@ -126,7 +126,7 @@ async fn answers_are_used_in_order_and_the_last_stays() {
 }
 
 #[tokio::test]
-async fn a_route_goes_before_card_and_rpc() {
+async fn route_precedes_card_and_rpc() {
     let peers = one(json!({"card": {}, "routes": {"GET /.well-known/agent-card.json": {"status": 418, "body": "tea"}}})).await;
     let mut stream = connect(&peers, "main").await;
     get(&mut stream, "/.well-known/agent-card.json?x=1").await;
@@ -190,7 +190,7 @@ async fn truncate_promises_everything_sends_a_part_and_resets() {
 }
 
 #[tokio::test]
-async fn a_hanging_body_stops_half_way_and_stays_open() {
+async fn hanging_body_stops_and_stays_open() {
     let peers = one(json!({"routes": {"GET /": {"body": "0123456789", "end": "hang"}}})).await;
     let mut stream = connect(&peers, "main").await;
     get(&mut stream, "/").await;
@@ -203,7 +203,7 @@ async fn a_hanging_body_stops_half_way_and_stays_open() {
 }
 
 #[tokio::test]
-async fn an_event_stream_ends_cleanly_and_keeps_the_connection() {
+async fn ended_event_stream_keeps_the_connection() {
     let peers = one(json!({"rpc": {"s": {"sse": [
         {"event": "e", "result": {"n": 1}},
         {"repeat": {"from": 2, "count": 2, "each": {"rest": {"n": "{{i}}"}}}},
@@ -271,7 +271,7 @@ async fn a_half_closed_stream_lacks_its_end_but_is_no_reset() {
 }
 
 #[tokio::test]
-async fn raw_pieces_are_written_as_they_stand() {
+async fn raw_pieces_are_written_unchanged() {
     let pieces = json!(["HTTP/1.1 200 OK\r\n\r\n", {"delay_ms": 1}, {"hex": "ff00"}, {"repeat": {"chunk": "ab", "count": 3}}]);
     let peers = one(json!({"routes": {"GET /": {"raw_response": pieces}}})).await;
     let mut stream = connect(&peers, "main").await;
@@ -301,7 +301,7 @@ async fn a_repeated_body_has_its_length_or_never_ends() {
     let mut sink = vec![0; 1 << 20];
     timeout(EXIT_TIMEOUT, endless.read_exact(&mut sink))
         .await
-        .expect("a megabyte comes")
+        .expect("a megabyte arrives")
         .unwrap();
     assert!(String::from_utf8_lossy(&sink[..200]).contains("transfer-encoding: chunked"));
 }
@@ -376,7 +376,7 @@ async fn a_test_can_wait_for_requests() {
     get(&mut stream, "/a?b=c").await;
     timeout(EXIT_TIMEOUT, peers.wait_for("main", 1))
         .await
-        .expect("the request is seen");
+        .expect("the request is logged");
     assert_eq!(peers.log("main")[0].path, "/a?b=c");
 }
 

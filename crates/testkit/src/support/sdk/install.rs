@@ -1,4 +1,4 @@
-//! Brings the official servers under the target directory.
+//! Installs the official servers below the target directory.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::Sdk;
 use crate::support::root;
 
-/// Returns the folder with the packages, installed by whichever test process comes first.
+/// Returns the folder with the packages. The first test process installs them.
 pub(super) fn installed(sdk: Sdk) -> Result<PathBuf, String> {
     let home = crate::support::target().join("sdk").join(sdk.name());
     fs::create_dir_all(&home).expect("a folder under the target directory");
@@ -17,11 +17,11 @@ pub(super) fn installed(sdk: Sdk) -> Result<PathBuf, String> {
     lock.lock().expect("an exclusive lock");
 
     if sdk == Sdk::Rs05 {
-        // Cargo knows best what is out of date.
+        // Cargo determines what is out of date.
         build(&home)?;
         return Ok(home);
     }
-    // Written last: without it an install was cut short, or other versions are wanted now.
+    // Written last, so that it is missing after an incomplete installation and differs for other versions.
     let stamp = home.join("installed.txt");
     let wanted = sdk.pins().join("\n");
     if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
@@ -68,7 +68,7 @@ fn npm(sdk: Sdk, home: &Path) -> Result<(), String> {
         .current_dir(home))
 }
 
-/// Returns its own crate with its own lock file, so that building the product builds nothing of it.
+/// Builds the server's separate crate, with its own lock file, so that a build of the product does not include it.
 fn build(home: &Path) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = root("tests/rs_server/Cargo.toml");
@@ -105,6 +105,6 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!(
         "`{program}` ended with {}: {}",
         output.status,
-        why.unwrap_or("it said nothing")
+        why.unwrap_or("it printed no error")
     ))
 }

@@ -26,7 +26,7 @@ pub enum Sdk {
 }
 
 impl Sdk {
-    /// Returns its name in tests, and what its agent calls itself.
+    /// Returns its name in tests, which is the name of its agent too.
     pub fn name(self) -> &'static str {
         match self {
             Self::Py03 => "py03",
@@ -37,7 +37,7 @@ impl Sdk {
         }
     }
 
-    /// Returns the packages, with the companions that decide how the server behaves on the wire.
+    /// Returns the packages, with the dependencies that affect the wire format.
     pub fn pins(self) -> &'static [&'static str] {
         match self {
             Self::Py03 => &[
@@ -105,7 +105,7 @@ impl Sdk {
 /// A running server. It exits when its stdin closes, so it does not outlive the test process.
 #[derive(Debug)]
 pub struct Server {
-    /// Its announcement: the port of each flavour, and more.
+    /// The values of its first line: the port of each flavour, and more.
     said: HashMap<String, String>,
     child: Child,
     _stdin: ChildStdin,
@@ -129,7 +129,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Returns the keys that its signed card is signed with, as a JSON Web Key Set.
+    /// Returns the keys of its signed card, as a JSON Web Key Set.
     pub fn keys(&self) -> &str {
         self.said("keys")
     }
@@ -140,7 +140,7 @@ impl Server {
     }
 }
 
-/// Returns the server of this test process, started by the first test that asks for it.
+/// Returns the server of this test process, which the first test starts.
 ///
 /// # Panics
 /// The SDK cannot be installed on this machine.
@@ -152,7 +152,7 @@ pub fn server(sdk: Sdk) -> &'static Server {
     }
 }
 
-/// Starts a server of the caller's own.
+/// Starts another server for the caller.
 ///
 /// # Panics
 /// As [`server`].
@@ -160,7 +160,7 @@ pub fn start(sdk: Sdk) -> Server {
     run(sdk, &home(sdk))
 }
 
-/// Returns the installation of the SDK, for programs that use other parts of it.
+/// Returns the folder of the installed SDK, for programs that use other parts of it.
 ///
 /// # Panics
 /// As [`server`].
@@ -168,7 +168,7 @@ pub fn home(sdk: Sdk) -> PathBuf {
     install::installed(sdk).unwrap_or_else(|why| missing(sdk, &why))
 }
 
-/// Fails, and says what the test needs.
+/// Panics with the requirements of the test.
 fn missing(sdk: Sdk, why: &str) -> ! {
     panic!(
         "the official SDK {} {} cannot be installed: {why}. To run this test, {}.",
@@ -193,7 +193,7 @@ fn run(sdk: Sdk, home: &Path) -> Server {
     stdout.read_line(&mut line).expect("a line from the server");
     let Some(said) = line.trim().strip_prefix("READY ") else {
         panic!(
-            "{} did not start, it said {line:?}; see {}",
+            "{} did not start, its first line is {line:?}; see {}",
             sdk.name(),
             log.display()
         );
@@ -203,7 +203,7 @@ fn run(sdk: Sdk, home: &Path) -> Server {
         (name.to_owned(), value.to_owned())
     });
     let said = said.collect();
-    // Keep reading, so that a server that prints more does not block.
+    // Keeps reading, so that a server that prints more does not block.
     thread::spawn(move || io::copy(&mut stdout, &mut io::sink()));
     Server {
         said,

@@ -1,4 +1,4 @@
-//! The profile of the JavaScript gateway answers what that gateway answered when it was captured.
+//! The profile of the JavaScript gateway has the answers of the captured gateway.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn conversation() -> Vec<(String, Vec<Value>)> {
     said
 }
 
-/// Fields that differ from one run to the next, and who else was connected.
+/// The fields that differ from run to run, and those about other clients.
 const OF_A_RUN: [&str; 7] = [
     "timestamp",
     "port",
@@ -41,7 +41,7 @@ const OF_A_RUN: [&str; 7] = [
     "agents",
 ];
 
-/// Returns the frame without what differs from one run to the next.
+/// Returns the frame without values that differ from run to run.
 fn fixed(frame: &Value) -> Value {
     match frame {
         Value::Object(fields) => {
@@ -57,8 +57,8 @@ fn fixed(frame: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_captured_answer_comes_again() {
-    // What came of others: `alpha` answering by itself, an impostor that took its place and left.
+async fn every_captured_answer_is_replayed() {
+    // Frames of other clients: `alpha` answers by itself, and an impostor replaces it and disconnects.
     let by_others = ["msg-1", "corr-4", "corr-5"];
     let mut conversation = conversation();
     conversation.retain(|(said, _)| !by_others.iter().any(|id| said.contains(id)));
