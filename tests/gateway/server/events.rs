@@ -136,3 +136,24 @@ async fn long_text_of_a_message_is_cut() {
     let seen = event(&mut watcher, "message").await;
     assert_eq!(seen["text"].as_str().unwrap().chars().count(), 2001);
 }
+
+#[tokio::test]
+async fn subscriber_above_the_limit_is_refused() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut watchers = Vec::new();
+    for _ in 0..64 {
+        let mut watcher = gateway.client().await;
+        watcher.ask(subscribe(false)).await;
+        watchers.push(watcher);
+    }
+    let mut late = gateway.client().await;
+    let refused = late.ask(subscribe(false)).await;
+    assert_eq!(refused["content"]["code"], 3003, "{refused}");
+    let again = watchers[0].ask(subscribe(true)).await;
+    assert_eq!(again["content"]["status"], "subscribed", "{again}");
+    watchers[1]
+        .ask(json!({"type": "unsubscribe", "content": {"channel": "gateway:events"}}))
+        .await;
+    let answer = late.ask(subscribe(false)).await;
+    assert_eq!(answer["content"]["status"], "subscribed", "{answer}");
+}
