@@ -120,6 +120,7 @@ impl GatewayArgs {
             // The configuration's own address is the operator's word.
             allow_remote: self.allow_remote || self.url.is_none(),
             timeout: Duration::from_millis(self.timeout_ms.max(1)),
+            heartbeat: Endpoint::DEFAULT_HEARTBEAT,
         })
     }
 
