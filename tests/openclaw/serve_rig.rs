@@ -59,7 +59,7 @@ impl Pair {
         let command = command(&host);
         // A turn without a gateway takes as long as everything else together, and needs none of it.
         let (world, local) = thread::scope(|scope| {
-            let local = scope.spawn(|| runtime.block_on(turn(&command, job("the word is plum"))));
+            let local = scope.spawn(|| runtime.block_on(turn(&command, input("the word is plum"))));
             let world = world();
             world.settings(&settings_towards(server));
             // The first turn of a gateway is slow.
@@ -171,7 +171,7 @@ fn command(host: &Host) -> CommandExecutor {
 }
 
 /// Returns a message in the one conversation of the command.
-pub fn job(text: &str) -> RunInput {
+pub fn input(text: &str) -> RunInput {
     RunInput {
         task_id: "task".to_owned(),
         context_id: "talk".to_owned(),
@@ -184,9 +184,9 @@ pub fn job(text: &str) -> RunInput {
 }
 
 /// Returns one turn: how it ended, and what it reported before.
-pub async fn turn(executor: &dyn Executor, job: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
-    let (reports, mut received) = mpsc::channel(16);
-    let run = executor.run(job, reports, CancellationToken::new());
+pub async fn turn(executor: &dyn Executor, input: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
+    let (events, mut received) = mpsc::channel(16);
+    let run = executor.run(input, events, CancellationToken::new());
     let listen = async {
         let mut all = Vec::new();
         while let Some(report) = received.recv().await {

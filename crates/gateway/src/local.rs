@@ -1,7 +1,7 @@
 //! Connections of agents in the gateway's own process, without a socket.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use egress::{
     BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade, websocket,
@@ -11,49 +11,16 @@ use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::{Value, json};
 
 use super::access::Identity;
 use super::clients::Connector;
 use super::connection;
 use super::state::GatewayState;
+use super::status::RunStatus;
 use collective::SUBPROTOCOL;
 
 /// The size of the buffer of each direction.
 const BUFFER_BYTES: usize = 64 * 1024;
-
-/// The maximum length of the reason of an exit, in characters.
-const MAX_REASON_CHARS: usize = 500;
-
-/// How an agent of the gateway's own process runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct RunStatus {
-    /// How often it started again.
-    restarts: u64,
-    /// When it starts again, if it waits.
-    starts_at: Option<Instant>,
-    /// Why it ended last.
-    last_exit: Option<String>,
-}
-
-impl RunStatus {
-    fn on_started(&mut self) {
-        self.restarts += u64::from(self.starts_at.take().is_some());
-    }
-
-    /// Returns the state for lists of agents, with the reason of the last exit if `with_reason`.
-    pub(super) fn to_json(&self, now: Instant, with_reason: bool) -> Value {
-        let mut status = json!({"restarts": self.restarts});
-        if let Some(at) = self.starts_at {
-            let left = at.saturating_duration_since(now).as_millis();
-            status["startsInMs"] = u64::try_from(left).unwrap_or(u64::MAX).into();
-        }
-        if let Some(reason) = self.last_exit.as_ref().filter(|_| with_reason) {
-            status["lastExit"] = reason.as_str().into();
-        }
-        status
-    }
-}
 
 /// An agent of the gateway's own process. Lists of agents show what it records.
 #[derive(Clone)]
@@ -83,13 +50,9 @@ impl LocalAgent {
     /// Records that the agent has ended for `reason`, and starts again after `wait`.
     pub fn record_exit(&self, reason: &str, wait: Duration) {
         let starts_at = self.state.env.now() + wait;
-        let reason = reason.chars().take(MAX_REASON_CHARS).collect();
-        self.state.registry_mut().update_run(&self.name, |run| {
-            // It ended before it was connected.
-            run.on_started();
-            run.starts_at = Some(starts_at);
-            run.last_exit = Some(reason);
-        });
+        self.state
+            .registry_mut()
+            .update_run(&self.name, |run| run.on_exit(reason, starts_at));
     }
 }
 

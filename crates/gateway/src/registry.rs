@@ -15,9 +15,8 @@ use super::client::Client;
 use super::config::AgentConfig;
 use super::error::RequestError;
 use super::frames;
-use super::local::RunStatus;
 use super::outbox::Close;
-use super::status::Status;
+use super::status::{RunStatus, Status};
 use super::subscriptions::Subscriptions;
 
 /// The number of unconfigured agents that stay listed after they disconnected.
