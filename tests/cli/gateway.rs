@@ -6,11 +6,15 @@ mod operating;
 #[cfg(feature = "real")]
 mod page;
 mod place;
+mod targets;
 
 use std::{
     io::{BufRead, BufReader},
     path::Path,
-    process::{Child, ChildStdout},
+    process::Child,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -20,35 +24,65 @@ use crate::cli::{process::end, support::*};
 /// The process of a gateway or of one of its agents. Dropping it ends the process.
 struct Running {
     child: Child,
-    out: BufReader<ChildStdout>,
+    lines: mpsc::Receiver<String>,
 }
+
+/// How long a process may take to print what a test waits for.
+const OUTPUT_LIMIT: Duration = Duration::from_secs(60);
 
 impl Running {
     fn start(args: &[&str]) -> Self {
         let mut child = command(args).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Self { child, out }
+        let (read, lines) = mpsc::channel();
+        // Ends with the process.
+        thread::spawn(move || {
+            let lines = out.lines().map_while(Result::ok);
+            lines
+                .take_while(|line| read.send(line.clone()).is_ok())
+                .count()
+        });
+        Self { child, lines }
+    }
+
+    /// Returns the next line; `None` at the end of the output.
+    fn line(&mut self, deadline: Instant) -> Option<String> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.lines.recv_timeout(left) {
+            Ok(line) => Some(line),
+            Err(mpsc::RecvTimeoutError::Disconnected) => None,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no output in time"),
+        }
     }
 
     fn next(&mut self) -> Value {
-        let mut line = String::new();
-        self.out.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+        self.next_by(Instant::now() + OUTPUT_LIMIT)
     }
 
-    /// Waits for output. Returns whether there is any before the end.
-    fn has_next(&mut self) -> bool {
-        !self.out.fill_buf().unwrap().is_empty()
+    fn next_by(&mut self, deadline: Instant) -> Value {
+        let line = self.line(deadline).expect("a line before the end");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
     }
 
     /// Reads until an event has happened.
     fn until(&mut self, happened: &str) -> Value {
+        self.until_event(|event| event["happened"] == happened)
+    }
+
+    /// Reads on until an event for which `is_wanted` holds.
+    fn until_event(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + OUTPUT_LIMIT;
         loop {
-            let next = self.next();
-            if next["happened"] == happened {
+            let next = self.next_by(deadline);
+            if is_wanted(&next) {
                 return next;
             }
         }
+    }
+
+    /// Reads on until an agent has a status.
+    fn until_status(&mut self, agent: &str, status: &str) {
+        self.until_event(|event| event["agent"] == agent && event["status"] == status);
     }
 
     fn gateway(folder: &Path, more: &[&str]) -> (Self, String) {

@@ -17,7 +17,7 @@ use egress::{
 };
 use gateway_server::{config::ServerConfig, sessions::Sessions};
 #[cfg(target_os = "linux")]
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, WaitId, WaitIdOptions, getrlimit, prlimit, waitid};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -118,11 +118,15 @@ enum Moment {
     Byte(u64),
 }
 
-/// Returns whether a child has ended, without reaping it.
+/// Waits until a child has ended, without reaping it.
 #[cfg(target_os = "linux")]
-fn has_ended(process: &Child) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/stat", process.id()));
-    status.is_ok_and(|status| status.contains(") Z "))
+async fn ended(process: &Child) {
+    let child = WaitId::Pid(Pid::from_child(process));
+    let wait = move || waitid(child, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    soon(tokio::task::spawn_blocking(wait))
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 /// The ids that each agent's workspace must contain.
@@ -272,9 +276,7 @@ async fn killed(fsync: &str, moments: &[Moment]) {
             Moment::Byte(byte) => {
                 let limited = Some(largest(state.path()) + byte);
                 limit(&gateway.process, Resource::Fsize, limited);
-                while !has_ended(&gateway.process) {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
+                ended(&gateway.process).await;
             }
         }
         gateway.kill();

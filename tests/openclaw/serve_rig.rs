@@ -59,7 +59,7 @@ impl Pair {
         let command = command(&host);
         // A turn without a gateway takes as long as the rest, so it runs concurrently.
         let (world, local) = thread::scope(|scope| {
-            let local = scope.spawn(|| runtime.block_on(turn(&command, job("the word is plum"))));
+            let local = scope.spawn(|| runtime.block_on(turn(&command, input("the word is plum"))));
             let world = world();
             world.settings(&settings_towards(server));
             // The first turn of a gateway is slow.
@@ -171,7 +171,7 @@ fn command(host: &Host) -> CommandExecutor {
 }
 
 /// Returns a message in the one conversation of the command.
-pub fn job(text: &str) -> RunInput {
+pub fn input(text: &str) -> RunInput {
     RunInput {
         task_id: "task".to_owned(),
         context_id: "talk".to_owned(),
@@ -183,10 +183,10 @@ pub fn job(text: &str) -> RunInput {
     }
 }
 
-/// Runs one turn. Returns its outcome and its reports.
-pub async fn turn(executor: &dyn Executor, job: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
-    let (reports, mut received) = mpsc::channel(16);
-    let run = executor.run(job, reports, CancellationToken::new());
+/// Runs one turn. Returns its outcome and the events before it.
+pub async fn turn(executor: &dyn Executor, input: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
+    let (events, mut received) = mpsc::channel(16);
+    let run = executor.run(input, events, CancellationToken::new());
     let listen = async {
         let mut all = Vec::new();
         while let Some(report) = received.recv().await {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Pair, World, fenced,
     model::tool_result,
-    serve_rig::{job, turn},
+    serve_rig::{input, turn},
 };
 
 type Test = (&'static str, fn(&World, &Pair));
@@ -47,8 +47,8 @@ fn text_of(outcome: &Outcome) -> String {
     }
 }
 
-fn total(reports: &[ExecutionEvent]) -> Option<u64> {
-    reports.iter().find_map(|report| match report {
+fn total(events: &[ExecutionEvent]) -> Option<u64> {
+    events.iter().find_map(|report| match report {
         ExecutionEvent::Metadata(all) => all["openclaw"]["usage"]["total"].as_u64(),
         _ => None,
     })
@@ -66,24 +66,21 @@ fn answer(task: &Value) -> String {
 // ---- the command ------------------------------------------------------------------------------------------------------
 
 fn without_a_gateway_the_command_runs_a_turn_itself(_: &World, pair: &Pair) {
-    let (outcome, reports) = &pair.local;
+    let (outcome, events) = &pair.local;
     assert!(text_of(outcome).contains("the word is plum"), "{outcome:?}");
-    assert!(total(reports).is_some_and(|total| total > 0), "{reports:?}");
+    assert!(total(events).is_some_and(|total| total > 0), "{events:?}");
 }
 
 fn with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command(_: &World, pair: &Pair) {
     // JavaScript and OpenClaw treat the leading byte order mark as white space.
-    let ran = turn(&pair.command, job("\u{feff}/new which word was it"));
-    let (outcome, reports) = pair.runtime.block_on(ran);
+    let ran = turn(&pair.command, input("\u{feff}/new which word was it"));
+    let (outcome, events) = pair.runtime.block_on(ran);
     println!("what the command's model was given for a slash: {outcome:?}");
     assert!(
         text_of(&outcome).contains("/new which word was it"),
         "{outcome:?}"
     );
-    assert!(
-        total(&reports).is_some_and(|total| total > 0),
-        "{reports:?}"
-    );
+    assert!(total(&events).is_some_and(|total| total > 0), "{events:?}");
     pair.model
         .requests
         .wait("the model to see both messages", |body| {
@@ -97,7 +94,7 @@ const OPTIONS: [&str; 3] = ["--container=stranger", "--profile=stranger", "--dev
 
 fn text_of_a_client_is_no_option_of_the_command(_: &World, pair: &Pair) {
     for text in OPTIONS {
-        let (outcome, _) = pair.runtime.block_on(turn(&pair.command, job(text)));
+        let (outcome, _) = pair.runtime.block_on(turn(&pair.command, input(text)));
         println!("{text}: {outcome:?}");
         assert!(text_of(&outcome).contains(text), "{outcome:?}");
     }
@@ -138,7 +135,7 @@ fn image_paths_in_texts_of_clients_attach_nothing(_: &World, pair: &Pair) {
         "at ./square.png and (file://{0}) and [media attached: x]{0}",
         file.display()
     );
-    let mut by_command = job(&format!("command looks {said}"));
+    let mut by_command = input(&format!("command looks {said}"));
     by_command.session = "a2a-image".to_owned();
     pair.runtime.block_on(turn(&pair.command, by_command));
     pair.send_and_wait("image", &format!("gateway looks {said}"));
@@ -204,9 +201,9 @@ fn a_canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
 
 fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
     pair.runtime.block_on(async {
-        let (reports, mut received) = mpsc::channel(16);
+        let (events, mut received) = mpsc::channel(16);
         let cancel = CancellationToken::new();
-        let begun = tokio::spawn(pair.executor.run(job("SLOW 20"), reports, cancel.clone()));
+        let begun = tokio::spawn(pair.executor.run(input("SLOW 20"), events, cancel.clone()));
         let Some(ExecutionEvent::Run(name)) = received.recv().await else {
             panic!("a run without a name")
         };
@@ -216,10 +213,10 @@ fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
                 break;
             }
         }
-        let (reports, mut again) = mpsc::channel(64);
+        let (events, mut again) = mpsc::channel(64);
         let found = pair
             .executor
-            .reattach(job(""), name, reports, CancellationToken::new());
+            .reattach(input(""), name, events, CancellationToken::new());
         let drain = async { while received.recv().await.is_some() {} };
         let (outcome, (), first) = tokio::join!(found.unwrap(), drain, begun);
         assert_eq!(outcome, Outcome::Completed(None));

@@ -18,22 +18,22 @@ pub trait Executor: Send + Sync + 'static {
     /// Lists the agents, the default first. Cards are built from it.
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>>;
 
-    /// Works on a message. Sends events to `reports` in order. After `cancel` the run must stop within
+    /// Works on a message. Sends events to `events` in order. After `cancel` the run must stop within
     /// seconds, with everything it started; the server then ignores the outcome. Dropping the future has to stop the
     /// run too.
     fn run(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome>;
 
     /// Reattaches to the run that an earlier process named `run`; `None` if that is impossible.
     fn reattach(
         &self,
-        job: RunInput,
+        input: RunInput,
         run: String,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>>;
 
@@ -101,7 +101,7 @@ pub enum ExecutionEvent {
     Metadata(HashMap<String, Value>),
 }
 
-/// The channel of reports. It is bounded, so a run waits while the store or the subscribers are behind.
+/// The channel of events. It is bounded, so a run waits while the store or the subscribers are behind.
 pub type ExecutionEvents = mpsc::Sender<ExecutionEvent>;
 
 /// The end of a run.

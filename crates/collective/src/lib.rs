@@ -35,7 +35,7 @@ pub use close::CloseCode;
 pub use envelope::{Envelope, EnvelopeError};
 pub use error::ErrorCode;
 pub use kind::Kind;
-pub use triad::{Decision, Quorum, Tally, Vote, VoteRejection};
+pub use triad::{Decision, MAJORITY, Quorum, Tally, Vote, VoteRejection};
 pub use validate::validate;
 
 /// The subprotocol that clients offer, and the name of the dialect (Heretek A2A §3.4).

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// The number of votes that decide.
-const MAJORITY: usize = 2;
+pub const MAJORITY: usize = 2;
 
 /// A vote (Heretek A2A §10.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gateway_server::clients::AgentEvent;
+use gateway_server::config::BackendConfig;
 
 /// The settings of an agent.
 #[derive(Debug, Clone)]
@@ -20,19 +21,15 @@ pub struct AgentSettings {
 }
 
 impl AgentSettings {
-    /// The default of [`concurrency`](Self::concurrency).
-    pub const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(4).unwrap();
-    /// The default of [`timeout`](Self::timeout).
-    pub const TIMEOUT: Duration = Duration::from_mins(2);
     /// The default of [`max_depth`](Self::max_depth).
     pub const MAX_DEPTH: u64 = 4;
 
-    /// Creates the settings of an agent, with the defaults.
+    /// Creates the settings of an agent, with the defaults of [`BackendConfig`].
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            concurrency: Self::CONCURRENCY,
-            timeout: Self::TIMEOUT,
+            concurrency: BackendConfig::CONCURRENCY,
+            timeout: Duration::from_millis(BackendConfig::TIMEOUT_MS),
             max_depth: Self::MAX_DEPTH,
         }
     }

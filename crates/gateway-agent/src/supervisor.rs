@@ -11,8 +11,8 @@ use url::Url;
 use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
 use common::panics;
-use gateway_server::Server;
-use gateway_server::clients::{AgentEvent, Connector, Endpoint, jittered};
+use gateway_server::clients::{AgentEvent, Endpoint, jittered};
+use gateway_server::{LocalAgent, Server};
 
 use super::agent::Agent;
 use super::backend::AgentBackend;
@@ -34,7 +34,7 @@ pub struct Supervisor {
 struct Supervised {
     settings: AgentSettings,
     backend: Arc<dyn AgentBackend>,
-    connector: Connector,
+    local: LocalAgent,
 }
 
 impl Supervisor {
@@ -53,11 +53,11 @@ impl Supervisor {
         settings: AgentSettings,
         backend: Arc<dyn AgentBackend>,
     ) {
-        let connector = server.local_connector(&settings.name);
+        let local = server.local_agent(&settings.name);
         self.agents.push(Supervised {
             settings,
             backend,
-            connector,
+            local,
         });
     }
 
@@ -80,9 +80,10 @@ impl Supervised {
     async fn run(self, endpoint: Endpoint, log: Arc<dyn Log>, shutdown: CancellationToken) {
         let env = Arc::new(SystemEnvironment);
         let name = self.settings.name.clone();
+        let connector = self.local.connector();
         let mut delay = INITIAL_BACKOFF;
         loop {
-            let report = reporter(name.clone(), Arc::clone(&log));
+            let report = reporter(name.clone(), self.local.clone(), Arc::clone(&log));
             let agent = Agent::new(
                 self.settings.clone(),
                 Arc::clone(&self.backend),
@@ -90,7 +91,7 @@ impl Supervised {
                 report,
             );
             let started = Instant::now();
-            let served = agent.serve(&self.connector, &endpoint, &shutdown);
+            let served = agent.serve(&connector, &endpoint, &shutdown);
             let served = panics::catch_async(served).await;
             if shutdown.is_cancelled() {
                 return;
@@ -109,6 +110,7 @@ impl Supervised {
                 wait.as_secs_f64()
             );
             log.log(Level::Warn, &line);
+            self.local.record_exit(&reason, wait);
             if shutdown
                 .run_until_cancelled(tokio::time::sleep(wait))
                 .await
@@ -121,14 +123,24 @@ impl Supervised {
     }
 }
 
-/// Returns a function that writes events to the log: failures as warnings, and no text of messages.
-fn reporter(name: String, log: Arc<dyn Log>) -> impl Fn(&AgentEvent) + Send + Sync + 'static {
+/// Returns a function that records starts and exits, and writes events to the log: failures as warnings, and no text of messages.
+fn reporter(
+    name: String,
+    local: LocalAgent,
+    log: Arc<dyn Log>,
+) -> impl Fn(&AgentEvent) + Send + Sync + 'static {
     move |event| {
         let (level, line) = match event {
             AgentEvent::Failed(reason) => (Level::Warn, format!("failed: {reason}")),
             AgentEvent::Error(error) => (Level::Warn, error.to_string()),
-            AgentEvent::Lost(error, _) => (Level::Debug, format!("lost its connection: {error}")),
-            AgentEvent::Connected(_) => (Level::Debug, "connected".to_owned()),
+            AgentEvent::Lost(error, wait) => {
+                local.record_exit(&error.to_string(), *wait);
+                (Level::Debug, format!("lost its connection: {error}"))
+            }
+            AgentEvent::Connected(_) => {
+                local.record_start();
+                (Level::Debug, "connected".to_owned())
+            }
             AgentEvent::Voted(id, vote) => {
                 (Level::Debug, format!("voted {} on `{id}`", vote.as_str()))
             }

@@ -136,8 +136,8 @@ fn text(envelope: &Envelope) -> &str {
 enum Act {
     Say(&'static str),
     Fail(BackendError),
-    /// Reports all of these at once, and answers later.
-    Report(&'static [&'static str]),
+    /// Reports all of these at once, and answers after a permit arrives.
+    Report(&'static [&'static str], Arc<Semaphore>),
     Panic,
     /// Does nothing until it is cancelled.
     Hang,
@@ -165,10 +165,9 @@ impl AgentBackend for Script {
                 None => Ok(format!("I read: {}", turn.text)),
                 Some(Act::Say(text)) => Ok(text.to_owned()),
                 Some(Act::Fail(error)) => Err(error),
-                Some(Act::Report(texts)) => {
+                Some(Act::Report(texts, permits)) => {
                     texts.iter().for_each(|text| progress(text));
-                    // The reply follows once the last report has left.
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    permits.acquire().await.unwrap().forget();
                     Ok("done".to_owned())
                 }
                 Some(Act::Panic) => panic!("a fault of the backend"),

@@ -31,14 +31,14 @@ struct Thread {
 }
 
 /// The position of a turn in its conversation. The next turn begins when this is dropped.
-pub(super) struct Place {
+pub(super) struct TurnTicket {
     before: Option<CancellationToken>,
     _done: DropGuard,
 }
 
-impl Place {
+impl TurnTicket {
     /// Waits until the turns before this one have ended.
-    pub(super) async fn reached(&self) {
+    pub(super) async fn ready(&self) {
         if let Some(before) = &self.before {
             before.cancelled().await;
         }
@@ -56,13 +56,13 @@ impl Threads {
     }
 
     /// Appends a turn to the conversation.
-    pub(super) fn enter(&self, id: &str) -> Place {
+    pub(super) fn push_turn(&self, id: &str) -> TurnTicket {
         let done = CancellationToken::new();
         let before = self.with(id, |thread| {
             let before = std::mem::replace(&mut thread.last, done.clone());
             std::mem::replace(&mut thread.has_turn, true).then_some(before)
         });
-        Place {
+        TurnTicket {
             before,
             _done: done.drop_guard(),
         }
@@ -137,10 +137,14 @@ mod tests {
     #[tokio::test]
     async fn turns_of_a_conversation_run_in_order() {
         let threads = Threads::new();
-        let (first, second, other) = (threads.enter("t"), threads.enter("t"), threads.enter("u"));
-        first.reached().await;
-        other.reached().await;
-        let mut waiting = Box::pin(second.reached());
+        let (first, second, other) = (
+            threads.push_turn("t"),
+            threads.push_turn("t"),
+            threads.push_turn("u"),
+        );
+        first.ready().await;
+        other.ready().await;
+        let mut waiting = Box::pin(second.ready());
         assert!(futures_util::poll!(&mut waiting).is_pending());
         drop(first);
         waiting.await;

@@ -25,7 +25,7 @@ use gateway_server::clients::{AgentEvent, Ballot, MessageSender, message_text};
 
 use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 use super::settings::{AgentSettings, EventSink};
-use super::threads::{Place, Threads};
+use super::threads::{Threads, TurnTicket};
 use queue::Queue;
 
 /// The maximum number of messages that wait for a slot. A further message gets the error `AGENT_BUSY`. As many proposals wait.
@@ -148,17 +148,20 @@ impl Turns {
             self.threads.push(&thread, &from, &text);
             return;
         }
-        let turn = Turn {
+        let delegation = delegation(envelope);
+        let mut turn = Turn {
             agent: self.name().to_owned(),
             from,
             thread,
             text,
             history: Vec::new(),
             proposal: None,
-            delegation: delegation(envelope),
+            delegation: None,
         };
-        // A refused message has no place in its conversation.
-        let entered = self.check_depth(&turn).and_then(|()| {
+        // A refused message is not part of its conversation.
+        let admitted = delegation.and_then(|delegation| {
+            turn.delegation = delegation;
+            self.check_depth(&turn)?;
             let admitted = self.messages.admit(turn.text.len(), self.max_turns());
             let admitted = admitted.ok_or_else(|| {
                 BackendError::busy(format!(
@@ -166,15 +169,15 @@ impl Turns {
                     self.name()
                 ))
             })?;
-            Ok((admitted, self.threads.enter(&turn.thread)))
+            Ok((admitted, self.threads.push_turn(&turn.thread)))
         });
         let (turns, link) = (Arc::clone(self), connection.clone());
-        let turn = entered.map(|(admitted, place)| (admitted, place, turn));
+        let turn = admitted.map(|(guard, ticket)| (guard, ticket, turn));
         connection.running.spawn(async move {
-            let (_admitted, answered) = match turn {
-                Ok((admitted, place, turn)) => {
-                    let answered = turns.reply(&header, turn, place, &link).await;
-                    (Some(admitted), answered)
+            let (_guard, answered) = match turn {
+                Ok((guard, ticket, turn)) => {
+                    let answered = turns.reply(&header, turn, ticket, &link).await;
+                    (Some(guard), answered)
                 }
                 Err(error) => (None, Err(error)),
             };
@@ -227,12 +230,12 @@ impl Turns {
         &self,
         envelope: &Envelope,
         mut turn: Turn,
-        place: Place,
+        ticket: TurnTicket,
         link: &Connection,
     ) -> Result<Envelope, BackendError> {
         let cancel = &link.cancel;
         let ready = async {
-            place.reached().await;
+            ticket.ready().await;
             self.slots.acquire().await
         };
         let Some(Ok(_permit)) = cancel.run_until_cancelled(ready).await else {
@@ -371,8 +374,20 @@ fn thread(from: &str, session: Option<&str>) -> String {
     }
 }
 
-fn delegation(envelope: &Envelope) -> Option<Delegation> {
-    Delegation::read(envelope.metadata(METADATA_KEY)?)
+/// Returns the position of a message in its chain of delegations.
+///
+/// # Errors
+/// It is malformed. Without it the chain would begin again, without end.
+fn delegation(envelope: &Envelope) -> Result<Option<Delegation>, BackendError> {
+    let Some(value) = envelope.metadata(METADATA_KEY) else {
+        return Ok(None);
+    };
+    let delegation = Delegation::read(value).ok_or_else(|| {
+        BackendError::new(format!(
+            "the metadata `{METADATA_KEY}` is not {{\"hop\": number, \"chain\": text}}; pass it on as the agent received it, or leave it out"
+        ))
+    });
+    delegation.map(Some)
 }
 
 /// Creates the event of a failure, for the operator.

@@ -1,18 +1,25 @@
 //! The channel `gateway:events`: what happens at the gateway, for its operator.
 
+use std::cell::LazyCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::Envelope;
 
 use super::client::Client;
+use super::error::RequestError;
 use super::frames;
 use super::subscriptions::Channel;
 
 /// The number of events that the gateway keeps for clients that subscribe again.
 const RECENT_EVENTS: usize = 512;
+
+/// The maximum number of subscribers: each event is sent to all of them at once.
+const MAX_SUBSCRIBERS: usize = 64;
 
 /// The maximum length of a text in an event, in characters.
 const MAX_TEXT_CHARS: usize = 2000;
@@ -30,15 +37,15 @@ pub(super) struct EventFeed {
 struct Feed {
     /// The number of the last event.
     last: u64,
-    /// Recent events without their texts.
-    recent: VecDeque<(u64, Map<String, Value>)>,
+    /// Recent events without their texts, as frames.
+    recent: VecDeque<(u64, Utf8Bytes)>,
     subscribers: Vec<Subscriber>,
 }
 
 struct Subscriber {
     client: Weak<Client>,
-    /// Whether it receives the texts of messages.
-    content: bool,
+    /// Whether it receives the texts of messages. `None` until it receives events at all.
+    content: Option<bool>,
     /// The events that it missed, because its outbox was full.
     missed: u64,
 }
@@ -111,20 +118,32 @@ impl EventFeed {
         let mut fields = event.fields;
         fields.insert("time".to_owned(), now.into());
         fields.insert("cursor".to_owned(), self.cursor(number).into());
-        feed.subscribers
-            .retain(|subscriber| subscriber.client.upgrade().is_some_and(is_open));
-        for subscriber in &mut feed.subscribers {
-            let Some(client) = subscriber.client.upgrade() else {
-                continue;
-            };
+        feed.remove_closed();
+        let with_text = || {
             let mut fields = fields.clone();
-            if let Some(text) = event.text.filter(|_| subscriber.content) {
+            if let Some(text) = event.text {
                 fields.insert("text".to_owned(), text_of(text).into());
             }
-            if subscriber.missed > 0 {
-                fields.insert("missed".to_owned(), subscriber.missed.into());
-            }
-            match client.outbox.try_send(frame(fields)) {
+            fields
+        };
+        // Each is serialized at most once, whatever the number of subscribers.
+        let plain = LazyCell::new(|| frame(fields.clone()));
+        let full = LazyCell::new(|| frame(with_text()));
+        for subscriber in &mut feed.subscribers {
+            let (Some(client), Some(content)) = (subscriber.client.upgrade(), subscriber.content)
+            else {
+                continue;
+            };
+            let frame = match (subscriber.missed, content) {
+                (0, false) => plain.clone(),
+                (0, true) => full.clone(),
+                (missed, content) => {
+                    let mut fields = if content { with_text() } else { fields.clone() };
+                    fields.insert("missed".to_owned(), missed.into());
+                    frame(fields)
+                }
+            };
+            match client.outbox.try_send(frame) {
                 Ok(_) => subscriber.missed = 0,
                 Err(_) => subscriber.missed += 1,
             }
@@ -133,8 +152,33 @@ impl EventFeed {
             if feed.recent.len() == RECENT_EVENTS {
                 feed.recent.pop_front();
             }
-            feed.recent.push_back((number, fields));
+            feed.recent.push_back((number, plain.clone()));
         }
+    }
+
+    /// Reserves the place of a subscriber.
+    ///
+    /// # Errors
+    /// 3003 if there are [`MAX_SUBSCRIBERS`] others.
+    pub(super) fn reserve(&self, client: &Arc<Client>) -> Result<(), RequestError> {
+        let mut feed = self.feed();
+        feed.remove_closed();
+        let is_known = |one: &Subscriber| Weak::ptr_eq(&one.client, &Arc::downgrade(client));
+        if feed.subscribers.iter().any(is_known) {
+            return Ok(());
+        }
+        if feed.subscribers.len() >= MAX_SUBSCRIBERS {
+            let message = format!(
+                "{MAX_SUBSCRIBERS} clients subscribe to the gateway's events; end one of them, or try again later"
+            );
+            return Err(RequestError::busy(message, Duration::from_mins(1)));
+        }
+        feed.subscribers.push(Subscriber {
+            client: Arc::downgrade(client),
+            content: None,
+            missed: 0,
+        });
+        Ok(())
     }
 
     /// Returns the cursor of the last event.
@@ -149,13 +193,13 @@ impl EventFeed {
         let after = self.number(cursor).unwrap_or(0);
         let recent = feed.recent.iter().filter(|(number, _)| *number > after);
         let mut missed = 0;
-        for (_, fields) in recent {
-            missed += u64::from(client.outbox.try_send(frame(fields.clone())).is_err());
+        for (_, frame) in recent {
+            missed += u64::from(client.outbox.try_send(frame.clone()).is_err());
         }
         remove(&mut feed.subscribers, client);
         feed.subscribers.push(Subscriber {
             client: Arc::downgrade(client),
-            content,
+            content: Some(content),
             missed,
         });
     }
@@ -174,8 +218,13 @@ impl EventFeed {
     }
 }
 
-fn is_open(client: Arc<Client>) -> bool {
-    !client.outbox.is_closed()
+impl Feed {
+    fn remove_closed(&mut self) {
+        self.subscribers.retain(|subscriber| {
+            let client = subscriber.client.upgrade();
+            client.is_some_and(|client| !client.outbox.is_closed())
+        });
+    }
 }
 
 fn remove(subscribers: &mut Vec<Subscriber>, client: &Client) {
@@ -185,8 +234,8 @@ fn remove(subscribers: &mut Vec<Subscriber>, client: &Client) {
     });
 }
 
-fn frame(fields: Map<String, Value>) -> String {
-    frames::event(Channel::Events.as_str(), fields.into())
+fn frame(fields: Map<String, Value>) -> Utf8Bytes {
+    frames::event(Channel::Events.as_str(), fields.into()).into()
 }
 
 /// Returns the text of a message, or of its parts, cut to [`MAX_TEXT_CHARS`].

@@ -78,6 +78,7 @@ use std::path::Path;
 
 use common::config::ConfigError;
 
+pub use local::LocalAgent;
 pub use probe::{Occupant, identify_occupant};
 pub use server::{Server, StartError};
 pub use timeouts::Timeouts;

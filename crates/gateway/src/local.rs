@@ -1,6 +1,7 @@
 //! Connections of agents in the gateway's own process, without a socket.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use egress::{
     BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade, websocket,
@@ -12,12 +13,48 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::access::Identity;
+use super::clients::Connector;
 use super::connection;
 use super::state::GatewayState;
+use super::status::RunStatus;
 use collective::SUBPROTOCOL;
 
 /// The size of the buffer of each direction.
 const BUFFER_BYTES: usize = 64 * 1024;
+
+/// An agent of the gateway's own process. Lists of agents show what it records.
+#[derive(Clone)]
+pub struct LocalAgent {
+    state: Arc<GatewayState>,
+    name: String,
+}
+
+impl LocalAgent {
+    pub(super) fn new(state: Arc<GatewayState>, name: String) -> Self {
+        Self { state, name }
+    }
+
+    /// Returns a connector for the agent. Its connections need no socket and no credential.
+    pub fn connector(&self) -> Connector {
+        let net = LocalNet::new(Arc::clone(&self.state), self.name.clone());
+        Connector::with_parts(Arc::new(net), Arc::clone(&self.state.env))
+    }
+
+    /// Records that the agent has started.
+    pub fn record_start(&self) {
+        self.state
+            .registry_mut()
+            .update_run(&self.name, RunStatus::on_started);
+    }
+
+    /// Records that the agent has ended for `reason`, and starts again after `wait`.
+    pub fn record_exit(&self, reason: &str, wait: Duration) {
+        let starts_at = self.state.env.now() + wait;
+        self.state
+            .registry_mut()
+            .update_run(&self.name, |run| run.on_exit(reason, starts_at));
+    }
+}
 
 /// The network of one agent of the gateway's own process. Its connections reach only the gateway, authenticated as the agent.
 pub(super) struct LocalNet {

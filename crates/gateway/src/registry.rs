@@ -16,7 +16,7 @@ use super::config::AgentConfig;
 use super::error::RequestError;
 use super::frames;
 use super::outbox::Close;
-use super::status::Status;
+use super::status::{RunStatus, Status};
 use super::subscriptions::Subscriptions;
 
 /// The number of unconfigured agents that stay listed after they disconnected.
@@ -45,6 +45,7 @@ struct Agent {
     role: Arc<str>,
     description: Option<Arc<str>>,
     backend: Option<&'static str>,
+    run: Option<RunStatus>,
     status: Status,
     server: Option<Arc<Client>>,
     configured: bool,
@@ -60,6 +61,8 @@ pub(super) struct AgentListing {
     pub(super) description: Option<Arc<str>>,
     /// The kind of the backend with which the gateway runs the agent.
     pub(super) backend: Option<&'static str>,
+    /// How it runs, if the gateway runs it.
+    pub(super) run: Option<RunStatus>,
     pub(super) status: Status,
 }
 
@@ -111,6 +114,7 @@ impl Registry {
                 .backend
                 .as_ref()
                 .and_then(|backend| backend.kinds().next()),
+            run: before.as_ref().and_then(|before| before.run.clone()),
             status: before
                 .as_ref()
                 .map_or(Status::Offline, |before| before.status),
@@ -220,6 +224,7 @@ impl Registry {
                 role: DEFAULT_ROLE.into(),
                 description: None,
                 backend: None,
+                run: None,
                 status: Status::Offline,
                 server: None,
                 configured: false,
@@ -274,6 +279,18 @@ impl Registry {
         }
         let text: Utf8Bytes = frames::status(&name, status, Some(previous)).into();
         self.subscriptions.publish_status(&name, &text);
+    }
+
+    /// Changes how an agent of this process runs.
+    pub(super) fn update_run(&mut self, name: &str, change: impl FnOnce(&mut RunStatus)) {
+        if let Some(agent) = self.agents.get_mut(name) {
+            change(agent.run.get_or_insert_default());
+        }
+    }
+
+    /// Returns how an agent runs, if the gateway runs it.
+    pub(super) fn run_status(&self, name: &str) -> Option<&RunStatus> {
+        self.agents.get(name)?.run.as_ref()
     }
 
     /// Returns the connection of an agent that accepts messages, or of the client with this id.
@@ -339,6 +356,7 @@ impl Registry {
             role: Arc::clone(&agent.role),
             description: agent.description.as_ref().map(Arc::clone),
             backend: agent.backend,
+            run: agent.run.clone(),
             status: agent.status,
         };
         all.into_iter().map(listed).collect()

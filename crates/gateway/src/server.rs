@@ -16,11 +16,10 @@ use http_server::serve::{ConnectionConfig, serve};
 
 use super::access::Keyring;
 use super::audit::Audit;
-use super::clients::Connector;
 use super::config::ServerConfig;
 use super::error::RequestError;
 use super::frames;
-use super::local::LocalNet;
+use super::local::{LocalAgent, LocalNet};
 use super::outbox::Close;
 use super::probe::{self, Occupant};
 use super::sessions::{SessionError, Sessions};
@@ -138,9 +137,9 @@ impl Server {
         format!("{scheme}://{}/", self.address)
     }
 
-    /// Returns a connector for an agent of this process. Its connections need no socket and no credential.
-    pub fn local_connector(&self, agent: &str) -> Connector {
-        Connector::with_parts(self.local_net(agent), Arc::clone(&self.state.env))
+    /// Returns the agent `name` of this process.
+    pub fn local_agent(&self, name: &str) -> LocalAgent {
+        LocalAgent::new(Arc::clone(&self.state), name.to_owned())
     }
 
     /// Returns the network of an agent of this process. Its connections reach only this gateway.

@@ -1,5 +1,12 @@
 //! The status of an agent (Heretek A2A §8.2).
 
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+/// The maximum length of the reason of an exit, in characters.
+const MAX_REASON_CHARS: usize = 500;
+
 /// The status of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Status {
@@ -46,6 +53,45 @@ impl Status {
     /// Returns whether the agent gets notifications, though it may not accept messages.
     pub(super) fn is_reachable(self) -> bool {
         matches!(self, Self::Online | Self::Idle | Self::Busy)
+    }
+}
+
+/// How an agent of the gateway's own process runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct RunStatus {
+    /// How often it started again.
+    restarts: u64,
+    /// When it starts again, if it waits.
+    starts_at: Option<Instant>,
+    /// Why it ended last.
+    last_exit: Option<String>,
+}
+
+impl RunStatus {
+    /// Records that the agent started.
+    pub(super) fn on_started(&mut self) {
+        self.restarts += u64::from(self.starts_at.take().is_some());
+    }
+
+    /// Records that the agent ended, and when it starts again.
+    pub(super) fn on_exit(&mut self, reason: &str, starts_at: Instant) {
+        // A start that failed has no other record.
+        self.on_started();
+        self.starts_at = Some(starts_at);
+        self.last_exit = Some(reason.chars().take(MAX_REASON_CHARS).collect());
+    }
+
+    /// Returns the state for lists of agents, with the reason of the last exit if `with_reason`.
+    pub(super) fn to_json(&self, now: Instant, with_reason: bool) -> Value {
+        let mut status = json!({"restarts": self.restarts});
+        if let Some(at) = self.starts_at {
+            let left = at.saturating_duration_since(now).as_millis();
+            status["startsInMs"] = u64::try_from(left).unwrap_or(u64::MAX).into();
+        }
+        if let Some(reason) = self.last_exit.as_ref().filter(|_| with_reason) {
+            status["lastExit"] = reason.as_str().into();
+        }
+        status
     }
 }
 

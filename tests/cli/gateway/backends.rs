@@ -190,11 +190,12 @@ async fn command_model_and_official_server_decide_a_proposal() {
         "approved, by consensus",
     ];
     has(&ended.stdout, &shown);
-    let mut line = String::new();
-    while !line.contains("approved") {
-        line.clear();
-        watch.out.read_line(&mut line).unwrap();
-        print!("watch: {line}");
+    loop {
+        let line = watch.line(Instant::now() + OUTPUT_LIMIT).unwrap();
+        println!("watch: {line}");
+        if line.contains("approved") {
+            break;
+        }
     }
 }
 
@@ -240,12 +241,7 @@ async fn gateway_runs_agents_of_its_configuration() {
     }
     let ended = run(&["gateway", "agents", "restart", "alpha", "--url", &url]).await;
     exits(&ended, 0);
-    loop {
-        let status = watch.until("status");
-        if status["agent"] == "alpha" && status["status"] == "online" {
-            break;
-        }
-    }
+    watch.until_status("alpha", "online");
     let ended = run(&[
         "gateway", "request", "--to", "charlie", "--url", &url, "hello",
     ])
@@ -300,4 +296,73 @@ async fn killed_gateway_keeps_messages_and_agents_reconnect() {
     ];
     let asked = run(&asked).await;
     assert_eq!(asked.stdout, "back\n", "{}", asked.stderr);
+}
+
+#[tokio::test]
+async fn agents_commands_say_why_an_agent_starts_again() {
+    use gateway_server::clients::{Connector, Endpoint};
+
+    let folder = scratch("gateway-run-status");
+    let config = json!({"agents": [
+        {"name": "coder", "role": "Developer", "backend": {"run": "cat"}},
+    ]});
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.until_status("coder", "online");
+    let state = folder.to_str().unwrap();
+    let agents = async |args: &[&str]| {
+        let place = ["--json", "--url", &url, "--state-dir", state];
+        run(&[&["gateway", "agents"], args, &place].concat()).await
+    };
+    let listed = agents(&["list"]).await;
+    let first = &lines(&listed)[0]["agents"][0];
+    assert_eq!(first["run"], json!({"restarts": 0}));
+
+    // Another client takes the name while the agent is between two connections.
+    let connector = Connector::new().unwrap();
+    let endpoint = Endpoint::new(url.parse().unwrap());
+    let mut requester = connector.connect(endpoint.clone()).await.unwrap();
+    let holder = loop {
+        let _ = requester
+            .manage("agents.restart", json!({"agent": "coder"}))
+            .await;
+        if let Ok((holder, _)) = connector.open(&endpoint, &["coder"]).await {
+            break holder;
+        }
+    };
+    let waiting = loop {
+        let listed = agents(&["list"]).await;
+        let agent = lines(&listed)[0]["agents"][0].take();
+        let reason = agent["run"]["lastExit"].as_str().unwrap_or_default();
+        if agent["run"]["startsInMs"].is_u64() && reason.contains("5004") {
+            break agent;
+        }
+    };
+    assert!(waiting["run"]["startsInMs"].as_u64().unwrap() <= 60_000);
+    let shown = run(&["gateway", "agents", "list", "--url", &url]).await;
+    has(&shown.stdout, &["RESTARTS", "LAST EXIT", "5004"]);
+    let reported = agents(&["config", "coder", "get"]).await;
+    let run_status = &lines(&reported)[0]["run"];
+    assert!(
+        run_status["lastExit"].as_str().unwrap().contains("5004"),
+        "{run_status}"
+    );
+
+    drop(holder);
+    let back = loop {
+        watch.until_status("coder", "online");
+        let listed = agents(&["list"]).await;
+        let run = lines(&listed)[0]["agents"][0]["run"].take();
+        if run.get("startsInMs").is_none() {
+            break run;
+        }
+    };
+    assert!(back["restarts"].as_u64().unwrap() > 0, "{back}");
+    assert!(
+        back["lastExit"].as_str().unwrap().contains("5004"),
+        "{back}"
+    );
+    let restarted = agents(&["restart", "coder"]).await;
+    assert_eq!(lines(&restarted)[0]["run"], back);
 }

@@ -83,6 +83,34 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
 }
 
 #[tokio::test]
+async fn page_shows_how_the_gateway_runs_an_agent() {
+    use gateway_server::clients::{Connector, Endpoint};
+
+    let folder = scratch("gateway-page-run");
+    let config = json!({"agents": [
+        {"name": "coder", "role": "Developer", "backend": {"run": "cat"}},
+    ]});
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.until_status("coder", "online");
+    let connector = Connector::new().unwrap();
+    let endpoint = Endpoint::new(url.parse().unwrap());
+    let mut requester = connector.connect(endpoint).await.unwrap();
+    let restart = requester.manage("agents.restart", json!({"agent": "coder"}));
+    restart.await.unwrap();
+    watch.until_status("coder", "offline");
+    watch.until_status("coder", "online");
+    let mut browser = Browser::start("gateway-run");
+    browser.open(&page(&url));
+    browser.until(&format!(
+        "{}?.includes('1, ended last: ')",
+        row_of("agent-rows", "coder")
+    ));
+    assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
+}
+
+#[tokio::test]
 async fn page_keeps_its_key_in_the_tab() {
     let folder = scratch("gateway-page-key");
     let key = "correct horse battery staple";

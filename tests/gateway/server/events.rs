@@ -136,3 +136,25 @@ async fn long_text_of_a_message_is_cut() {
     let seen = event(&mut watcher, "message").await;
     assert_eq!(seen["text"].as_str().unwrap().chars().count(), 2001);
 }
+
+#[tokio::test]
+async fn subscriber_above_the_limit_is_refused() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut watchers = Vec::new();
+    for _ in 0..64 {
+        let mut watcher = gateway.client().await;
+        watcher.ask(subscribe(false)).await;
+        watchers.push(watcher);
+    }
+    let mut late = gateway.client().await;
+    let refused = late.ask(subscribe(false)).await;
+    assert_eq!(refused["content"]["code"], 3003, "{refused}");
+    // A subscriber may change its subscription.
+    watchers[0].say(subscribe(true)).await;
+    while watchers[0].hear().await["content"]["status"] != "subscribed" {}
+    let unsubscribe = json!({"type": "unsubscribe", "content": {"channel": "gateway:events"}});
+    watchers[1].say(unsubscribe).await;
+    while watchers[1].hear().await["content"]["status"] != "unsubscribed" {}
+    let answer = late.ask(subscribe(false)).await;
+    assert_eq!(answer["content"]["status"], "subscribed", "{answer}");
+}

@@ -79,24 +79,24 @@ impl Executor for ScriptedExecutor {
 
     fn run(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
-        let script = tck::script(&job.message.message_id, self.timeout)
-            .unwrap_or_else(|| commands::script(&job));
-        Box::pin(play(script, reports, cancel))
+        let script = tck::script(&input.message.message_id, self.timeout)
+            .unwrap_or_else(|| commands::script(&input));
+        Box::pin(play(script, events, cancel))
     }
 
     fn reattach(
         &self,
-        _job: RunInput,
+        _input: RunInput,
         run: String,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let script = commands::resumed(&run)?;
-        Some(Box::pin(play(script, reports, cancel)))
+        Some(Box::pin(play(script, events, cancel)))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
@@ -104,14 +104,14 @@ impl Executor for ScriptedExecutor {
     }
 }
 
-async fn play(script: Script, reports: ExecutionEvents, cancel: CancellationToken) -> Outcome {
+async fn play(script: Script, events: ExecutionEvents, cancel: CancellationToken) -> Outcome {
     let Script { steps, outcome } = script;
     let all = async {
         for step in steps {
             match step {
                 Step::Wait(time) => tokio::time::sleep(time).await,
                 Step::WaitForEver => std::future::pending().await,
-                Step::ExecutionEvent(report) => reports.send(report).await.ok()?,
+                Step::ExecutionEvent(report) => events.send(report).await.ok()?,
             }
         }
         Some(())

@@ -1,4 +1,4 @@
-//! A run of the executor. It shares the task of its runner, so that its reports wake no other task. A panic stays
+//! A run of the executor. It shares the task of its runner, so that its events wake no other task. A panic stays
 //! contained.
 
 use std::time::Duration;
@@ -27,12 +27,12 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(metrics: Metrics, reports: ExecutionEvents, start: Start) -> Self {
+    pub(super) fn start(metrics: Metrics, events: ExecutionEvents, start: Start) -> Self {
         let stop = CancellationToken::new();
         let cancel = stop.clone();
         metrics.record_run_start();
         Self {
-            outcome: Box::pin(catch_async(async move { start(reports, cancel).await })),
+            outcome: Box::pin(catch_async(async move { start(events, cancel).await })),
             stop,
             began: Instant::now(),
             metrics,

@@ -222,7 +222,7 @@ impl TaskRunner {
     async fn work(
         &mut self,
         mut running: Running,
-        mut reports: Receiver<ExecutionEvent>,
+        mut events: Receiver<ExecutionEvent>,
     ) -> (RunEnd, Option<Running>) {
         let deadline = sleep_until(Instant::now() + self.core.settings.timeout);
         tokio::pin!(deadline);
@@ -239,9 +239,9 @@ impl TaskRunner {
                 () = &mut canceled => return (RunEnd::Canceled, Some(running)),
                 () = &mut closing => return (RunEnd::ServerStopped, Some(running)),
                 () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
-                Some(report) = reports.recv() => report,
+                Some(report) = events.recv() => report,
                 outcome = running.outcome() => {
-                    let ending = self.drain_reports(&mut reports).await;
+                    let ending = self.drain_reports(&mut events).await;
                     return (ending.unwrap_or(RunEnd::Outcome(outcome)), None);
                 }
                 () = &mut quiet, if !quiet.is_elapsed() => match self.ensure_working().await {
@@ -256,8 +256,8 @@ impl TaskRunner {
     }
 
     /// Applies the reports that preceded the end of the run.
-    async fn drain_reports(&mut self, reports: &mut Receiver<ExecutionEvent>) -> Option<RunEnd> {
-        while let Ok(report) = reports.try_recv() {
+    async fn drain_reports(&mut self, events: &mut Receiver<ExecutionEvent>) -> Option<RunEnd> {
+        while let Ok(report) = events.try_recv() {
             if let Err(ending) = self.apply_report(report).await {
                 return Some(ending);
             }

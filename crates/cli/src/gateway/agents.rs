@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     create,
-    gateway_args::{FileArgs, GatewayArgs, failure},
+    gateway_args::{GatewayArgs, failure},
     status::agents_table,
 };
 use crate::{
@@ -25,7 +25,8 @@ Examples:
   remote-agent gateway agents restart alpha
 
 `list` and `status` ask the gateway that runs at --url; without one, they show the agents of the configuration as offline. `status` ends \
-with 1 if the agent is offline. `config` reads the gateway's configuration, and `create` writes it and informs the gateway that runs at --url, if it \
+with 1 if the agent is offline. `config` reads the gateway's configuration. For an agent that the gateway runs itself, `list`, `status`, `restart` and \
+`config` show how often it started again, when it starts next if it is between two attempts, and why it ended last. `create` writes it and informs the gateway that runs at --url, if it \
 has the same state directory. `restart` has the gateway close the connection that serves the name, with the reason `shutdown`, after which clients of \
 a2a-v1 reconnect. An agent that the gateway runs itself ends its current messages and starts again.";
 
@@ -112,7 +113,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         }
         Command::Config {
             name, gateway_args, ..
-        } => config(&name, &gateway_args.files, as_json, &lines),
+        } => config(&name, &gateway_args, as_json, &lines).await,
         Command::Restart { name, gateway_args } => {
             let mut asker = gateway_args.connect().await?;
             let asked = asker
@@ -123,8 +124,12 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             lines.write(match as_json {
                 true => answer.to_string(),
                 false => format!(
-                    "{}: the connection was closed with the reason `shutdown`; a client of a2a-v1 connects again",
-                    text::line(&name)
+                    "{}: the connection was closed with the reason `shutdown`; {}",
+                    text::line(&name),
+                    match answer["run"]["restarts"].as_u64() {
+                        Some(restarts) => format!("the gateway starts the agent again ({restarts} restarts before this one)"),
+                        None => "a client of a2a-v1 connects again".to_owned(),
+                    }
                 ),
             });
             Ok(Exit::Ok)
@@ -157,17 +162,28 @@ fn offline(agent: &AgentConfig) -> Value {
     listed
 }
 
-fn config(
+async fn config(
     name: &str,
-    files: &FileArgs,
+    gateway_args: &GatewayArgs,
     as_json: bool,
     lines: &LineWriter,
 ) -> Result<Exit, Failure> {
-    let config = files.read()?;
+    let config = gateway_args.files.read()?;
     let Some(agent) = config.agents.iter().find(|agent| agent.name == name) else {
         return Err(unknown(name));
     };
-    let answer = described(agent, &config);
+    let mut answer = described(agent, &config);
+    if agent.backend.is_some() {
+        match gateway_args.listed().await? {
+            Ok(agents) => {
+                let mut agents = agents.into_iter();
+                let listed = agents.find(|agent| agent["name"] == name);
+                answer["run"] = listed.unwrap_or_default()["run"].take();
+            }
+            Err(trouble) if trouble.kind == ClientErrorKind::Unreachable => {}
+            Err(trouble) => note(format_args!("cannot read how the agent runs: {trouble}")),
+        }
+    }
     lines.write(match as_json {
         true => answer.to_string(),
         false => format!("{answer:#}"),

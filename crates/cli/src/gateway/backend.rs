@@ -12,7 +12,7 @@ use gateway_agent::{
 use gateway_server::config::{BackendConfig, ModelConfig, OpenClawConfig, TargetConfig};
 use openclaw_server::executor::state_dir;
 use secrecy::SecretString;
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::config::{ConfigArgs, VARIABLE, resolve};
@@ -214,9 +214,10 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
         return Err(Failure::usage("the agent has no backend"));
     };
     let instance = Library::open(false)?.instance_for_people(&plugin)?;
+    let openclaw_url = openclaw_url(&plugin, &alias);
     let mut backend = ToolBackend::new(instance.tool(), alias);
-    if let Some(openclaw) = &config.openclaw {
-        let is_here = gateway_url(&openclaw.url).is_ok_and(|url| is_this_machine(&url));
+    if let Some(url) = openclaw_url {
+        let is_here = gateway_url(&url).is_ok_and(|url| is_this_machine(&url));
         let state_dir = is_here.then(|| state_dir(|name| env::var_os(name)));
         backend = backend.for_openclaw(state_dir.flatten());
     }
@@ -225,6 +226,19 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
         backend,
         _instance: Some(instance),
     })
+}
+
+/// Returns the URL of the OpenClaw gateway that has the agent; `None` if the target is not an agent of OpenClaw. A gateway whose
+/// dialect is detected may be one of OpenClaw.
+fn openclaw_url(plugin: &str, alias: &str) -> Option<String> {
+    let config: Value = serde_json::from_str(plugin).unwrap_or_default();
+    let gateway = &config["gateway"];
+    let dialect = gateway["dialect"].as_str().unwrap_or("auto");
+    let may_be_openclaw = matches!(dialect, "openclaw" | "auto");
+    let url = gateway["url"]
+        .as_str()
+        .unwrap_or(BackendConfig::OPENCLAW_URL);
+    (alias.starts_with(GATEWAY_ALIAS) && may_be_openclaw).then(|| url.to_owned())
 }
 
 fn model(config: &ModelConfig) -> Result<ModelBackend, Failure> {

@@ -6,13 +6,13 @@ use listeners::Protocol;
 use serde_json::Value;
 use url::Url;
 
-use super::gateway_args::{GatewayArgs, failure};
+use super::gateway_args::{GatewayArgs, MAX_SERVICES, failure, service_health};
 use crate::{
     exit::{Exit, Failure},
     findings::{Findings, Severity},
     text,
 };
-use collective::ErrorCode;
+use collective::{ErrorCode, MAJORITY};
 use gateway_server::clients::{ClientError, ClientErrorKind, Health};
 use gateway_server::config::ServerConfig;
 
@@ -95,9 +95,9 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     let own = (!args.has_url()).then_some(&config);
     check_agents(agents, own, findings);
     let services = found["services"].as_array();
-    for service in services.into_iter().flatten() {
-        let health = GatewayArgs::connector()?;
-        let health = health.health(service["healthEndpoint"].as_str()).await;
+    let connector = GatewayArgs::connector()?;
+    for service in services.into_iter().flatten().take(MAX_SERVICES) {
+        let health = service_health(&connector, &url, service).await;
         let message = format!("{}: {health}", field(service, "serviceId"));
         match health {
             Health::Healthy | Health::Unknown => {
@@ -180,16 +180,21 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
     for agent in agents.iter().filter(is_away) {
         let name = field(agent, "name");
         let (message, repair) = match agent["backend"].is_string() {
-            true => (
-                format!(
+            true => {
+                let mut message = format!(
                     "{name} is {}: its backend does not run",
                     field(agent, "status")
-                ),
-                format!(
-                    "The gateway's log has the reason; `remote-agent gateway agents restart {}` starts it again.",
-                    text::shell(&name)
-                ),
-            ),
+                );
+                let mut repair = "The gateway starts it again by itself; its log has the reason.";
+                if agent["run"]["lastExit"].is_string() {
+                    message = format!(
+                        "{message}; it ended last: {}",
+                        field(&agent["run"], "lastExit")
+                    );
+                    repair = "The gateway starts it again by itself, once the cause is removed.";
+                }
+                (message, repair.to_owned())
+            }
             false => (
                 format!("{name} is offline: no client serves it"),
                 format!(
@@ -210,9 +215,9 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
         there.any(|agent| agent["name"] == member.as_str())
     });
     let connected = connected.count();
-    if connected < 2 {
+    if connected < MAJORITY {
         let message = format!(
-            "{connected} of {} members are connected, and a decision needs 2: the gateway refuses proposals",
+            "{connected} of {} members are connected, and a decision needs {MAJORITY}: the gateway refuses proposals",
             members.len()
         );
         let repair = "Start the members that are offline.";

@@ -16,13 +16,18 @@ use crate::caller;
 use crate::exit::{Exit, Failure};
 use collective::ErrorCode;
 use common::config::gateway_url;
-use egress::credential::Trust;
+use egress::{address::is_this_machine, credential::Trust};
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
-use gateway_server::clients::{ClientError, ClientErrorKind, Connector, Endpoint, Requester};
+use gateway_server::clients::{
+    ClientError, ClientErrorKind, Connector, Endpoint, Health, Requester,
+};
 use gateway_server::config::{PORT, ServerConfig, default_state_dir};
 
 /// The file in the state directory that is the configuration where none is named.
 const CONFIG: &str = "gateway.json";
+
+/// The maximum number of services whose health a command requests.
+pub(super) const MAX_SERVICES: usize = 100;
 
 /// A gateway: where it listens, and what it keeps in files.
 #[derive(Clone, Debug, clap::Args)]
@@ -115,6 +120,7 @@ impl GatewayArgs {
             // The configuration's own address is the operator's word.
             allow_remote: self.allow_remote || self.url.is_none(),
             timeout: Duration::from_millis(self.timeout_ms.max(1)),
+            heartbeat: Endpoint::DEFAULT_HEARTBEAT,
         })
     }
 
@@ -156,6 +162,14 @@ impl GatewayArgs {
     pub(super) fn connector() -> Result<Connector, Failure> {
         Connector::new().map_err(|trouble| failure(&trouble))
     }
+}
+
+/// Requests the health of a service that the gateway at `url` lists. Requests nothing for a gateway on another machine, which
+/// could name any address that only this machine reaches.
+pub(super) async fn service_health(connector: &Connector, url: &str, service: &Value) -> Health {
+    let is_local = gateway_url(url).is_ok_and(|url| is_this_machine(&url));
+    let endpoint = service["healthEndpoint"].as_str().filter(|_| is_local);
+    connector.health(endpoint).await
 }
 
 fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
@@ -260,5 +274,42 @@ impl FileArgs {
             config.state_dir = folder;
         }
         Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{
+        io::{ErrorKind, Write as _},
+        net::TcpListener,
+        thread,
+    };
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn health_is_requested_for_a_gateway_on_this_machine_only() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = json!({"healthEndpoint": format!("http://{address}/health")});
+        let connector = GatewayArgs::connector().unwrap();
+        let remote = service_health(&connector, "wss://gate.example", &service).await;
+        assert_eq!(remote, Health::Unknown);
+        listener.set_nonblocking(true).unwrap();
+        let requested = listener.accept().map(|_| ());
+        assert_eq!(requested.unwrap_err().kind(), ErrorKind::WouldBlock);
+        listener.set_nonblocking(false).unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                .unwrap();
+        });
+        let local = service_health(&connector, "ws://127.0.0.1:18789", &service).await;
+        assert_eq!(local, Health::Healthy);
     }
 }

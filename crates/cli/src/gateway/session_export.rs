@@ -3,6 +3,8 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use crate::{exit::Failure, text};
+
 /// The form of an exported session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum ExportFormat {
@@ -15,15 +17,30 @@ pub(super) enum ExportFormat {
 
 /// Converts the lines of a session to a task: each entry of the user begins a step, and the entries until the next one are its
 /// output.
-pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Value {
-    let entries = jsonl
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        // Skip lines that record changes of the session itself.
-        .filter(|entry| entry["event"].is_null());
+///
+/// # Errors
+/// Lines that are no JSON, with their number and the place of the first one.
+pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Result<Value, Failure> {
+    let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(jsonl.lines()) {
+        match serde_json::from_str::<Value>(line) {
+            // Lines that record changes of the session itself are not part of the conversation.
+            Ok(entry) if entry["event"].is_null() => entries.push(entry),
+            Ok(_) => {}
+            Err(_) if line.trim().is_empty() => {}
+            Err(error) => unreadable.push((number, error)),
+        }
+    }
+    if let Some((number, error)) = unreadable.first() {
+        let count = unreadable.len();
+        return Err(Failure::new(format!(
+            "cannot export the session `{}` as a task: {count} of its lines are unreadable, the first is line {number}: {error}; export it with `--format jsonl`",
+            text::line(session)
+        )));
+    }
     let mut steps: Vec<Value> = Vec::new();
     for entry in entries {
-        let said = text(&entry["content"]);
+        let said = content_text(&entry["content"]);
         let is_user = entry["role"] == "user";
         if is_user || steps.is_empty() {
             let id = match entry["id"].as_str() {
@@ -55,17 +72,17 @@ pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Value {
         last["is_last"] = true.into();
     }
     let input = steps.first().map(|step| step["input"].clone());
-    json!({
+    Ok(json!({
         "task_id": session,
         "input": input,
         "additional_input": null,
         "artifacts": [],
         "steps": steps,
-    })
+    }))
 }
 
 /// Returns the text of an entry: the text parts of content with parts, and JSON for other objects.
-fn text(content: &Value) -> String {
+fn content_text(content: &Value) -> String {
     if let Some(text) = content.as_str() {
         return text.to_owned();
     }
@@ -83,6 +100,8 @@ fn text(content: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -95,7 +114,7 @@ mod tests {
             json!({"timestamp": 5, "role": "user", "content": "Bye", "sessionId": "s", "id": ""}),
         ];
         let jsonl: Vec<_> = lines.iter().map(Value::to_string).collect();
-        let task = agent_protocol("s", &jsonl.join("\n"));
+        let task = agent_protocol("s", &jsonl.join("\n")).unwrap();
         assert_eq!(task["input"], "Hello");
         let steps = &task["steps"];
         assert_eq!(steps.as_array().map(Vec::len), Some(2), "{task}");
@@ -112,6 +131,18 @@ mod tests {
 
     #[test]
     fn empty_session_has_no_steps() {
-        assert_eq!(agent_protocol("s", "")["steps"], json!([]));
+        assert_eq!(agent_protocol("s", "").unwrap()["steps"], json!([]));
+    }
+
+    #[test]
+    fn unreadable_lines_are_reported_with_their_place() {
+        let jsonl = "{\"role\":\"user\",\"content\":\"Hi\"}\n\nnot json\n{\n";
+        let failure = agent_protocol("s", jsonl).unwrap_err();
+        assert!(
+            failure.message.contains("2 of its lines"),
+            "{}",
+            failure.message
+        );
+        assert!(failure.message.contains("line 3"), "{}", failure.message);
     }
 }

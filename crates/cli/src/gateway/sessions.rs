@@ -184,7 +184,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let mut answer = gateway_args.manage_sessions(operation, with).await?;
     if format == ExportFormat::AgentProtocol {
         let jsonl = answer["jsonl"].as_str().unwrap_or_default();
-        let task = session_export::agent_protocol(&field(&answer, "sessionId"), jsonl);
+        let task = session_export::agent_protocol(&field(&answer, "sessionId"), jsonl)?;
         answer["jsonl"] = task.to_string().into();
     }
     if operation == Operation::List && answer["sessions"].as_array().is_some_and(Vec::is_empty) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::gateway_args::{GatewayArgs, failure};
+use super::gateway_args::{GatewayArgs, MAX_SERVICES, failure, service_health};
 use crate::{
     exit::{Exit, Failure},
     output::LineWriter,
@@ -71,8 +71,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let mut services = found["services"].as_array().cloned().unwrap_or_default();
     let mut well = true;
     if args.deep {
-        for service in &mut services {
-            let health = connector.health(service["healthEndpoint"].as_str()).await;
+        for service in services.iter_mut().take(MAX_SERVICES) {
+            let health = service_health(&connector, &url, service).await;
             well &= matches!(health, Health::Healthy | Health::Unknown);
             service["health"] = health.to_string().into();
         }
@@ -150,12 +150,43 @@ pub(super) fn agents_table(agents: &[Value]) -> String {
     let field =
         |agent: &Value, name: &str| agent[name].as_str().map(text::line).unwrap_or_default();
     let has_backend = agents.iter().any(|agent| agent["backend"].is_string());
-    let fields = ["name", "role", "status", "backend"];
-    let fields = &fields[..if has_backend { 4 } else { 3 }];
-    let headings = ["AGENT", "ROLE", "STATUS", "BACKEND"];
-    let mut shown = Table::new(headings.into_iter().take(fields.len()));
+    let has_run = agents.iter().any(|agent| agent["run"].is_object());
+    let headings = [
+        "AGENT",
+        "ROLE",
+        "STATUS",
+        "BACKEND",
+        "RESTARTS",
+        "LAST EXIT",
+    ];
+    let columns = match (has_run, has_backend) {
+        (true, _) => 6,
+        (false, true) => 4,
+        (false, false) => 3,
+    };
+    let mut shown = Table::new(headings.into_iter().take(columns));
     for agent in agents {
-        shown.add_row(fields.iter().map(|name| field(agent, name)));
+        let run = &agent["run"];
+        let status = match run["startsInMs"].as_u64() {
+            Some(wait) => format!(
+                "{}, starts in {} s",
+                field(agent, "status"),
+                wait.div_ceil(1000)
+            ),
+            None => field(agent, "status"),
+        };
+        let row = [
+            field(agent, "name"),
+            field(agent, "role"),
+            status,
+            field(agent, "backend"),
+            run["restarts"]
+                .as_u64()
+                .map(|count| count.to_string())
+                .unwrap_or_default(),
+            field(run, "lastExit"),
+        ];
+        shown.add_row(row.into_iter().take(columns));
     }
     shown.render()
 }

@@ -213,23 +213,23 @@ impl Executor for Counting {
 
     fn run(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
-        let id = job.message.message_id.clone();
+        let id = input.message.message_id.clone();
         *self.runs.lock().unwrap().entry(id).or_default() += 1;
-        self.script.run(job, reports, cancel)
+        self.script.run(input, events, cancel)
     }
 
     fn reattach(
         &self,
-        job: RunInput,
+        input: RunInput,
         run: String,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        self.script.reattach(job, run, reports, cancel)
+        self.script.reattach(input, run, events, cancel)
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {

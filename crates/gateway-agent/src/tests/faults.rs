@@ -83,6 +83,22 @@ async fn chain_of_delegations_ends_at_its_maximum_depth() {
 }
 
 #[tokio::test]
+async fn malformed_delegation_is_refused() {
+    let gateway = Gateway::start().await;
+    let mut coder = Running::start(&gateway, "coder", []).await;
+    let mut client = gateway.client("steward").await;
+    for malformed in [json!({"hop": "9"}), json!({"hop": -1}), json!({}), json!(9)] {
+        let message = message("s-1", "work").with_metadata(METADATA_KEY, malformed);
+        client.send(message).await;
+        let error = client.next().await;
+        assert_eq!(error.content()["code"], 3004, "{}", error.to_text());
+        let message = error.content_str("message").unwrap();
+        assert!(message.contains(METADATA_KEY), "{message}");
+    }
+    assert!(coder.turns.try_recv().is_err(), "the backend is not asked");
+}
+
+#[tokio::test]
 async fn lost_gateway_ends_turns_and_the_agent_returns() {
     let mut gateway = Gateway::start().await;
     let mut coder = Running::start(&gateway, "coder", [Act::Hang]).await;

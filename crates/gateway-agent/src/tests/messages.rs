@@ -55,7 +55,9 @@ async fn parts_of_a_message_are_read() {
 #[tokio::test]
 async fn progress_reaches_the_requester_before_the_reply() {
     let gateway = Gateway::start().await;
-    let acts = [Act::Report(&["reading", "still reading", "writing"])];
+    let permits = Arc::new(Semaphore::new(0));
+    let reports = &["reading", "still reading", "writing"];
+    let acts = [Act::Report(reports, Arc::clone(&permits))];
     let _coder = Running::start(&gateway, "coder", acts).await;
     let mut client = gateway.client("steward").await;
     let status = client.ask("s-1", "work").await;
@@ -64,6 +66,7 @@ async fn progress_reaches_the_requester_before_the_reply() {
         (Kind::Status, Some("writing"), Some("coder")),
         "a flood is one report: the latest"
     );
+    permits.add_permits(1);
     assert_eq!(text(&client.next().await), "done");
 }
 

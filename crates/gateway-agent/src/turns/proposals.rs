@@ -99,7 +99,7 @@ impl Turns {
         &self,
         header: &Envelope,
         proposal: &Proposal,
-        delegation: Option<Delegation>,
+        delegation: Result<Option<Delegation>, BackendError>,
         cancel: &CancellationToken,
         until: Instant,
     ) -> Result<Ballot, String> {
@@ -112,7 +112,7 @@ impl Turns {
             text: request.clone(),
             history: Vec::new(),
             proposal: Some(proposal.clone()),
-            delegation,
+            delegation: delegation.map_err(|error| error.message)?,
         };
         self.check_depth(&turn).map_err(|error| error.message)?;
         let ready = async {

@@ -38,7 +38,14 @@ pub struct ClientConnection {
     sender: MessageSender,
     receiver: Receiver,
     endpoint: Endpoint,
+    /// When the last frame arrived, or the last ping left.
+    silent_since: Instant,
+    /// The number of pings since the last frame.
+    pings: u32,
 }
+
+/// The number of heartbeats without a frame after which the connection is lost.
+const MAX_SILENT_HEARTBEATS: u32 = 3;
 
 /// The sending half of a connection. Clones share the connection.
 #[derive(Clone)]
@@ -120,6 +127,8 @@ impl ClientConnection {
             },
             receiver: opened.receiver,
             endpoint: endpoint.clone(),
+            silent_since: Instant::now(),
+            pings: 0,
         };
         let authenticated = endpoint.token.is_some();
         if let Some(token) = &endpoint.token {
@@ -203,6 +212,35 @@ impl ClientConnection {
         }
     }
 
+    /// Receives the next frame. Sends a ping after each heartbeat without one.
+    ///
+    /// # Errors
+    /// No frame arrived for three heartbeats: the gateway is gone, and its machine did not close the connection.
+    async fn next_frame(&mut self) -> Result<Frame, ClientError> {
+        loop {
+            let due = self.silent_since + self.endpoint.heartbeat;
+            let received = timeout_at(due, self.receiver.next()).await;
+            self.silent_since = Instant::now();
+            if let Ok(frame) = received {
+                self.pings = 0;
+                return Ok(frame);
+            }
+            self.pings += 1;
+            if self.pings >= MAX_SILENT_HEARTBEATS {
+                let silence = self.endpoint.heartbeat * self.pings;
+                let message = format!(
+                    "the gateway at `{}` has not answered for {:.1} s, not even a ping",
+                    self.endpoint.redacted_url(),
+                    silence.as_secs_f64()
+                );
+                return Err(ClientError::new(ClientErrorKind::Unreachable, message));
+            }
+            // Spawned: a full socket must not delay the deadline.
+            let socket = self.sender.socket.clone();
+            tokio::spawn(async move { socket.ping().await });
+        }
+    }
+
     /// Receives the next envelope. Replies to pings, and skips frames that are not envelopes.
     ///
     /// This method is cancel safe.
@@ -211,7 +249,7 @@ impl ClientConnection {
     /// The connection is lost, or the server is no gateway of `a2a-v1`.
     pub async fn recv(&mut self) -> Result<Envelope, ClientError> {
         loop {
-            let text = match self.receiver.next().await {
+            let text = match self.next_frame().await? {
                 Frame::Text(text) => text,
                 Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
                 Frame::Closed { code, reason } => {

@@ -46,11 +46,17 @@ pub struct Endpoint {
     pub allow_remote: bool,
     /// The timeout of the handshake and of each response.
     pub timeout: Duration,
+    /// The client sends a ping after this time without a frame, as the gateway does. After three times as long the connection is
+    /// lost.
+    pub heartbeat: Duration,
 }
 
 impl Endpoint {
     /// The default of [`timeout`](Self::timeout).
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// The default of [`heartbeat`](Self::heartbeat).
+    pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(30);
 
     /// Creates the endpoint of a gateway on this machine without authentication.
     pub fn new(url: Url) -> Self {
@@ -60,6 +66,7 @@ impl Endpoint {
             trust: None,
             allow_remote: false,
             timeout: Self::DEFAULT_TIMEOUT,
+            heartbeat: Self::DEFAULT_HEARTBEAT,
         }
     }
 

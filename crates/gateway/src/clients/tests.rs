@@ -16,6 +16,8 @@ use collective::{ErrorCode, Kind, Vote};
 use common::environment::{Clock, IdGenerator};
 use testkit::conformance::gateways::Gateways;
 
+mod half_open;
+
 /// An agent that serves `alpha`, with its events.
 struct Agent {
     events: mpsc::UnboundedReceiver<AgentEvent>,
@@ -25,6 +27,10 @@ struct Agent {
 
 impl Agent {
     fn start(gateway: &Gateways, vote: Option<Vote>) -> Self {
+        Self::at(Endpoint::new(gateway.url().parse().unwrap()), vote)
+    }
+
+    fn at(endpoint: Endpoint, vote: Option<Vote>) -> Self {
         let script = Script {
             name: "alpha".to_owned(),
             ballot: vote.map(|vote| Ballot {
@@ -37,7 +43,6 @@ impl Agent {
         };
         let (on_event, events) = mpsc::unbounded_channel();
         let on_event = Mutex::new(on_event);
-        let endpoint = Endpoint::new(gateway.url().parse().unwrap());
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
         let served = tokio::spawn(async move {

@@ -33,6 +33,10 @@ impl GatewayState {
     ) -> Result<Outcome, RequestError> {
         check_action(envelope, &["list"])?;
         let listed = self.registry().list();
+        let now = self.env.now();
+        // The reason of an exit is for the operator.
+        let operation = Operation::Request(GATEWAY);
+        let is_operator = self.authorize(client, envelope.from(), operation).is_ok();
         let agents: Vec<Value> = listed
             .iter()
             .map(|agent| {
@@ -48,6 +52,9 @@ impl GatewayState {
                 }
                 if let Some(backend) = agent.backend {
                     entry["backend"] = backend.into();
+                }
+                if let Some(run) = &agent.run {
+                    entry["run"] = run.to_json(now, is_operator);
                 }
                 entry
             })
@@ -154,6 +161,7 @@ impl GatewayState {
             if wants_content {
                 self.authorize(client, envelope.from(), Operation::Workspace("*"))?;
             }
+            self.events.reserve(client)?;
         }
         let agents = envelope.content().get("agents").and_then(Value::as_array);
         if agents.is_some_and(|names| names.len() > MAX_SUBSCRIBED_AGENTS) {

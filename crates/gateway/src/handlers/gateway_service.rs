@@ -8,6 +8,7 @@
 //!
 //! A gateway refuses a `content.stateDir` that is not its own.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -128,15 +129,27 @@ impl GatewayState {
     }
 
     fn restart_agent(&self, agent: &str) -> Result<Value, RequestError> {
-        let server = {
+        let now = self.env.now();
+        let (server, run) = {
             let registry = self.registry();
             if !registry.contains(agent) {
                 return Err(RequestError::unknown_agent(agent));
             }
-            registry.server(agent).cloned()
+            let run = registry.run_status(agent);
+            let run = run.map(|run| run.to_json(now, true));
+            (registry.server(agent).cloned(), run)
         };
         let Some(server) = server else {
-            let message = format!("cannot restart `{agent}`: it is offline");
+            let mut message = format!("cannot restart `{agent}`: it is offline");
+            if let Some(run) = &run {
+                let (wait, reason) = (run["startsInMs"].as_u64(), run["lastExit"].as_str());
+                if let (Some(wait), Some(reason)) = (wait, reason) {
+                    let _ = write!(
+                        message,
+                        ", and starts again in {wait} ms; it ended last: {reason}"
+                    );
+                }
+            }
             return Err(RequestError::new(ErrorCode::AgentOffline, message));
         };
         let _ = server
@@ -145,6 +158,10 @@ impl GatewayState {
         server.outbox.close(Close::RESTART);
         let clients = server.names();
         let names: Vec<&str> = clients.iter().map(|name| &**name).collect();
-        Ok(json!({"agent": agent, "reconnects": names}))
+        let mut result = json!({"agent": agent, "reconnects": names});
+        if let Some(run) = run {
+            result["run"] = run;
+        }
+        Ok(result)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use collective::{Envelope, ErrorCode, GATEWAY, Kind, Vote, VoteRejection};
+use collective::{Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejection};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
@@ -21,9 +21,6 @@ use crate::triad::{
     DecidedProposal, Fingerprint, PendingProposal, ProposalOutcome, Proposals, Triad, VoteOutcome,
     send_all,
 };
-
-/// The number of members that must be connected: two votes decide.
-const MAJORITY: usize = 2;
 
 /// The maximum time between a proposal and its deadline.
 const MAX_DEADLINE: Duration = Duration::from_hours(24);

@@ -6,7 +6,7 @@ const MAX_EVENTS = 200;
 const MAX_PROPOSALS = 50;
 const FIRST_WAIT = 1000;
 const LAST_WAIT = 15000;
-// Sessions have no channel of their own.
+// Sessions, and how the gateway runs agents, have no channel of their own.
 const SESSIONS_EVERY = 5000;
 
 const agents = new Map();
@@ -55,6 +55,15 @@ function send(type, content) {
   return id;
 }
 
+// How the gateway runs an agent: restarts, the wait for the next start, and the last exit.
+function runText(run) {
+  if (!run) return "";
+  const parts = [String(run.restarts)];
+  if (run.startsInMs !== undefined) parts.push("starts in " + Math.ceil(run.startsInMs / 1000) + " s");
+  if (run.lastExit) parts.push("ended last: " + run.lastExit);
+  return parts.join(", ");
+}
+
 function drawAgents() {
   const isAway = (name) => (agents.get(name).status || "offline") === "offline";
   const names = [...agents.keys()].sort((a, b) => isAway(a) - isAway(b) || (a < b ? -1 : 1));
@@ -66,6 +75,7 @@ function drawAgents() {
       ["name", name],
       ["role", agent.role || ""],
       ["agent", agent.backend || "a client"],
+      ["asked", runText(agent.run)],
       ["number", agent.sessions === undefined ? "" : String(agent.sessions)],
     ]);
   });
@@ -242,6 +252,9 @@ byId("sign-in").addEventListener("submit", (event) => {
   connect();
 });
 setInterval(() => {
-  if (socket && socket.readyState === WebSocket.OPEN && !document.hidden && !byId("boards").hidden) send("workspace", { action: "list" });
+  if (socket && socket.readyState === WebSocket.OPEN && !document.hidden && !byId("boards").hidden) {
+    send("workspace", { action: "list" });
+    send("discovery", { action: "list" });
+  }
 }, SESSIONS_EVERY);
 connect();

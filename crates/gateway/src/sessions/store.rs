@@ -17,10 +17,14 @@ use super::scan::SessionMeta;
 use super::{AGENTS, SessionError, lock};
 use crate::config::{Fsync, ServerConfig};
 use common::environment::Environment;
+use common::files;
 use common::log::{Level, Log};
 
 /// Sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
+
+/// Session files that stay open between appends. Connections need file descriptors too.
+const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 
 pub(super) struct Store {
     /// The directory of all workspaces.
@@ -39,6 +43,8 @@ pub(super) struct Store {
     pub(super) files: Mutex<()>,
     /// Metadata by path. The length of the file tells whether it is current.
     cache: Mutex<LruCache<PathBuf, SessionMeta>>,
+    /// Files that stay open and locked between appends.
+    open_files: Mutex<LruCache<PathBuf, File>>,
     /// How many sessions each workspace in use has.
     counts: Mutex<HashMap<String, usize>>,
     /// The paths that wait for the next sync of [`Fsync::Interval`].
@@ -59,6 +65,7 @@ impl Store {
             queue: Mutex::default(),
             files: Mutex::default(),
             cache: Mutex::new(LruCache::new(CACHED_SESSIONS)),
+            open_files: Mutex::new(LruCache::new(MAX_OPEN_FILES)),
             counts: Mutex::default(),
             unsynced: Mutex::default(),
         }
@@ -181,17 +188,19 @@ impl Store {
     /// Returns the metadata of a session file. Scans a file that changed or that the cache lacks.
     pub(super) fn meta(&self, path: &Path, session: &str) -> Result<SessionMeta, SessionError> {
         let failed = |error| SessionError::io("read", path, error);
-        let file = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(SessionMeta::default());
-            }
-            file => file.map_err(failed)?,
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let length = match fs::metadata(path) {
+            Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
+            found => found.map_err(failed)?.len(),
         };
-        let length = file.metadata().map_err(failed)?.len();
         let cached = lock(&self.cache).get(path).cloned();
         if let Some(meta) = cached.filter(|meta| meta.file_bytes == length) {
             return Ok(meta);
         }
+        let file = match File::open(path) {
+            Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
+            file => file.map_err(failed)?,
+        };
         let meta = SessionMeta::scan(&file, session, self.now()).map_err(failed)?;
         if let Some(line) = meta.damaged {
             let message = format!(
@@ -210,10 +219,52 @@ impl Store {
         lock(&self.cache).put(path, meta);
     }
 
-    /// Drops the metadata of a file that was renamed or removed.
+    /// Drops the metadata of a file that was renamed or removed, and closes the file.
     pub(super) fn forget(&self, path: &Path) {
         lock(&self.cache).pop(path);
+        lock(&self.open_files).pop(path);
     }
+
+    /// Returns the file of a session for appends, locked against other processes.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or another process holds the lock.
+    pub(super) fn open_append(&self, path: &Path) -> Result<File, SessionError> {
+        let open = lock(&self.open_files).pop(path);
+        if let Some(file) = open.filter(|file| is_at(file, path)) {
+            return Ok(file);
+        }
+        let failed = |error| SessionError::io("write", path, error);
+        files::create_private_dir(path.parent().unwrap_or(path)).map_err(failed)?;
+        let file = files::open_private_append(path).map_err(failed)?;
+        super::lock::try_lock(&file, path)?;
+        Ok(file)
+    }
+
+    /// Closes the files, which releases their locks.
+    pub(super) fn close_files(&self) {
+        lock(&self.open_files).clear();
+    }
+
+    /// Keeps a file open for the next append.
+    pub(super) fn keep_open(&self, path: PathBuf, file: File) {
+        lock(&self.open_files).put(path, file);
+    }
+}
+
+/// Returns whether an open file is still the one at `path`: an operator may have replaced or removed it.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let open = file.metadata().map(identity);
+    open.is_ok_and(|open| fs::metadata(path).map(identity).is_ok_and(|at| at == open))
+}
+
+/// Returns `false`: the file is opened again for each append.
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> bool {
+    false
 }
 
 /// Calls `visit` with the name of each entry of a directory.

@@ -22,8 +22,8 @@ use crate::config::Fsync;
 use common::files;
 use common::log::Level;
 
-/// Sessions that are written, and whose files are open, at a time.
-const MAX_OPEN_FILES: usize = 64;
+/// Sessions that are written at a time.
+const MAX_BATCH: usize = 64;
 
 /// Threads that sync files at a time. Disks sync several files faster side by side.
 const SYNC_THREADS: usize = 8;
@@ -102,7 +102,7 @@ impl Store {
             let mut group = vec![first];
             group.extend(std::iter::from_fn(|| lines.next_if(|line| line.key == key)));
             written.extend(self.write_group(&key, group));
-            if written.len() == MAX_OPEN_FILES {
+            if written.len() == MAX_BATCH {
                 self.finish(std::mem::take(&mut written));
             }
         }
@@ -159,9 +159,7 @@ impl Store {
         lines: &[PendingLine],
     ) -> Result<(File, SessionMeta, u64), SessionError> {
         let failed = |error| SessionError::io("write", path, error);
-        files::create_private_dir(path.parent().unwrap_or(path)).map_err(failed)?;
-        let mut file = files::open_private_append(path).map_err(failed)?;
-        super::lock::try_lock(&file, path)?;
+        let mut file = self.open_append(path)?;
         let torn = meta.file_bytes - meta.line_bytes;
         if torn > 0 {
             file.set_len(meta.line_bytes).map_err(failed)?;
@@ -240,6 +238,7 @@ impl Store {
         } else if self.fsync == Fsync::Interval {
             self.schedule_sync(&path);
         }
+        self.keep_open(path.clone(), written.file);
         self.remember(path, written.meta);
         reply(written.lines, &Ok(()));
     }
@@ -281,9 +280,10 @@ impl Store {
         result
     }
 
-    /// Writes the queue and syncs.
+    /// Writes the queue, syncs and closes the files.
     pub(super) fn flush(self: &Arc<Self>) -> Result<(), SessionError> {
         self.run_writer();
+        self.close_files();
         self.sync()
     }
 }

@@ -127,14 +127,14 @@ impl Executor for CommandExecutor {
 
     fn run(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         let turns = Arc::clone(&self.0);
         Box::pin(async move {
             turns
-                .turn(job, reports, &cancel)
+                .turn(input, events, &cancel)
                 .await
                 .unwrap_or_else(|outcome| outcome)
         })
@@ -143,9 +143,9 @@ impl Executor for CommandExecutor {
     /// Returns `None`: a turn ends with its process.
     fn reattach(
         &self,
-        _job: RunInput,
+        _input: RunInput,
         _run: String,
-        _reports: ExecutionEvents,
+        _events: ExecutionEvents,
         _cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         None
@@ -162,25 +162,28 @@ impl Executor for CommandExecutor {
 impl CommandRunner {
     async fn turn(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Outcome> {
         let until = Instant::now() + self.settings.timeout;
-        let agent = job.agent.clone().or_else(|| self.settings.agent_id.clone());
+        let agent = input
+            .agent
+            .clone()
+            .or_else(|| self.settings.agent_id.clone());
         if let Some(agent) = agent.as_ref().filter(|agent| !is_name(agent)) {
             return Err(Outcome::Rejected(format!(
                 "{agent:?} is not a valid agent name"
             )));
         }
-        self.note(&agent, &job).await?;
-        let handed = parts::to_agent(job.message.parts);
+        self.note(&agent, &input).await?;
+        let handed = parts::to_agent(input.message.parts);
         let text = openclaw::text(&handed);
         let text = sanitize(&text);
         let (mut local, mut turned) = (self.local.load(Ordering::Relaxed), false);
         loop {
             let thinking = self.thinking();
-            let command = self.command(agent.as_deref(), &job.session, &text, local, thinking);
+            let command = self.command(agent.as_deref(), &input.session, &text, local, thinking);
             let ended = process::run(command, Some(&text), until, cancel, |_| {}).await;
             let ended = ended.map_err(|error| {
                 self.command_error(CommandError::of_start(&error, &self.settings))
@@ -188,13 +191,15 @@ impl CommandRunner {
             let reading = match ended {
                 Ended::TimedOut => Err(CommandError::late(self.settings.timeout)),
                 Ended::Canceled => Err(CommandError::canceled()),
-                Ended::Exited(finished) => answer::read(&finished, &job.task_id, &job.context_id),
+                Ended::Exited(finished) => {
+                    answer::read(&finished, &input.task_id, &input.context_id)
+                }
             };
             match reading {
                 Ok(Reading::Turn { outcome, metadata }) => {
                     self.local.store(local, Ordering::Relaxed);
                     if let Some(metadata) = metadata {
-                        let _ = reports.send(metadata).await;
+                        let _ = events.send(metadata).await;
                     }
                     return Ok(outcome);
                 }
@@ -223,21 +228,21 @@ impl CommandRunner {
     }
 
     /// Records the delegation of the session.
-    async fn note(&self, agent: &Option<String>, job: &RunInput) -> Result<(), Outcome> {
+    async fn note(&self, agent: &Option<String>, input: &RunInput) -> Result<(), Outcome> {
         if !self.delegated.is_kept() {
             return Ok(());
         }
         let agent = match agent {
             Some(agent) => agent,
             // The default agent has no delegation yet, so there is nothing to remove.
-            None if job.delegation.is_none() && !self.default.initialized() => return Ok(()),
+            None if input.delegation.is_none() && !self.default.initialized() => return Ok(()),
             None => {
                 let asked = self.default.get_or_try_init(|| self.default_agent()).await;
                 asked.map_err(|command_error| self.command_error(command_error))?
             }
         };
-        let key = session_key::explicit_key(agent, &job.session);
-        self.delegated.note(&key, job.delegation.as_ref()).await
+        let key = session_key::explicit_key(agent, &input.session);
+        self.delegated.note(&key, input.delegation.as_ref()).await
     }
 
     async fn default_agent(&self) -> Result<String, CommandError> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use common::environment::Environment;
 use common::log::Log;
-use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup};
+use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup, METADATA_KEY};
 
 /// Writes the delegation file of one OpenClaw.
 pub(super) struct DelegationWriter {
@@ -45,12 +45,15 @@ impl DelegationWriter {
     /// the previous message.
     ///
     /// # Errors
-    /// The record could not be written, and the run must not start: without it, agents could delegate without end.
+    /// The delegation is malformed, or the record could not be written. The run must not start: without the record, agents
+    /// could delegate without end.
     pub(super) async fn note(&self, key: &str, said: Option<&Value>) -> Result<(), Outcome> {
+        let work = said.map(|said| Delegation::read(said).ok_or_else(malformed));
+        let work = work.transpose()?;
         let Some(state_dir) = &self.state_dir else {
             return Ok(());
         };
-        let work = match said.and_then(Delegation::read) {
+        let work = match work {
             Some(work) => work,
             None if self.is_deep(state_dir, key).await => Delegation {
                 hop: 0,
@@ -84,6 +87,16 @@ impl DelegationWriter {
             .kept
             .find(state_dir, key, self.env.system_time(), &self.log);
         known.await.is_some_and(|work| work.hop > 0)
+    }
+}
+
+fn malformed() -> Outcome {
+    Outcome::Failed {
+        reason: "delegation_malformed",
+        text: format!(
+            "the metadata `{METADATA_KEY}` is not {{\"hop\": number, \"chain\": text}}, so the run did not start. Pass it on as \
+             you received it, or leave it out"
+        ),
     }
 }
 
@@ -144,5 +157,19 @@ mod tests {
             unreachable!("{refused:?}")
         };
         assert_eq!((reason, gone.exists()), ("delegation_not_recorded", false));
+    }
+
+    #[tokio::test]
+    async fn malformed_delegation_keeps_the_recorded_depth() {
+        let state = tempfile::tempdir().unwrap();
+        let delegated = over(state.path());
+        delegated.note("s", Some(&json!({"hop": 3}))).await.unwrap();
+        let refused = delegated.note("s", Some(&json!({"hop": "3"}))).await;
+        let Err(Outcome::Failed { reason, .. }) = refused else {
+            unreachable!("{refused:?}")
+        };
+        assert_eq!(reason, "delegation_malformed");
+        let found = DelegationFile::of_host(state.path()).find("s").unwrap();
+        assert_eq!(found.unwrap().hop, 3);
     }
 }

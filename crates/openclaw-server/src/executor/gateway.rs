@@ -117,13 +117,13 @@ impl Executor for GatewayExecutor {
 
     fn run(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         let runs = Arc::clone(&self.0);
         Box::pin(async move {
-            runs.begin(job, reports, cancel)
+            runs.begin(input, events, cancel)
                 .await
                 .unwrap_or_else(|outcome| outcome)
         })
@@ -131,30 +131,30 @@ impl Executor for GatewayExecutor {
 
     fn reattach(
         &self,
-        job: RunInput,
+        input: RunInput,
         run: String,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let (agent, id) = run.rsplit_once('/')?;
         let mut handle = RunHandle {
             runs: Arc::clone(&self.0),
             agent: agent.to_owned(),
-            context: job.context_id,
-            session: job.session,
+            context: input.context_id,
+            session: input.session,
             run: id.to_owned(),
             proposal: None,
         };
         if agent == TRIAD {
             let proposal =
-                Proposal::from_run(id, parts::to_agent(job.message.parts), job.delegation)?;
+                Proposal::from_run(id, parts::to_agent(input.message.parts), input.delegation)?;
             handle.run.clone_from(&proposal.id);
             handle.proposal = Some(proposal);
         }
         Some(Box::pin(async move {
             let work = async {
                 match handle.again(None).await {
-                    Ok(stream) => handle.follow(stream, reports).await,
+                    Ok(stream) => handle.follow(stream, events).await,
                     Err(outcome) => outcome,
                 }
             };
@@ -239,9 +239,9 @@ impl Runs {
         Ok(())
     }
 
-    /// Returns the agent that a job is for.
-    async fn agent(&self, job: &RunInput) -> Result<String, Outcome> {
-        if let Some(name) = &job.agent {
+    /// Returns the agent that an input is for.
+    async fn agent(&self, input: &RunInput) -> Result<String, Outcome> {
+        if let Some(name) = &input.agent {
             if name == TRIAD && !self.offers_triad() {
                 return Err(Outcome::Rejected(
                     "this server does not offer a triad; send the message to one of its agents"
@@ -273,20 +273,20 @@ impl Runs {
 
     async fn begin(
         self: Arc<Self>,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Result<Outcome, Outcome> {
         self.connect().await?;
-        let agent = self.agent(&job).await?;
-        let key = session_key::session_key(&agent, &job.session);
+        let agent = self.agent(&input).await?;
+        let key = session_key::session_key(&agent, &input.session);
         if self.is_openclaw() {
-            self.delegated.note(&key, job.delegation.as_ref()).await?;
+            self.delegated.note(&key, input.delegation.as_ref()).await?;
         }
         let proposal = match agent == TRIAD {
             true => Some(Proposal::new(
-                parts::to_agent(job.message.parts.clone()),
-                job.delegation.clone(),
+                parts::to_agent(input.message.parts.clone()),
+                input.delegation.clone(),
                 self.settings.timeout,
                 &*self.env,
             )?),
@@ -300,27 +300,27 @@ impl Runs {
             }
         };
         // Store the run first, so that a restarted server looks for it.
-        let _ = reports
+        let _ = events
             .send(ExecutionEvent::Run(format!("{agent}/{kept}")))
             .await;
         let outgoing = match &proposal {
             Some(proposal) => proposal.request(),
-            None => self.outgoing(&run, job.message.parts, job.delegation),
+            None => self.outgoing(&run, input.message.parts, input.delegation),
         };
         let handle = RunHandle {
             runs: self,
             agent,
-            context: job.context_id,
-            session: job.session,
+            context: input.context_id,
+            session: input.session,
             run,
             proposal,
         };
         let work = async {
             match handle.peer().stream(&outgoing).await {
-                Ok(stream) => handle.follow(stream, reports).await,
+                Ok(stream) => handle.follow(stream, events).await,
                 // The gateway may have received it.
                 Err(error) if error.kind.is_cut() => match handle.again(Some(error)).await {
-                    Ok(stream) => handle.follow(stream, reports).await,
+                    Ok(stream) => handle.follow(stream, events).await,
                     Err(outcome) => outcome,
                 },
                 Err(error) => outcome::outcome(&error),
@@ -398,8 +398,8 @@ impl RunHandle {
     }
 
     /// Follows the run until it ends, across lost connections.
-    async fn follow(&self, mut stream: Box<dyn EventStream>, reports: ExecutionEvents) -> Outcome {
-        let reporter = RunReporter::new(reports);
+    async fn follow(&self, mut stream: Box<dyn EventStream>, events: ExecutionEvents) -> Outcome {
+        let reporter = RunReporter::new(events);
         loop {
             let broken = match stream.next().await {
                 Some(Ok((event, _))) => match reporter.on_event(event).await {

@@ -29,12 +29,12 @@ impl Redacted {
         Self { inner, secrets }
     }
 
-    /// Runs `work`, whose reports arrive at `said`, and forwards them redacted.
+    /// Runs `work`, whose events arrive at `said`, and forwards them redacted.
     fn filtered(
         &self,
         work: BoxFuture<'static, Outcome>,
         mut said: mpsc::Receiver<ExecutionEvent>,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
     ) -> BoxFuture<'static, Outcome> {
         let mut filter = Filter {
             secrets: Arc::clone(&self.secrets),
@@ -44,13 +44,13 @@ impl Redacted {
             let forward = async {
                 while let Some(report) = said.recv().await {
                     if let Some(report) = filter.report(report)
-                        && reports.send(report).await.is_err()
+                        && events.send(report).await.is_err()
                     {
                         said.close();
                     }
                 }
                 for report in filter.rest() {
-                    let _ = reports.send(report).await;
+                    let _ = events.send(report).await;
                 }
             };
             let (outcome, ()) = tokio::join!(work, forward);
@@ -82,24 +82,24 @@ impl Executor for Redacted {
 
     fn run(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         let (say, said) = mpsc::channel(1);
-        self.filtered(self.inner.run(job, say, cancel), said, reports)
+        self.filtered(self.inner.run(input, say, cancel), said, events)
     }
 
     fn reattach(
         &self,
-        job: RunInput,
+        input: RunInput,
         run: String,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let (say, said) = mpsc::channel(1);
-        let work = self.inner.reattach(job, run, say, cancel)?;
-        Some(self.filtered(work, said, reports))
+        let work = self.inner.reattach(input, run, say, cancel)?;
+        Some(self.filtered(work, said, events))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
@@ -114,7 +114,7 @@ impl Executor for Redacted {
     }
 }
 
-/// Removes secrets from the reports of one run.
+/// Removes secrets from the events of one run.
 struct Filter {
     secrets: Arc<Secrets>,
     /// The unfinished artifacts by id.

@@ -28,10 +28,10 @@ pub(super) const EXAMPLES: [&str; 5] = [
     "fail why",
 ];
 
-/// Returns the script for the text of `job`. The command may end with a colon. An unknown command echoes the text, and
+/// Returns the script for the text of `input`. The command may end with a colon. An unknown command echoes the text, and
 /// so does the answer to `ask` and `auth`.
-pub(super) fn script(job: &RunInput) -> Script {
-    let said = message_text(job);
+pub(super) fn script(input: &RunInput) -> Script {
+    let said = message_text(input);
     let (word, rest) = said.split_once([' ', '\n']).unwrap_or((&said, ""));
     let rest = rest.trim();
     match word.strip_suffix(':').unwrap_or(word) {
@@ -64,13 +64,13 @@ pub(super) fn script(job: &RunInput) -> Script {
             text: rest.to_owned(),
         }),
         // The parts of the message as JSON.
-        "parts" => gives(vec![Part::data(parts(job))]),
+        "parts" => gives(vec![Part::data(parts(input))]),
         // A file, a link and data.
         "gift" => gives(gift()),
         // `big N`: N bytes of text.
         "big" => gives(text("x".repeat(bytes(rest)))),
         // The client, the agent and the session.
-        "who" => gives(vec![Part::data(who(job))]),
+        "who" => gives(vec![Part::data(who(input))]),
         // Metadata.
         "usage" => Script::new(
             [
@@ -141,8 +141,8 @@ fn stream(count: u64, apart: Duration) -> Script {
     Script::new(steps, Outcome::Completed(None))
 }
 
-fn message_text(job: &RunInput) -> String {
-    let texts = job.message.parts.iter().filter_map(Part::as_text);
+fn message_text(input: &RunInput) -> String {
+    let texts = input.message.parts.iter().filter_map(Part::as_text);
     texts.collect::<String>().trim().to_owned()
 }
 
@@ -163,8 +163,8 @@ fn bytes(rest: &str) -> usize {
     usize::try_from(first(rest, 1 << 20, MAX_BYTES)).unwrap_or_default()
 }
 
-fn parts(job: &RunInput) -> Value {
-    let parts = job.message.parts.iter();
+fn parts(input: &RunInput) -> Value {
+    let parts = input.message.parts.iter();
     // Without the command itself.
     let seen = parts.filter(|part| !matches!(part.content, PartContent::Text(_)));
     // 0.3 supports only objects as data.
@@ -183,14 +183,14 @@ fn gift() -> Vec<Part> {
     ]
 }
 
-fn who(job: &RunInput) -> Value {
+fn who(input: &RunInput) -> Value {
     json!({
-        "client": job.client,
-        "agent": job.agent,
-        "session": job.session,
-        "contextId": job.context_id,
-        "taskId": job.task_id,
-        "delegation": job.delegation,
+        "client": input.client,
+        "agent": input.agent,
+        "session": input.session,
+        "contextId": input.context_id,
+        "taskId": input.task_id,
+        "delegation": input.delegation,
     })
 }
 

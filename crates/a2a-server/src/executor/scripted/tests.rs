@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::{ExecutionEvent, Executor, Outcome, RunInput};
 use super::ScriptedExecutor;
 
-fn job(message_id: &str, parts: Vec<Part>) -> RunInput {
+fn input(message_id: &str, parts: Vec<Part>) -> RunInput {
     RunInput {
         task_id: "t1".to_owned(),
         context_id: "c1".to_owned(),
@@ -26,10 +26,10 @@ fn job(message_id: &str, parts: Vec<Part>) -> RunInput {
     }
 }
 
-/// Returns the reports and the outcome of a script.
-async fn run(job: RunInput) -> (Vec<ExecutionEvent>, Outcome) {
-    let (reports, mut received) = mpsc::channel(1);
-    let run = ScriptedExecutor::default().run(job, reports, CancellationToken::new());
+/// Returns the events and the outcome of a script.
+async fn run(input: RunInput) -> (Vec<ExecutionEvent>, Outcome) {
+    let (events, mut received) = mpsc::channel(1);
+    let run = ScriptedExecutor::default().run(input, events, CancellationToken::new());
     let listen = async {
         let mut all = Vec::new();
         while let Some(report) = received.recv().await {
@@ -42,11 +42,11 @@ async fn run(job: RunInput) -> (Vec<ExecutionEvent>, Outcome) {
 }
 
 async fn kit(message_id: &str) -> (Vec<ExecutionEvent>, Outcome) {
-    run(job(message_id, vec![Part::text("anything")])).await
+    run(input(message_id, vec![Part::text("anything")])).await
 }
 
 async fn word(said: &str) -> (Vec<ExecutionEvent>, Outcome) {
-    run(job("m1", vec![Part::text(said)])).await
+    run(input("m1", vec![Part::text(said)])).await
 }
 
 fn done(parts: Vec<Part>) -> Outcome {
@@ -54,8 +54,8 @@ fn done(parts: Vec<Part>) -> Outcome {
 }
 
 /// Returns the parts of each artifact report, with `append` and `last_chunk`.
-fn pieces(reports: &[ExecutionEvent]) -> Vec<(Vec<Part>, bool, bool)> {
-    let artifacts = reports.iter().filter_map(|report| match report {
+fn pieces(events: &[ExecutionEvent]) -> Vec<(Vec<Part>, bool, bool)> {
+    let artifacts = events.iter().filter_map(|report| match report {
         ExecutionEvent::Artifact {
             artifact,
             append,
@@ -70,8 +70,8 @@ fn whole(part: Part) -> Vec<(Vec<Part>, bool, bool)> {
     vec![(vec![part], false, true)]
 }
 
-fn begins_working(reports: &[ExecutionEvent]) -> bool {
-    reports.first() == Some(&ExecutionEvent::Working(None))
+fn begins_working(events: &[ExecutionEvent]) -> bool {
+    events.first() == Some(&ExecutionEvent::Working(None))
 }
 
 fn file() -> Part {
@@ -89,9 +89,9 @@ async fn tck_complete_task_ends_with_message() {
 #[tokio::test(start_paused = true)]
 async fn tck_delayed_task_lasts_as_long_as_patience() {
     let began = Instant::now();
-    let (reports, outcome) = kit("tck-delayed-complete-1").await;
+    let (events, outcome) = kit("tck-delayed-complete-1").await;
     assert_eq!(began.elapsed(), Duration::from_secs(2));
-    assert!(begins_working(&reports));
+    assert!(begins_working(&events));
     assert_eq!(outcome, done(vec![Part::text("Done after delay")]));
 }
 
@@ -107,8 +107,8 @@ async fn tck_artifacts_have_every_kind_of_part() {
         ("tck-artifact-file-url-1", link),
         ("tck-artifact-data-1", data),
     ] {
-        let (reports, outcome) = kit(id).await;
-        assert_eq!(pieces(&reports), whole(part), "{id}");
+        let (events, outcome) = kit(id).await;
+        assert_eq!(pieces(&events), whole(part), "{id}");
         assert_eq!(outcome, Outcome::Completed(None), "{id}");
     }
 }
@@ -154,9 +154,9 @@ async fn tck_streams_work_then_send_artifact() {
         ),
         ("tck-stream-artifact-file-1", file()),
     ] {
-        let (reports, outcome) = kit(id).await;
-        assert!(begins_working(&reports), "{id}");
-        assert_eq!(pieces(&reports), whole(part), "{id}");
+        let (events, outcome) = kit(id).await;
+        assert!(begins_working(&events), "{id}");
+        assert_eq!(pieces(&events), whole(part), "{id}");
         assert_eq!(outcome, Outcome::Completed(None), "{id}");
     }
 }
@@ -169,27 +169,27 @@ async fn tck_shortest_stream_only_completes() {
 
 #[tokio::test]
 async fn tck_chunks_extend_one_artifact() {
-    let (reports, _) = kit("tck-stream-artifact-chunked-1").await;
+    let (events, _) = kit("tck-stream-artifact-chunked-1").await;
     let chunks = [
         (vec![Part::text("chunk-1 ")], false, false),
         (vec![Part::text("chunk-2")], true, true),
     ];
-    assert_eq!(pieces(&reports), chunks);
+    assert_eq!(pieces(&events), chunks);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tck_resubscribe_task_lasts_twice_the_patience() {
     let began = Instant::now();
-    let (reports, outcome) = kit("test-resubscribe-message-id-1").await;
+    let (events, outcome) = kit("test-resubscribe-message-id-1").await;
     assert_eq!(began.elapsed(), Duration::from_secs(4));
-    assert!(begins_working(&reports));
+    assert!(begins_working(&events));
     assert_eq!(outcome, Outcome::Completed(None));
 }
 
 #[tokio::test]
 async fn unknown_command_echoes_text() {
-    let (reports, outcome) = word("blue, please").await;
-    assert_eq!(pieces(&reports), whole(Part::text("you said blue, please")));
+    let (events, outcome) = word("blue, please").await;
+    assert_eq!(pieces(&events), whole(Part::text("you said blue, please")));
     assert_eq!(outcome, Outcome::Completed(None));
 }
 
@@ -201,9 +201,9 @@ async fn command_may_end_with_colon() {
 #[tokio::test(start_paused = true)]
 async fn stream_sends_requested_chunks_and_waits() {
     let began = Instant::now();
-    let (reports, _) = word("stream 20 5").await;
+    let (events, _) = word("stream 20 5").await;
     assert_eq!(began.elapsed(), Duration::from_millis(100));
-    let pieces = pieces(&reports);
+    let pieces = pieces(&events);
     assert_eq!(pieces.len(), 20);
     assert_eq!(pieces[0], (vec![Part::text("0 ")], false, false));
     assert_eq!(pieces[19], (vec![Part::text("19 ")], true, true));
@@ -237,10 +237,10 @@ async fn slow_command_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn endless_script_stops_on_cancel() {
-    let (reports, mut received) = mpsc::channel(8);
+    let (events, mut received) = mpsc::channel(8);
     let cancel = CancellationToken::new();
-    let slow = job("m1", vec![Part::text("slow")]);
-    let run = tokio::spawn(ScriptedExecutor::default().run(slow, reports, cancel.clone()));
+    let slow = input("m1", vec![Part::text("slow")]);
+    let run = tokio::spawn(ScriptedExecutor::default().run(slow, events, cancel.clone()));
     assert_eq!(received.recv().await, Some(ExecutionEvent::Working(None)));
     cancel.cancel();
     assert!(run.await.is_ok());
@@ -248,11 +248,11 @@ async fn endless_script_stops_on_cancel() {
 
 #[tokio::test]
 async fn script_stops_when_receiver_is_dropped() {
-    let (reports, received) = mpsc::channel(1);
+    let (events, received) = mpsc::channel(1);
     drop(received);
-    let endless = job("m1", vec![Part::text("chunks 1000000")]);
+    let endless = input("m1", vec![Part::text("chunks 1000000")]);
     let outcome = ScriptedExecutor::default()
-        .run(endless, reports, CancellationToken::new())
+        .run(endless, events, CancellationToken::new())
         .await;
     assert!(matches!(
         outcome,
@@ -265,15 +265,15 @@ async fn script_stops_when_receiver_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn named_run_can_be_reattached() {
-    let (reports, _) = word("resume 700").await;
-    let Some(ExecutionEvent::Run(name)) = reports.first() else {
-        panic!("the run has no name: {reports:?}");
+    let (events, _) = word("resume 700").await;
+    let Some(ExecutionEvent::Run(name)) = events.first() else {
+        panic!("the run has no name: {events:?}");
     };
-    let (reports, mut received) = mpsc::channel(8);
+    let (events, mut received) = mpsc::channel(8);
     let began = Instant::now();
-    let again = job("m1", vec![Part::text("resume 700")]);
+    let again = input("m1", vec![Part::text("resume 700")]);
     let outcome = ScriptedExecutor::default()
-        .reattach(again, name.clone(), reports, CancellationToken::new())
+        .reattach(again, name.clone(), events, CancellationToken::new())
         .expect("the run is one of its own")
         .await;
     assert_eq!(began.elapsed(), Duration::from_millis(700));
@@ -284,25 +284,25 @@ async fn named_run_can_be_reattached() {
 
 #[tokio::test]
 async fn foreign_run_is_not_reattached() {
-    let (reports, _received) = mpsc::channel(1);
-    let job = job("m1", vec![]);
+    let (events, _received) = mpsc::channel(1);
+    let input = input("m1", vec![]);
     let run = "agent-run-17".to_owned();
-    let taken = ScriptedExecutor::default().reattach(job, run, reports, CancellationToken::new());
+    let taken = ScriptedExecutor::default().reattach(input, run, events, CancellationToken::new());
     assert!(taken.is_none());
 }
 
 #[tokio::test]
 async fn parts_command_returns_parts_unchanged() {
     let link = Part::url("https://files.test/b.png").with_media_type("image/png");
-    let (reports, _) = run(job("m1", vec![Part::text("parts"), link])).await;
+    let (events, _) = run(input("m1", vec![Part::text("parts"), link])).await;
     let seen = json!({"parts": [{"url": "https://files.test/b.png", "mediaType": "image/png"}]});
-    assert_eq!(pieces(&reports), whole(Part::data(seen)));
+    assert_eq!(pieces(&events), whole(Part::data(seen)));
 }
 
 #[tokio::test]
 async fn whoami_command_returns_the_client() {
-    let (reports, _) = word("who").await;
-    let received = &pieces(&reports)[0].0[0].content;
+    let (events, _) = word("who").await;
+    let received = &pieces(&events)[0].0[0].content;
     let PartContent::Data(Value::Object(received)) = received else {
         panic!("no object: {received:?}");
     };

@@ -12,7 +12,7 @@ use super::artifacts::{self, ARTIFACT_ID, Found, RELATIVE_PATH};
 use super::drafts::{Draft, Upload};
 use super::{Failure, InputBody, unusable};
 use crate::call_context::CallContext;
-use crate::service::{AGENT, SendMessage, json_bytes};
+use crate::service::{AGENT, DELEGATION, SendMessage, json_bytes};
 use crate::store::Summary;
 
 /// The key of a message's metadata with the additional input of a task or step.
@@ -51,6 +51,9 @@ pub(super) fn request(
     };
     let mut metadata = HashMap::new();
     if let Some(additional) = additional.filter(|additional| !additional.is_null()) {
+        if let Some(delegation) = additional.get(DELEGATION) {
+            metadata.insert(DELEGATION.to_owned(), delegation.clone());
+        }
         metadata.insert(ADDITIONAL_INPUT.to_owned(), additional);
     }
     let chosen = match start {

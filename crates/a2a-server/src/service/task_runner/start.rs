@@ -20,8 +20,8 @@ impl TaskRunner {
         request: RunRequest,
     ) -> (Running, mpsc::Receiver<ExecutionEvent>) {
         let start = self.start_fn(request);
-        let (reports, reported) = mpsc::channel(REPORT_CAPACITY);
-        let running = Running::start(self.core.metrics.clone(), reports, start);
+        let (events, reported) = mpsc::channel(REPORT_CAPACITY);
+        let running = Running::start(self.core.metrics.clone(), events, start);
         (running, reported)
     }
 
@@ -49,15 +49,15 @@ impl TaskRunner {
         };
         match request {
             RunRequest::New { delegation } => {
-                let job = job(&self.record, message, delegation);
-                Box::new(move |reports, cancel| executor.run(job, reports, cancel))
+                let input = input(&self.record, message, delegation);
+                Box::new(move |events, cancel| executor.run(input, events, cancel))
             }
             RunRequest::Reattach(run) => {
                 let metadata = message.metadata.as_ref();
                 let delegation = metadata.and_then(|metadata| metadata.get(DELEGATION).cloned());
-                let job = job(&self.record, message, delegation);
-                Box::new(move |reports, cancel| {
-                    let again = executor.reattach(job, run, reports, cancel);
+                let input = input(&self.record, message, delegation);
+                Box::new(move |events, cancel| {
+                    let again = executor.reattach(input, run, events, cancel);
                     Box::pin(async move {
                         match again {
                             Some(outcome) => outcome.await,
@@ -70,8 +70,8 @@ impl TaskRunner {
     }
 }
 
-/// Creates the job for the executor.
-fn job(record: &TaskRecord, message: Message, delegation: Option<serde_json::Value>) -> RunInput {
+/// Creates the input of the executor.
+fn input(record: &TaskRecord, message: Message, delegation: Option<serde_json::Value>) -> RunInput {
     RunInput {
         task_id: record.task.id.clone(),
         context_id: record.task.context_id.clone(),

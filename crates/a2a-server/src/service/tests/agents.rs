@@ -31,7 +31,7 @@ async fn path_metadata_or_tenant_names_agent() {
     ] {
         theatre.begin_as(&caller, send).await;
         let run = theatre.run().await;
-        assert_eq!(run.job.agent.as_deref(), Some("other"));
+        assert_eq!(run.input.agent.as_deref(), Some("other"));
     }
 }
 
@@ -39,7 +39,7 @@ async fn path_metadata_or_tenant_names_agent() {
 async fn executor_chooses_without_agent() {
     let mut theatre = theatre().await;
     theatre.begin(says("hello")).await;
-    assert_eq!(theatre.run().await.job.agent, None);
+    assert_eq!(theatre.run().await.input.agent, None);
 }
 
 #[tokio::test]
@@ -50,9 +50,9 @@ async fn configured_agent_is_the_default() {
     };
     let mut theatre = TestService::with(settings).await;
     theatre.begin(says("hello")).await;
-    assert_eq!(theatre.run().await.job.agent.as_deref(), Some("main"));
+    assert_eq!(theatre.run().await.input.agent.as_deref(), Some("main"));
     theatre.begin(to("other")).await;
-    assert_eq!(theatre.run().await.job.agent.as_deref(), Some("other"));
+    assert_eq!(theatre.run().await.input.agent.as_deref(), Some("other"));
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn task_stays_with_its_agent() {
         .await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
     theatre.begin(says("this one").answering(&id)).await;
-    assert_eq!(theatre.run().await.job.agent.as_deref(), Some("other"));
+    assert_eq!(theatre.run().await.input.agent.as_deref(), Some("other"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -151,7 +151,7 @@ async fn direct_message_leaves_no_task() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello").in_context("c"));
     let run = theatre.run().await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     run.end(Outcome::Message(vec![Part::text("hi")]));
     let message = message(asked.await.unwrap().unwrap());
     assert_eq!(text(&message), "hi");
@@ -177,7 +177,7 @@ async fn direct_message_completes_a_task_that_was_read() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
-    theatre.get(&run.job.task_id).await;
+    theatre.get(&run.input.task_id).await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
     let task = task(asked.await.unwrap().unwrap());
     assert_eq!(said(&task), "hi");
@@ -200,7 +200,7 @@ async fn disconnect_does_not_stop_task() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     asked.abort();
     assert!(asked.await.unwrap_err().is_cancelled());
     assert!(!run.cancel.is_cancelled());
@@ -275,7 +275,7 @@ async fn unfinished_tasks_of_a_client_are_bounded() {
     // Other clients count separately, and an ended task does not count.
     theatre.begin_as(&bob(), says("of bob")).await;
     let run = theatre.run().await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     run.done();
     theatre.ended(&id).await;
     theatre.begin(says("three")).await;

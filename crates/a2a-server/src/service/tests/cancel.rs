@@ -72,7 +72,7 @@ async fn canceled_queued_task_never_runs() {
     let task = theatre.service.cancel(&alice(), &second.id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
     run.done();
-    assert_eq!(theatre.run().await.job.task_id, third.id);
+    assert_eq!(theatre.run().await.input.task_id, third.id);
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn waiting_sender_receives_canceled_task() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
-    let id = &run.job.task_id;
+    let id = &run.input.task_id;
     theatre.service.cancel(&alice(), id).await.unwrap();
     assert_eq!(
         task(asked.await.unwrap().unwrap()).status.state,
@@ -133,7 +133,7 @@ async fn reports_after_cancel_are_not_stored() {
     let run = theatre.run().await;
     theatre.service.cancel(&alice(), &id).await.unwrap();
     // Nothing receives or stores it any more.
-    let _ = run.reports.send(artifact("late", "late")).await;
+    let _ = run.events.send(artifact("late", "late")).await;
     run.done();
     theatre.service.close(SECOND).await;
     let kept = theatre.store.load(&id).await.unwrap().unwrap();

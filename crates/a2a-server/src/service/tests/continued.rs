@@ -16,9 +16,9 @@ async fn answer_continues_task() {
     let id = asking(&mut theatre).await.id;
     let asked = theatre.ask(alice(), says("this one").answering(&id));
     let run = theatre.run().await;
-    assert_eq!(run.job.task_id, id);
-    assert_eq!(run.job.context_id, "c");
-    assert_eq!(text(&run.job.message), "this one");
+    assert_eq!(run.input.task_id, id);
+    assert_eq!(run.input.context_id, "c");
+    assert_eq!(text(&run.input.message), "this one");
     run.done();
     let task = task(asked.await.unwrap().unwrap());
     assert_eq!(task.id, id);

@@ -24,7 +24,7 @@ async fn retry_after_disconnect_gets_the_answer() {
     let mut theatre = theatre().await;
     let first = theatre.ask(alice(), says("hello").named("m"));
     let run = theatre.run().await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     first.abort();
     let _ = first.await;
     run.done();
@@ -66,7 +66,7 @@ async fn other_text_makes_another_message() {
     let first = theatre.run().await;
     let _second = theatre.ask(alice(), says("two").named("m"));
     let second = theatre.run().await;
-    assert_ne!(first.job.task_id, second.job.task_id);
+    assert_ne!(first.input.task_id, second.input.task_id);
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn same_id_of_other_client_is_another_message() {
     let first = theatre.run().await;
     let _second = theatre.ask(bob(), says("hello").named("m"));
     let second = theatre.run().await;
-    assert_ne!(first.job.task_id, second.job.task_id);
+    assert_ne!(first.input.task_id, second.input.task_id);
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn rejected_message_may_be_sent_again() {
     theatre.run().await.done();
     theatre.ended(&first.id).await;
     theatre.begin(send).await;
-    assert_eq!(text(&theatre.run().await.job.message), "two");
+    assert_eq!(text(&theatre.run().await.input.message), "two");
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn retried_stream_ends_with_question() {
     let (updates, run) = streams::streamed(&mut theatre, send.clone()).await;
     run.report(ExecutionEvent::Working(None)).await;
     drop(updates.await.unwrap());
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
     theatre.ended(&id).await;
     let mut again = theatre.service.stream(&alice(), send).await.unwrap();

@@ -207,13 +207,13 @@ async fn job_has_client_agent_and_session() {
     let mut send = says("hello").in_context("c");
     send.request.message.metadata = metadata(DELEGATION, "hop");
     let task = theatre.begin(send).await;
-    let job = theatre.run().await.job;
-    assert_eq!(job.task_id, task.id);
-    assert_eq!(job.context_id, "c");
-    assert_eq!(job.session, "a2a-c");
-    assert_eq!(job.client, "alice");
-    assert_eq!(text(&job.message), "hello");
-    assert_eq!(job.delegation, Some("hop".into()));
+    let input = theatre.run().await.input;
+    assert_eq!(input.task_id, task.id);
+    assert_eq!(input.context_id, "c");
+    assert_eq!(input.session, "a2a-c");
+    assert_eq!(input.client, "alice");
+    assert_eq!(text(&input.message), "hello");
+    assert_eq!(input.delegation, Some("hop".into()));
 }
 
 /// Stores `count` tasks that asked their client a question.

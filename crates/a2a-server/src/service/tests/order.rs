@@ -11,7 +11,7 @@ async fn messages_of_a_context_run_in_order() {
     }
     for (place, id) in sent.iter().enumerate() {
         let run = theatre.run().await;
-        assert_eq!(&run.job.task_id, id);
+        assert_eq!(&run.input.task_id, id);
         for later in &sent[place + 1..] {
             assert_eq!(theatre.state(later).await, TaskState::Submitted);
         }
@@ -31,7 +31,7 @@ async fn order_holds_on_all_threads() {
     }
     for id in sent {
         let run = theatre.run().await;
-        assert_eq!(run.job.task_id, id);
+        assert_eq!(run.input.task_id, id);
         run.done();
     }
 }
@@ -43,7 +43,7 @@ async fn contexts_run_concurrently() {
     theatre.begin(says("two").in_context("d")).await;
     let first = theatre.run().await;
     let second = theatre.run().await;
-    assert_ne!(first.job.context_id, second.job.context_id);
+    assert_ne!(first.input.context_id, second.input.context_id);
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn failed_run_admits_next_message() {
     theatre.begin(says("one").in_context("c")).await;
     let second = theatre.begin(says("two").in_context("c")).await;
     theatre.run().await.end(Outcome::Rejected("no".to_owned()));
-    assert_eq!(theatre.run().await.job.task_id, second.id);
+    assert_eq!(theatre.run().await.input.task_id, second.id);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn next_message_waits_for_canceled_run_to_stop() {
     tokio::time::sleep(SECOND).await;
     assert!(theatre.runs.try_recv().is_err());
     run.done();
-    assert_eq!(text(&theatre.run().await.job.message), "two");
+    assert_eq!(text(&theatre.run().await.input.message), "two");
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,7 @@ async fn stuck_run_is_dropped() {
     let mut run = theatre.run().await;
     theatre.service.cancel(&alice(), &first.id).await.unwrap();
     run.dropped().await;
-    assert_eq!(text(&theatre.run().await.job.message), "two");
+    assert_eq!(text(&theatre.run().await.input.message), "two");
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +108,7 @@ async fn unloaded_message_is_complete_when_it_runs() {
     run.done();
     theatre.ended(&first).await;
     let run = theatre.run().await;
-    assert_eq!(run.job.message.parts, [Part::text(long.clone())]);
+    assert_eq!(run.input.message.parts, [Part::text(long.clone())]);
     run.done();
     let task = theatre.ended(&second).await;
     assert_eq!(task.history.unwrap()[0].parts, [Part::text(long)]);

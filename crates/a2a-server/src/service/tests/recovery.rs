@@ -32,8 +32,8 @@ async fn living_run_is_reattached() {
     let mut theatre = TestService::over(Settings::default(), store, alive).await;
     let run = theatre.run().await;
     assert_eq!(run.reattached.as_deref(), Some("run-7"));
-    assert_eq!(run.job.task_id, id);
-    assert_eq!(text(&run.job.message), "hello");
+    assert_eq!(run.input.task_id, id);
+    assert_eq!(text(&run.input.message), "hello");
     run.done();
     assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
 }
@@ -74,7 +74,7 @@ async fn interrupted_task_survives_restart() {
     let mut theatre = TestService::over(Settings::default(), store, Vec::new()).await;
     assert_eq!(theatre.state(&id).await, TaskState::InputRequired);
     theatre.begin(says("this one").answering(&id)).await;
-    assert_eq!(theatre.run().await.job.task_id, id);
+    assert_eq!(theatre.run().await.input.task_id, id);
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use super::*;
 
 /// A run that the test plays.
 pub(super) struct Run {
-    pub(super) job: RunInput,
-    pub(super) reports: ExecutionEvents,
+    pub(super) input: RunInput,
+    pub(super) events: ExecutionEvents,
     pub(super) cancel: CancellationToken,
     pub(super) reattached: Option<String>,
     end: oneshot::Sender<Outcome>,
@@ -17,7 +17,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) async fn report(&self, report: ExecutionEvent) {
-        self.reports.send(report).await.unwrap();
+        self.events.send(report).await.unwrap();
     }
 
     pub(super) fn end(self, outcome: Outcome) {
@@ -50,15 +50,15 @@ pub(super) struct Stage {
 impl Stage {
     fn play(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
         reattached: Option<String>,
     ) -> BoxFuture<'static, Outcome> {
         let (end, ends) = oneshot::channel();
         let _ = self.runs.send(Run {
-            job,
-            reports,
+            input,
+            events,
             cancel,
             reattached,
             end,
@@ -79,22 +79,22 @@ impl Executor for Stage {
 
     fn run(
         &self,
-        job: RunInput,
-        reports: ExecutionEvents,
+        input: RunInput,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
-        self.play(job, reports, cancel, None)
+        self.play(input, events, cancel, None)
     }
 
     fn reattach(
         &self,
-        job: RunInput,
+        input: RunInput,
         run: String,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let alive = self.alive.contains(&run);
-        alive.then(|| self.play(job, reports, cancel, Some(run)))
+        alive.then(|| self.play(input, events, cancel, Some(run)))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {

@@ -117,7 +117,7 @@ async fn run_stops_when_task_ended_elsewhere() {
     let mut theatre = store.open().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     let status = TaskChange::Status(TaskStatus {
         state: TaskState::Canceled,
         message: None,
@@ -178,7 +178,7 @@ async fn question_is_answered_at_another_server() {
     one.run().await.end(Outcome::InputRequired(question));
     one.ended(&id).await;
     other.begin(says("this one").answering(&id)).await;
-    assert_eq!(other.run().await.job.task_id, id);
+    assert_eq!(other.run().await.input.task_id, id);
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn end_is_stored_once_the_store_recovers() {
     let mut theatre = store.open().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     store.fail(20);
     run.done();
     let refusal = asked.await.unwrap().unwrap_err();
@@ -237,7 +237,7 @@ async fn task_with_lost_event_fails() {
     let mut theatre = store.open().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     store.fail(5);
     run.report(artifact("a", "one")).await;
     asked.await.unwrap().unwrap_err();

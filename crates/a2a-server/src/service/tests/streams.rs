@@ -70,7 +70,7 @@ async fn stream_ends_at_question() {
 async fn stream_of_direct_message_has_one_event() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     run.end(Outcome::Message(vec![Part::text("hi")]));
     let mut updates = updates.await.unwrap();
     assert_eq!(next(&mut updates).await, "message hi");
@@ -118,7 +118,7 @@ async fn metadata_comes_with_last_event() {
 async fn cut_stream_does_not_stop_task() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
-    let id = run.job.task_id.clone();
+    let id = run.input.task_id.clone();
     run.report(ExecutionEvent::Working(None)).await;
     drop(updates.await.unwrap());
     assert!(!run.cancel.is_cancelled());

@@ -337,3 +337,44 @@ async fn second_process_gets_the_id_of_the_first() {
     drop(sessions);
     keep(&place.open(), "alpha", "s", "two").await;
 }
+
+#[tokio::test]
+async fn entry_after_a_replaced_file_is_in_the_new_file() {
+    let place = Place::new();
+    let sessions = place.open();
+    keep(&sessions, "alpha", "s", "one").await;
+    let (file, copy) = (place.file("alpha", "s"), place.state.join("copy"));
+    fs::copy(&file, &copy).unwrap();
+    fs::rename(&copy, &file).unwrap();
+    keep(&sessions, "alpha", "s", "two").await;
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two"]);
+    fs::remove_file(&file).unwrap();
+    keep(&sessions, "alpha", "s", "three").await;
+    assert_eq!(ids(&sessions, "alpha", "s"), ["three"]);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn open_files_are_bounded_and_closed_at_the_end() {
+    let place = Place::new();
+    let sessions = place.open();
+    let names: Vec<String> = (0..200).map(|number| format!("s{number}")).collect();
+    for round in ["one", "two"] {
+        for name in &names {
+            keep(&sessions, "alpha", name, round).await;
+        }
+    }
+    for name in &names {
+        assert_eq!(ids(&sessions, "alpha", name), ["one", "two"]);
+    }
+    let open = || {
+        let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let files = files.filter_map(|file| fs::read_link(file.path()).ok());
+        let ours = files.filter(|file| file.starts_with(&place.state));
+        ours.filter(|file| file.extension().is_some_and(|it| it == "jsonl"))
+            .count()
+    };
+    assert_eq!(open(), 128);
+    sessions.close().unwrap();
+    assert_eq!(open(), 0);
+}

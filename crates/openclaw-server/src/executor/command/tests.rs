@@ -85,7 +85,7 @@ fn executor(settings: CommandSettings) -> CommandExecutor {
     CommandExecutor::new(settings, Arc::new(SystemEnvironment), Arc::new(Silent))
 }
 
-fn job(text: &str) -> RunInput {
+fn input(text: &str) -> RunInput {
     RunInput {
         task_id: "task".into(),
         context_id: "context".into(),
@@ -97,9 +97,9 @@ fn job(text: &str) -> RunInput {
     }
 }
 
-async fn outcome_of(executor: &CommandExecutor, job: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
-    let (reports, mut received) = mpsc::channel(16);
-    let outcome = executor.run(job, reports, CancellationToken::new()).await;
+async fn outcome_of(executor: &CommandExecutor, input: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
+    let (events, mut received) = mpsc::channel(16);
+    let outcome = executor.run(input, events, CancellationToken::new()).await;
     let mut all = Vec::new();
     while let Some(report) = received.recv().await {
         all.push(report);
@@ -108,14 +108,14 @@ async fn outcome_of(executor: &CommandExecutor, job: RunInput) -> (Outcome, Vec<
 }
 
 async fn failure(executor: &CommandExecutor) -> (&'static str, String) {
-    match outcome_of(executor, job("hello")).await.0 {
+    match outcome_of(executor, input("hello")).await.0 {
         Outcome::Failed { reason, text } => (reason, text),
         other => panic!("{other:?}"),
     }
 }
 
 async fn answer_of(fake: &Fake) -> Vec<Part> {
-    match outcome_of(&fake.executor(), job("hello")).await.0 {
+    match outcome_of(&fake.executor(), input("hello")).await.0 {
         Outcome::Completed(Some(parts)) => parts,
         other => panic!("{other:?}"),
     }

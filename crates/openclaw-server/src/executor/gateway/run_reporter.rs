@@ -1,4 +1,4 @@
-//! Converts events of a run to reports and to the outcome of the task.
+//! Converts events of a run to those of the task and to the outcome of the task.
 
 use a2a::v1_0::Artifact;
 use a2a_server::executor::{ExecutionEvent, ExecutionEvents, Outcome};
@@ -12,8 +12,8 @@ use super::{outcome, parts};
 pub(super) struct RunReporter(ExecutionEvents);
 
 impl RunReporter {
-    pub(super) fn new(reports: ExecutionEvents) -> Self {
-        Self(reports)
+    pub(super) fn new(events: ExecutionEvents) -> Self {
+        Self(events)
     }
 
     /// Reports one event. Returns the outcome if it is the last one.
@@ -117,8 +117,8 @@ mod tests {
     use super::*;
 
     async fn reporter(event: Value) -> (Vec<ExecutionEvent>, Option<Outcome>) {
-        let (reports, mut received) = mpsc::channel(8);
-        let outcome = RunReporter::new(reports)
+        let (events, mut received) = mpsc::channel(8);
+        let outcome = RunReporter::new(events)
             .on_event(Event::read(event).unwrap())
             .await;
         let mut all = Vec::new();
@@ -132,16 +132,16 @@ mod tests {
     async fn pieces_of_text_are_pieces_of_the_artifact() {
         let event = json!({"kind": "artifact-update", "taskId": "t", "append": true, "lastChunk": false,
             "artifact": {"artifactId": "reply", "parts": [{"kind": "text", "text": "more"}]}});
-        let (reports, outcome) = reporter(event).await;
+        let (events, outcome) = reporter(event).await;
         let [
             ExecutionEvent::Artifact {
                 artifact,
                 append: true,
                 last_chunk: false,
             },
-        ] = &reports[..]
+        ] = &events[..]
         else {
-            unreachable!("{reports:?}")
+            unreachable!("{events:?}")
         };
         assert_eq!((artifact.parts[0].as_text(), outcome), (Some("more"), None));
     }
@@ -150,9 +150,9 @@ mod tests {
     async fn a_tool_of_the_agent_is_reported_in_words() {
         let event = json!({"kind": "status-update", "taskId": "t", "status": {"state": "working",
             "message": {"kind": "message", "parts": [{"kind": "text", "text": "Tool ls started."}]}}});
-        let (reports, outcome) = reporter(event).await;
-        let [ExecutionEvent::Working(Some(words))] = &reports[..] else {
-            unreachable!("{reports:?}")
+        let (events, outcome) = reporter(event).await;
+        let [ExecutionEvent::Working(Some(words))] = &events[..] else {
+            unreachable!("{events:?}")
         };
         assert_eq!(
             (words[0].as_text(), outcome),
@@ -164,9 +164,9 @@ mod tests {
     async fn last_report_has_usage() {
         let event = json!({"kind": "status-update", "taskId": "t", "final": true, "status": {"state": "completed"},
             "metadata": {"openclaw": {"usage": {"total": 3}}}});
-        let (reports, outcome) = reporter(event).await;
-        let [ExecutionEvent::Metadata(all)] = &reports[..] else {
-            unreachable!("{reports:?}")
+        let (events, outcome) = reporter(event).await;
+        let [ExecutionEvent::Metadata(all)] = &events[..] else {
+            unreachable!("{events:?}")
         };
         assert_eq!(all["openclaw"]["usage"]["total"], 3);
         assert_eq!(outcome, Some(Outcome::Completed(None)));
@@ -177,17 +177,17 @@ mod tests {
         let event = json!({"kind": "task", "id": "t", "status": {"state": "failed",
             "message": {"kind": "message", "parts": [{"kind": "text", "text": "no model"}]}},
             "artifacts": [{"artifactId": "reply", "parts": [{"kind": "text", "text": "so far"}]}]});
-        let (reports, outcome) = reporter(event).await;
+        let (events, outcome) = reporter(event).await;
         assert!(
             matches!(
-                &reports[..],
+                &events[..],
                 [ExecutionEvent::Artifact {
                     append: false,
                     last_chunk: true,
                     ..
                 }]
             ),
-            "{reports:?}"
+            "{events:?}"
         );
         assert_eq!(
             outcome,

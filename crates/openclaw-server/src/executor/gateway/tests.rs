@@ -32,7 +32,7 @@ fn unused_address() -> String {
     format!("ws://{}", socket.local_addr().unwrap())
 }
 
-fn job(agent: Option<&str>, text: &str) -> RunInput {
+fn input(agent: Option<&str>, text: &str) -> RunInput {
     RunInput {
         task_id: "task".into(),
         context_id: "context".into(),
@@ -44,15 +44,15 @@ fn job(agent: Option<&str>, text: &str) -> RunInput {
     }
 }
 
-async fn outcome_of(executor: &GatewayExecutor, job: RunInput) -> Outcome {
-    let (reports, _received) = mpsc::channel(16);
-    executor.run(job, reports, CancellationToken::new()).await
+async fn outcome_of(executor: &GatewayExecutor, input: RunInput) -> Outcome {
+    let (events, _received) = mpsc::channel(16);
+    executor.run(input, events, CancellationToken::new()).await
 }
 
 #[tokio::test]
 async fn a_gateway_that_is_not_there_is_reported_as_such() {
     let executor = at(&unused_address());
-    let Outcome::Failed { reason, text } = outcome_of(&executor, job(None, "hello")).await else {
+    let Outcome::Failed { reason, text } = outcome_of(&executor, input(None, "hello")).await else {
         panic!("a run without a gateway")
     };
     assert_eq!(reason, "gateway_unreachable");
@@ -67,12 +67,12 @@ async fn a_gateway_that_is_not_there_is_reported_as_such() {
 
 #[tokio::test]
 async fn a_run_without_an_agents_name_is_not_found_again() {
-    let (reports, _received) = mpsc::channel(1);
+    let (events, _received) = mpsc::channel(1);
     let executor = at(&unused_address());
     let again = executor.reattach(
-        job(None, ""),
+        input(None, ""),
         "run".into(),
-        reports,
+        events,
         CancellationToken::new(),
     );
     assert!(again.is_none());

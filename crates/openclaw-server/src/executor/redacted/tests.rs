@@ -19,13 +19,13 @@ impl Executor for Says {
     fn run(
         &self,
         _: RunInput,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
         _: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
         let (all, outcome) = (self.0.clone(), self.1.clone());
         Box::pin(async move {
             for report in all {
-                reports.send(report).await.unwrap();
+                events.send(report).await.unwrap();
             }
             outcome
         })
@@ -33,12 +33,12 @@ impl Executor for Says {
 
     fn reattach(
         &self,
-        job: RunInput,
+        input: RunInput,
         _: String,
-        reports: ExecutionEvents,
+        events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        Some(self.run(job, reports, cancel))
+        Some(self.run(input, events, cancel))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
@@ -48,12 +48,12 @@ impl Executor for Says {
     }
 }
 
-fn redacted(reports: Vec<ExecutionEvent>, outcome: Outcome) -> Redacted {
+fn redacted(events: Vec<ExecutionEvent>, outcome: Outcome) -> Redacted {
     let secrets = Secrets::new([SECRET.into()]);
-    Redacted::new(Arc::new(Says(reports, outcome)), secrets)
+    Redacted::new(Arc::new(Says(events, outcome)), secrets)
 }
 
-fn job() -> RunInput {
+fn input() -> RunInput {
     RunInput {
         task_id: "task".into(),
         context_id: "context".into(),
@@ -77,13 +77,10 @@ async fn received(
     (all, outcome)
 }
 
-/// Returns the reports and the outcome for the client.
-async fn reported(
-    reports: Vec<ExecutionEvent>,
-    outcome: Outcome,
-) -> (Vec<ExecutionEvent>, Outcome) {
+/// Returns the events and the outcome for the client.
+async fn reported(events: Vec<ExecutionEvent>, outcome: Outcome) -> (Vec<ExecutionEvent>, Outcome) {
     let (say, said) = mpsc::channel(16);
-    let run = redacted(reports, outcome).run(job(), say, CancellationToken::new());
+    let run = redacted(events, outcome).run(input(), say, CancellationToken::new());
     received(run, said).await
 }
 
@@ -99,8 +96,8 @@ fn text_piece(text: &str, append: bool, last: bool) -> ExecutionEvent {
     piece(artifact(vec![Part::text(text)]), append, last)
 }
 
-fn pieces(reports: &[ExecutionEvent]) -> Vec<(String, bool, bool)> {
-    let all = reports.iter().map(|report| match report {
+fn pieces(events: &[ExecutionEvent]) -> Vec<(String, bool, bool)> {
+    let all = events.iter().map(|report| match report {
         ExecutionEvent::Artifact {
             artifact,
             append,
@@ -139,7 +136,7 @@ async fn every_part_of_an_answer_is_redacted() {
         metadata: Some(metadata.clone()),
         ..artifact(parts.clone())
     };
-    let reports = vec![
+    let events = vec![
         ExecutionEvent::Working(Some(parts.clone())),
         ExecutionEvent::Metadata(metadata),
         piece(whole, false, true),
@@ -156,7 +153,7 @@ async fn every_part_of_an_answer_is_redacted() {
         },
     ];
     for outcome in outcomes {
-        let reported = reported(reports.clone(), outcome).await;
+        let reported = reported(events.clone(), outcome).await;
         assert_eq!(reported.0.len(), 3);
         assert!(!format!("{reported:?}").contains(SECRET), "{reported:?}");
         let bytes = format!("{:?}", SECRET.as_bytes());
@@ -169,15 +166,15 @@ async fn every_part_of_an_answer_is_redacted() {
 
 #[tokio::test]
 async fn secret_cut_between_pieces_is_redacted() {
-    let reports = vec![
+    let events = vec![
         text_piece("it is s3c", false, false),
         text_piece("ret-", true, false),
         text_piece("one. Bye", true, false),
         text_piece("!", true, true),
     ];
-    let (reports, _) = reported(reports, done()).await;
+    let (events, _) = reported(events, done()).await;
     assert_eq!(
-        pieces(&reports),
+        pieces(&events),
         [
             ("it is ".into(), false, false),
             ("[redacted]. ".into(), true, false),
@@ -188,10 +185,10 @@ async fn secret_cut_between_pieces_is_redacted() {
 
 #[tokio::test]
 async fn secret_that_streams_by_characters_is_redacted() {
-    let reports = SECRET.char_indices();
-    let reports = reports.map(|(at, c)| text_piece(&c.to_string(), at > 0, false));
-    let (reports, _) = reported(reports.collect(), done()).await;
-    assert_eq!(pieces(&reports), [("[redacted]".into(), false, false)]);
+    let events = SECRET.char_indices();
+    let events = events.map(|(at, c)| text_piece(&c.to_string(), at > 0, false));
+    let (events, _) = reported(events.collect(), done()).await;
+    assert_eq!(pieces(&events), [("[redacted]".into(), false, false)]);
 }
 
 #[tokio::test]
@@ -213,23 +210,23 @@ async fn secret_in_two_texts_of_a_message_is_redacted() {
 #[tokio::test]
 async fn text_before_a_file_comes_before_it() {
     let file = Part::raw(vec![1]);
-    let reports = vec![
+    let events = vec![
         text_piece("see", false, false),
         piece(artifact(vec![file.clone(), Part::text("and")]), true, true),
     ];
-    let (reports, _) = reported(reports, done()).await;
+    let (events, _) = reported(events, done()).await;
     let parts = vec![Part::text("see"), file, Part::text("and")];
-    assert_eq!(reports, [piece(artifact(parts), false, true)]);
+    assert_eq!(events, [piece(artifact(parts), false, true)]);
 }
 
 #[tokio::test]
 async fn run_that_is_found_again_is_redacted() {
-    let reports = vec![text_piece(SECRET, false, true)];
+    let events = vec![text_piece(SECRET, false, true)];
     let (say, said) = mpsc::channel(16);
-    let executor = redacted(reports, done());
-    let run = executor.reattach(job(), "run".into(), say, CancellationToken::new());
-    let (reports, _) = received(run.unwrap(), said).await;
-    assert_eq!(pieces(&reports), [("[redacted]".into(), false, true)]);
+    let executor = redacted(events, done());
+    let run = executor.reattach(input(), "run".into(), say, CancellationToken::new());
+    let (events, _) = received(run.unwrap(), said).await;
+    assert_eq!(pieces(&events), [("[redacted]".into(), false, true)]);
 }
 
 #[tokio::test]

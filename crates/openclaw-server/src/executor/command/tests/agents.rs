@@ -22,9 +22,9 @@ async fn a_hop_is_written_down_for_the_session_of_the_default_agent() {
     let fake = Fake::new(&format!(
         "case $1 in agents) echo '{AGENTS}';; *) cp \"$OPENCLAW_STATE_DIR/remote-agent/delegations.json\" \"$OPENCLAW_STATE_DIR/then\"; echo '{LOCAL}';; esac"
     ));
-    let mut job = job("hello");
-    job.delegation = Some(json!({"hop": 2, "chain": "c"}));
-    outcome_of(&fake.executor(), job).await;
+    let mut input = input("hello");
+    input.delegation = Some(json!({"hop": 2, "chain": "c"}));
+    outcome_of(&fake.executor(), input).await;
     let then: Value =
         serde_json::from_str(&fs::read_to_string(fake.file("then")).unwrap()).unwrap();
     assert_eq!(

@@ -5,14 +5,14 @@ use super::*;
 #[tokio::test]
 async fn both_shapes_of_an_answer_are_read() {
     for shape in [LOCAL, THROUGH] {
-        let (outcome, reports) = outcome_of(&Fake::printing(shape).executor(), job("hello")).await;
+        let (outcome, events) = outcome_of(&Fake::printing(shape).executor(), input("hello")).await;
         assert_eq!(
             outcome,
             Outcome::Completed(Some(vec![Part::text("done")])),
             "{shape}"
         );
-        let [ExecutionEvent::Metadata(all)] = &reports[..] else {
-            panic!("{reports:?}")
+        let [ExecutionEvent::Metadata(all)] = &events[..] else {
+            panic!("{events:?}")
         };
         let reported = &all["openclaw"];
         assert_eq!(

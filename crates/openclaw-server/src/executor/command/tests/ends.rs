@@ -25,8 +25,8 @@ async fn canceled_turn_gets_sigterm_first() {
         "trap 'echo stopped > \"$OPENCLAW_STATE_DIR/stopped\"; exit 143' TERM; {FAMILY}"
     ));
     let cancel = CancellationToken::new();
-    let (reports, _received) = mpsc::channel(1);
-    let run = tokio::spawn(fake.executor().run(job("hello"), reports, cancel.clone()));
+    let (events, _received) = mpsc::channel(1);
+    let run = tokio::spawn(fake.executor().run(input("hello"), events, cancel.clone()));
     let child = written(&fake.file("child")).await;
     cancel.cancel();
     let Outcome::Failed { reason, .. } = run.await.unwrap() else {
@@ -41,8 +41,8 @@ async fn canceled_turn_gets_sigterm_first() {
 async fn process_that_ignores_sigterm_is_killed() {
     let fake = Fake::new(&format!("trap '' TERM; {FAMILY}"));
     let cancel = CancellationToken::new();
-    let (reports, _received) = mpsc::channel(1);
-    let run = tokio::spawn(fake.executor().run(job("hello"), reports, cancel.clone()));
+    let (events, _received) = mpsc::channel(1);
+    let run = tokio::spawn(fake.executor().run(input("hello"), events, cancel.clone()));
     let (parent, child) = (
         written(&fake.file("parent")).await,
         written(&fake.file("child")).await,
@@ -59,10 +59,10 @@ async fn process_that_ignores_sigterm_is_killed() {
 #[tokio::test]
 async fn dropped_run_leaves_no_process() {
     let fake = Fake::new(FAMILY);
-    let (reports, _received) = mpsc::channel(1);
+    let (events, _received) = mpsc::channel(1);
     let run = tokio::spawn(
         fake.executor()
-            .run(job("hello"), reports, CancellationToken::new()),
+            .run(input("hello"), events, CancellationToken::new()),
     );
     let (parent, child) = (
         written(&fake.file("parent")).await,

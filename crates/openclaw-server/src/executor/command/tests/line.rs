@@ -11,7 +11,7 @@ async fn every_setting_is_on_the_command_line() {
         timeout: Duration::from_millis(41_500),
         ..fake.settings()
     };
-    outcome_of(&executor(settings), job("do it")).await;
+    outcome_of(&executor(settings), input("do it")).await;
     let expected = [
         "agent",
         "--message-file=/dev/stdin",
@@ -31,9 +31,9 @@ async fn the_agent_of_a_message_comes_before_the_one_of_the_settings() {
         agent_id: Some("helper".into()),
         ..fake.settings()
     };
-    let mut job = job("hello");
-    job.agent = Some("other".into());
-    outcome_of(&executor(settings), job).await;
+    let mut input = input("hello");
+    input.agent = Some("other".into());
+    outcome_of(&executor(settings), input).await;
     let seen = fake.seen();
     assert!(seen.contains(&"--agent=other".to_owned()), "{seen:?}");
 }
@@ -42,9 +42,9 @@ async fn the_agent_of_a_message_comes_before_the_one_of_the_settings() {
 async fn invalid_agent_name_is_not_passed_on() {
     let fake = Fake::printing(LOCAL);
     for name in ["--local", "a b", "", "../x", "agent:main"] {
-        let mut job = job("hello");
-        job.agent = Some(name.into());
-        let (outcome, _) = outcome_of(&fake.executor(), job).await;
+        let mut input = input("hello");
+        input.agent = Some(name.into());
+        let (outcome, _) = outcome_of(&fake.executor(), input).await;
         assert!(
             matches!(outcome, Outcome::Rejected(_)),
             "{name}: {outcome:?}"
@@ -78,7 +78,7 @@ async fn text_of_a_client_is_no_argument() {
         .chain(["$(touch x); `id`", "two\nlines"])
     {
         let fake = Fake::printing(LOCAL);
-        outcome_of(&fake.executor(), job(text)).await;
+        outcome_of(&fake.executor(), input(text)).await;
         let expected = [
             "agent",
             "--message-file=/dev/stdin",
@@ -94,7 +94,7 @@ async fn text_of_a_client_is_no_argument() {
 #[tokio::test]
 async fn every_value_stands_with_its_option() {
     let fake = Fake::printing(LOCAL);
-    outcome_of(&fake.executor(), job("hello")).await;
+    outcome_of(&fake.executor(), input("hello")).await;
     let bare: Vec<_> = fake.seen();
     let bare: Vec<_> = bare.iter().filter(|word| !word.starts_with("--")).collect();
     assert_eq!(bare, ["agent"]);
@@ -105,7 +105,7 @@ async fn read(text: &str) -> String {
     let fake = Fake::new(&format!(
         "cat /dev/stdin > \"$OPENCLAW_STATE_DIR/read\"; echo '{LOCAL}'"
     ));
-    let (outcome, _) = outcome_of(&fake.executor(), job(text)).await;
+    let (outcome, _) = outcome_of(&fake.executor(), input(text)).await;
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     fs::read_to_string(fake.file("read")).unwrap()
 }
@@ -143,7 +143,7 @@ async fn command_has_configured_directory_and_environment() {
     let mut settings = fake.settings();
     settings.working_directory = Some(folder.path().to_owned());
     settings.env_vars.push(("GIVEN".into(), "this".into()));
-    let (outcome, _) = outcome_of(&executor(settings), job("hello")).await;
+    let (outcome, _) = outcome_of(&executor(settings), input("hello")).await;
     let place = folder.path().canonicalize().unwrap();
     let expected = format!("{} this", place.display());
     assert_eq!(

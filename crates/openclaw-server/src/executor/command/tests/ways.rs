@@ -20,7 +20,7 @@ async fn without_a_gateway_it_is_run_with_local_and_stays_so() {
     let fake = two_ways(LOCAL, AWAY);
     let executor = fake.executor();
     for _ in 0..2 {
-        let (outcome, _) = outcome_of(&executor, job("hello")).await;
+        let (outcome, _) = outcome_of(&executor, input("hello")).await;
         assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     }
     assert_eq!(ways(&fake), ["gateway", "local", "local"]);
@@ -32,7 +32,7 @@ async fn a_gateway_that_was_started_since_is_gone_through() {
     let executor = fake.executor();
     executor.0.local.store(true, Ordering::Relaxed);
     for _ in 0..2 {
-        let (outcome, _) = outcome_of(&executor, job("hello")).await;
+        let (outcome, _) = outcome_of(&executor, input("hello")).await;
         assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     }
     assert_eq!(ways(&fake), ["local", "gateway", "gateway"]);
@@ -53,7 +53,7 @@ async fn a_model_without_thinking_is_asked_without_a_level_from_then_on() {
     let fake = without_thinking();
     let executor = fake.executor();
     for _ in 0..2 {
-        let (outcome, _) = outcome_of(&executor, job("hello")).await;
+        let (outcome, _) = outcome_of(&executor, input("hello")).await;
         assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     }
     assert_eq!(ways(&fake), ["level", "none", "none"]);
