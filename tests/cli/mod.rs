@@ -8,6 +8,7 @@ mod failures;
 mod follow_up;
 mod gateway;
 mod local_gateway;
+mod next_steps;
 mod package;
 mod pages;
 mod recording;
