@@ -13,4 +13,4 @@ mod package;
 mod pages;
 mod recording;
 pub(crate) use crate::support::process;
-mod support;
+pub(crate) mod support;

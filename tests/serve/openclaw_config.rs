@@ -1,10 +1,12 @@
 //! The gateway of a server that names none: OpenClaw's own configuration has its port and token.
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use bytes::BytesMut;
 use serde_json::{Value, json};
+use testkit::http::Connection;
 use testkit::support::serve::Server;
-use tokio::net::TcpListener;
-use tokio_tungstenite::{accept_async, tungstenite::Message};
+use testkit::websocket::{Incoming, Reader, TEXT, frame, switching};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::{cli::support::scratch, serve::plain::ask};
 
@@ -25,25 +27,25 @@ fn serve(name: &str, config: &Value, flags: &[&str]) -> Server {
 /// Answers the next connection of a server like OpenClaw's gateway, with `refusal`; returns its `connect` request.
 async fn refuse(listener: &TcpListener, refusal: &Value) -> Value {
     let (stream, _) = listener.accept().await.unwrap();
-    let mut socket = accept_async(stream).await.unwrap();
+    let mut connection = Connection::new(stream);
+    let request = connection.next().await.unwrap().unwrap();
+    let mut reader = Reader::new(connection.stream, BytesMut::new());
     let challenge = json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n-1", "ts": 1}});
-    socket
-        .send(Message::text(challenge.to_string()))
-        .await
-        .unwrap();
-    let request = loop {
-        let text = socket.next().await.unwrap().unwrap().into_text().unwrap();
-        let frame: Value = serde_json::from_str(&text).unwrap();
-        if frame["method"] == "connect" {
-            break frame;
-        }
+    let opening = switching(&request, "");
+    reader.stream.write_all(opening.as_bytes()).await.unwrap();
+    say(&mut reader.stream, &challenge).await;
+    let Some(Incoming::Text(text)) = reader.next().await.unwrap() else {
+        panic!("no `connect`");
     };
+    let request: Value = serde_json::from_slice(&text).unwrap();
     let answer = json!({"type": "res", "id": request["id"], "ok": false, "error": refusal});
-    socket
-        .send(Message::text(answer.to_string()))
-        .await
-        .unwrap();
+    say(&mut reader.stream, &answer).await;
     request
+}
+
+async fn say(stream: &mut TcpStream, message: &Value) {
+    let bytes = frame(0x80 | TEXT, message.to_string().as_bytes());
+    stream.write_all(&bytes).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -62,7 +62,7 @@ pub(super) fn complete(
     let given = text("OPENCLAW_GATEWAY_TOKEN").is_some_and(|token| !token.is_empty());
     if gateway.token.is_none() && !given {
         gateway.token = token(known.auth.token).filter(|token| match token {
-            Secret::Known(_) => true,
+            Secret::Known(_) | Secret::Resolved(_) => true,
             // Without a value the gateway itself says that it requires a token.
             Secret::Unresolved { source, id } => source == "env" && text(id).is_some(),
         });
@@ -141,7 +141,7 @@ mod tests {
 
     fn token_of(gateway: &GatewayConfig) -> Option<&str> {
         match gateway.token.as_ref()? {
-            Secret::Known(token) => Some(token.expose_secret()),
+            Secret::Known(token) | Secret::Resolved(token) => Some(token.expose_secret()),
             Secret::Unresolved { id, .. } => Some(id),
         }
     }
