@@ -1,5 +1,5 @@
 // `openclaw remote-agent …`: the words and exit codes of the command `remote-agent`, over the settings of OpenClaw.
-import { createReadStream } from "node:fs";
+import { createReadStream, existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import process from "node:process";
 import { createInterface } from "node:readline";
@@ -7,13 +7,15 @@ import { createInterface } from "node:readline";
 import { settings } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
-import { FAILED, OK, TIMEOUT, USAGE, age, complain, exitOf, hintFor, line, note, print, report, safe, table, word } from "./report.js";
-import { withListed } from "./tasks.js";
+import { FAILED, OK, TIMEOUT, USAGE, age, complain, exitOf, goOn, hintFor, line, note, print, report, safe, table, word } from "./report.js";
+import { lastWord, withListed } from "./tasks.js";
 
 const PLACE = "plugins.entries.remote-agent.config";
 const POLL_MS = 250;
 /** Failed connections in a row after which no gateway is running. */
 const MAX_MISSES = 3;
+/** For this many finished tasks of a list without a text, `tasks` asks the agent for the last word. */
+const MAX_ASKED_WORDS = 8;
 
 /** A mistake of the user, or another reason to stop. */
 class Stop extends Error {
@@ -33,8 +35,8 @@ export function registerCommands({ program, config: host }, api) {
       .option("--json", "Print JSON")
       .action(async (...values) => {
         // Commander hands over the arguments, the options and the command.
-        const [options] = values.splice(-2);
-        process.exitCode = await guarded(() => run({ api, host, options }, ...values));
+        const [options, { args }] = values.splice(-2);
+        process.exitCode = await guarded(() => run({ api, host, options, args }, ...values));
       });
 
   command("add <url>", "Add an agent: check its card, configure it and allow the tool", add)
@@ -58,7 +60,7 @@ export function registerCommands({ program, config: host }, api) {
     ["status", "Print the state of a task"],
     ["cancel", "Cancel a task"],
   ])
-    followUp(command(name, description, (context) => taskAction(name, context)));
+    followUp(command(name, description, (context) => taskAction(name, context))).allowExcessArguments(true);
   command("tasks", "Show the tasks that the running gateway delegated and those that agents list", tasks);
   command("audit", "Show the last lines of the audit log", audit).option("--limit <n>", "The number of lines", "20");
   command("doctor", "Check settings, credentials and agents", doctor).option("--fix", "Repair what is safe to repair");
@@ -67,6 +69,7 @@ export function registerCommands({ program, config: host }, api) {
 function followUp(command) {
   return command
     .option("--target <alias>", "The alias of the agent; the default agent without it")
+    .addOption(command.createOption("--alias <alias>", "The same").hideHelp())
     .option("--task <id>", "Continue the task with this id")
     .option("--continuation <file>", "Continue from the file that `send --save FILE` wrote")
     .option("--timeout-ms <n>", "The timeout in milliseconds");
@@ -108,7 +111,7 @@ async function add({ api, host, options }, url) {
   const problem = listing.ok ? seen?.last_refresh_error : listing.error;
   if (problem && !options.force) {
     complain({ ...problem, details: { ...problem.details, hint: hintFor(problem.reason, problem.details) } });
-    note("nothing was changed; `--force` adds the agent all the same");
+    note(`nothing was changed; \`openclaw remote-agent add ${word(url)} --force\` adds the agent all the same`);
     return exitOf(problem.reason);
   }
   await edit(api, (draft) => void addTarget(draft, target));
@@ -129,7 +132,7 @@ async function applied(alias, seconds) {
   for (let misses = 0; ; ) {
     const { answer, error, away } = await gateway("remoteAgent.targets");
     misses = away ? misses + 1 : 0;
-    if (misses === MAX_MISSES) return note("no gateway is running; `openclaw gateway run` starts one, with this agent");
+    if (misses === MAX_MISSES) return note(`${noGateway(away)}, with this agent`);
     if (answer?.targets?.some((target) => target.alias === alias)) return note("the running gateway has the agent");
     if (Date.now() > deadline) {
       const why = error ? `: ${line(error)}` : "";
@@ -208,23 +211,42 @@ async function send(context, words) {
 }
 
 async function taskAction(action, context) {
+  const [given] = context.args;
+  if (given) {
+    const option = existsSync(given) ? "--continuation" : "--task";
+    throw new Stop(`\`${line(given)}\` needs an option; write \`openclaw remote-agent ${action} ${option} ${word(given)}\``);
+  }
   if (!context.options.task && !context.options.continuation) throw new Stop(`${action} needs a task; name it with \`--task ID\` or \`--continuation FILE\``);
   return call(context, { action });
 }
 
 async function call(context, request) {
   const { options } = context;
-  if (options.target) request.target_alias = options.target;
+  const alias = options.target ?? options.alias;
+  if (alias) request.target_alias = alias;
   if (options.task) request.task_id = options.task;
   if (options.continuation) request.continuation = await readContinuation(options.continuation);
   if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
   const onUpdate = options.json ? (update) => print(JSON.stringify(update)) : undefined;
-  const envelope = await withInstance(context, (instance) => instance.run(request, onUpdate));
+  const [envelope, task] = await withInstance(context, async (instance) => {
+    const envelope = await instance.run(request, onUpdate);
+    return [envelope, !options.json && refusedByTask(request, envelope) ? await instance.run(stateOf(request)) : undefined];
+  });
   if (options.save && envelope.summary?.continuation) await writeFile(options.save, `${JSON.stringify(envelope.summary.continuation)}\n`, { mode: 0o600 });
-  if (!options.json) return report(envelope);
+  if (!options.json) {
+    const exit = report(envelope);
+    if (task?.ok) goOn(task.summary);
+    return exit;
+  }
   print(JSON.stringify(envelope));
   return exitOfJson(envelope);
 }
+
+/** Whether an agent refused a message to a task, which it may have ended. */
+const refusedByTask = ({ action, task_id: id, continuation }, { error }) => action === "send" && Boolean(id ?? continuation?.task) && error?.reason === "rpc_error";
+
+/** The request for the state of the task that a message is for. */
+const stateOf = ({ target_alias, task_id, continuation }) => ({ action: "status", ...(target_alias && { target_alias }), ...(task_id && { task_id }), ...(continuation && { continuation }) });
 
 const exitOfJson = (envelope) => (envelope.ok ? OK : exitOf(envelope.error?.reason));
 
@@ -251,30 +273,46 @@ function positive(text, option) {
 
 // ---- the running gateway, the audit log, doctor -------------------------------------------------------------------------
 
-/** Asks the running gateway: `{ answer }`, `{ error }` where it refuses, `{ away: true }` where none answers. */
+/** Asks the running gateway: `{ answer }`, `{ error }` where it refuses, `{ away }` with the tried address where none answers. */
 async function gateway(method, params = {}) {
   const { callGatewayFromCli, isGatewayTransportError } = await import("openclaw/plugin-sdk/gateway-runtime");
   try {
     return { answer: await callGatewayFromCli(method, { timeout: "10000", json: true }, params, { progress: false }) };
   } catch (error) {
     // A busy gateway may time out; it is away only where no connection stands.
-    return isGatewayTransportError(error) && error.kind !== "timeout" ? { away: true } : { error: error.message };
+    return isGatewayTransportError(error) && error.kind !== "timeout" ? { away: error.connectionDetails } : { error: error.message };
   }
+}
+
+/** What to do where no gateway answers. OpenClaw's message about the address ends with the place of the configuration. */
+function noGateway({ url, urlSource }) {
+  const source = urlSource === "local loopback" ? "`gateway.port` of OpenClaw's configuration" : urlSource;
+  return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, set OPENCLAW_GATEWAY_PORT to that port or correct \`gateway.port\`; \`openclaw gateway run\` starts one`;
 }
 
 async function tasks(context) {
   const { answer, error, away } = await gateway("remoteAgent.tasks");
   if (error) throw new Stop(`the gateway does not list tasks: ${line(error)}`, FAILED);
-  const listing = await withInstance(context, (instance) => instance.run({ action: "list_targets" }, null, { list_tasks: true }));
-  const targets = listing.summary?.targets ?? [];
+  const [targets, all] = await withInstance(context, async (instance) => {
+    const listing = await instance.run({ action: "list_targets" }, null, { list_tasks: true });
+    const targets = listing.summary?.targets ?? [];
+    return [targets, await withLastWords(instance, withListed(answer?.tasks ?? [], targets))];
+  });
   for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(`${line(alias)} does not list its tasks: ${line(problem.message)}`);
-  const all = withListed(answer?.tasks ?? [], targets);
-  if (away && all.length === 0) throw new Stop("no gateway is running, and no agent lists tasks; `openclaw gateway run` starts one", exitOf("unreachable"));
-  if (away) note("no gateway is running; these are the tasks that the agents list");
+  if (away && all.length === 0) throw new Stop(`no agent lists tasks, and ${noGateway(away)}`, exitOf("unreachable"));
+  if (away) note(`${noGateway(away)}. These are the tasks that the agents list:`);
   if (context.options.json) print(JSON.stringify({ tasks: all }));
   else if (all.length === 0) note("no task was delegated since the gateway started");
   else print(table([["TARGET", "TASK", "STATE", "AGE", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), task.notify ? "yes" : "-", clipped(task.lastWord)])]));
   return OK;
+}
+
+/** A list of an agent has no artifacts: this asks for the newest finished tasks that have no text. */
+async function withLastWords(instance, tasks) {
+  const wordless = tasks.filter(({ lastWord: word, state }) => !word && state === "completed").slice(0, MAX_ASKED_WORDS);
+  const ask = async ({ target, taskId }) => lastWord((await instance.run({ action: "status", target_alias: target, task_id: taskId })).summary ?? {});
+  const words = new Map(await Promise.all(wordless.map(async (task) => [task, await ask(task)])));
+  return tasks.map((task) => (words.has(task) ? { ...task, lastWord: words.get(task) } : task));
 }
 
 const clipped = (text) => (line(text).length > 60 ? `${line(text).slice(0, 59)}…` : line(text));

@@ -1,5 +1,6 @@
 // What OpenClaw loads. All behaviour lives in the native library; these files only carry values across.
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 
 import { Grants, approvalHook } from "./approval.js";
@@ -8,6 +9,7 @@ import { describeFailure } from "./failure.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
 import { registerHttpApi } from "./http-api.js";
 import { registerPage } from "./page.js";
+import { markResolved } from "./secrets.js";
 import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
 import { createTool } from "./tool.js";
@@ -34,6 +36,17 @@ function waker(api) {
     system.enqueueSystemEvent(text, { sessionKey, agentId, contextKey: `remote-agent:${key}` });
     system.requestHeartbeat({ source: "other", intent: "immediate", reason: `remote-agent:${key}`, sessionKey, agentId });
   };
+}
+
+/** The settings as they are written, with their SecretRefs; undefined outside of OpenClaw. */
+function writtenSettings() {
+  try {
+    const { getRuntimeConfigSourceSnapshot } = createRequire(import.meta.url)("openclaw/plugin-sdk/runtime-config-snapshot");
+    const source = getRuntimeConfigSourceSnapshot();
+    return settings({ pluginConfig: source?.plugins?.entries?.["remote-agent"]?.config, config: source }).config;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The trace of the run that calls the tool, in the form of `traceparent`; undefined outside of a run. */
@@ -68,7 +81,7 @@ const plugin = {
     }
 
     try {
-      lease = acquire(config, api.logger, undefined, waker(api));
+      lease = acquire(markResolved(config, writtenSettings() ?? {}), api.logger, undefined, waker(api));
     } catch (error) {
       api.logger.error(describeFailure(error, place));
       return;

@@ -4,16 +4,17 @@ import process from "node:process";
 import { settings } from "./config.js";
 import { describeFailure } from "./failure.js";
 import { loadLibrary } from "./native.js";
-import { resolveSecrets } from "./secrets.js";
+import { markResolved, resolveSecrets } from "./secrets.js";
 
 /** Opens an instance for `change(settings)`, by default the settings themselves. Throws a sentence where the library refuses them. */
 export async function openInstance(api, host, change = (config) => config) {
   const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
-  const { resolved, unresolved } = await resolveSecrets(change(structuredClone(config)), { host, env: process.env, place });
+  const written = change(structuredClone(config));
+  const { resolved, unresolved } = await resolveSecrets(written, { host, env: process.env, place });
   const library = loadLibrary();
   let agent;
   try {
-    agent = new library.RemoteAgent(JSON.stringify(resolved), () => {});
+    agent = new library.RemoteAgent(JSON.stringify(markResolved(resolved, written)), () => {});
   } catch (error) {
     throw new Error(describeFailure(error, place), { cause: error });
   }

@@ -74,19 +74,28 @@ export function complain({ message, reason, details } = {}) {
 export function hintFor(reason, details) {
   if (reason === "address_refused") return "If the agent may be at such an address, set `allowPrivateNetwork` of this target to true, or add it with `--allow-private`.";
   if (reason === "auth_required") return "Add the agent with `--bearer-env VAR`, or set `auth` of this target.";
+  if (reason === "invalid_request" && details?.errors?.[0]?.instancePath === "/target_alias") return `Name a configured agent with \`--target ALIAS\`; \`${COMMAND} targets\` lists them.`;
+  if (reason === "invalid_request") return `See \`${COMMAND} --help\`.`;
+  if (reason === "http_status") {
+    const status = details?.http_status;
+    return status === 429 || status >= 500
+      ? "The agent cannot work now. Try again later; if it stays so, the log of the agent's server has the cause."
+      : "Check the address of the agent: the server there does not accept this request.";
+  }
   return details?.hint && line(details.hint);
 }
 
-function goOn({ continuation: { target, task, conversation }, status_message: said }) {
+/** Prints the state of a task and the commands that continue it or its conversation. */
+export function goOn({ continuation: { target, task, conversation }, status_message: said }) {
   const to = `--target ${word(target?.target_alias ?? "")}`;
-  if (!task) {
+  const converse = () => {
     if (conversation?.context_id) note(`to continue the conversation:\n  ${COMMAND} send ${to} --context ${word(conversation.context_id)} 'TEXT'`);
-    return;
-  }
+  };
+  if (!task) return converse();
   const state = task.status ?? "in no known state";
   const waits = ["input-required", "auth-required"].includes(state);
   note(`task ${line(task.task_id)} of ${line(target?.target_alias)}: ${line(state)}${said && waits ? `: ${line(said)}` : ""}`);
-  if (!task.can_cancel) return;
+  if (!task.can_cancel) return converse();
   const options = `${to} --task ${word(task.task_id)}`;
   note(waits ? "the task waits for you; answer or cancel it:" : "the task continues; follow it, show it, or cancel it:");
   for (const command of waits ? [`send ${options} 'YOUR ANSWER'`, `cancel ${options}`] : [`watch ${options}`, `status ${options}`, `cancel ${options}`])

@@ -10,9 +10,21 @@ export function secretPlaces(config) {
   return manifest.configContracts.secretInputs.paths.flatMap(({ path }) => places(config, path.split("."), ""));
 }
 
+const isHeader = (path) => /(^|\.)(headers|serviceParameters)[.[]/.test(path);
+
+/**
+ * A copy of `config` that marks the values of headers that are SecretRefs in `source`, the same settings as written. The library recognizes
+ * every other credential by its place.
+ */
+export function markResolved(config, source) {
+  const marked = structuredClone(config);
+  const references = new Set(secretPlaces(source).flatMap(({ path, value }) => (typeof value === "object" && isHeader(path) ? [path] : [])));
+  for (const { holder, key, path, value } of secretPlaces(marked)) if (references.has(path) && typeof value === "string" && value) holder[key] = { source: "resolved", id: value };
+  return marked;
+}
+
 /** The places of credentials in plain text. A header is one by its name or by its length, as in the library. */
 export function plaintextSecrets(config) {
-  const isHeader = (path) => /(^|\.)(headers|serviceParameters)[.[]/.test(path);
   return secretPlaces(config).filter(
     ({ key, path, value }) => typeof value === "string" && (!isHeader(path) || value.length >= MIN_CREDENTIAL_CHARS || CREDENTIAL_WORDS.some((word) => key.toLowerCase().includes(word))),
   );

@@ -58,7 +58,8 @@ export function withListed(tasks, targets, now = Date.now()) {
   return [...all.values()];
 }
 
-function lastWord({ status_message: said, message_text: message, artifacts = [] }) {
+/** The start of the last text in a result. */
+export function lastWord({ status_message: said, message_text: message, artifacts = [] }) {
   const text = artifacts.at(-1)?.parts?.find((part) => part.kind === "text")?.text;
   return excerpt(said ?? text ?? message);
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { plaintextSecrets, secretPlaces } from "../secrets.js";
+import { markResolved, plaintextSecrets, secretPlaces } from "../secrets.js";
 
 const reference = { source: "env", provider: "default", id: "TEAM_KEY" };
 
@@ -15,4 +15,12 @@ test("header that is no credential may be plain text", () => {
   const config = { targets: [{ headers: { "X-Key": "k", "X-Team": "blue", "X-Long": "0123456789abcdef0123" } }] };
   const paths = plaintextSecrets(config).map(({ path }) => path);
   assert.deepEqual(paths, ['targets[0].headers["X-Key"]', 'targets[0].headers["X-Long"]']);
+});
+
+test("header of a reference is marked where the host has resolved it", () => {
+  const written = { targets: [{ headers: { "X-Team": reference, "X-Client": "openclaw" }, auth: { type: "bearer", token: reference } }], defaults: { serviceParameters: { "X-Room": reference } } };
+  const resolved = { targets: [{ headers: { "X-Team": "blue", "X-Client": "openclaw" }, auth: { type: "bearer", token: "t" } }], defaults: { serviceParameters: { "X-Room": "" } } };
+  const { targets, defaults } = markResolved(resolved, written);
+  assert.deepEqual(targets[0].headers, { "X-Team": { source: "resolved", id: "blue" }, "X-Client": "openclaw" });
+  assert.deepEqual([targets[0].auth.token, defaults.serviceParameters["X-Room"], resolved.targets[0].headers["X-Team"]], ["t", "", "blue"]);
 });

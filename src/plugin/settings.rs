@@ -29,7 +29,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError>
         protocol: gateway.protocol.clone(),
         // A call without the secret fails before it reaches the gateway.
         token: gateway.token.as_ref().and_then(|token| match token {
-            Secret::Known(token) => Some(token.clone()),
+            Secret::Known(token) | Secret::Resolved(token) => Some(token.clone()),
             Secret::Unresolved { .. } => None,
         }),
         timeout: Duration::from_millis(gateway.timeout_ms),

@@ -48,6 +48,12 @@ pub(super) fn configured(
     let mut headers = headers(&config.defaults.service_parameters, &mut unresolved)?;
     headers.retain(|(name, _)| own.iter().all(|(closer, _)| closer != name));
     headers.extend(own);
+    let all = config.defaults.service_parameters.iter();
+    let all = all.chain(target.headers.iter());
+    let secret_headers = all
+        .filter(|(_, value)| matches!(value, Secret::Resolved(_)))
+        .filter_map(|(name, _)| HeaderName::try_from(name).ok())
+        .collect();
     let peer_config = PeerConfig {
         configured: true,
         endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,
@@ -57,6 +63,7 @@ pub(super) fn configured(
                 .as_ref()
                 .unwrap_or(&config.defaults.preferred_transports),
         ),
+        secret_headers,
         headers,
         credential,
         trust: trusts.own,
@@ -103,7 +110,7 @@ fn headers(
     for (name, value) in values.iter() {
         let name = HeaderName::try_from(name).map_err(|e| e.to_string())?;
         match value {
-            Secret::Known(value) => {
+            Secret::Known(value) | Secret::Resolved(value) => {
                 let mut value =
                     HeaderValue::try_from(value.expose_secret()).map_err(|e| e.to_string())?;
                 value.set_sensitive(true);

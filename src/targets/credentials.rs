@@ -56,7 +56,7 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
 
 fn resolved(secret: &Secret) -> Result<SecretString, CredentialError> {
     match secret {
-        Secret::Known(text) => Ok(text.clone()),
+        Secret::Known(text) | Secret::Resolved(text) => Ok(text.clone()),
         Secret::Unresolved { source, id } => Err(CredentialError::Secret(format!("{source}:{id}"))),
     }
 }

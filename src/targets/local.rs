@@ -160,7 +160,7 @@ fn web_form(address: &Url) -> Option<Url> {
 /// Returns the reference of a token that the host has not resolved.
 fn unresolved(gateway: &Gateway) -> Option<String> {
     match gateway.token.as_ref()? {
-        Secret::Known(_) => None,
+        Secret::Known(_) | Secret::Resolved(_) => None,
         Secret::Unresolved { source, id } => Some(format!("{source}:{id}")),
     }
 }

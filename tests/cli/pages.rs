@@ -63,11 +63,7 @@ const RUN_ELSEWHERE: [(&str, &str); 15] = [
 
 /// Texts of pages with their replacements in the shell: the binary is on the `PATH`, and the scripted agent has its own
 /// commands.
-const WORDS: [(&str, &str); 4] = [
-    (
-        "OPENCLAW_GATEWAY_TOKEN=…",
-        "OPENCLAW_GATEWAY_TOKEN=scripted-token",
-    ),
+const WORDS: [(&str, &str); 3] = [
     ("cargo build --release", ":"),
     ("\"Write the report\"", "'ask Publish it?'"),
     ("export PATH=$PWD/target/release:$PATH", ":"),
@@ -226,12 +222,7 @@ async fn run_page(page: &str, needs: Needs) {
     let script = script(&text, needs, ports);
     let [serve, gateway, _] = ports;
     let settings = [
-        (
-            "serve",
-            format!(
-                r#"{{"listen": "127.0.0.1:{serve}", "gateway": {{"url": "ws://127.0.0.1:{gateway}"}}}}"#
-            ),
-        ),
+        ("serve", format!(r#"{{"listen": "127.0.0.1:{serve}"}}"#)),
         ("gateway", format!(r#"{{"listen": "127.0.0.1:{gateway}"}}"#)),
     ];
     for (name, json) in settings {
@@ -239,6 +230,9 @@ async fn run_page(page: &str, needs: Needs) {
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join(format!("{name}.json")), json).unwrap();
     }
+    let openclaw =
+        format!(r#"{{"gateway": {{"port": {gateway}, "auth": {{"token": "scripted-token"}}}}}}"#);
+    fs::write(directory.join("openclaw.json"), openclaw).unwrap();
     let binaries = Path::new(env!("CARGO_BIN_EXE_remote-agent"))
         .parent()
         .unwrap();
@@ -253,6 +247,7 @@ async fn run_page(page: &str, needs: Needs) {
         .env("SUPPORT_TOKEN", "token")
         .env_remove("REMOTE_AGENT_LIBRARY")
         .env_remove("REMOTE_AGENT_CONFIG")
+        .env_remove("OPENCLAW_CONFIG_PATH")
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();

@@ -1,6 +1,7 @@
 //! `remote-agent install`, and the command `openclaw remote-agent`, with a running gateway and a real A2A server.
 
 use std::{
+    io::Write as _,
     path::Path,
     process::{Command, Output},
     sync::Arc,
@@ -28,15 +29,24 @@ pub const TESTS: &[Test] = tests![
     targets_shows_the_card
     send_prints_the_reply
     unknown_alias_exits_with_usage_code
+    task_without_an_option_names_the_option
+    message_to_an_ended_task_shows_its_conversation
+    expired_wait_exits_with_timeout_code
     unreachable_agent_is_not_added
+    agent_that_requires_a_token_exits_with_auth_code
     http_api_calls_behind_the_token_of_the_gateway
     mcp_client_finds_the_tool
     tasks_shows_what_the_gateway_delegated
     tasks_shows_what_the_agent_lists
+    tasks_without_a_gateway_names_the_tried_port
     audit_without_log_says_how_to_enable_it
     doctor_repairs_the_tool_policy
+    doctor_reports_a_gateway_without_a_token
+    doctor_reports_a_clock_that_differs
+    doctor_reports_a_library_of_another_platform
     remove_drops_the_agent
     uninstall_restores_the_configuration
+    second_uninstall_has_nothing_to_do
     bundle_offers_the_tool_over_mcp
 ];
 
@@ -124,6 +134,60 @@ fn unknown_alias_exits_with_usage_code(setup: &Setup) {
     assert!(stderr.contains("allowed values: [\"agent\"]"), "{stderr}");
 }
 
+fn task_without_an_option_names_the_option(setup: &Setup) {
+    let (code, _, stderr) = parts(&setup.openclaw(&["watch", "task-1"]));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("watch --task task-1"), "{stderr}");
+}
+
+fn message_to_an_ended_task_shows_its_conversation(setup: &Setup) {
+    let (_, stdout, _) = parts(&setup.openclaw(&["send", "--json", "echo Hello"]));
+    let envelope: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+    let continuation = &envelope["summary"]["continuation"];
+    let task = continuation["task"]["task_id"].as_str().unwrap();
+    let context = continuation["conversation"]["context_id"].as_str().unwrap();
+    let (code, _, stderr) = parts(&setup.openclaw(&["send", "--task", task, "more"]));
+    assert_eq!(code, Some(1), "{stderr}");
+    let command = format!("send --target agent --context {context} 'TEXT'");
+    assert!(stderr.contains(&command), "{stderr}");
+}
+
+fn expired_wait_exits_with_timeout_code(setup: &Setup) {
+    let send = ["send", "--follow", "--timeout-ms", "1000", "stream 50 200"];
+    let (code, _, stderr) = parts(&setup.openclaw(&send));
+    assert_eq!(code, Some(5), "{stderr}");
+    assert!(stderr.contains("remote-agent watch"), "{stderr}");
+}
+
+/// Serves one card with this `Date`, and refuses every other request.
+fn agent_of_another_clock(date: &'static str) -> String {
+    let address = http::serve(move |request, stream| {
+        let origin = format!("http://{}", stream.local_addr().unwrap());
+        let card = json!({"protocolVersion": "0.3.0", "name": "Clock", "description": "", "version": "1", "url": origin,
+            "capabilities": {}, "defaultInputModes": [], "defaultOutputModes": [], "skills": []});
+        let (status, body) = match request.method == "GET" {
+            true => ("200 OK", card.to_string()),
+            false => ("404 Not Found", String::new()),
+        };
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ndate: {date}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+        );
+        let _ = stream.write_all((head + &body).as_bytes());
+    });
+    format!("http://{address}")
+}
+
+fn agent_that_requires_a_token_exits_with_auth_code(setup: &Setup) {
+    let locked = http::serve(|_, stream| {
+        http::answer(stream, "401 Unauthorized", "text/plain", "a token, please");
+    });
+    let url = format!("http://{locked}");
+    let (code, _, stderr) = parts(&setup.openclaw(&["add", &url, "--allow-private"]));
+    assert_eq!(code, Some(4), "{stderr}");
+    assert!(stderr.contains("`--bearer-env VAR`"), "{stderr}");
+}
+
 fn unreachable_agent_is_not_added(setup: &Setup) {
     let add = [
         "add",
@@ -207,7 +271,20 @@ fn tasks_shows_what_the_agent_lists(setup: &Setup) {
     let listed: Value = serde_json::from_str(&stdout).unwrap();
     let task = listed["tasks"].as_array().unwrap().iter();
     let task = task.clone().find(|task| task["taskId"] == *task_id);
-    assert_eq!(task.unwrap()["state"], "completed", "{listed}");
+    let task = task.unwrap();
+    assert_eq!(task["state"], "completed", "{listed}");
+    assert_eq!(task["lastWord"], "you said beside the gateway", "{listed}");
+}
+
+fn tasks_without_a_gateway_names_the_tried_port(setup: &Setup) {
+    let mut command = setup.host.command(&["remote-agent", "tasks"]);
+    let output = command.env("OPENCLAW_GATEWAY_PORT", "9").output().unwrap();
+    let (_, _, stderr) = parts(&output);
+    assert!(
+        stderr.contains("no gateway answers at ws://127.0.0.1:9 "),
+        "{stderr}"
+    );
+    assert!(stderr.contains("set OPENCLAW_GATEWAY_PORT"), "{stderr}");
 }
 
 fn audit_without_log_says_how_to_enable_it(setup: &Setup) {
@@ -235,6 +312,70 @@ fn doctor_repairs_the_tool_policy(setup: &Setup) {
     assert!(allowed.contains("remote_agent"), "{allowed}");
 }
 
+/// Runs the doctor with changed settings, and restores them.
+fn doctor_with(setup: &Setup, change: impl FnOnce(&mut Value)) -> String {
+    let before = setup.host.config();
+    setup
+        .host
+        .edit_config(|config| change(&mut config["plugins"]["entries"]["remote-agent"]["config"]));
+    let (_, stdout, stderr) = parts(&setup.openclaw(&["doctor"]));
+    setup.host.edit_config(|config| *config = before);
+    stdout + &stderr
+}
+
+fn doctor_reports_a_gateway_without_a_token(setup: &Setup) {
+    let found = doctor_with(setup, |settings| {
+        settings["gateway"] = json!({"enabled": true});
+    });
+    println!("{found}");
+    assert!(
+        found.contains("warn: the local gateway has no token"),
+        "{found}"
+    );
+}
+
+fn doctor_reports_a_clock_that_differs(setup: &Setup) {
+    let url = agent_of_another_clock("Tue, 01 Jan 2030 00:00:00 GMT");
+    let found = doctor_with(setup, |settings| {
+        settings["targets"] =
+            json!([{"alias": "clock", "baseUrl": url, "allowPrivateNetwork": true}]);
+    });
+    println!("{found}");
+    let line = found.lines().find(|line| line.contains("its clock is"));
+    assert!(
+        line.unwrap()
+            .contains("s ahead of the clock of this machine"),
+        "{found}"
+    );
+}
+
+fn doctor_reports_a_library_of_another_platform(setup: &Setup) {
+    let installed = "npm/projects/openclaw-remote-agent/node_modules/openclaw-remote-agent/native";
+    let file = setup
+        .host
+        .state()
+        .join(installed)
+        .join(package::library_name());
+    let library = std::fs::read(&file).unwrap();
+    let mut other = library.clone();
+    // `e_machine` of ELF: a machine that no OpenClaw runs on.
+    other[18..20].copy_from_slice(&[0x02, 0x00]);
+    let swap = |bytes: &[u8]| {
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, bytes).unwrap();
+    };
+    swap(&other);
+    let (code, stdout, stderr) = parts(&setup.openclaw(&["doctor"]));
+    swap(&library);
+    println!("{stdout}");
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stdout.contains("error: the native library for"), "{stdout}");
+    assert!(
+        stdout.contains("a package built for this machine"),
+        "{stdout}"
+    );
+}
+
 fn remove_drops_the_agent(setup: &Setup) {
     let (code, _, stderr) = parts(&setup.openclaw(&["remove", "agent"]));
     assert_eq!(code, Some(0), "{stderr}");
@@ -251,6 +392,15 @@ fn uninstall_restores_the_configuration(setup: &Setup) {
         (&config["plugins"]["entries"], config.get("tools")),
         (&json!({}), None),
         "{config}"
+    );
+}
+
+fn second_uninstall_has_nothing_to_do(setup: &Setup) {
+    let (code, _, stderr) = parts(&setup.remote_agent(&["uninstall"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        stderr.contains("nothing to do: the plugin is not installed"),
+        "{stderr}"
     );
 }
 

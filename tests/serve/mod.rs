@@ -12,6 +12,7 @@ mod collective_sdk;
 mod crash;
 #[cfg(target_os = "linux")]
 mod exhausted;
+mod openclaw_config;
 pub(crate) use crate::contract::generated;
 #[cfg(feature = "real")]
 mod page;

@@ -1,7 +1,10 @@
 //! Errors of HTTP and of the network as errors of the peer.
 
+use std::borrow::Cow;
+
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
+use serde_json::Value;
 
 use egress::{NetError, NetFault, Sent};
 use peer::{PeerError, PeerErrorKind, excerpt};
@@ -29,13 +32,23 @@ pub(super) fn from_status(
         );
         return PeerError::new(PeerErrorKind::RedirectRefused, message);
     }
-    let text = excerpt(&secrets.scrub(String::from_utf8_lossy(body)));
+    let said = own_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
+    let text = excerpt(&secrets.scrub(said));
     let message = if text.is_empty() {
         format!("the peer responded {status}")
     } else {
         format!("the peer responded {status}: {text}")
     };
     PeerError::new(PeerErrorKind::HttpStatus, message)
+}
+
+/// Returns the message in an error body of HTTP+JSON, JSON-RPC or `application/problem+json`.
+fn own_message(body: &[u8]) -> Option<String> {
+    let json: Value = serde_json::from_slice(body).ok()?;
+    let mut messages = ["/error/message", "/message", "/detail"]
+        .iter()
+        .filter_map(|place| json.pointer(place)?.as_str());
+    messages.next().map(str::to_owned)
 }
 
 /// Returns the content type of a response, for a message.

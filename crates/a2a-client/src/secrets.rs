@@ -20,7 +20,7 @@ const MIN_LENGTH: usize = 6;
 pub(super) struct Secrets {
     /// The credential and the headers of the peer, which all others come from.
     source: (Option<Arc<Credential>>, Vec<(HeaderName, HeaderValue)>),
-    /// Certain credentials: those of `auth`, and headers that look like one.
+    /// Certain credentials: those of `auth`, headers that are marked as secret, and headers that look like one.
     sure: Arc<redact::Secrets>,
     /// The source of access tokens, which change during a call.
     issuing: Option<Arc<Credential>>,
@@ -40,7 +40,9 @@ impl Secrets {
         }
         for (name, value) in &config.headers {
             let Ok(value) = value.to_str() else { continue };
-            let list = if redact::is_credential_header(name.as_str(), value) {
+            let list = if config.secret_headers.contains(name)
+                || redact::is_credential_header(name.as_str(), value)
+            {
                 &mut sure
             } else {
                 &mut maybe
@@ -200,6 +202,22 @@ mod tests {
             "[redacted]"
         ]);
         assert_eq!(answer, clean);
+    }
+
+    #[test]
+    fn marked_header_is_a_credential_whatever_its_name() {
+        let team = HeaderName::from_static("x-team");
+        let config = PeerConfig {
+            headers: vec![(team.clone(), HeaderValue::from_static("plum-tree"))],
+            secret_headers: vec![team],
+            ..PeerConfig::new(
+                url::Url::parse("https://a.example/").unwrap(),
+                CardLocation::Path("/card".into()),
+            )
+        };
+        let mut answer = json!("I saw plum-tree");
+        Secrets::new(&config).scrub_answer(&mut answer);
+        assert_eq!(answer, "I saw [redacted]");
     }
 
     #[test]

@@ -175,7 +175,12 @@ fn walk(
         Value::Object(fields) => {
             if let Some(id) = env_reference(fields) {
                 if let Some(secret) = look_up(id, path) {
-                    *value = Value::String(secret);
+                    // The library recognizes a credential in a header by its name, or by this form.
+                    *value =
+                        match path.contains("/headers/") || path.contains("/serviceParameters/") {
+                            true => json!({"source": "resolved", "id": secret}),
+                            false => Value::String(secret),
+                        };
                 }
                 return;
             }

@@ -100,7 +100,9 @@ impl Exit {
         codes.into_iter().max_by_key(badness).unwrap_or(Self::Ok)
     }
 
-    fn of_reason(reason: Option<&str>) -> Self {
+    /// Returns the code of an error's reason.
+    #[must_use]
+    pub fn of_reason(reason: Option<&str>) -> Self {
         match reason {
             Some(
                 "unreachable" | "dns" | "tls" | "address_refused" | "card_unavailable"

@@ -23,7 +23,9 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         "invalid_request" if wants_target(details) && !peers.aliases().is_empty() => {
             let known = named(&peers.aliases());
             return Some(match names(details, "/target_alias") {
-                true => format!("Name a configured agent with `--target ALIAS` ({known})."),
+                true => format!(
+                    "Name a configured agent with `--target ALIAS` ({known}); `remote-agent targets` lists them."
+                ),
                 false => format!(
                     "Add `--target ALIAS` ({known}), or mark one agent of the configuration with `\"default\": true`."
                 ),
@@ -41,6 +43,12 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         "rpc_error" if details["rpcCode"] == TASK_NOT_CANCELABLE => {
             "The task has ended. `remote-agent status` shows how."
         }
+        "http_status" => match details["http_status"].as_u64() {
+            Some(429 | 500..) => {
+                "The agent cannot work now. Try again later; if it stays so, the log of the agent's server has the cause."
+            }
+            _ => "Check the address of the agent: the server there does not accept this request.",
+        },
         "card_unavailable" if peers.names_agent() => {
             "The server has no agent of that name. `remote-agent targets` with the server's own address shows its card."
         }
@@ -209,6 +217,14 @@ mod tests {
         assert!(hint.contains("before you send it again"), "{hint}");
         let hint = hint_text("timeout", &json!({"delivered": "no"}));
         assert!(!hint.contains("send it again"), "{hint}");
+    }
+
+    #[test]
+    fn failing_server_is_no_wrong_address() {
+        for (status, advice) in [(503, "Try again later"), (404, "Check the address")] {
+            let hint = hint_text("http_status", &json!({"http_status": status}));
+            assert!(hint.contains(advice), "{hint}");
+        }
     }
 
     #[test]

@@ -8,10 +8,11 @@ use std::{
     time::Instant,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     exit::{Exit, Failure},
+    instance::Library,
     library,
     output::note,
     package::{self, Packaged},
@@ -20,6 +21,15 @@ use super::{
 
 /// The timeout for the running gateway to apply the new configuration, in seconds.
 const APPLY_SECONDS: &str = "60";
+
+/// The timeout for the card of the agent, in milliseconds.
+const CARD_TIMEOUT_MS: u64 = 10_000;
+
+/// The words of OpenClaw about a plugin that it did not install.
+const NOT_INSTALLED: &str = "is not associated with a tracked package install";
+
+/// The end of an error before the first change.
+const NOT_BEGUN: &str = "Nothing was installed.";
 
 const MESSAGE: &str = "Hello. Reply with one short line that says what you can do.";
 
@@ -74,11 +84,17 @@ struct OpenClaw {
 /// Runs `remote-agent install`.
 ///
 /// # Errors
-/// OpenClaw is missing, or one of its commands fails; the message contains its last words. Steps before it stay done.
-pub fn install(args: &Args) -> Result<Exit, Failure> {
+/// The agent cannot be called, OpenClaw is missing, or one of its commands fails; the message contains its last words.
+/// Steps before it stay done.
+pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
     let openclaw = &args.openclaw;
-    let steps = if args.url.is_some() { 5 } else { 3 };
+    let steps = if args.url.is_some() { 6 } else { 3 };
     let mut progress = Progress::new(steps);
+
+    if let Some(url) = &args.url {
+        progress.step("checking the agent");
+        progress.done(args.check_agent(url, verbose).await?);
+    }
 
     progress.step("checking OpenClaw");
     let version = openclaw.run(["--version"])?;
@@ -149,6 +165,61 @@ pub fn install(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+impl Args {
+    /// Reads the agent's card as the plugin will, and returns its name.
+    async fn check_agent(&self, url: &str, verbose: bool) -> Result<String, Failure> {
+        let bearer = self.bearer_env.as_deref();
+        let unset = bearer.filter(|name| std::env::var(name).unwrap_or_default().is_empty());
+        if let Some(variable) = unset {
+            return Err(Failure::usage(format!(
+                "the environment variable `{variable}` of `--bearer-env` is not set; set it here and in the environment of the gateway, \
+                 and start again. {NOT_BEGUN}"
+            )));
+        }
+        let mut target =
+            json!({"alias": "agent", "baseUrl": url, "allowPrivateNetwork": self.allow_private});
+        if let Some(variable) = bearer {
+            target["auth"] = json!({"type": "bearer", "token": {"source": "env", "id": variable}});
+        }
+        let library = Library::open(verbose)?;
+        let instance = library
+            .instance_for_people(&json!({"enabled": true, "targets": [target]}).to_string())?;
+        let request = json!({"action": "list_targets", "timeout_ms": CARD_TIMEOUT_MS});
+        let listed = instance
+            .call(&request.to_string(), None, None::<fn(&str)>)
+            .await;
+        let listed: Value = serde_json::from_str(&listed).unwrap_or_default();
+        let target = &listed["summary"]["targets"][0];
+        let error = match listed["ok"] == true {
+            true => &target["last_refresh_error"],
+            false => &listed["error"],
+        };
+        if error.is_null() {
+            return Ok(target["target_name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned());
+        }
+        let reason = error["reason"].as_str();
+        let next = match reason {
+            Some("address_refused") => {
+                "add `--allow-private` if the agent may be at such an address"
+            }
+            Some("auth_required") => "give its token with `--bearer-env VAR`",
+            _ => {
+                "start the agent, or correct `--url`; `remote-agent targets --url URL` tries again"
+            }
+        };
+        Err(Failure {
+            exit: Exit::of_reason(reason),
+            ..Failure::new(format!(
+                "the agent cannot be called: {}; {next}. {NOT_BEGUN}",
+                text::line(error["message"].as_str().unwrap_or_default())
+            ))
+        })
+    }
+}
+
 /// Runs `remote-agent uninstall`.
 ///
 /// # Errors
@@ -167,7 +238,13 @@ pub fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
         false => "the plugin is not active, so only OpenClaw's own records are removed",
     });
     progress.step("uninstalling the plugin");
-    openclaw.run(["plugins", "uninstall", "remote-agent", "--force"])?;
+    match openclaw.run(["plugins", "uninstall", "remote-agent", "--force"]) {
+        Err(failure) if !removed && failure.message.contains(NOT_INSTALLED) => {
+            progress.done("nothing to do: the plugin is not installed");
+            return Ok(Exit::Ok);
+        }
+        uninstalled => uninstalled?,
+    };
     // OpenClaw leaves an entry that would keep a later installation disabled.
     openclaw.run(["config", "unset", "plugins.entries.remote-agent"])?;
     progress.done("uninstalled");

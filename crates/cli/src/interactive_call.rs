@@ -51,6 +51,7 @@ impl InteractiveCall<'_> {
         if let Some(file) = self.save {
             follow_up::can_save(file)?;
         }
+        let task = self.refusing_task(request);
         let request = request.to_string();
         let caller = self.context.target.peers().caller();
         let (text, screen) = if self.output.json {
@@ -93,10 +94,33 @@ impl InteractiveCall<'_> {
             Some(screen) => {
                 let shown = &lock(screen).answer_writer;
                 outcome::print_outcome(&envelope, &self.context, instance.missing(), shown);
+                if envelope["error"]["reason"] == "rpc_error"
+                    && let Some(task) = task
+                {
+                    let state = instance
+                        .call(&task, caller.as_deref(), None::<fn(&str)>)
+                        .await;
+                    let state: Value = serde_json::from_str(&state).unwrap_or_default();
+                    if state["ok"] == true {
+                        outcome::print_outcome(&state, &self.context, instance.missing(), shown);
+                    }
+                }
             }
             None => instance.missing().warn_about(&text),
         }
         kept.and(saved).map(|()| exit)
+    }
+
+    /// Returns the request for the state of the task that a message is for: an agent that refuses the message may have
+    /// ended the task.
+    fn refusing_task(&self, request: &Value) -> Option<String> {
+        let mut task = request.as_object()?.clone();
+        if task["action"] != "send" || !self.context.follow_up.names_task() {
+            return None;
+        }
+        task.retain(|name, _| matches!(name.as_str(), "continuation" | "task_id" | "target_alias"));
+        task.insert("action".to_owned(), "status".into());
+        Some(Value::Object(task).to_string())
     }
 
     fn keep(&mut self, envelope: &Value) -> Result<(), Failure> {

@@ -94,7 +94,15 @@ enum Command {
     Serve(Box<serve::Args>),
     Mcp(Box<mcp::Args>),
     Translate(translate::Args),
+    #[command(hide = true)]
+    Tasks {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _rest: Vec<String>,
+    },
 }
+
+const TASKS: &str = "`remote-agent` keeps no list of tasks. `openclaw remote-agent tasks` lists those that OpenClaw's agents handed on, \
+    `remote-agent serve tasks` those of the A2A server on this machine, and `remote-agent status --task ID` with `--url URL` shows one";
 
 /// Runs the command with the arguments of the process.
 #[must_use]
@@ -135,12 +143,13 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
         Command::Conformance(args) => conformance::run(args, verbose).await,
-        Command::Install(args) => install::install(&args),
+        Command::Install(args) => install::install(&args, verbose).await,
         Command::Uninstall(args) => install::uninstall(&args),
         Command::Package(args) => package::command(&args),
         Command::Gateway(args) => gateway::run(args, verbose).await,
         Command::Serve(args) => serve::run(*args, verbose).await,
         Command::Mcp(args) => mcp::run(*args, verbose).await,
         Command::Translate(args) => translate::run(args).await,
+        Command::Tasks { .. } => Err(Failure::usage(TASKS)),
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct TargetArgs {
     peers: PeerArgs,
 
     /// The alias of the agent [default: the agent of --url, else the default of the configuration]
-    #[arg(long, value_name = "ALIAS")]
+    #[arg(long, value_name = "ALIAS", alias = "alias")]
     target: Option<String>,
 }
 

@@ -1,5 +1,7 @@
 //! `remote-agent watch`, `status` and `cancel`: what can be done about a task.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -10,6 +12,7 @@ use super::{
     interactive_call::{InteractiveCall, OutputArgs},
     outcome::Context,
     target::TargetArgs,
+    text::shell,
 };
 
 /// An action on a task.
@@ -26,6 +29,10 @@ pub(super) enum Action {
 /// The task, and how to call its agent.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// What people write in place of an option.
+    #[arg(hide = true)]
+    task: Option<String>,
+
     #[command(flatten)]
     follow_up: FollowUpArgs,
 
@@ -81,6 +88,17 @@ impl Action {
 /// # Errors
 /// The library, the configuration or the file cannot be used.
 pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exit, Failure> {
+    if let Some(given) = &args.task {
+        let option = match Path::new(given).is_file() {
+            true => "--continuation",
+            false => "--task",
+        };
+        return Err(Failure::usage(format!(
+            "`{given}` needs an option; write `remote-agent {} {option} {}`",
+            action.name(),
+            shell(given)
+        )));
+    }
     let follow_up = args.follow_up.read()?;
     if !follow_up.names_task() {
         return Err(Failure::usage(format!(

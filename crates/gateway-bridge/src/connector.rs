@@ -194,7 +194,8 @@ impl Connector {
             }
             Err(error) => {
                 state.last_error = Some(error.message.clone());
-                self.log.log(Level::Info, &format!("no gateway: {error}"));
+                // The callers report it.
+                self.log.log(Level::Debug, &format!("no gateway: {error}"));
             }
         }
     }

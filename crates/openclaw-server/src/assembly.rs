@@ -38,7 +38,8 @@ impl Server {
     ///
     /// # Errors
     /// The address, the store or the executor is unusable.
-    pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
+    pub async fn bind(mut config: ServeConfig) -> Result<Self, StartError> {
+        config.complete_gateway(|name| std::env::var_os(name))?;
         let frontend = Frontend::bind(config).await?;
         let Frontend {
             config, clients, ..

@@ -4,8 +4,10 @@
 
 mod check;
 mod limits;
+mod openclaw;
 mod place;
 
+use std::ffi::OsString;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -160,8 +162,8 @@ impl ExecutorKind {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayConfig {
-    /// Its URL, ws or wss.
-    pub url: String,
+    /// Its URL, ws or wss; `None` is the gateway of this machine's OpenClaw.
+    pub url: Option<String>,
     /// Its shared token.
     pub token: Option<Secret>,
     /// Whether it may be on another machine.
@@ -173,10 +175,17 @@ pub struct GatewayConfig {
     pub timeout_ms: u64,
 }
 
+impl GatewayConfig {
+    /// Returns the URL, or OpenClaw's default.
+    pub fn url(&self) -> &str {
+        self.url.as_deref().unwrap_or(openclaw::DEFAULT_URL)
+    }
+}
+
 impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
-            url: "ws://127.0.0.1:18789".into(),
+            url: None,
             token: None,
             allow_remote: false,
             ca_file: None,
@@ -323,6 +332,21 @@ impl ServeConfig {
             .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
         place::resolve(&mut config, folder);
         Ok(config)
+    }
+
+    /// Completes the gateway with the port and the token of OpenClaw's configuration, if the executor needs a gateway and
+    /// no URL is set. `variable` looks up the environment.
+    ///
+    /// # Errors
+    /// OpenClaw's configuration cannot be read.
+    pub fn complete_gateway(
+        &mut self,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<(), ConfigError> {
+        match self.executor {
+            ExecutorKind::Gateway => openclaw::complete(&mut self.gateway, variable),
+            ExecutorKind::Command | ExecutorKind::Scripted => Ok(()),
+        }
     }
 
     /// Checks combinations of settings. `clients` are all clients.

@@ -63,6 +63,8 @@ pub struct PeerConfig {
     pub preferred: Vec<Transport>,
     /// Headers for every request to the peer's own origins. They count as credentials.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The headers among them whose values are secrets, whatever their names.
+    pub secret_headers: Vec<HeaderName>,
     /// The credential for the peer's own origins.
     pub credential: Option<Arc<Credential>>,
     /// The TLS trust for the peer's own origins, if it differs from that of the system.
@@ -90,6 +92,7 @@ impl PeerConfig {
             endpoint: None,
             preferred: Vec::new(),
             headers: Vec::new(),
+            secret_headers: Vec::new(),
             credential: None,
             trust: None,
             trust_elsewhere: None,

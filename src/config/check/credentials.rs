@@ -102,7 +102,7 @@ fn key_header(name: &str) -> Result<HeaderName, String> {
 /// Returns a secret; `None` where the host has not resolved it.
 pub(super) fn resolved(secret: &Secret) -> Option<&str> {
     match secret {
-        Secret::Known(text) => Some(text.expose_secret()),
+        Secret::Known(text) | Secret::Resolved(text) => Some(text.expose_secret()),
         Secret::Unresolved { .. } => None,
     }
 }

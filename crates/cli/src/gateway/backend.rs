@@ -183,7 +183,7 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
         .chain(token)
         .filter_map(|secret| match secret {
             Secret::Unresolved { id, .. } => Some(id),
-            Secret::Known(_) => None,
+            Secret::Known(_) | Secret::Resolved(_) => None,
         });
     own.chain(target.into_iter().flatten())
 }
@@ -289,7 +289,7 @@ fn openclaw(config: &OpenClawConfig) -> Result<String, Failure> {
 /// Returns the value of a secret.
 fn secret(secret: &Secret) -> Result<SecretString, Failure> {
     match secret {
-        Secret::Known(known) => Ok(known.clone()),
+        Secret::Known(known) | Secret::Resolved(known) => Ok(known.clone()),
         Secret::Unresolved { id, .. } => {
             match env::var(id).ok().filter(|value| !value.is_empty()) {
                 Some(value) => Ok(value.into()),

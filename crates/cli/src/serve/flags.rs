@@ -100,11 +100,11 @@ struct WorkArgs {
     #[arg(long, value_enum, value_name = "WHO")]
     executor: Option<ExecutorOption>,
 
-    /// Reach the gateway at this address [default: that of the configuration, else ws://127.0.0.1:18789]
+    /// Reach the gateway at this address [default: that of the configuration, else the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
     #[arg(long, value_name = "URL")]
     gateway: Option<String>,
 
-    /// Show the gateway the token in this environment variable [default: OPENCLAW_GATEWAY_TOKEN, where it is set and the configuration names none]
+    /// Show the gateway the token in this environment variable [default: that of the configuration, else OPENCLAW_GATEWAY_TOKEN, else without --gateway the token in openclaw.json]
     #[arg(long, value_name = "VAR")]
     gateway_token_env: Option<String>,
 

@@ -14,6 +14,8 @@ const REDACTED: &str = "[redacted]";
 pub enum Secret {
     /// The secret itself.
     Known(SecretString),
+    /// The value of a SecretRef that the host has resolved: `{"source": "resolved", "id": VALUE}`.
+    Resolved(SecretString),
     /// A SecretRef, as OpenClaw leaves it where secrets are not resolved (`openclaw agent --local`, discovery).
     Unresolved {
         /// The source of the reference: `env`, `file`, …
@@ -26,7 +28,7 @@ pub enum Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Known(_) => f.write_str(REDACTED),
+            Self::Known(_) | Self::Resolved(_) => f.write_str(REDACTED),
             Self::Unresolved { source, id } => write!(f, "SecretRef({source}:{id})"),
         }
     }
@@ -42,6 +44,7 @@ impl<'de> Deserialize<'de> for Secret {
         }
         Ok(match Shape::deserialize(deserializer)? {
             Shape::Text(text) => Self::Known(text.into()),
+            Shape::Ref { source, id } if source == "resolved" => Self::Resolved(id.into()),
             Shape::Ref { source, id } => Self::Unresolved { source, id },
         })
     }

@@ -26,19 +26,29 @@ impl RequestError {
     }
 }
 
-/// Converts a refused handshake.
-pub(super) fn of_connect(refusal: &RpcError) -> PeerError {
+/// Converts a refused handshake, which sent a token if `sent_token`.
+pub(super) fn of_connect(refusal: &RpcError, sent_token: bool) -> PeerError {
     let RpcError { message, .. } = refusal;
+    // Without a token the gateway asks for a device identity instead.
+    let asks_for_device =
+        |detail: &str| detail.contains("PAIRING") || detail.starts_with("DEVICE_");
     let (code, what) = match (refusal.detail(), refusal.code.as_str()) {
-        ("AUTH_TOKEN_MISSING" | "AUTH_PASSWORD_MISSING" | "AUTH_REQUIRED", _) => (
-            ErrorCode::AuthRequired,
-            "set `gateway.token` to the token of the gateway (`gateway.auth.token` in openclaw.json)",
-        ),
+        (detail, _)
+            if matches!(
+                detail,
+                "AUTH_TOKEN_MISSING" | "AUTH_PASSWORD_MISSING" | "AUTH_REQUIRED"
+            ) || (!sent_token && asks_for_device(detail)) =>
+        {
+            (
+                ErrorCode::AuthRequired,
+                "set `gateway.token` to the token of the gateway (`gateway.auth.token` in openclaw.json)",
+            )
+        }
         (detail, _) if detail.starts_with("AUTH_") => (
             ErrorCode::AuthFailed,
             "`gateway.token` must be the token of the gateway (`gateway.auth.token` in openclaw.json)",
         ),
-        (detail, _) if detail.contains("PAIRING") || detail.starts_with("DEVICE_") => (
+        (detail, _) if asks_for_device(detail) => (
             ErrorCode::PermissionDenied,
             "without a device identity this gateway accepts only local connections; connect over loopback",
         ),
@@ -146,22 +156,34 @@ mod tests {
 
     #[test]
     fn a_wrong_token_says_which_setting_is_wrong() {
-        let error = of_connect(&refusal(
-            "INVALID_REQUEST",
-            "unauthorized",
-            "AUTH_TOKEN_MISMATCH",
-        ));
+        let error = of_connect(
+            &refusal("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISMATCH"),
+            true,
+        );
         assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthFailed));
         assert!(error.message.contains("gateway.token"), "{error}");
         assert_eq!(error.delivered, Delivered::No);
     }
 
     #[test]
+    fn missing_token_is_the_error_where_the_gateway_asks_for_a_device() {
+        let asked = refusal(
+            "NOT_PAIRED",
+            "device identity required",
+            "DEVICE_IDENTITY_REQUIRED",
+        );
+        let error = of_connect(&asked, false);
+        assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
+        assert!(error.message.contains("set `gateway.token`"), "{error}");
+    }
+
+    #[test]
     fn every_refusal_of_a_connection_has_its_error() {
-        let code = |code, message, detail| match of_connect(&refusal(code, message, detail)).kind {
-            PeerErrorKind::Gateway(code) => code.number(),
-            _ => 0,
-        };
+        let code =
+            |code, message, detail| match of_connect(&refusal(code, message, detail), true).kind {
+                PeerErrorKind::Gateway(code) => code.number(),
+                _ => 0,
+            };
         assert_eq!(
             code("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISSING"),
             5001

@@ -117,7 +117,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
             continue;
         };
         if id == CONNECT_ID {
-            let answer = answer.map_err(|refusal| errors::of_connect(&refusal))?;
+            let answer = answer.map_err(|refusal| errors::of_connect(&refusal, token.is_some()))?;
             return Ok(serde_json::from_str(answer.get()).unwrap_or_default());
         }
     }

@@ -78,7 +78,7 @@ pub(super) fn secret(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<SecretString, ConfigError> {
     match secret {
-        Secret::Known(known) => Ok(known.clone()),
+        Secret::Known(known) | Secret::Resolved(known) => Ok(known.clone()),
         Secret::Unresolved { id, .. } => variable(id)
             .filter(|value| !value.is_empty())
             .map(SecretString::from)

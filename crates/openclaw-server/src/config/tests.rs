@@ -33,7 +33,7 @@ fn empty_configuration_equals_schema_defaults() {
     assert_eq!(said("timeout"), &json!(config.timeout));
     assert_eq!(said("executor"), config.executor.as_str());
     assert_eq!(said("asyncMode"), &json!(config.async_mode));
-    assert_eq!(said("gateway/properties/url"), &json!(config.gateway.url));
+    assert_eq!(said("gateway/properties/url"), &json!(config.gateway.url()));
     assert_eq!(
         said("retention/properties/age"),
         &json!(config.retention.age)

@@ -111,7 +111,7 @@ impl Executor for GatewayExecutor {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         Box::pin(async {
             let listed = self.0.listed().await;
-            listed.map_err(|error| ExecutorError(error.to_string()))
+            listed.map_err(|error| ExecutorError(outcome::for_operator(&error)))
         })
     }
 
@@ -169,7 +169,7 @@ impl Executor for GatewayExecutor {
             }
             match timeout(READY_TIMEOUT, self.0.gateway.members()).await {
                 Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err(ExecutorError(error.to_string())),
+                Ok(Err(error)) => Err(ExecutorError(outcome::for_operator(&error))),
                 Err(_) => Err(ExecutorError(format!(
                     "the gateway did not answer within {} s; check it with `{}`",
                     READY_TIMEOUT.as_secs(),

@@ -11,6 +11,18 @@ pub(super) const GATEWAY_STATUS: &str = "openclaw gateway status`, or `remote-ag
 /// The reason of a gateway that cannot be reached.
 pub(super) const UNREACHABLE: &str = "gateway_unreachable";
 
+/// The next step of an operator whose server has no token.
+const TOKEN_HELP: &str = "OPENCLAW_GATEWAY_TOKEN in the environment does the same. \
+    Without a token in openclaw.json the gateway generates another at each start; `openclaw config set gateway.auth.token TOKEN` sets one";
+
+/// Returns an error for the log of the server, with the operator's next step.
+pub(super) fn for_operator(error: &PeerError) -> String {
+    match error.kind {
+        PeerErrorKind::Gateway(E::AuthRequired) => format!("{error}; {TOKEN_HELP}"),
+        _ => error.to_string(),
+    }
+}
+
 /// Returns whether an agent, or a majority of the triad, is not connected.
 pub(super) fn is_offline(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::Gateway(E::AgentOffline)

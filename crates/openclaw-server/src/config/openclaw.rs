@@ -1,0 +1,205 @@
+//! The gateway of this machine's OpenClaw, as OpenClaw's own configuration describes it.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::GatewayConfig;
+use crate::executor::state_dir;
+use common::config::{ConfigError, Secret};
+
+/// The URL of a gateway whose configuration names no port.
+pub(super) const DEFAULT_URL: &str = "ws://127.0.0.1:18789";
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OpenClawConfig {
+    gateway: Gateway,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Gateway {
+    port: Option<u16>,
+    tls: Tls,
+    auth: Auth,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tls {
+    enabled: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Auth {
+    token: Value,
+}
+
+/// Completes a gateway without a URL: the port and the token of OpenClaw's configuration, unless
+/// `OPENCLAW_GATEWAY_PORT` and `OPENCLAW_GATEWAY_TOKEN` override them. `variable` looks up the environment.
+///
+/// # Errors
+/// OpenClaw's configuration cannot be read.
+pub(super) fn complete(
+    gateway: &mut GatewayConfig,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<(), ConfigError> {
+    if gateway.url.is_some() {
+        return Ok(());
+    }
+    let known = read(&variable)?;
+    let text = |name: &str| variable(name)?.into_string().ok();
+    let port = text("OPENCLAW_GATEWAY_PORT").and_then(|port| port.trim().parse().ok());
+    if let Some(port) = port.or(known.port) {
+        let scheme = if known.tls.enabled { "wss" } else { "ws" };
+        gateway.url = Some(format!("{scheme}://127.0.0.1:{port}"));
+    }
+    let given = text("OPENCLAW_GATEWAY_TOKEN").is_some_and(|token| !token.is_empty());
+    if gateway.token.is_none() && !given {
+        gateway.token = token(known.auth.token).filter(|token| match token {
+            Secret::Known(_) | Secret::Resolved(_) => true,
+            // Without a value the gateway itself says that it requires a token.
+            Secret::Unresolved { source, id } => source == "env" && text(id).is_some(),
+        });
+    }
+    Ok(())
+}
+
+fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigError> {
+    let named = variable("OPENCLAW_CONFIG_PATH").filter(|path| !path.is_empty());
+    let beside = || Some(state_dir(&variable)?.join("openclaw.json"));
+    let Some(file) = named.map(PathBuf::from).or_else(beside) else {
+        return Ok(Gateway::default());
+    };
+    let wrong = |why: String| {
+        let message = format!(
+            "cannot read the gateway's port and token from `{}`: {why}; correct the file, or name the gateway with `--gateway URL`",
+            file.display()
+        );
+        ConfigError::at("/gateway", message)
+    };
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Gateway::default()),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    // The position alone: the line may hold a secret.
+    let config: OpenClawConfig = json5::from_str(&text).map_err(|error| {
+        wrong(match error.position() {
+            Some(at) => format!("line {} is not valid", at.line + 1),
+            None => "it is not valid".to_owned(),
+        })
+    })?;
+    Ok(config.gateway)
+}
+
+/// Returns a token in the forms that OpenClaw accepts: the text, `${NAME}`, or a SecretRef.
+fn token(value: Value) -> Option<Secret> {
+    let variable = value
+        .as_str()
+        .and_then(|text| text.strip_prefix("${")?.strip_suffix('}'));
+    match variable {
+        Some(id) => Some(Secret::Unresolved {
+            source: "env".into(),
+            id: id.into(),
+        }),
+        None => serde_json::from_value(value).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::path::Path;
+
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    fn completed(text: &str, variables: &[(&str, &str)]) -> Result<GatewayConfig, ConfigError> {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("openclaw.json");
+        std::fs::write(&file, text).unwrap();
+        let mut gateway = GatewayConfig::default();
+        complete(&mut gateway, |name| in_file(&file, variables, name))?;
+        Ok(gateway)
+    }
+
+    fn in_file(file: &Path, variables: &[(&str, &str)], name: &str) -> Option<OsString> {
+        if name == "OPENCLAW_CONFIG_PATH" {
+            return Some(file.into());
+        }
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.into())
+    }
+
+    fn token_of(gateway: &GatewayConfig) -> Option<&str> {
+        match gateway.token.as_ref()? {
+            Secret::Known(token) | Secret::Resolved(token) => Some(token.expose_secret()),
+            Secret::Unresolved { id, .. } => Some(id),
+        }
+    }
+
+    #[test]
+    fn port_and_token_of_openclaw_complete_the_gateway() {
+        let text =
+            "{gateway: {port: 28789, auth: {mode: 'token', token: 'seen'}}, /* JSON5 */ other: 1,}";
+        let gateway = completed(text, &[]).unwrap();
+        assert_eq!(gateway.url.as_deref(), Some("ws://127.0.0.1:28789"));
+        assert_eq!(token_of(&gateway), Some("seen"));
+    }
+
+    #[test]
+    fn variables_of_openclaw_override_its_configuration() {
+        let text = r#"{"gateway": {"port": 28789, "auth": {"token": "old"}}}"#;
+        let variables = [
+            ("OPENCLAW_GATEWAY_PORT", "29000"),
+            ("OPENCLAW_GATEWAY_TOKEN", "new"),
+        ];
+        let gateway = completed(text, &variables).unwrap();
+        assert_eq!(gateway.url.as_deref(), Some("ws://127.0.0.1:29000"));
+        // The assembly reads the variable.
+        assert_eq!(token_of(&gateway), None);
+    }
+
+    #[test]
+    fn token_in_a_variable_is_a_reference() {
+        for token in [
+            r#""${GATE}""#,
+            r#"{"source": "env", "provider": "default", "id": "GATE"}"#,
+        ] {
+            let text = format!(r#"{{"gateway": {{"auth": {{"token": {token}}}}}}}"#);
+            let gateway = completed(&text, &[("GATE", "value")]).unwrap();
+            assert_eq!(
+                (gateway.url.as_deref(), token_of(&gateway)),
+                (None, Some("GATE"))
+            );
+            assert_eq!(token_of(&completed(&text, &[]).unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn invalid_file_is_named_without_its_text() {
+        let error = completed("{\"gateway\":\n {\"auth\": {\"token\": s3cret", &[]).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("openclaw.json`: line 2"), "{message}");
+        assert!(message.contains("--gateway URL"), "{message}");
+        assert!(!message.contains("s3cret"), "{message}");
+    }
+
+    #[test]
+    fn token_goes_to_no_gateway_that_is_named() {
+        let mut gateway = GatewayConfig {
+            url: Some("ws://127.0.0.1:1".into()),
+            ..GatewayConfig::default()
+        };
+        complete(&mut gateway, |_| Some("/dev/null/openclaw.json".into())).unwrap();
+        assert_eq!(token_of(&gateway), None);
+    }
+}

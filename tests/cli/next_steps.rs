@@ -1,0 +1,127 @@
+//! What the command says to do next.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use testkit::support::serve::Server;
+
+use crate::cli::support::*;
+
+#[tokio::test]
+async fn failing_server_shows_its_message_and_a_next_step() {
+    let server = Server::start(
+        &[
+            "--port",
+            "0",
+            "--gateway",
+            "ws://127.0.0.1:1",
+            "--task-store",
+            "memory",
+        ],
+        &[],
+    );
+    let ended = run(&["send", "--url", server.url(), "hi"]).await;
+    exits(&ended, 1);
+    has(
+        &ended.stderr,
+        &[
+            "503 Service Unavailable: cannot list the agents now",
+            "Try again later",
+        ],
+    );
+    assert!(!ended.stderr.contains('{'), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn alias_option_means_the_target() {
+    let peers = desk(json!({"message/send": [{"result": message("hello")}]})).await;
+    let file = scratch("alias").join("agents.json");
+    let targets = json!({"targets": [{"alias": "desk", "baseUrl": peers.origin("desk")}]});
+    fs::write(&file, targets.to_string()).unwrap();
+    let config = file.to_str().unwrap();
+    let ended = run(&["send", "--config", config, "--alias", "desk", "hi"]).await;
+    exits(&ended, 0);
+    let ended = run(&["send", "--config", config, "--target", "dusk", "hi"]).await;
+    exits(&ended, 2);
+    has(
+        &ended.stderr,
+        &["`--target ALIAS` (`desk`)", "`remote-agent targets`"],
+    );
+}
+
+#[tokio::test]
+async fn task_without_an_option_names_the_option() {
+    let file = scratch("watch").join("task.json");
+    fs::write(&file, "{}").unwrap();
+    let file = file.to_str().unwrap();
+    for (given, option) in [(file, "--continuation"), ("task-1", "--task")] {
+        let ended = run(&["watch", given]).await;
+        exits(&ended, 2);
+        has(
+            &ended.stderr,
+            &[&format!("remote-agent watch {option} {given}")],
+        );
+    }
+}
+
+#[tokio::test]
+async fn tasks_names_the_commands_that_list_tasks() {
+    let ended = run(&["tasks", "--url", "http://127.0.0.1:9"]).await;
+    exits(&ended, 2);
+    has(
+        &ended.stderr,
+        &["openclaw remote-agent tasks", "remote-agent serve tasks"],
+    );
+}
+
+#[tokio::test]
+async fn message_to_an_ended_task_shows_its_conversation() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let ended = run(&["send", "--url", server.url(), "--json", "echo Hello"]).await;
+    let envelope: Value = lines(&ended).pop().unwrap();
+    let continuation = &envelope["summary"]["continuation"];
+    let id = |part: &str, name: &str| continuation[part][name].as_str().unwrap().to_owned();
+    let (task, context) = (id("task", "task_id"), id("conversation", "context_id"));
+    let ended = run(&["send", "--url", server.url(), "--task", &task, "more"]).await;
+    exits(&ended, 1);
+    let command = format!(
+        "remote-agent send --url {} --context {context} 'TEXT'",
+        server.url()
+    );
+    has(
+        &ended.stderr,
+        &["has ended and accepts no messages", &command],
+    );
+}
+
+#[tokio::test]
+async fn install_checks_the_agent_before_it_changes_anything() {
+    let peers = desk(json!({})).await;
+    let url = peers.origin("desk");
+    let none = ["--openclaw", "/nonexistent/openclaw"];
+    let install = async |args: &[&str]| run(&[&["install"], args, &none].concat()).await;
+
+    let ended = install(&["--url", url, "--bearer-env", "REMOTE_AGENT_UNSET"]).await;
+    exits(&ended, 2);
+    has(
+        &ended.stderr,
+        &[
+            "`REMOTE_AGENT_UNSET`",
+            "is not set",
+            "Nothing was installed",
+        ],
+    );
+
+    let ended = install(&["--url", "http://127.0.0.1:1", "--allow-private"]).await;
+    exits(&ended, 3);
+    has(
+        &ended.stderr,
+        &["127.0.0.1:1", "correct `--url`", "Nothing was installed"],
+    );
+    assert!(!ended.stderr.contains("--force"), "{}", ended.stderr);
+
+    // The next step is that of OpenClaw.
+    let ended = install(&["--url", url, "--allow-private"]).await;
+    exits(&ended, 1);
+    has(&ended.stderr, &["Help Desk", "/nonexistent/openclaw"]);
+}

@@ -1,0 +1,121 @@
+//! The gateway of a server that names none: OpenClaw's own configuration has its port and token.
+
+use bytes::BytesMut;
+use serde_json::{Value, json};
+use testkit::http::Connection;
+use testkit::support::serve::Server;
+use testkit::websocket::{Incoming, Reader, TEXT, frame, switching};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::{cli::support::scratch, serve::plain::ask};
+
+/// Starts a server whose OpenClaw has this configuration, in the folder `name`.
+fn serve(name: &str, config: &Value, flags: &[&str]) -> Server {
+    let file = scratch(name).join("openclaw.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let variables = [
+        ("OPENCLAW_CONFIG_PATH", file.to_str().unwrap()),
+        ("OPENCLAW_GATEWAY_PORT", ""),
+        ("OPENCLAW_GATEWAY_TOKEN", ""),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let own = ["--port", "0", "--task-store", "memory"];
+    Server::start(&[&own, flags].concat(), &variables)
+}
+
+/// Answers the next connection of a server like OpenClaw's gateway, with `refusal`; returns its `connect` request.
+async fn refuse(listener: &TcpListener, refusal: &Value) -> Value {
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut connection = Connection::new(stream);
+    let request = connection.next().await.unwrap().unwrap();
+    let mut reader = Reader::new(connection.stream, BytesMut::new());
+    let challenge = json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n-1", "ts": 1}});
+    let opening = switching(&request, "");
+    reader.stream.write_all(opening.as_bytes()).await.unwrap();
+    say(&mut reader.stream, &challenge).await;
+    let Some(Incoming::Text(text)) = reader.next().await.unwrap() else {
+        panic!("no `connect`");
+    };
+    let request: Value = serde_json::from_slice(&text).unwrap();
+    let answer = json!({"type": "res", "id": request["id"], "ok": false, "error": refusal});
+    say(&mut reader.stream, &answer).await;
+    request
+}
+
+async fn say(stream: &mut TcpStream, message: &Value) {
+    let bytes = frame(0x80 | TEXT, message.to_string().as_bytes());
+    stream.write_all(&bytes).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn port_and_token_come_from_the_configuration_of_openclaw() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config =
+        json!({"gateway": {"port": port, "auth": {"mode": "token", "token": "of-openclaw"}}});
+    let server = serve("serve-port", &config, &[]);
+    let refusal = json!({"code": "UNAVAILABLE", "message": "starting"});
+    let connect = refuse(&listener, &refusal).await;
+    assert_eq!(
+        connect["params"]["auth"]["token"], "of-openclaw",
+        "{connect}"
+    );
+    drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_token_is_explained_in_the_log() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = serve("serve-no-token", &json!({"gateway": {"port": port}}), &[]);
+    let refusal = json!({"code": "NOT_PAIRED", "message": "device identity required", "details": {"code": "DEVICE_IDENTITY_REQUIRED"}});
+    let connect = refuse(&listener, &refusal).await;
+    assert_eq!(connect["params"].get("auth"), None, "{connect}");
+    drop(listener);
+    // Its executor was found not ready before the next request is answered.
+    ask(&server, "GET /readyz", &[], "");
+    let log = server.stop().log;
+    for part in [
+        "OPENCLAW_GATEWAY_TOKEN",
+        "`gateway.auth.token` in openclaw.json",
+        "openclaw config set gateway.auth.token TOKEN",
+    ] {
+        assert!(log.contains(part), "no `{part}` in {log}");
+    }
+    assert!(!log.contains("connect over loopback"), "{log}");
+}
+
+#[test]
+fn token_of_openclaw_is_no_part_of_an_error() {
+    let file = scratch("serve-broken").join("openclaw.json");
+    std::fs::write(
+        &file,
+        "{\"gateway\": {\"auth\": {\"token\": \"of-openclaw\" oops}}}",
+    )
+    .unwrap();
+    let output = std::process::Command::new(testkit::support::command())
+        .args(["serve", "--port", "0", "--task-store", "memory"])
+        .env("OPENCLAW_CONFIG_PATH", &file)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("openclaw.json`: line 1 is not valid"),
+        "{error}"
+    );
+    assert!(!error.contains("of-openclaw"), "{error}");
+}
+
+#[test]
+fn failed_request_is_one_line_of_the_log() {
+    let server = serve("serve-down", &json!({}), &["--gateway", "ws://127.0.0.1:1"]);
+    let answer = ask(&server, "GET /.well-known/agent-card.json", &[], "");
+    assert_eq!(answer.status, 503, "{answer:?}");
+    let log = server.stop().log;
+    let lines = log.lines().filter(|line| line.contains("127.0.0.1:1"));
+    // One says at the start that the executor is not ready.
+    let lines: Vec<_> = lines.filter(|line| !line.contains("not ready")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+}
