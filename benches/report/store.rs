@@ -120,7 +120,7 @@ async fn write(store: Arc<dyn TaskStore>, writer: u64, until: Instant) -> Vec<Du
             }
             let (id, at) = (&task.task.id, task.changed_ms);
             store
-                .append(id, revision, at, &chunk(revision))
+                .append(id, revision, at, &[chunk(revision)])
                 .await
                 .unwrap();
             times.push(begun.elapsed());
@@ -198,9 +198,9 @@ fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime)
                     let task = task(number);
                     let (id, at) = (&task.task.id, task.changed_ms);
                     store.create(&task).await.unwrap();
-                    store.append(id, 0, at, &chunk(0)).await.unwrap();
+                    store.append(id, 0, at, &[chunk(0)]).await.unwrap();
                     let end = TaskChange::Status(status(TaskState::Completed));
-                    store.append(id, 1, at, &end).await.unwrap();
+                    store.append(id, 1, at, &[end]).await.unwrap();
                 }
             })
         });

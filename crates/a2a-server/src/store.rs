@@ -26,15 +26,15 @@ pub mod task_events;
 mod usage;
 
 pub use summary::{Cursor, CursorError, Filter, Summary, SummaryPage};
-pub(crate) use summary::{Phase, SummaryChange, parse_state, state_word};
+pub(crate) use summary::{Phase, StatusChange, SummaryChange, parse_state, state_word};
 
 /// Stores tasks, contexts and push notification configurations.
 pub trait TaskStore: Send + Sync + 'static {
     /// Creates a task at revision 0.
     fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Appends a change made at `at_ms` (milliseconds since 1970) to a task at `revision`. The cost does not grow with
-    /// the task.
+    /// Appends changes made at `at_ms` (milliseconds since 1970) to a task at `revision`: all of them, or none. Only the last
+    /// may end the task. The cost does not grow with the task.
     ///
     /// # Errors
     /// [`StoreError::Terminal`] if the task has ended, [`StoreError::Conflict`] if its revision differs.
@@ -43,7 +43,7 @@ pub trait TaskStore: Send + Sync + 'static {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a TaskChange,
+        changes: &'a [TaskChange],
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Returns a task.

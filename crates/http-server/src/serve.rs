@@ -30,7 +30,7 @@ use crate::write_timeout::WriteTimeout;
 /// How long the loop waits when the system has no socket.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The shortest time between two warnings about rejected connections.
+/// The shortest time between two warnings of one kind.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Limits and timeouts of connections.
@@ -149,7 +149,7 @@ pub async fn serve(
         config,
         stop: stop.clone(),
     });
-    let mut warned = None::<Instant>;
+    let (mut failed, mut rejected) = (WarningLimiter::default(), WarningLimiter::default());
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -158,7 +158,9 @@ pub async fn serve(
         let (stream, remote, socket) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                warn(&format!("cannot accept a connection: {error}"));
+                if let Some(since) = failed.admit() {
+                    warn(&format!("cannot accept a connection: {error}{since}"));
+                }
                 sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
@@ -171,10 +173,9 @@ pub async fn serve(
         let permit = match admitted {
             Ok(permit) => permit,
             Err(error) => {
-                if warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL) {
-                    warned = Some(Instant::now());
+                if let Some(since) = rejected.admit() {
                     warn(&format!(
-                        "cannot accept a connection of {}: {error}; raise `connections` or `connectionsPerAddress` unless this is an attack",
+                        "cannot accept a connection of {}: {error}; raise `connections` or `connectionsPerAddress` unless this is an attack{since}",
                         remote.ip()
                     ));
                 }
@@ -199,6 +200,31 @@ pub async fn serve(
         ));
         cut.cancel();
         running.wait().await;
+    }
+}
+
+/// Admits one warning in each [`WARNING_INTERVAL`], and counts the others.
+#[derive(Debug, Default)]
+struct WarningLimiter {
+    admitted: Option<Instant>,
+    suppressed: u64,
+}
+
+impl WarningLimiter {
+    /// Returns the end of a warning, which has the number of suppressed ones; `None` if the warning is suppressed.
+    fn admit(&mut self) -> Option<String> {
+        if self
+            .admitted
+            .is_some_and(|at| at.elapsed() < WARNING_INTERVAL)
+        {
+            self.suppressed += 1;
+            return None;
+        }
+        self.admitted = Some(Instant::now());
+        Some(match std::mem::take(&mut self.suppressed) {
+            0 => String::new(),
+            more => format!(" ({more} more since the last warning)"),
+        })
     }
 }
 

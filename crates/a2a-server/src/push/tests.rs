@@ -79,7 +79,8 @@ impl Rig {
     /// Stores a change and notifies.
     async fn happens(&mut self, change: TaskChange) {
         let revision = self.record.revision;
-        let kept = self.store.append(TASK, revision, 5, &change).await;
+        let changes = std::slice::from_ref(&change);
+        let kept = self.store.append(TASK, revision, 5, changes).await;
         kept.unwrap();
         self.record.apply(change.clone(), 5);
         self.notifier.changed(&self.record, &change);

@@ -58,7 +58,9 @@ pub(super) struct TaskRunner {
     pub(super) reported: bool,
     /// The bytes of its artifacts.
     size: usize,
-    /// The change that the store rejected after all retries.
+    /// Changes that the next write stores.
+    pending: Vec<TaskChange>,
+    /// The first change that the store rejected after all retries.
     unstored: Option<TaskChange>,
     /// The share of the memory for JSON values that its message holds.
     pub(super) weight: Option<ValuePermit>,
@@ -106,6 +108,7 @@ impl TaskRunner {
             record,
             reported: false,
             size,
+            pending: Vec::new(),
             unstored: None,
             weight: None,
             unloaded: false,
@@ -218,7 +221,7 @@ impl TaskRunner {
         }
     }
 
-    /// Applies the reports of a run until its end. Returns the run if it may still continue.
+    /// Applies the events of a run until its end. Returns the run if it may still continue.
     async fn work(
         &mut self,
         mut running: Running,
@@ -241,73 +244,106 @@ impl TaskRunner {
                 () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
                 Some(report) = events.recv() => report,
                 outcome = running.outcome() => {
-                    let ending = self.drain_reports(&mut events).await;
+                    let reported = async {
+                        self.apply_waiting(&mut events).await?;
+                        while !events.is_empty() {
+                            self.flush().await?;
+                            self.apply_waiting(&mut events).await?;
+                        }
+                        // The write of the end stores the last of them.
+                        Ok(())
+                    };
+                    let ending = reported.await.err();
                     return (ending.unwrap_or(RunEnd::Outcome(outcome)), None);
                 }
-                () = &mut quiet, if !quiet.is_elapsed() => match self.ensure_working().await {
-                    Ok(()) => continue,
-                    Err(lost) => return (RunEnd::WriteError(lost), Some(running)),
-                },
+                () = &mut quiet, if !quiet.is_elapsed() => {
+                    self.ensure_working();
+                    if let Err(lost) = self.flush().await {
+                        return (RunEnd::WriteError(lost), Some(running));
+                    }
+                    self.active.mark_visible();
+                    continue;
+                }
             };
-            if let Err(ending) = self.apply_report(report).await {
+            let applied = async {
+                self.apply_report(report).await?;
+                self.apply_waiting(&mut events).await?;
+                Ok::<(), RunEnd>(self.flush().await?)
+            };
+            if let Err(ending) = applied.await {
                 return (ending, Some(running));
             }
-        }
-    }
-
-    /// Applies the reports that preceded the end of the run.
-    async fn drain_reports(&mut self, events: &mut Receiver<ExecutionEvent>) -> Option<RunEnd> {
-        while let Ok(report) = events.try_recv() {
-            if let Err(ending) = self.apply_report(report).await {
-                return Some(ending);
+            if self.reported {
+                self.active.mark_visible();
             }
         }
-        None
     }
 
+    /// Applies the events that wait already, as many as the channel holds.
+    async fn apply_waiting(
+        &mut self,
+        events: &mut Receiver<ExecutionEvent>,
+    ) -> Result<(), RunEnd> {
+        for _ in 0..events.len() {
+            match events.try_recv() {
+                Ok(report) => self.apply_report(report).await?,
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the changes of a report to the pending ones.
     async fn apply_report(&mut self, report: ExecutionEvent) -> Result<(), RunEnd> {
         match report {
-            ExecutionEvent::Run(run) => Ok(self.write(TaskChange::Run(run)).await?),
-            ExecutionEvent::Metadata(more) => Ok(self.write(TaskChange::Metadata(more)).await?),
+            ExecutionEvent::Run(run) => self.pending.push(TaskChange::Run(run)),
+            ExecutionEvent::Metadata(more) => self.pending.push(TaskChange::Metadata(more)),
             ExecutionEvent::Working(None) => {
                 self.reported = true;
-                Ok(self.ensure_working().await?)
+                self.ensure_working();
             }
             ExecutionEvent::Working(Some(parts)) => {
                 self.check_size(json_bytes(&parts))?;
                 self.reported = true;
-                self.set_status(TaskState::Working, Some(parts)).await?;
-                self.active.mark_visible();
-                Ok(())
+                let status = status::new(self.env(), &self.record, TaskState::Working, Some(parts));
+                self.pending.push(TaskChange::Status(status));
             }
             ExecutionEvent::Artifact {
                 artifact,
                 append,
                 last_chunk,
             } => {
+                let mut pending = self.pending.iter();
+                if !append && pending.any(|change| matches!(change, TaskChange::Artifact { .. })) {
+                    // It may replace one of them, whose size only the record has.
+                    self.flush().await?;
+                }
                 let size = self.size_with(&artifact, append);
                 self.check_size(size)?;
                 self.reported = true;
-                self.ensure_working().await?;
-                let change = TaskChange::Artifact {
+                self.ensure_working();
+                self.pending.push(TaskChange::Artifact {
                     artifact,
                     append,
                     last_chunk,
-                };
-                self.write(change).await?;
+                });
                 self.size = size;
-                Ok(())
             }
         }
+        Ok(())
     }
 
-    /// Sets the state `working`, unless it is set.
-    async fn ensure_working(&mut self) -> Result<(), WriteError> {
-        if self.record.task.status.state != TaskState::Working {
-            self.set_status(TaskState::Working, None).await?;
+    /// Adds the state `working` to the pending changes, unless it is set.
+    fn ensure_working(&mut self) {
+        let pending = self.pending.iter().rev().find_map(|change| match change {
+            TaskChange::Status(status) => Some(&status.state),
+            _ => None,
+        });
+        let state = pending.unwrap_or(&self.record.task.status.state);
+        if *state != TaskState::Working {
+            let status = status::new(self.env(), &self.record, TaskState::Working, None);
+            self.pending.push(TaskChange::Status(status));
         }
-        self.active.mark_visible();
-        Ok(())
     }
 
     async fn end(&mut self, ending: RunEnd) -> TaskEnd {

@@ -35,6 +35,8 @@ macro_rules! store_laws {
             keeping: change_of_unknown_task_is_not_found,
             keeping: change_at_other_revision_is_a_conflict,
             keeping: one_of_two_concurrent_changes_is_a_conflict,
+            keeping: changes_of_one_write_are_all_stored,
+            keeping: changes_of_a_rejected_write_are_not_stored,
             keeping: terminal_task_rejects_changes,
             keeping: interrupted_task_accepts_changes,
             keeping: deleted_task_is_gone,
@@ -194,7 +196,12 @@ pub(crate) async fn create(
 /// Appends a change to the store and to the expected record.
 pub(crate) async fn append(store: &Any, record: &mut TaskRecord, change: TaskChange, at: i64) {
     store
-        .append(&record.task.id, record.revision, ms(at), &change)
+        .append(
+            &record.task.id,
+            record.revision,
+            ms(at),
+            std::slice::from_ref(&change),
+        )
         .await
         .unwrap();
     record.apply(change, ms(at));
@@ -231,7 +238,7 @@ pub(crate) async fn ids(store: &Any, filter: &Filter) -> Vec<String> {
 /// Returns the error of a late change.
 pub(crate) async fn refused(store: &Any, id: &str, revision: u64) -> StoreError {
     store
-        .append(id, revision, ms(900), &TaskChange::Run("late".to_owned()))
+        .append(id, revision, ms(900), &[TaskChange::Run("late".to_owned())])
         .await
         .unwrap_err()
 }

@@ -112,14 +112,15 @@ impl MemoryStore {
         Ok(())
     }
 
-    fn apply_change(
+    fn apply_changes(
         &self,
         task_id: &str,
         revision: u64,
         at_ms: i64,
-        change: &TaskChange,
+        changes: &[TaskChange],
     ) -> Result<(), StoreError> {
-        let json = body::encode(change)?;
+        let encoded = changes.iter().map(body::encode);
+        let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
         let mut state = self.state.lock();
         let task = state.tasks.get_mut(task_id).ok_or(StoreError::NotFound)?;
         if task.summary.is_terminal() {
@@ -128,12 +129,14 @@ impl MemoryStore {
         if task.revision != revision {
             return Err(StoreError::Conflict);
         }
-        self.usage.add(&task.summary.owner, length(json.len()));
-        task.log.push((at_ms, json.into()));
-        task.revision += 1;
-        task.summary.apply(change, at_ms);
-        // Under the lock, so that subscribers receive changes in order.
-        self.events.publish(task_id, task.revision, change);
+        for (change, json) in changes.iter().zip(encoded) {
+            self.usage.add(&task.summary.owner, length(json.len()));
+            task.log.push((at_ms, json.into()));
+            task.revision += 1;
+            task.summary.apply(change, at_ms);
+            // Under the lock, so that subscribers receive changes in order.
+            self.events.publish(task_id, task.revision, change);
+        }
         Ok(())
     }
 }
@@ -238,9 +241,9 @@ impl TaskStore for MemoryStore {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a TaskChange,
+        changes: &'a [TaskChange],
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        done(self.apply_change(task_id, revision, at_ms, change))
+        done(self.apply_changes(task_id, revision, at_ms, changes))
     }
 
     fn load<'a>(

@@ -160,9 +160,9 @@ impl TaskStore for RedisStore {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a TaskChange,
+        changes: &'a [TaskChange],
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.append(task_id, revision, at_ms, change).boxed()
+        self.inner.append(task_id, revision, at_ms, changes).boxed()
     }
 
     fn load<'a>(

@@ -113,17 +113,16 @@ impl Summary {
     /// Applies a change made at `at_ms`.
     pub(crate) fn apply(&mut self, change: &TaskChange, at_ms: i64) {
         self.changed_ms = at_ms;
-        match SummaryChange::new(change) {
-            SummaryChange::Status {
-                state,
-                since_us,
-                says,
-            } => (self.state, self.since_us, self.says) = (state, since_us, says),
-            SummaryChange::Asked(asked) => {
-                self.asked.get_or_insert(asked);
-            }
-            SummaryChange::None => {}
+        let SummaryChange { status, asked } = SummaryChange::all(std::slice::from_ref(change));
+        if let Some(StatusChange {
+            state,
+            since_us,
+            says,
+        }) = status
+        {
+            (self.state, self.since_us, self.says) = (state, since_us, says);
         }
+        self.asked = self.asked.take().or(asked);
     }
 
     /// Returns whether the task is in a terminal state.
@@ -136,31 +135,36 @@ fn since_us(status: &TaskStatus) -> Option<i64> {
     status.timestamp.map(|at| at.timestamp_micros())
 }
 
-/// The part of a change that updates a summary.
-pub(crate) enum SummaryChange {
-    Status {
-        state: TaskState,
-        since_us: Option<i64>,
-        says: Option<String>,
-    },
-    /// An excerpt of a client's message. Only the first counts.
-    Asked(String),
-    None,
+/// The part of changes that updates a summary.
+pub(crate) struct SummaryChange {
+    /// The last status.
+    pub(crate) status: Option<StatusChange>,
+    /// An excerpt of the first message of a client. It replaces no earlier one.
+    pub(crate) asked: Option<String>,
+}
+
+/// The part of a status that updates a summary.
+pub(crate) struct StatusChange {
+    pub(crate) state: TaskState,
+    pub(crate) since_us: Option<i64>,
+    pub(crate) says: Option<String>,
 }
 
 impl SummaryChange {
-    pub(crate) fn new(change: &TaskChange) -> Self {
-        match change {
-            TaskChange::Status(status) => Self::Status {
+    pub(crate) fn all(changes: &[TaskChange]) -> Self {
+        let status = changes.iter().rev().find_map(|change| match change {
+            TaskChange::Status(status) => Some(StatusChange {
                 state: status.state.clone(),
                 since_us: since_us(status),
                 says: status.message.as_ref().map(excerpt),
-            },
-            TaskChange::Message(message) if message.role == Role::User => {
-                Self::Asked(excerpt(message))
-            }
-            _ => Self::None,
-        }
+            }),
+            _ => None,
+        });
+        let asked = changes.iter().find_map(|change| match change {
+            TaskChange::Message(message) if message.role == Role::User => Some(excerpt(message)),
+            _ => None,
+        });
+        Self { status, asked }
     }
 }
 

@@ -169,7 +169,7 @@ proptest! {
         let kept = runtime.block_on(async {
             store.create(&begun).await?;
             for ((revision, change), at_ms) in (0..).zip(&changes).zip(1..) {
-                store.append("t", revision, at_ms, change).await?;
+                store.append("t", revision, at_ms, std::slice::from_ref(change)).await?;
             }
             store.load("t").await
         });

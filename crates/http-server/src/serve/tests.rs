@@ -109,6 +109,22 @@ async fn trusted_proxy_has_more_than_one_share() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn repeated_warning_is_counted() {
+    let mut limiter = WarningLimiter::default();
+    assert_eq!(limiter.admit().as_deref(), Some(""));
+    for _ in 0..2 {
+        assert_eq!(limiter.admit(), None);
+    }
+    tokio::time::advance(WARNING_INTERVAL).await;
+    let counted = limiter.admit();
+    assert_eq!(
+        counted.as_deref(),
+        Some(" (2 more since the last warning)")
+    );
+    assert_eq!(limiter.admit(), None);
+}
+
 #[tokio::test]
 async fn long_header_is_rejected() {
     let server = start(hello(), quick()).await;

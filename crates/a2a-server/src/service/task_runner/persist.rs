@@ -30,15 +30,25 @@ pub(in crate::service) enum WriteError {
 }
 
 impl TaskRunner {
-    /// Stores a change, applies it and publishes it.
+    /// Stores the pending changes and this one, in one write, and applies them.
     pub(in crate::service) async fn write(&mut self, change: TaskChange) -> Result<(), WriteError> {
+        self.pending.push(change);
+        self.flush().await
+    }
+
+    /// Stores the pending changes in one write, and applies them.
+    pub(super) async fn flush(&mut self) -> Result<(), WriteError> {
+        let changes = std::mem::take(&mut self.pending);
+        if changes.is_empty() {
+            return Ok(());
+        }
         let at_ms = self.core.now_ms(&self.record);
         let mut pause = RETRY_BASE_DELAY;
         let mut tries = 1;
         loop {
             let revision = self.record.revision;
             let id = &self.record.task.id;
-            match self.core.store.append(id, revision, at_ms, &change).await {
+            match self.core.store.append(id, revision, at_ms, &changes).await {
                 Ok(()) => break,
                 Err(StoreError::Failed(why) | StoreError::Damaged(why))
                     if tries < MAX_APPEND_ATTEMPTS =>
@@ -56,21 +66,23 @@ impl TaskRunner {
                 Err(StoreError::Conflict | StoreError::Terminal) if tries > 1 => {
                     let stored = self.core.store.load(id).await;
                     match stored {
-                        Ok(Some(stored)) if is_stored(&stored, revision, &change) => break,
+                        Ok(Some(stored)) if is_stored(&stored, revision, &changes) => break,
                         _ => return Err(WriteError::Superseded),
                     }
                 }
                 Err(error @ (StoreError::Failed(_) | StoreError::Damaged(_))) => {
                     let refusal = refused(error, id);
-                    self.unstored = Some(change);
+                    self.unstored = changes.into_iter().next();
                     return Err(WriteError::Store(refusal));
                 }
                 Err(_) => return Err(WriteError::Superseded),
             }
             tries += 1;
         }
-        self.record.apply(change.clone(), at_ms);
-        self.core.changed(&self.record, &change);
+        for change in changes {
+            self.record.apply(change.clone(), at_ms);
+            self.core.changed(&self.record, &change);
+        }
         Ok(())
     }
 
@@ -125,11 +137,11 @@ impl TaskRunner {
     }
 }
 
-/// Returns whether the change after `revision` is this one.
-fn is_stored(stored: &TaskRecord, revision: u64, change: &TaskChange) -> bool {
-    stored.revision == revision + 1
-        && match change {
-            TaskChange::Status(status) => stored.task.status == *status,
+/// Returns whether the changes after `revision` are these.
+fn is_stored(stored: &TaskRecord, revision: u64, changes: &[TaskChange]) -> bool {
+    stored.revision == revision + changes.len() as u64
+        && match changes.last() {
+            Some(TaskChange::Status(status)) => stored.task.status == *status,
             _ => !stored.is_terminal(),
         }
 }

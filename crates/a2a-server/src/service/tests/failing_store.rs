@@ -89,16 +89,16 @@ impl TaskStore for FailingStore {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a TaskChange,
+        changes: &'a [TaskChange],
     ) -> Answer<'a, ()> {
         let less = |left: usize| left.checked_sub(1);
         let order = Ordering::SeqCst;
         if self.failing.fetch_update(order, order, less).is_err() {
-            return self.memory.append(task_id, revision, at_ms, change);
+            return self.memory.append(task_id, revision, at_ms, changes);
         }
         Box::pin(async move {
             if self.keeps {
-                self.memory.append(task_id, revision, at_ms, change).await?;
+                self.memory.append(task_id, revision, at_ms, changes).await?;
             }
             Err(StoreError::Failed("secret place: no room".to_owned()))
         })

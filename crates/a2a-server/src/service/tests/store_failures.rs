@@ -124,7 +124,7 @@ async fn run_stops_when_task_ended_elsewhere() {
         timestamp: None,
     });
     let revision = store.load(&id).await.unwrap().unwrap().revision;
-    store.append(&id, revision, 0, &status).await.unwrap();
+    store.append(&id, revision, 0, &[status]).await.unwrap();
     run.report(artifact("a", "late")).await;
     run.cancel.cancelled().await;
     let answer = task(asked.await.unwrap().unwrap());

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use a2a::v1_0::{Part, TaskState};
+use futures_util::StreamExt as _;
 use serde_json::json;
 
 use super::{Any, append, artifact, create, load, message, ms, record, refused, settle, status};
-use crate::store::StoreError;
+use crate::store::{StoreError, Summary, TaskUpdate};
 use crate::task_record::TaskChange;
 
 pub(crate) async fn created_task_is_loaded(store: Any) {
@@ -88,8 +89,8 @@ pub(crate) async fn change_at_other_revision_is_a_conflict(store: Any) {
 pub(crate) async fn one_of_two_concurrent_changes_is_a_conflict(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let (one, other) = (
-        TaskChange::Run("one".to_owned()),
-        TaskChange::Run("other".to_owned()),
+        [TaskChange::Run("one".to_owned())],
+        [TaskChange::Run("other".to_owned())],
     );
     let (first, second) = tokio::join!(
         store.append("t", 0, ms(1), &one),
@@ -103,6 +104,39 @@ pub(crate) async fn one_of_two_concurrent_changes_is_a_conflict(store: Any) {
     let kept = load(&store, "t").await.unwrap();
     assert_eq!(kept.run.as_deref(), Some(won));
     assert_eq!(kept.revision, 1);
+}
+
+pub(crate) async fn changes_of_one_write_are_all_stored(store: Any) {
+    let mut expected = create(&store, "t", "ann", "c", 0).await;
+    let mut subscription = store.subscribe("t").await.unwrap().unwrap();
+    let mut ended = status(TaskState::Completed, 5);
+    ended.message = Some(message("m-last", "done"));
+    let changes = [
+        TaskChange::Message(message("m-2", "more")),
+        TaskChange::Status(status(TaskState::Working, 5)),
+        TaskChange::Run("run-1".to_owned()),
+        TaskChange::Status(ended),
+    ];
+    store.append("t", 0, ms(5), &changes).await.unwrap();
+    for change in &changes {
+        expected.apply(change.clone(), ms(5));
+        let received = subscription.updates.next().await;
+        let sent = TaskUpdate::Change(expected.revision, change.clone().into());
+        assert_eq!(received, Some(sent));
+    }
+    assert_eq!(subscription.updates.next().await, None);
+    assert_eq!(load(&store, "t").await.as_ref(), Some(&expected));
+    let listed = store.list(&super::all()).await.unwrap();
+    assert_eq!(listed.tasks, [Summary::new(&expected)]);
+}
+
+pub(crate) async fn changes_of_a_rejected_write_are_not_stored(store: Any) {
+    let mut expected = create(&store, "t", "ann", "c", 0).await;
+    append(&store, &mut expected, TaskChange::Run("r".to_owned()), 1).await;
+    let late = ["one", "two"].map(|run| TaskChange::Run(run.to_owned()));
+    let rejected = store.append("t", 0, ms(2), &late).await;
+    assert_eq!(rejected, Err(StoreError::Conflict));
+    assert_eq!(load(&store, "t").await, Some(expected));
 }
 
 pub(crate) async fn terminal_task_rejects_changes(store: Any) {

@@ -48,37 +48,27 @@ impl Inner {
         task_id: &str,
         revision: u64,
         at_ms: i64,
-        change: &TaskChange,
+        changes: &[TaskChange],
     ) -> Result<(), StoreError> {
-        let (mut state, mut since, mut phase) = ("", String::new(), None);
-        let (mut asked, mut says) = (None, None);
-        match SummaryChange::new(change) {
-            SummaryChange::Status {
-                state: new,
-                since_us,
-                says: text,
-            } => {
-                (state, since) = (state_word(&new), number(since_us));
-                (phase, says) = (Some(Phase::new(&new)), text);
-            }
-            SummaryChange::Asked(text) => asked = Some(text),
-            SummaryChange::None => {}
-        }
-        let call = self
+        let SummaryChange { status, asked } = SummaryChange::all(changes);
+        let phase = status.as_ref().map(|status| Phase::new(&status.state));
+        let mut call = self
             .scripts
             .append
             .call()
             .arg(task_id)
             .arg(revision)
             .arg(at_ms)
-            .arg(body::encode(change)?)
             .arg(self.token())
-            .arg(state)
-            .arg(since)
+            .arg(status.as_ref().map_or("", |status| state_word(&status.state)))
+            .arg(number(status.as_ref().and_then(|status| status.since_us)))
             .arg(phase.map_or("", phase_word))
             .arg(i32::from(self.is_running(task_id)))
             .arg(asked.unwrap_or_default())
-            .arg(says.unwrap_or_default());
+            .arg(status.and_then(|status| status.says).unwrap_or_default());
+        for change in changes {
+            call = call.arg(body::encode(change)?);
+        }
         // A run survives a restart of Redis. After the lease, another server owns it.
         let said: String = self.connection.call_until(&call, self.lease).await?;
         self.outcome(task_id, phase, &said)

@@ -45,28 +45,30 @@ impl TaskStore for SqliteStore {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a TaskChange,
+        changes: &'a [TaskChange],
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
-            let json = body::encode(change)?;
-            let (id, effect, bytes) = (task_id.to_owned(), SummaryChange::new(change), json.len());
+            let encoded = changes.iter().map(body::encode);
+            let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
+            let bytes = encoded.iter().map(Vec::len).sum();
+            let (id, effect) = (task_id.to_owned(), SummaryChange::all(changes));
             let work = move |connection: &Connection| {
-                let owner = tasks::append(connection, &id, revision, at_ms, &effect, &json)?;
-                Ok((owner, json))
+                let owner = tasks::append(connection, &id, revision, at_ms, &effect, &encoded)?;
+                Ok((owner, encoded))
             };
             let usage = self.shared.usage.clone();
             let (events, id) = (self.shared.events.clone(), task_id.to_owned());
-            let followed = events.has_listeners(task_id).then(|| change.clone());
-            let after = move |(owner, json): &(String, Vec<u8>)| {
-                usage.add(owner, length(json.len()));
+            let followed = events.has_listeners(task_id).then(|| changes.to_vec());
+            let after = move |(owner, encoded): &(String, Vec<Vec<u8>>)| {
+                usage.add(owner, length(bytes));
                 let began_meanwhile = || {
-                    let change = events
-                        .has_listeners(&id)
-                        .then(|| serde_json::from_slice(json));
-                    change.and_then(Result::ok)
+                    let changes = encoded.iter().map(|json| serde_json::from_slice(json).ok());
+                    let changes = events.has_listeners(&id).then(|| changes.collect());
+                    changes.flatten()
                 };
-                if let Some(change) = followed.or_else(began_meanwhile) {
-                    events.publish(&id, revision + 1, &change);
+                let changes: Option<Vec<TaskChange>> = followed.or_else(began_meanwhile);
+                for (revision, change) in (revision + 1..).zip(changes.iter().flatten()) {
+                    events.publish(&id, revision, change);
                 }
             };
             self.write(bytes, work, after).await?;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::database::SqlError;
 use crate::call_context::Version;
 use crate::store::usage::length;
-use crate::store::{Phase, StoreError, Summary, SummaryChange, state_word};
+use crate::store::{Phase, StatusChange, StoreError, Summary, SummaryChange, state_word};
 
 /// A new task.
 pub(super) struct NewTask {
@@ -47,14 +47,14 @@ pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlEr
     Ok(())
 }
 
-/// Appends a change, encoded as `json`, to a task at `revision`. Returns the owner of the task.
+/// Appends changes, `encoded` as JSON and with the common `effect`, to a task at `revision`. Returns the owner of the task.
 pub(super) fn append(
     connection: &Connection,
     id: &str,
     revision: u64,
     at_ms: i64,
     effect: &SummaryChange,
-    json: &[u8],
+    encoded: &[Vec<u8>],
 ) -> Result<String, SqlError> {
     let mut find =
         connection.prepare_cached("SELECT key, revision, phase, owner FROM tasks WHERE id = ?1")?;
@@ -69,37 +69,39 @@ pub(super) fn append(
     if at != number(revision) {
         return Err(StoreError::Conflict.into());
     }
-    let next = at + 1;
-    insert_log(connection, key, next, at_ms, json)?;
-    let bytes = length(json.len());
-    match effect {
-        SummaryChange::Status {
+    let mut next = at;
+    for json in encoded {
+        next += 1;
+        insert_log(connection, key, next, at_ms, json)?;
+    }
+    let bytes = length(encoded.iter().map(Vec::len).sum());
+    let SummaryChange { status, asked } = effect;
+    match status {
+        Some(StatusChange {
             state,
             since_us,
             says,
-        } => connection
+        }) => connection
             .prepare_cached(
-                "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, state = ?5, phase = ?6, since_us = ?7, says = ?8
-                 WHERE key = ?1",
+                "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5), state = ?6,
+                 phase = ?7, since_us = ?8, says = ?9 WHERE key = ?1",
             )?
             .execute(params![
                 key,
                 at_ms,
                 next,
                 bytes,
+                asked,
                 state_word(state),
                 Phase::new(state) as i64,
                 since_us,
                 says
             ])?,
-        SummaryChange::Asked(asked) => connection
+        None => connection
             .prepare_cached(
                 "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5) WHERE key = ?1",
             )?
             .execute(params![key, at_ms, next, bytes, asked])?,
-        SummaryChange::None => connection
-            .prepare_cached("UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4 WHERE key = ?1")?
-            .execute(params![key, at_ms, next, bytes])?,
     };
     Ok(owner)
 }

@@ -49,7 +49,8 @@ async fn task(store: &SqliteStore, id: &str, number: u64) {
     while record.revision < end {
         let revision = record.revision;
         let (change, at_ms) = (script::change(id, revision), script::at_ms(revision));
-        store.append(id, revision, at_ms, &change).await.unwrap();
+        let changes = std::slice::from_ref(&change);
+        store.append(id, revision, at_ms, changes).await.unwrap();
         record.apply(change, at_ms);
         say(&format!("kept {id} {}", record.revision));
         if revision == 4 {

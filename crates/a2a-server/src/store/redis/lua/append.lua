@@ -1,6 +1,6 @@
-local id, revision, at, change, token = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local state, since, phase, mine = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
-local asked, says = ARGV[13], ARGV[14]
+local id, revision, at, token = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local state, since, phase, mine = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local asked, says = ARGV[12], ARGV[13]
 local key = P .. 'task:' .. id
 local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token')
 if not is[1] then
@@ -20,10 +20,16 @@ end
 if is[1] ~= revision then
   return 'conflict'
 end
-local entry = at .. ' ' .. change
-local next = redis.call('HINCRBY', key, 'revision', 1)
-redis.call('RPUSH', P .. 'log:' .. id, entry)
-weigh(id, is[4], #entry)
+local bytes = 0
+-- The changes are the other arguments.
+for i = 14, #ARGV do
+  local entry = at .. ' ' .. ARGV[i]
+  bytes = bytes + #entry
+  local next = redis.call('HINCRBY', key, 'revision', 1)
+  redis.call('RPUSH', P .. 'log:' .. id, entry)
+  redis.call('PUBLISH', C .. 'task:' .. id, next .. ' ' .. ARGV[i])
+end
+weigh(id, is[4], bytes)
 redis.call('HSET', key, 'token', token)
 if state ~= '' then
   if state ~= is[3] then
@@ -47,5 +53,4 @@ elseif phase == 'done' then
   rest(id)
   settle(id, is[4], at)
 end
-redis.call('PUBLISH', C .. 'task:' .. id, next .. ' ' .. change)
 return 'ok'
