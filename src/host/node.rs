@@ -20,6 +20,7 @@ use napi_derive::napi;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::pieces;
 use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use common::log::{Level, Log, Silent};
@@ -215,12 +216,13 @@ impl RemoteAgent {
         )
     }
 
-    /// Starts a call like [`execute`](Self::execute). The promise resolves with the envelope and the text that a model
-    /// reads of it, which costs the thread of the JavaScript environment nothing.
+    /// Starts a call like [`execute`](Self::execute). The promise resolves with the text that a model reads of the envelope,
+    /// which costs the thread of the JavaScript environment nothing, and with the envelope. A large one comes without the items
+    /// of its long arrays. Further texts have them, each as JSON `[path, items]`, for the array at the path of the envelope.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).
-    #[napi(catch_unwind, ts_return_type = "Promise<[string, string]>")]
+    #[napi(catch_unwind, ts_return_type = "Promise<string[]>")]
     pub fn execute_rendered<'env>(
         &self,
         env: &'env Env,
@@ -231,8 +233,11 @@ impl RemoteAgent {
     ) -> Result<Object<'env>> {
         let plugin = Arc::clone(&self.0);
         let answer = move |envelope: String| {
-            let text = large::run(envelope.len(), || plugin.render(&envelope));
-            Either::B(vec![envelope, text])
+            Either::B(large::run(envelope.len(), || {
+                let mut answer = vec![plugin.render(&envelope)];
+                answer.extend(pieces::cut(envelope));
+                answer
+            }))
         };
         self.start(env, (request_json, caller_json), cancel, on_update, answer)
     }
@@ -354,7 +359,7 @@ fn deliver(
     threw
 }
 
-/// An envelope, or an envelope and its text.
+/// An envelope, or its text and its pieces.
 type Answer = Either<String, Vec<String>>;
 
 type Deferred = JsDeferred<Answer, Box<dyn FnOnce(Env) -> Result<Answer> + Send>>;
