@@ -1,4 +1,6 @@
 // The tool as OpenClaw sees it: one object per agent turn or direct call.
+import { setImmediate } from "node:timers/promises";
+
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
 
@@ -44,8 +46,8 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
         const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent().catch(() => undefined)), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
         const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
-        const [envelope, text] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
-        const details = JSON.parse(envelope);
+        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
+        const details = await assemble(pieces);
         tasks?.saw(details);
         followers?.saw(details, caller);
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
@@ -60,6 +62,18 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
       }
     },
   };
+}
+
+/** The envelope whose pieces `executeRendered` returned. The event loop takes a turn before each further piece. */
+export async function assemble([first, ...pieces]) {
+  const envelope = JSON.parse(first);
+  for (const piece of pieces) {
+    await setImmediate();
+    const [path, items] = JSON.parse(piece);
+    const array = path.reduce((value, key) => value[key], envelope);
+    for (const item of items) array.push(item);
+  }
+  return envelope;
 }
 
 /** `content` is what the model reads, the library's text of the envelope; `details` is the envelope, which OpenClaw grades and programs read. */

@@ -189,6 +189,13 @@ impl Plugin {
         }
     }
 
+    /// Runs a task that belongs to a call on the instance's threads. A closed instance drops it.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Ok(Ok(engine)) = panics::catch(|| self.engine()) {
+            engine.spawn(self.calls.track_future(task));
+        }
+    }
+
     /// Cancels running calls, which still return an envelope, disconnects from the local gateway, and ends the instance's
     /// threads. Returns at once.
     ///

@@ -41,24 +41,37 @@ pub(crate) fn calls(setup: &Setup, scale: &Scale, section: &mut Section) {
     }
 }
 
+/// The updates that a host takes.
+#[derive(Clone, Copy, PartialEq)]
+enum Updates {
+    None,
+    /// At most one in [`PACE_MS`].
+    Paced,
+    Each,
+}
+
+/// The interval that the OpenClaw package asks for, in milliseconds.
+const PACE_MS: u32 = 100;
+
 /// Long streams: every event is read, and with updates each is delivered to the host as well.
 pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
     let subjects = [
-        (BARE, false),
-        (RUST_DOOR, false),
-        (RUST_DOOR, true),
-        (NODE_DOOR, false),
-        (NODE_DOOR, true),
-        (RS, false),
-        (JS13, false),
-        (JS03, false),
-        (PY, false),
+        (BARE, Updates::None),
+        (RUST_DOOR, Updates::None),
+        (RUST_DOOR, Updates::Each),
+        (NODE_DOOR, Updates::None),
+        (NODE_DOOR, Updates::Paced),
+        (NODE_DOOR, Updates::Each),
+        (RS, Updates::None),
+        (JS13, Updates::None),
+        (JS03, Updates::None),
+        (PY, Updates::None),
     ];
     let peer = Peer::start();
     for round in 0..scale.rounds {
         eprintln!("stream, round {}", round + 1);
         // Fresh processes, so that the peak of the memory is that of the stream.
-        let mut clients: Vec<(&str, bool, Process)> = subjects
+        let mut clients: Vec<(&str, Updates, Process)> = subjects
             .iter()
             .map(|(name, updates)| (*name, *updates, callers::start(name, setup, &peer)))
             .collect();
@@ -69,10 +82,10 @@ pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
                     if *name == PY && events > 10_000 {
                         continue;
                     }
-                    let subject = if *updates {
-                        format!("{name}, updates")
-                    } else {
-                        (*name).to_owned()
+                    let subject = match updates {
+                        Updates::None => (*name).to_owned(),
+                        Updates::Paced => format!("{name}, paced updates"),
+                        Updates::Each => format!("{name}, updates"),
                     };
                     one_stream(client, section, &subject, kind, events, *updates);
                 }
@@ -87,17 +100,21 @@ fn one_stream(
     subject: &str,
     kind: &str,
     events: usize,
-    updates: bool,
+    updates: Updates,
 ) {
     // The kernel counts processor time in hundredths of a second.
     let times = (5_000 / events).clamp(1, 20);
-    let command = json!({"op": "stream", "text": format!("{kind} {events}"), "updates": updates});
+    let interval = (updates == Updates::Paced).then_some(PACE_MS);
+    let updates = updates != Updates::None;
+    let text = format!("{kind} {events}");
+    let command = json!({"op": "stream", "text": text, "updates": updates, "interval": interval});
     let usage = client.usage();
-    let (mut seconds, mut stall) = (0.0, 0.0_f64);
+    let (mut seconds, mut stall, mut busy) = (0.0, 0.0_f64, 0.0_f64);
     for _ in 0..times {
         let answer = client.call(&command);
         seconds += answer["seconds"].as_f64().unwrap();
         stall = stall.max(answer["stall_ms"].as_f64().unwrap_or(0.0));
+        busy = busy.max(answer["busy_ms"].as_f64().unwrap_or(0.0));
         // An SDK yields every event. The tool's host may receive fewer updates.
         let seen = answer["seen"].as_u64().unwrap();
         let all = [JS13, JS03, RS, PY].contains(&subject);
@@ -117,6 +134,7 @@ fn one_stream(
     section.add(&case, subject, "peak MB", usage.peak() / 1e6);
     if stall > 0.0 {
         section.add(&case, subject, "stall ms", stall);
+        section.add(&case, subject, "busy ms", busy);
     }
 }
 

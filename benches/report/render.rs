@@ -123,6 +123,10 @@ fn section_tables(name: &str, section: &Section) -> String {
                 ("CPU ms", "CPU in ms"),
                 ("peak MB", "peak of the memory in MB"),
                 ("stall ms", "longest stall of Node's event loop in ms"),
+                (
+                    "busy ms",
+                    "longest time of its thread on a processor between two turns of the loop in ms",
+                ),
             ] {
                 for kind in ["append", "replace", "status"] {
                     // The other kinds differ little in these; the numbers are in the file.

@@ -15,7 +15,7 @@ function lease(execute) {
   const render = (json) => `read: ${json}`;
   const executeRendered = async (...call) => {
     const envelope = await execute(...call);
-    return [envelope, render(envelope)];
+    return [render(envelope), envelope];
   };
   return { agent: { executeRendered, render }, CancelToken, definition: { name: "remote_agent", label: "Remote agent", description: "", parameters: { properties: {} } } };
 }
@@ -47,6 +47,14 @@ test("a trace that fails does not fail the call", async () => {
 test("the result is the library's text for the model and the envelope for programs", async () => {
   const result = await createTool(lease(async () => envelope)).execute("call_1", {});
   assert.deepEqual(result, { content: [{ type: "text", text: `read: ${envelope}` }], details: { ok: true, action: "send" } });
+});
+
+test("a large envelope is put together from its pieces", async () => {
+  const pieces = ['{"ok":true,"summary":{"artifacts":[]}}', '[["summary","artifacts"],[{"parts":[]},{"parts":[1]}]]', '[["summary","artifacts",0,"parts"],[2,3]]'];
+  const { agent, ...rest } = lease(async () => envelope);
+  const executeRendered = async () => ["read", ...pieces];
+  const result = await createTool({ ...rest, agent: { ...agent, executeRendered } }).execute("call_1", {});
+  assert.deepEqual(result.details, { ok: true, summary: { artifacts: [{ parts: [2, 3] }, { parts: [1] }] } });
 });
 
 test("an update is the library's text and the update", async () => {

@@ -7,6 +7,7 @@
 
 pub mod abi;
 pub mod node;
+mod pieces;
 
 use common::panics::Panicked;
 

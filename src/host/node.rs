@@ -3,21 +3,24 @@
 //! All functions run on the thread of the JavaScript environment. Updates, log lines and results come from the plugin's
 //! own threads and pass through a queue of Node.js.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    mem,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 
 use napi::{
     Either, Env, Error, JsDeferred, Result, Status,
-    bindgen_prelude::{FnArgs, Object},
+    bindgen_prelude::{FnArgs, Function, FunctionRef, Object},
     threadsafe_function::{
         ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking, UnknownReturnValue,
     },
 };
 use napi_derive::napi;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::pieces;
 use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use common::log::{Level, Log, Silent};
@@ -26,11 +29,17 @@ use common::{large, panics};
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
 /// keep the process alive.
 type Callback<Values> =
-    ThreadsafeFunction<Values, UnknownReturnValue, Values, Status, false, true, MAX_QUEUED_UPDATES>;
+    ThreadsafeFunction<Values, UnknownReturnValue, Values, Status, false, true, MAX_QUEUED>;
 
-/// How many values may wait for the thread of the JavaScript environment. While that thread is busy, further updates
-/// and log lines are dropped, so that memory stays bounded.
-const MAX_QUEUED_UPDATES: usize = 256;
+/// The JavaScript function that receives updates.
+type OnUpdate<'a> = Function<'a, String, UnknownReturnValue>;
+
+/// How many updates, and how many log lines, may wait for the thread of the JavaScript environment. While that thread is
+/// busy, further ones are dropped, so that memory stays bounded.
+const MAX_QUEUED: usize = 256;
+
+/// How long the thread of the JavaScript environment delivers updates before its event loop takes another turn.
+const DELIVERY_SLICE: Duration = Duration::from_millis(2);
 
 /// Returns the hash of the sources that the library was built from.
 #[napi(catch_unwind)]
@@ -196,7 +205,7 @@ impl RemoteAgent {
         request_json: String,
         caller_json: Option<String>,
         cancel: &CancelToken,
-        on_update: Option<Callback<String>>,
+        on_update: Option<OnUpdate<'_>>,
     ) -> Result<Object<'env>> {
         self.start(
             env,
@@ -207,24 +216,28 @@ impl RemoteAgent {
         )
     }
 
-    /// Starts a call like [`execute`](Self::execute). The promise resolves with the envelope and the text that a model
-    /// reads of it, which costs the thread of the JavaScript environment nothing.
+    /// Starts a call like [`execute`](Self::execute). The promise resolves with the text that a model reads of the envelope,
+    /// which costs the thread of the JavaScript environment nothing, and with the envelope. A large one comes without the items
+    /// of its long arrays. Further texts have them, each as JSON `[path, items]`, for the array at the path of the envelope.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).
-    #[napi(catch_unwind, ts_return_type = "Promise<[string, string]>")]
+    #[napi(catch_unwind, ts_return_type = "Promise<string[]>")]
     pub fn execute_rendered<'env>(
         &self,
         env: &'env Env,
         request_json: String,
         caller_json: Option<String>,
         cancel: &CancelToken,
-        on_update: Option<Callback<String>>,
+        on_update: Option<OnUpdate<'_>>,
     ) -> Result<Object<'env>> {
         let plugin = Arc::clone(&self.0);
         let answer = move |envelope: String| {
-            let text = large::run(envelope.len(), || plugin.render(&envelope));
-            Either::B(vec![envelope, text])
+            Either::B(large::run(envelope.len(), || {
+                let mut answer = vec![plugin.render(&envelope)];
+                answer.extend(pieces::cut(envelope));
+                answer
+            }))
         };
         self.start(env, (request_json, caller_json), cancel, on_update, answer)
     }
@@ -243,16 +256,17 @@ impl RemoteAgent {
         env: &'env Env,
         (request, caller): (String, Option<String>),
         cancel: &CancelToken,
-        on_update: Option<Callback<String>>,
+        on_update: Option<OnUpdate<'_>>,
         into_answer: impl FnOnce(String) -> Answer + Send + 'static,
     ) -> Result<Object<'env>> {
+        let receiver = on_update.map(|function| UpdateReceiver::new(&function));
+        let receiver = receiver.transpose()?;
         let (deferred, promise) = env.create_deferred()?;
         let promised = Arc::new(CallPromise {
             deferred: Mutex::new(Some(deferred)),
             answer: OnceLock::new(),
         });
-        let updates = on_update
-            .map(|callback| forward(callback, Arc::clone(&promised), Arc::clone(self.0.log())));
+        let updates = receiver.map(|receiver| self.forward(receiver, Arc::clone(&promised)));
         let job = CallInput {
             request,
             caller,
@@ -265,38 +279,92 @@ impl RemoteAgent {
         });
         Ok(promise)
     }
+
+    /// Returns the callback for updates, and starts the task that delivers them. The task holds the promise until it has.
+    fn forward(&self, receiver: UpdateReceiver, promised: Arc<CallPromise>) -> UpdateCallback {
+        let (queue, waiting) = mpsc::channel(MAX_QUEUED);
+        let log = Arc::clone(self.0.log());
+        self.0.spawn(async move {
+            receiver.deliver_all(waiting, &*log).await;
+            drop(promised);
+        });
+        Arc::new(move |json: &str| {
+            let _ = queue.try_send(json.to_owned());
+        })
+    }
 }
 
-/// Returns the callback for updates. Each update that waits in Node's queue delays the promise until it was delivered.
-fn forward(
+/// The function that receives the updates of one call.
+struct UpdateReceiver {
+    function: Arc<FunctionRef<String, UnknownReturnValue>>,
     callback: Callback<String>,
-    answer: Arc<CallPromise>,
-    log: Arc<dyn Log>,
-) -> UpdateCallback {
-    let complained = Arc::new(AtomicBool::new(false));
-    Arc::new(move |json: &str| {
-        let (held, complained, log) = (answer.clone(), complained.clone(), log.clone());
-        let taken = move |returned: Result<UnknownReturnValue>, _: Env| {
-            if returned.is_err() && !complained.swap(true, Ordering::Relaxed) {
-                log.log(
-                    Level::Warn,
-                    "the host's update callback threw; the call continues",
-                );
-            }
-            drop(held);
-            Ok(())
-        };
-        callback.call_with_return_value(json.to_owned(), NonBlocking, taken);
-    })
 }
 
-/// An envelope, or an envelope and its text.
+impl UpdateReceiver {
+    fn new(function: &OnUpdate<'_>) -> Result<Self> {
+        Ok(Self {
+            function: Arc::new(function.create_ref()?),
+            callback: function
+                .build_threadsafe_function()
+                .weak::<true>()
+                .max_queue_size::<MAX_QUEUED>()
+                .build()?,
+        })
+    }
+
+    /// Delivers updates until the call has dropped their callback. To wake the thread of the JavaScript environment costs more
+    /// than an update, so each time it takes all that wait.
+    async fn deliver_all(self, mut waiting: mpsc::Receiver<String>, log: &dyn Log) {
+        let mut complained = false;
+        while let Some(first) = waiting.recv().await {
+            let (give, take) = oneshot::channel();
+            let function = Arc::clone(&self.function);
+            let deliver_rest = move |returned: Result<UnknownReturnValue>, env: Env| {
+                let threw = deliver(&function, &mut waiting, &env) | returned.is_err();
+                // The receiver is gone when the instance was closed.
+                let _ = give.send((waiting, threw));
+                Ok(())
+            };
+            self.callback
+                .call_with_return_value(first, NonBlocking, deliver_rest);
+            // The sender is gone when the JavaScript environment ends.
+            let Ok((rest, threw)) = take.await else {
+                return;
+            };
+            waiting = rest;
+            if threw && !mem::replace(&mut complained, true) {
+                let complaint = "the host's update callback threw; the call continues";
+                log.log(Level::Warn, complaint);
+            }
+        }
+    }
+}
+
+/// Delivers the updates that wait, and those that arrive meanwhile, for [`DELIVERY_SLICE`]. Returns whether the function threw.
+fn deliver(
+    function: &FunctionRef<String, UnknownReturnValue>,
+    waiting: &mut mpsc::Receiver<String>,
+    env: &Env,
+) -> bool {
+    let Ok(function) = function.borrow_back(env) else {
+        return false;
+    };
+    let start = Instant::now();
+    let mut threw = false;
+    while start.elapsed() < DELIVERY_SLICE
+        && let Ok(update) = waiting.try_recv()
+    {
+        threw |= function.call(update).is_err();
+    }
+    threw
+}
+
+/// An envelope, or its text and its pieces.
 type Answer = Either<String, Vec<String>>;
 
 type Deferred = JsDeferred<Answer, Box<dyn FnOnce(Env) -> Result<Answer> + Send>>;
 
-/// The promise of one call. It settles when its last holder is dropped: the call, its update callback, and each queued
-/// update. So no update comes after the result, and no promise stays pending, which would keep Node.js from exiting.
+/// The promise of one call. It settles when its last holder is dropped: the call, or the delivery of its updates. So no update comes after the result, and no promise stays pending, which would keep Node.js from exiting.
 struct CallPromise {
     deferred: Mutex<Option<Deferred>>,
     answer: OnceLock<Answer>,

@@ -1,6 +1,7 @@
 //! One call to one target: its state, what the peer has answered, and the updates about it.
 
 mod preconditions;
+mod updates;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use tokio::time::Instant;
 
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{KnownCard, Target};
-use a2a::{Artifact, Event, ShapeError, Task, TaskState, text_at};
+use a2a::{Artifact, Event, ShapeError, Task, TaskState};
+use common::large;
 use common::redact::Secrets;
-use common::{large, panics};
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
 use super::artifact_text::{ArtifactPage, bare};
@@ -31,6 +32,7 @@ use super::{Pace, RemoteAgent, UpdateCallback};
 
 pub(super) use preconditions::check_secret;
 use preconditions::check_transport;
+use updates::UpdateHead;
 
 pub(super) struct Call<'a> {
     tool: &'a RemoteAgent,
@@ -48,6 +50,8 @@ pub(super) struct Call<'a> {
     pub card: Option<KnownCard>,
     /// Everything that the peer has answered so far.
     pub collected: Collected,
+    /// What all updates say, as of the last one.
+    update_head: UpdateHead,
     /// Redacts updates, and holds back what may be the start of a secret.
     redaction: Redaction,
     /// The connection to the target, once it is open.
@@ -90,6 +94,7 @@ impl<'a> Call<'a> {
             context_id: resolved.context_id,
             card: None,
             collected: Collected::new(&tool.limits),
+            update_head: UpdateHead::default(),
             redaction: Redaction::default(),
             peer: None,
             wait_expired: false,
@@ -233,69 +238,6 @@ impl<'a> Call<'a> {
         }
         let missing = ShapeError::here("a string that is not empty", None).under("id");
         Err(PeerError::new(PeerErrorKind::InvalidResponse, missing.to_string()).into())
-    }
-
-    /// Sends an update for the newest event. Updates are best effort.
-    fn notify(&mut self) {
-        self.remember();
-        let is_last = self.collected.is_terminal_or_interrupted();
-        let secrets = self.secrets();
-        let Some(event) = self.collected.newest() else {
-            return;
-        };
-        let is_last = is_last && event.get("status").is_some();
-        let event = self.redaction.event(&secrets, event, is_last);
-        let rest = match is_last {
-            true => rest(&mut self.redaction, &self.collected),
-            false => Vec::new(),
-        };
-        for event in rest.iter().chain([&*event]) {
-            self.update(event);
-        }
-    }
-
-    /// Returns the time at which the newest event becomes an update, if it waits for that.
-    pub(super) fn update_due(&self) -> Option<Instant> {
-        self.pacer.waits_until()
-    }
-
-    /// Sends an update for the newest event, if it waits.
-    pub(super) fn release_update(&mut self) {
-        if self.pacer.release() {
-            self.notify();
-        }
-    }
-
-    /// Drops the pending update for the newest event, but keeps its text: a secret may span several events.
-    fn skip_update(&mut self) {
-        let secrets = self.secrets();
-        if let Some(event) = self.collected.newest() {
-            self.redaction.skip(&secrets, event);
-        }
-    }
-
-    /// Sends an update for everything that waits or was held back.
-    fn flush_updates(&mut self) {
-        self.release_update();
-        if self.updates.is_some() {
-            for event in rest(&mut self.redaction, &self.collected) {
-                self.update(&event);
-            }
-        }
-    }
-
-    fn update(&self, event: &Value) {
-        let Some(updates) = self.updates else {
-            return;
-        };
-        // Repeating earlier events would make the cost of a stream quadratic.
-        let status = text_at(event, "/status/message/parts");
-        let summary = Summary {
-            status_message: status.as_deref(),
-            ..self.place()
-        };
-        let update = envelope::update(self.action.as_str(), summary, event);
-        let _ = panics::catch(|| updates(&update));
     }
 
     /// Returns the secrets that were sent to the peer.
@@ -487,10 +429,4 @@ impl<'a> Call<'a> {
         let secrets = self.secrets();
         self.collected.redact(&secrets);
     }
-}
-
-/// Returns the text that updates held back, as the last pieces of the task's artifacts.
-fn rest(redaction: &mut Redaction, collected: &Collected) -> Vec<Value> {
-    let task_id = collected.task_id.as_deref().unwrap_or_default();
-    redaction.rest(task_id, collected.context_id.as_deref())
 }

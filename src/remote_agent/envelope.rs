@@ -40,16 +40,35 @@ pub(super) fn success(action: &str, summary: impl Serialize, raw: impl Serialize
     })
 }
 
-/// Returns an update during a call.
-pub(super) fn update(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
-    write(&Success {
+/// Returns the beginning of the updates during a call, up to the end of their summary.
+pub(super) fn update_head(action: &str, summary: impl Serialize) -> String {
+    let mut head = write(&Success {
         ok: true,
         operation: OPERATION,
         action,
         phase: Some("update"),
         summary,
-        raw,
-    })
+        raw: (),
+    });
+    head.truncate(head.len().saturating_sub(UPDATE_TAIL.len()));
+    head
+}
+
+/// How an [`update_head`] goes on in the envelope that it is taken from.
+const UPDATE_TAIL: &str = r#"},"raw":null}"#;
+
+/// Returns an update during a call: the text of an event's status, and the event.
+pub(super) fn update(head: &str, status_message: Option<&str>, event: &Value) -> String {
+    let mut json = Vec::with_capacity(2 * INITIAL_CAPACITY_BYTES);
+    json.extend_from_slice(head.as_bytes());
+    if let Some(text) = status_message {
+        json.extend_from_slice(br#","status_message":"#);
+        append(&mut json, text);
+    }
+    json.extend_from_slice(br#"},"raw":"#);
+    append(&mut json, event);
+    json.push(b'}');
+    finished(json)
 }
 
 #[derive(Serialize)]
@@ -109,11 +128,22 @@ pub(super) fn shown(error: ToolError) -> Value {
 }
 
 fn write(envelope: &impl Serialize) -> String {
-    // `serde_json` fails here only on maps with keys that are not strings, and no envelope has one.
     let mut json = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
-    let written = serde_json::to_writer(&mut json, envelope);
-    let json = written.ok().and_then(|()| String::from_utf8(json).ok());
-    json.unwrap_or_else(|| {
+    append(&mut json, envelope);
+    finished(json)
+}
+
+/// Appends a value as JSON.
+fn append(json: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    if serde_json::to_writer(&mut *json, value).is_err() {
+        // It fails only on maps with keys that are not strings, and no envelope has one.
+        json.clear();
+    }
+}
+
+fn finished(json: Vec<u8>) -> String {
+    let json = String::from_utf8(json).ok();
+    json.filter(|json| json.starts_with('{')).unwrap_or_else(|| {
         r#"{"ok":false,"isError":true,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#.to_owned()
     })
 }

@@ -206,7 +206,7 @@ async fn an_envelope_is_read_as_text() {
 async fn rendered_call_returns_its_envelope_and_text() {
     let script = r#"
         const agent = new RemoteAgent("{}");
-        const [envelope, text] = await agent.executeRendered('{"action":"list_targets"}', null, new CancelToken(), null);
+        const [text, envelope] = await agent.executeRendered('{"action":"list_targets"}', null, new CancelToken(), null);
         done({ ok: JSON.parse(envelope).ok, text: text.length > 0 && text === agent.render(envelope) });
         agent.close();
     "#;

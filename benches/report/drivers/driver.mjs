@@ -3,7 +3,16 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { createInterface } from "node:readline";
 
-/** The longest time in milliseconds that the event loop was busy during `work`, beside its result. */
+/** The processor time of this thread, in milliseconds. */
+function processor() {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
+/**
+ * The result of `work`, and the longest times in milliseconds between two turns of the event loop meanwhile: `stall_ms` as the
+ * clock shows it, and `busy_ms` as far as this thread had a processor.
+ */
 async function watched(work) {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   // The histogram counts between two turns of a timer: one before the work, one after it.
@@ -11,10 +20,16 @@ async function watched(work) {
   delay.enable();
   await turn();
   delay.reset();
+  let [busy_ms, before] = [0, processor()];
+  const timer = setInterval(() => {
+    const now = processor();
+    [busy_ms, before] = [Math.max(busy_ms, now - before), now];
+  }, 1);
   const result = await work();
   await turn();
+  clearInterval(timer);
   delay.disable();
-  return { ...result, stall_ms: Math.max(0, delay.max / 1e6 - 1) };
+  return { ...result, stall_ms: Math.max(0, delay.max / 1e6 - 1), busy_ms };
 }
 
 /** Keeps `width` calls in flight for `seconds`. */
@@ -42,15 +57,15 @@ async function timed(work) {
 export async function drive({ send, status, stream, watch }) {
   console.log("ready");
   for await (const line of createInterface({ input: process.stdin })) {
-    const { op, width, seconds, text, updates, count } = JSON.parse(line);
+    const { op, width, seconds, text, updates, interval, count } = JSON.parse(line);
     const work = {
       send: () => calls(send, width, seconds),
       status: () => calls(status, width, seconds),
-      stream: () => timed(() => stream(text, updates)),
+      stream: () => timed(() => stream(text, updates, interval)),
       watch: () => timed(() => Promise.all(Array.from({ length: count }, (_, n) => watch(`w-${n}`)))),
     }[op];
-    const { seconds: took, calls: made, seen, stall_ms } = await watched(work);
-    console.log(JSON.stringify({ seconds: took, calls: made, seen, stall_ms }));
+    const { seconds: took, calls: made, seen, stall_ms, busy_ms } = await watched(work);
+    console.log(JSON.stringify({ seconds: took, calls: made, seen, stall_ms, busy_ms }));
   }
   process.exit(0);
 }

@@ -1,5 +1,6 @@
 // The Node door under load: the library that ships, in the Node.js that OpenClaw is tested with.
 
+import { assemble } from "../../../openclaw/tool.js";
 import { drive } from "./driver.mjs";
 
 const { library, config, target } = JSON.parse(process.argv[2]);
@@ -8,8 +9,8 @@ process.dlopen(loaded, library);
 const { RemoteAgent, CancelToken } = loaded.exports;
 const agent = new RemoteAgent(config);
 
-async function execute(request, onUpdate = null) {
-  const envelope = await agent.execute(request, null, new CancelToken(), onUpdate);
+async function execute(request) {
+  const envelope = await agent.execute(request, null, new CancelToken(), null);
   if (!envelope.startsWith('{"ok":true')) throw new Error(envelope);
   return envelope;
 }
@@ -22,9 +23,14 @@ const status = JSON.stringify({ action: "status", target_alias: target, task_id:
 await drive({
   send: () => execute(send),
   status: () => execute(status),
-  async stream(text, updates) {
+  // As the OpenClaw package calls it.
+  async stream(text, updates, update_interval_ms) {
     let seen = 0;
-    await execute(asking(text, { follow_updates: true, timeout_ms: 120_000 }), updates ? () => (seen += 1) : null);
+    const request = asking(text, { follow_updates: true, timeout_ms: 120_000 });
+    const caller = JSON.stringify({ update_interval_ms: update_interval_ms ?? 0 });
+    const [, ...pieces] = await agent.executeRendered(request, caller, new CancelToken(), updates ? () => (seen += 1) : null);
+    const envelope = await assemble(pieces);
+    if (envelope.ok !== true) throw new Error(JSON.stringify(envelope));
     return { seen };
   },
   watch: (task_id) => execute(JSON.stringify({ action: "watch", target_alias: target, task_id, timeout_ms: 120_000 })),

@@ -1,0 +1,122 @@
+//! Updates about a call.
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::handles::Handle;
+use a2a::{TaskState, text_at};
+use common::panics;
+use peer::NegotiatedProtocol;
+
+use crate::remote_agent::collected::{Collected, Kind};
+use crate::remote_agent::envelope;
+use crate::remote_agent::redaction::Redaction;
+
+use super::Call;
+
+/// The beginning of every update: the target and the continuation, but no event.
+#[derive(Default)]
+pub(super) struct UpdateHead {
+    json: String,
+    /// `None` before the first update.
+    key: Option<HeadKey>,
+}
+
+/// What an [`UpdateHead`] shows of a call.
+#[derive(PartialEq)]
+struct HeadKey {
+    protocol: Option<NegotiatedProtocol>,
+    kind: Option<Kind>,
+    state: Option<TaskState>,
+    handle: Option<Handle>,
+    task_id: Option<String>,
+    context_id: Option<String>,
+}
+
+impl Call<'_> {
+    /// Sends an update for the newest event. Updates are best effort.
+    pub(super) fn notify(&mut self) {
+        self.remember();
+        self.renew_head();
+        let is_last = self.collected.is_terminal_or_interrupted();
+        let secrets = self.secrets();
+        let Some(event) = self.collected.newest() else {
+            return;
+        };
+        let is_last = is_last && event.get("status").is_some();
+        let event = self.redaction.event(&secrets, event, is_last);
+        let rest = match is_last {
+            true => rest(&mut self.redaction, &self.collected),
+            false => Vec::new(),
+        };
+        for event in rest.iter().chain([&*event]) {
+            self.update(event);
+        }
+    }
+
+    /// Returns the time at which the newest event becomes an update, if it waits for that.
+    pub(in crate::remote_agent) fn update_due(&self) -> Option<Instant> {
+        self.pacer.waits_until()
+    }
+
+    /// Sends an update for the newest event, if it waits.
+    pub(in crate::remote_agent) fn release_update(&mut self) {
+        if self.pacer.release() {
+            self.notify();
+        }
+    }
+
+    /// Gives up the update for the newest event, which waits. Its text counts: a secret may span several events.
+    pub(super) fn skip_update(&mut self) {
+        let secrets = self.secrets();
+        if let Some(event) = self.collected.newest() {
+            self.redaction.skip(&secrets, event);
+        }
+    }
+
+    /// Sends an update for everything that waits or was held back.
+    pub(super) fn flush_updates(&mut self) {
+        self.release_update();
+        if self.updates.is_some() {
+            self.renew_head();
+            for event in rest(&mut self.redaction, &self.collected) {
+                self.update(&event);
+            }
+        }
+    }
+
+    fn update(&self, event: &Value) {
+        let Some(updates) = self.updates else {
+            return;
+        };
+        // Repeating earlier events would make the cost of a stream quadratic.
+        let status = text_at(event, "/status/message/parts");
+        let update = envelope::update(&self.update_head.json, status.as_deref(), event);
+        let _ = panics::catch(|| updates(&update));
+    }
+
+    /// Writes the head of the updates again if it has changed: most events of a stream change none of it.
+    fn renew_head(&mut self) {
+        let collected = &self.collected;
+        let key = HeadKey {
+            protocol: self.peer.as_ref().map(|peer| peer.protocol()),
+            kind: collected.kind,
+            state: collected.state.clone(),
+            handle: self.held,
+            task_id: collected.task_id.clone(),
+            context_id: collected.context_id.clone(),
+        };
+        if self.update_head.key.as_ref() != Some(&key) {
+            self.update_head = UpdateHead {
+                json: envelope::update_head(self.action.as_str(), self.place()),
+                key: Some(key),
+            };
+        }
+    }
+}
+
+/// Returns the text that updates held back, as the last pieces of the task's artifacts.
+fn rest(redaction: &mut Redaction, collected: &Collected) -> Vec<Value> {
+    let task_id = collected.task_id.as_deref().unwrap_or_default();
+    redaction.rest(task_id, collected.context_id.as_deref())
+}
