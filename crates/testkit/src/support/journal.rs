@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Long enough for a cold start on a busy machine; nothing waits this long unless it is broken.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A list that any thread may add to.
 pub struct Journal<T>(Arc<(Mutex<Vec<T>>, Condvar)>);
