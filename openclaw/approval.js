@@ -78,6 +78,7 @@ export function approvalHook(config, parameters, { grants, tasks, log = () => {}
         severity: "warning",
         scope: { kind: "message-send", target: origins, recipientCount: aliases.length, recipients: aliases, audience: "external" },
         allowedDecisions: canLast ? ["allow-once", "allow-always", "deny"] : ["allow-once", "deny"],
+        timeoutReason: `The message to ${names} was not sent: the question about it expired without a decision. Tell the user, and send it again when they can answer the question.`,
         onResolution(decision) {
           if (decision !== "allow-always" || !canLast) return;
           try {

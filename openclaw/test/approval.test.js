@@ -44,6 +44,7 @@ test("a send is asked about with target, origin and first words", () => {
   assert.equal(requireApproval.title, "Send to desk");
   assert.equal(requireApproval.description, "Agent main sends to desk at https://desk.example: Pay the invoice");
   assert.deepEqual(requireApproval.allowedDecisions, ["allow-once", "deny"]);
+  assert.match(requireApproval.timeoutReason, /^The message to desk was not sent: .* expired .* send it again/);
 });
 
 test("other actions and other targets are not asked about", () => {

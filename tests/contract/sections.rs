@@ -1,4 +1,4 @@
-//! The table of sections: every section of Heretek A2A §3 to §13 has a row, and every test that a row names exists.
+//! The tables of sections and of OpenClaw's conventions: every section of Heretek A2A §3 to §13 has a row, and every test that a row names exists.
 
 use std::collections::BTreeMap;
 
@@ -24,16 +24,21 @@ fn rows() -> BTreeMap<String, Vec<(String, String)>> {
     let page = text("docs/reference/sections.md");
     let rows = page.lines().filter_map(|line| {
         let (section, rest) = line.strip_prefix("| ")?.split_once(" | ")?;
-        section.starts_with(|c: char| c.is_ascii_digit()).then(|| {
-            let links = rest.split("[`").skip(1).map(|link| {
-                let (test, file) = link.split_once("`](../../").unwrap();
-                let file = file.split(')').next().unwrap();
-                (test.to_owned(), file.to_owned())
-            });
-            (section.to_owned(), links.collect())
-        })
+        section
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then(|| (section.to_owned(), tests(rest)))
     });
     rows.collect()
+}
+
+/// Returns the test and the file of each link in a row.
+fn tests(row: &str) -> Vec<(String, String)> {
+    let links = row.split("[`").skip(1).map(|link| {
+        let (test, file) = link.split_once("`](../../").unwrap();
+        let file = file.split(')').next().unwrap();
+        (test.to_owned(), file.to_owned())
+    });
+    links.collect()
 }
 
 #[test]
@@ -66,4 +71,18 @@ fn every_named_test_exists() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// The tests are functions, or titles in JavaScript.
+#[test]
+fn every_test_of_an_openclaw_convention_exists() {
+    let page = text("docs/reference/openclaw.md");
+    let named: Vec<_> = page.lines().flat_map(tests).collect();
+    assert!(!named.is_empty());
+    for (test, file) in named {
+        let source = text(&file);
+        let forms = [format!("fn {test}("), format!("\"{test}\"")];
+        let found = forms.iter().any(|form| source.contains(form));
+        assert!(found, "{test} in {file}");
+    }
 }

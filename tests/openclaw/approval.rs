@@ -33,7 +33,7 @@ pub fn message_without_approver_is_not_sent(followed: &Followed) {
 }
 
 /// Starts a turn of Control UI that sends `text`, and returns the id of OpenClaw's question.
-fn question(followed: &Followed, text: &str) -> Value {
+pub fn question(followed: &Followed, text: &str) -> Value {
     let parts = json!([{"kind": "text", "text": text}]);
     let request = json!({"action": "send", "target_alias": "asked", "parts": parts});
     followed.with_socket(|socket| {
@@ -83,5 +83,16 @@ pub fn denied_message_is_not_sent(followed: &Followed) {
     let text = "greetings without approval";
     let result = answered(followed, text, "deny");
     assert!(result.contains("enied"), "{result}");
+    assert_eq!(calls(followed, text), 0);
+}
+
+/// OpenClaw's question expires after two minutes.
+pub fn unanswered_message_is_not_sent(followed: &Followed) {
+    let text = "greetings without a decision";
+    question(followed, text);
+    let result = model::tool_result(&followed.model.request_with_result(text)).unwrap();
+    println!("the result of an expired question: {result}");
+    assert!(result.contains("expired without a decision"), "{result}");
+    assert!(result.contains("send it again when they can"), "{result}");
     assert_eq!(calls(followed, text), 0);
 }

@@ -1,7 +1,9 @@
 //! `remote-agent install`, and the command `openclaw remote-agent`, with a running gateway and a real A2A server.
 
 use std::{
+    fs,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Output},
     sync::Arc,
@@ -25,6 +27,7 @@ macro_rules! tests {
 
 /// The tests, in their order.
 pub const TESTS: &[Test] = tests![
+    install_stops_at_the_operators_policy
     install_adds_agent_and_sends_message
     targets_shows_the_card
     send_prints_the_reply
@@ -98,6 +101,36 @@ fn parts(output: &Output) -> (Option<i32>, String, String) {
         text(&output.stdout),
         text(&output.stderr),
     )
+}
+
+/// Makes OpenClaw ask a program about each installation, which answers `decision`.
+fn set_install_policy(setup: &Setup, decision: &Value) {
+    let program = setup.host.state().join("policy.sh");
+    fs::create_dir_all(setup.host.state()).unwrap();
+    fs::write(
+        &program,
+        format!("#!/bin/sh\ncat > /dev/null\necho '{decision}'\n"),
+    )
+    .unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let exec = json!({"source": "exec", "command": program});
+    setup.host.edit_config(|config| {
+        config["security"]["installPolicy"] = json!({"enabled": true, "exec": exec});
+    });
+}
+
+/// The installations of the tests after this one pass the policy.
+fn install_stops_at_the_operators_policy(setup: &Setup) {
+    let reason = "native code needs a review";
+    let block = json!({"protocolVersion": 1, "decision": "block", "reason": reason});
+    set_install_policy(setup, &block);
+    let (code, _, stderr) = parts(&setup.remote_agent(&["install"]));
+    println!("{stderr}");
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains(reason), "{stderr}");
+    let config = setup.host.config();
+    assert_eq!(config["plugins"]["entries"]["remote-agent"], Value::Null);
+    set_install_policy(setup, &json!({"protocolVersion": 1, "decision": "allow"}));
 }
 
 fn install_adds_agent_and_sends_message(setup: &Setup) {
@@ -237,7 +270,7 @@ fn mcp_client_finds_the_tool(setup: &Setup) {
         .unwrap();
     assert!(printed.status.success(), "{printed:?}");
     let file = setup.host.state().join("mcp-patch.json");
-    std::fs::write(&file, &printed.stdout).unwrap();
+    fs::write(&file, &printed.stdout).unwrap();
     setup
         .host
         .cli(&["config", "patch", "--file", file.to_str().unwrap()]);
@@ -412,9 +445,9 @@ fn bundle_offers_the_tool_over_mcp(setup: &Setup) {
     let directory = bundled.unwrap().directory;
     setup.host.install(directory.to_str().unwrap());
     let data = setup.host.state().join("plugin-data/remote-agent-mcp");
-    std::fs::create_dir_all(&data).unwrap();
+    fs::create_dir_all(&data).unwrap();
     let target = json!({"alias": "desk", "baseUrl": setup.peer.url()});
-    std::fs::write(
+    fs::write(
         data.join("agents.json"),
         json!({"targets": [target]}).to_string(),
     )

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::{model, peer::PICTURE, send, world::World};
+use crate::{model, notify::Followed, peer::PICTURE, send, world::World};
 
 pub fn files_travel_by_path_both_ways(world: &World) {
     fs::write(world.host.workspace().join("report.pdf"), b"%PDF-1.7").unwrap();
@@ -37,4 +37,28 @@ pub fn file_outside_of_the_workspace_is_refused(world: &World) {
     println!("the refusal of a file as the model reads it: {result}");
     assert!(result.contains("invalid_request"), "{result}");
     assert!(result.contains("outside of the workspace"), "{result}");
+}
+
+/// A PDF to the official Python server, which returns what it received and an image that the model sees.
+pub fn files_travel_to_and_from_the_official_sdk(followed: &Followed) {
+    let workspace = followed.host.workspace();
+    fs::write(workspace.join("minutes.pdf"), b"%PDF-1.7").unwrap();
+    let parts = json!([{"kind": "text", "text": "scan: the minutes"}, {"kind": "file", "path": "minutes.pdf"}]);
+    let request = json!({"action": "send", "target_alias": "official", "parts": parts});
+    followed.turn("agent:main:official", &format!("CALL {request}"));
+    let asked = followed.model.request_with_result("scan: the minutes");
+    let result = model::tool_result(&asked).unwrap();
+    println!("the result of the official server as the model reads it: {result}");
+    let received = "minutes.pdf application/pdf JVBERi0xLjc=";
+    assert!(result.contains(received), "{result}");
+    let (_, saved) = result.split_once("[saved file] ").unwrap();
+    let (saved, _) = saved.split_once(" (image/png, 70 bytes)").unwrap();
+    assert!(saved.ends_with("/scan.png"), "{saved}");
+    assert!(
+        fs::read(workspace.join(saved))
+            .unwrap()
+            .starts_with(b"\x89PNG")
+    );
+    let picture = format!("data:image/png;base64,{PICTURE}");
+    assert!(asked["messages"].to_string().contains(&picture), "{asked}");
 }

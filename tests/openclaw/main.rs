@@ -49,7 +49,7 @@ use peer::{Seen, answer_to};
 use remote_agent_cli::package;
 use serde_json::{Value, json};
 use serve_rig::Pair;
-use testkit::support::{host, http, journal, node, serve as server, socket};
+use testkit::support::{host, http, journal, node, sdk, serve as server, socket};
 use world::{World, plugin_settings};
 
 const OPENCLAW: &str = "openclaw@2026.9.6";

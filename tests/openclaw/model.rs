@@ -47,10 +47,11 @@ pub fn tool_result(body: &Value) -> Option<String> {
         .map(|message| text(&message["content"]))
 }
 
-/// OpenClaw adds further messages in the role of the user.
+/// OpenClaw adds further messages in the role of the user: its context, and images of results.
 fn is_from_user(message: &Value) -> bool {
     message["role"] == "user"
         && !text(&message["content"]).contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT")
+        && !message["content"].to_string().contains("image_url")
 }
 
 fn text(content: &Value) -> String {

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -11,11 +11,12 @@ use remote_agent_cli::package;
 use serde_json::{Value, json};
 
 use crate::{
-    approval,
+    approval, files,
     host::{Gateway, Host},
     model::{self, Model},
     node::Installed,
     peer::{Peer, answer_to},
+    sdk::{self, Sdk},
     socket::Socket,
     surfaces, world,
 };
@@ -69,6 +70,18 @@ pub const TESTS: &[Test] = &[
         approval::denied_message_is_not_sent,
     ),
     (
+        "unanswered_message_is_not_sent",
+        approval::unanswered_message_is_not_sent,
+    ),
+    (
+        "files_travel_to_and_from_the_official_sdk",
+        files::files_travel_to_and_from_the_official_sdk,
+    ),
+    (
+        "openclaw_channel_answers_the_tool",
+        surfaces::openclaw_channel_answers_the_tool,
+    ),
+    (
         "package_passes_validate_and_build",
         surfaces::package_passes_validate_and_build,
     ),
@@ -80,7 +93,19 @@ pub const TESTS: &[Test] = &[
         "page_shows_a_task_from_start_to_end",
         surfaces::page_shows_a_task_from_start_to_end,
     ),
+    (
+        "control_ui_tab_shows_the_page",
+        surfaces::control_ui_tab_shows_the_page,
+    ),
+    (
+        "control_ui_shows_the_call_and_asks",
+        surfaces::control_ui_shows_the_call_and_asks,
+    ),
     ("wakes_the_session_when_the_task_ends", wakes_the_session),
+    (
+        "second_gateway_on_the_state_wakes_no_session_again",
+        second_gateway_on_the_state,
+    ),
     (
         "wakes_each_session_once_after_a_kill_with_five_tasks",
         wakes_after_a_kill,
@@ -94,14 +119,21 @@ impl Followed {
         let packaged =
             package::assemble(root, &world::library(), &scratch.join("package")).unwrap();
         let (model, peer) = (Model::start(), Peer::start());
+        let official = sdk::server(Sdk::Py13).origin("1.0");
         let settings = json!({"enabled": true, "limits": {"waitMs": 3000},
         "targets": [
             {"alias": "peer", "baseUrl": peer.url(), "notify": true},
             {"alias": "asked", "baseUrl": peer.url(), "approval": "first"},
             {"alias": "denied", "baseUrl": peer.url(), "approval": "deny"},
+            {"alias": "official", "baseUrl": official},
         ]});
-        let config = world::host_config(&model, &settings);
+        let mut config = world::host_config(&model, &settings);
+        config["models"]["providers"]["scripted"]["models"][0]["input"] = json!(["text", "image"]);
+        // A run outlives OpenClaw's questions, which take two minutes.
+        config["agents"]["defaults"]["timeoutSeconds"] = json!(600);
+        config["channels"] = surfaces::channel();
         let host = Host::new(installed, &scratch.join("host"), &config, &[]);
+        host.edit_config(surfaces::add_channel);
         host.install(&format!("npm-pack:{}", packaged.tarball.display()));
         let gateway = Running::boot(&host);
         Self {
@@ -192,6 +224,32 @@ fn wakes_the_session(followed: &Followed) {
     assert!(woken.contains("EXTERNAL_UNTRUSTED_CONTENT"), "{woken}");
     assert_eq!(followed.wakes("agent:main:later", "later the report"), 1);
     assert_eq!(followed.files(), 0);
+}
+
+/// OpenClaw lets one gateway use a state directory, so the second one ends, and follows nothing.
+fn second_gateway_on_the_state(followed: &Followed) {
+    let text = "later the minutes of the meeting";
+    followed.hand_over("agent:main:shared", text);
+    let mut config = followed.host.config();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    config["gateway"]["port"] = json!(free.local_addr().unwrap().port());
+    drop(free);
+    let file = followed.host.state().join("second.json");
+    fs::write(&file, config.to_string()).unwrap();
+    let second = followed
+        .host
+        .command(&["gateway", "run"])
+        .env("OPENCLAW_CONFIG_PATH", &file)
+        .env("OPENCLAW_ALLOW_MULTI_GATEWAY", "1")
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&second.stderr);
+    println!("the second gateway: {printed}");
+    assert!(!second.status.success(), "{printed}");
+    assert_eq!(followed.files(), 1);
+    followed.peer.finish(text);
+    followed.woken(text);
+    assert_eq!(followed.wakes("agent:main:shared", text), 1);
 }
 
 fn wakes_after_a_kill(followed: &Followed) {

@@ -1,8 +1,45 @@
 //! The plugin in OpenClaw's commands and Control UI.
 
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
 use serde_json::{Value, json};
 
-use crate::{chromium::Browser, host::TOKEN, notify::Followed};
+use crate::{approval, chromium::Browser, host::TOKEN, model, notify::Followed};
+
+/// The token of the one peer that OpenClaw's own channel knows.
+const CHANNEL_TOKEN: &str = "the-channels-own-token-91be";
+
+/// Returns the settings of OpenClaw's own A2A channel.
+pub fn channel() -> Value {
+    json!({"a2a": {"enabled": true, "peers": {"plugin": {"token": CHANNEL_TOKEN}}}})
+}
+
+/// Adds the channel of this gateway to the targets of the plugin.
+pub fn add_channel(config: &mut Value) {
+    let url = format!("http://127.0.0.1:{}", config["gateway"]["port"]);
+    let auth = json!({"type": "bearer", "token": CHANNEL_TOKEN});
+    let targets = &mut config["plugins"]["entries"]["remote-agent"]["config"]["targets"];
+    let target = json!({"alias": "channel", "baseUrl": url, "auth": auth});
+    targets.as_array_mut().unwrap().push(target);
+}
+
+/// An agent calls the tool, and the tool calls an agent behind the channel that OpenClaw has built in.
+pub fn openclaw_channel_answers_the_tool(followed: &Followed) {
+    let parts = json!([{"kind": "text", "text": "hello over the channel"}]);
+    let request = json!({"action": "send", "target_alias": "channel", "parts": parts});
+    followed.turn("agent:main:channel", &format!("CALL {request}"));
+    let asked = followed.model.request_with_result("hello over the channel");
+    let result = model::tool_result(&asked).unwrap();
+    println!("the result of OpenClaw's channel as the model reads it: {result}");
+    assert!(
+        result.starts_with("send: task completed\nagent: channel\n"),
+        "{result}"
+    );
+    assert!(result.contains("\nhello over the channel\n"), "{result}");
+}
 
 /// OpenClaw's check for authors of plugins accepts the package, and finds its manifest up to date.
 pub fn package_passes_validate_and_build(followed: &Followed) {
@@ -57,4 +94,72 @@ fn both_schemes(browser: &mut Browser, name: &str) {
         browser.picture(&format!("{name}-{scheme}.png"))
     });
     assert_ne!(light, dark);
+}
+
+/// Opens a page of Control UI. It takes the gateway's token from the fragment, removes it from the URL, and pairs itself on loopback.
+fn control_ui(followed: &Followed, path: &str) -> Browser {
+    let mut browser = Browser::start("openclaw-control-ui");
+    let url = format!("http://{}{path}#token={TOKEN}", followed.address());
+    browser.ask("Page.navigate", json!({"url": url}));
+    browser.until("document.body?.innerText.includes('Connected') === true");
+    browser
+}
+
+/// Runs JavaScript in the frame of the page. The frame has an origin of its own.
+fn run_in_frame(browser: &mut Browser, script: &str) -> Value {
+    let tree = browser.ask("Page.getFrameTree", json!({}));
+    let frame = &tree["frameTree"]["childFrames"][0]["frame"];
+    let world = json!({"frameId": frame["id"]});
+    let world = browser.ask("Page.createIsolatedWorld", world);
+    let script = json!({
+        "expression": script, "contextId": world["executionContextId"], "returnByValue": true,
+    });
+    browser.ask("Runtime.evaluate", script)["result"]["value"].take()
+}
+
+/// Control UI has the tab, and frames the page without a token in its URL.
+pub fn control_ui_tab_shows_the_page(followed: &Followed) {
+    let text = "later the figures of the year";
+    followed.hand_over("agent:main:tab", text);
+    let mut browser = control_ui(followed, "/remote-agents");
+    browser.until("document.querySelector('iframe')?.title === 'Remote agents'");
+    let source = browser.run("document.querySelector('iframe').getAttribute('src')");
+    assert_eq!(source, "/remote_agent/page");
+    let end = Instant::now() + Duration::from_secs(60);
+    let shown = loop {
+        let shown = run_in_frame(&mut browser, "document.body.innerText").to_string();
+        if shown.contains(text) {
+            break shown;
+        }
+        assert!(Instant::now() < end, "the frame shows {shown}");
+        // The protocol has no event for the text of a frame, so this polls.
+        thread::sleep(Duration::from_millis(50));
+    };
+    println!("the page in the tab of Control UI: {shown}");
+    both_schemes(&mut browser, "control-ui-tab");
+    followed.peer.finish(text);
+    followed.woken(text);
+}
+
+/// The chat shows a call with the icon of the package, and the question with its buttons, which decide.
+pub fn control_ui_shows_the_call_and_asks(followed: &Followed) {
+    let mut browser = control_ui(followed, "/chat?session=agent:main:main");
+    let text = "the price list for next year";
+    approval::question(followed, text);
+    browser.until("document.body.innerText.includes('Allow once')");
+    let shown = browser.run("document.body.innerText");
+    let shown = shown.as_str().unwrap();
+    println!("the question in Control UI: {shown}");
+    let question = format!(
+        "Agent main sends to asked at {}: {text}",
+        followed.peer.url()
+    );
+    assert!(shown.contains(&question), "{shown}");
+    let icon = "document.querySelector('.chat-tool-row--running .chat-tool-activity-icon')?.style.maskImage";
+    browser.until(&format!("{icon}?.startsWith('url(\"blob:') === true"));
+    both_schemes(&mut browser, "control-ui-approval");
+    browser.click(".btn.primary");
+    followed.peer.call(text);
+    browser.until("document.body.innerText.includes('The tool said: send: task completed')");
+    both_schemes(&mut browser, "control-ui-call");
 }

@@ -40,6 +40,10 @@ from starlette.responses import JSONResponse
 
 TOKEN = "the-peers-own-token-3f9c1d"
 USER, PASSWORD = "caller", "the-peers-own-password-77ab"
+# A PNG image of one pixel.
+PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 BIG = "0123456789abcdef" * (5 * 1024 * 1024 // 16)
 
 
@@ -171,6 +175,13 @@ class Agent(AgentExecutor):
         await updater.add_artifact(parts, artifact_id="gift", name="gift")
         await updater.complete()
 
+    async def _scan(self, updater, message, _rest):
+        files = [f"{p.filename} {p.media_type} {base64.b64encode(p.raw).decode()}" for p in message.parts if p.raw]
+        await updater.add_artifact([Part(text="\n".join(files))], artifact_id="seen")
+        picture = Part(raw=base64.b64decode(PICTURE), filename="../scan.png", media_type="image/png")
+        await updater.add_artifact([picture], artifact_id="scan")
+        await updater.complete()
+
     async def _big(self, updater, _message, _rest):
         await updater.add_artifact([Part(text=BIG)], artifact_id="big")
         await updater.complete()
@@ -193,6 +204,7 @@ class Agent(AgentExecutor):
         "reject": _reject,
         "parts": _parts,  # tells what parts it got
         "gift": _gift,  # gives parts of its own
+        "scan": _scan,  # gives the files it got, as text, and an image
         "big": _big,  # an artifact of 5 MiB
     }
     WAITING = {_watched, _held, _begun, _slow}

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const PACKAGE: &str = "chromium-headless-shell";
 
 /// Far longer than a page takes.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Flags that keep it from connecting to anything but the page's server.
 const FLAGS: [&str; 12] = [

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// The timeout of a wait, long enough for a cold start on a busy machine.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A list that any thread may add to.
 pub struct Journal<T>(Arc<(Mutex<Vec<T>>, Condvar)>);
