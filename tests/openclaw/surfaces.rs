@@ -100,21 +100,21 @@ fn both_schemes(browser: &mut Browser, name: &str) {
 fn control_ui(followed: &Followed, path: &str) -> Browser {
     let mut browser = Browser::start("openclaw-control-ui");
     let url = format!("http://{}{path}#token={TOKEN}", followed.address());
-    browser.ask("Page.navigate", json!({"url": url}));
+    browser.call("Page.navigate", json!({"url": url}));
     browser.until("document.body?.innerText.includes('Connected') === true");
     browser
 }
 
 /// Runs JavaScript in the frame of the page. The frame has an origin of its own.
 fn run_in_frame(browser: &mut Browser, script: &str) -> Value {
-    let tree = browser.ask("Page.getFrameTree", json!({}));
+    let tree = browser.call("Page.getFrameTree", json!({}));
     let frame = &tree["frameTree"]["childFrames"][0]["frame"];
     let world = json!({"frameId": frame["id"]});
-    let world = browser.ask("Page.createIsolatedWorld", world);
+    let world = browser.call("Page.createIsolatedWorld", world);
     let script = json!({
         "expression": script, "contextId": world["executionContextId"], "returnByValue": true,
     });
-    browser.ask("Runtime.evaluate", script)["result"]["value"].take()
+    browser.call("Runtime.evaluate", script)["result"]["value"].take()
 }
 
 /// Control UI has the tab, and frames the page without a token in its URL.

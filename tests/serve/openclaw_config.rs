@@ -8,7 +8,7 @@ use testkit::websocket::{Incoming, Reader, TEXT, frame, switching};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{cli::support::scratch, serve::plain::ask};
+use crate::{cli::support::scratch, serve::plain::exchange};
 
 /// Starts a server whose OpenClaw has this configuration, in the folder `name`.
 fn serve(name: &str, config: &Value, flags: &[&str]) -> Server {
@@ -74,7 +74,7 @@ async fn missing_token_is_explained_in_the_log() {
     assert_eq!(connect["params"].get("auth"), None, "{connect}");
     drop(listener);
     // Its executor was found not ready before the next request is answered.
-    ask(&server, "GET /readyz", &[], "");
+    exchange(&server, "GET /readyz", &[], "");
     let log = server.stop().log;
     for part in [
         "OPENCLAW_GATEWAY_TOKEN",
@@ -111,7 +111,7 @@ fn token_of_openclaw_is_no_part_of_an_error() {
 #[test]
 fn failed_request_is_one_line_of_the_log() {
     let server = serve("serve-down", &json!({}), &["--gateway", "ws://127.0.0.1:1"]);
-    let answer = ask(&server, "GET /.well-known/agent-card.json", &[], "");
+    let answer = exchange(&server, "GET /.well-known/agent-card.json", &[], "");
     assert_eq!(answer.status, 503, "{answer:?}");
     let log = server.stop().log;
     let lines = log.lines().filter(|line| line.contains("127.0.0.1:1"));

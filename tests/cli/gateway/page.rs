@@ -107,7 +107,7 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
         "{}?.includes('1, ended last: ')",
         row_of("agent-rows", "coder")
     ));
-    assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
 
 #[tokio::test]

@@ -143,18 +143,18 @@ async fn subscriber_above_the_limit_is_refused() {
     let mut watchers = Vec::new();
     for _ in 0..64 {
         let mut watcher = gateway.client().await;
-        watcher.ask(subscribe(false)).await;
+        watcher.request(subscribe(false)).await;
         watchers.push(watcher);
     }
     let mut late = gateway.client().await;
-    let refused = late.ask(subscribe(false)).await;
+    let refused = late.request(subscribe(false)).await;
     assert_eq!(refused["content"]["code"], 3003, "{refused}");
     // A subscriber may change its subscription.
-    watchers[0].say(subscribe(true)).await;
-    while watchers[0].hear().await["content"]["status"] != "subscribed" {}
+    watchers[0].send(subscribe(true)).await;
+    while watchers[0].recv().await["content"]["status"] != "subscribed" {}
     let unsubscribe = json!({"type": "unsubscribe", "content": {"channel": "gateway:events"}});
-    watchers[1].say(unsubscribe).await;
-    while watchers[1].hear().await["content"]["status"] != "unsubscribed" {}
-    let answer = late.ask(subscribe(false)).await;
+    watchers[1].send(unsubscribe).await;
+    while watchers[1].recv().await["content"]["status"] != "unsubscribed" {}
+    let answer = late.request(subscribe(false)).await;
     assert_eq!(answer["content"]["status"], "subscribed", "{answer}");
 }

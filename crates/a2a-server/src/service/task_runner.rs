@@ -280,10 +280,7 @@ impl TaskRunner {
     }
 
     /// Applies the events that wait already, as many as the channel holds.
-    async fn apply_waiting(
-        &mut self,
-        events: &mut Receiver<ExecutionEvent>,
-    ) -> Result<(), RunEnd> {
+    async fn apply_waiting(&mut self, events: &mut Receiver<ExecutionEvent>) -> Result<(), RunEnd> {
         for _ in 0..events.len() {
             match events.try_recv() {
                 Ok(report) => self.apply_report(report).await?,
