@@ -176,15 +176,14 @@ impl Args {
                  and start again. {NOT_BEGUN}"
             )));
         }
-        let mut target =
-            json!({"alias": "agent", "baseUrl": url, "allowPrivateNetwork": self.allow_private});
+        let mut target = json!({"alias": "agent", "baseUrl": url, "allowPrivateNetwork": self.allow_private, "timeoutMs": CARD_TIMEOUT_MS});
         if let Some(variable) = bearer {
             target["auth"] = json!({"type": "bearer", "token": {"source": "env", "id": variable}});
         }
         let library = Library::open(verbose)?;
         let instance = library
             .instance_for_people(&json!({"enabled": true, "targets": [target]}).to_string())?;
-        let request = json!({"action": "list_targets", "timeout_ms": CARD_TIMEOUT_MS});
+        let request = json!({"action": "list_targets"});
         let listed = instance
             .call(&request.to_string(), None, None::<fn(&str)>)
             .await;

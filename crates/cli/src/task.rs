@@ -31,7 +31,7 @@ pub(super) enum Action {
 pub(super) struct Args {
     /// What people write in place of an option.
     #[arg(hide = true)]
-    task: Option<String>,
+    given: Option<String>,
 
     #[command(flatten)]
     follow_up: FollowUpArgs,
@@ -88,7 +88,7 @@ impl Action {
 /// # Errors
 /// The library, the configuration or the file cannot be used.
 pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exit, Failure> {
-    if let Some(given) = &args.task {
+    if let Some(given) = &args.given {
         let option = match Path::new(given).is_file() {
             true => "--continuation",
             false => "--task",
