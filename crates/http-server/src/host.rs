@@ -111,11 +111,12 @@ impl HostNames {
 
 /// Returns whether `host` is a loopback name or address (RFC 6761 §6.3).
 pub fn is_loopback(host: &str) -> bool {
-    let name = normalize(host);
-    match address(&name) {
-        Some(ip) => ip.to_canonical().is_loopback(),
-        None => name == "localhost" || name.ends_with(".localhost"),
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if let Some(ip) = address(host) {
+        return ip.to_canonical().is_loopback();
     }
+    let top = host.rsplit_once('.').map_or(host, |(_, top)| top);
+    top.eq_ignore_ascii_case("localhost")
 }
 
 fn address(host: &str) -> Option<IpAddr> {

@@ -55,6 +55,8 @@ pub struct RequestContext {
 /// The access control of a server.
 pub struct AccessControl {
     rules: AccessRules,
+    /// The origin of the public URL.
+    public_origin: Option<String>,
     clients: Arc<ClientRegistry>,
     limiter: RequestLimiter,
 }
@@ -64,6 +66,10 @@ impl AccessControl {
     pub fn new(rules: AccessRules, clients: Arc<ClientRegistry>) -> Arc<Self> {
         Arc::new(Self {
             limiter: RequestLimiter::new(rules.limits),
+            public_origin: rules
+                .public_url
+                .as_ref()
+                .map(|url| url.origin().ascii_serialization()),
             rules,
             clients,
         })
@@ -114,9 +120,7 @@ impl AccessControl {
             direct: from_here && !forwarded && is_loopback(host.host()),
             principal: self.clients.identify(headers),
         };
-        let public = self.rules.public_url.as_ref();
-        let public = public.map(|url| url.origin().ascii_serialization());
-        let is_public = |origin: &str| public.as_deref() == Some(origin);
+        let is_public = |origin: &str| self.public_origin.as_deref() == Some(origin);
         if host::is_foreign_origin(headers, &context.origin, is_public)
             || host::is_cross_site(headers, request.method())
         {

@@ -46,12 +46,12 @@ pub(crate) enum Answer {
     Card(Value),
 }
 
-/// Executes a call. `base` is the URL of this server, for the card.
+/// Executes a call. `base` returns the URL of this server, for the card.
 pub(crate) async fn answer(
     app: &App,
     caller: &CallContext,
     dialect: Dialect,
-    base: Result<String, A2aError>,
+    base: impl FnOnce() -> Result<String, A2aError>,
     call: Call,
 ) -> Result<Answer, A2aError> {
     let service = &app.service;
@@ -78,6 +78,6 @@ pub(crate) async fn answer(
             service.delete_push(caller, &task_id, &config_id).await?;
             Answer::Deleted
         }
-        Call::ExtendedCard => Answer::Card(card::extended(app, caller, dialect, &base?).await?),
+        Call::ExtendedCard => Answer::Card(card::extended(app, caller, dialect, &base()?).await?),
     })
 }

@@ -83,40 +83,52 @@ pub struct ClientRegistry {
     /// Fixed at construction: a server that loses its last client keeps requiring tokens.
     requires_token: bool,
     entries: RwLock<Arc<[Entry]>>,
-    /// Never cancelled, because there is no token to revoke.
-    irrevocable: CancellationToken,
+    /// Who sends a request without a token, if the server requires none.
+    anonymous: Principal,
 }
 
-/// A client, and the signal that its token is revoked.
+/// A client, and who its requests come from.
 struct Entry {
     client: RegisteredClient,
-    revoked: CancellationToken,
+    principal: Principal,
 }
 
-fn entries(clients: Vec<RegisteredClient>) -> Arc<[Entry]> {
-    let entries = clients.into_iter().map(|client| Entry {
-        client,
-        revoked: CancellationToken::new(),
-    });
-    entries.collect()
+impl Entry {
+    fn new(client: RegisteredClient, revoked: CancellationToken) -> Self {
+        let principal = Principal {
+            name: client.name.as_str().into(),
+            authenticated: true,
+            operator: client.operator,
+            revoked,
+        };
+        Self { client, principal }
+    }
 }
 
 impl ClientRegistry {
     /// Creates a registry that accepts requests without a token, for a server that only its own machine can reach.
     pub fn open() -> Self {
-        Self {
-            requires_token: false,
-            entries: RwLock::new(Arc::new([])),
-            irrevocable: CancellationToken::new(),
-        }
+        Self::with(false, Vec::new())
     }
 
     /// Creates a registry that accepts these clients and requires their tokens.
     pub fn new(clients: Vec<RegisteredClient>) -> Self {
+        Self::with(true, clients)
+    }
+
+    fn with(requires_token: bool, clients: Vec<RegisteredClient>) -> Self {
+        let clients = clients.into_iter();
+        let entries = clients.map(|client| Entry::new(client, CancellationToken::new()));
         Self {
-            requires_token: true,
-            entries: RwLock::new(entries(clients)),
-            irrevocable: CancellationToken::new(),
+            requires_token,
+            entries: RwLock::new(entries.collect()),
+            anonymous: Principal {
+                name: ANONYMOUS_CLIENT.into(),
+                authenticated: false,
+                operator: false,
+                // Never cancelled, because there is no token to revoke.
+                revoked: CancellationToken::new(),
+            },
         }
     }
 
@@ -131,13 +143,14 @@ impl ClientRegistry {
             .into_iter()
             .map(|client| {
                 let before = old.iter().find(|old| stays(old, &client));
-                let revoked = before.map_or_else(CancellationToken::new, |old| old.revoked.clone());
-                Entry { client, revoked }
+                let revoked =
+                    before.map_or_else(CancellationToken::new, |old| old.principal.revoked.clone());
+                Entry::new(client, revoked)
             })
             .collect();
         for gone in old.iter() {
             if !entries.iter().any(|kept| stays(gone, &kept.client)) {
-                gone.revoked.cancel();
+                gone.principal.revoked.cancel();
             }
         }
     }
@@ -162,12 +175,7 @@ impl ClientRegistry {
     /// The token is missing or unknown. The error does not repeat it.
     pub fn identify(&self, headers: &HeaderMap) -> Result<Principal, A2aError> {
         if !self.requires_token {
-            return Ok(Principal {
-                name: ANONYMOUS_CLIENT.into(),
-                authenticated: false,
-                operator: false,
-                revoked: self.irrevocable.clone(),
-            });
+            return Ok(self.anonymous.clone());
         }
         let shown = TokenDigest::new(token(headers)?);
         let entries = Arc::clone(&self.entries.read());
@@ -177,14 +185,8 @@ impl ClientRegistry {
                 found = Some(entry);
             }
         }
-        let Entry { client, revoked } = found.ok_or_else(|| {
+        found.map(|entry| entry.principal.clone()).ok_or_else(|| {
             refused("unknown bearer token; ask the server's operator for one (`remote-agent serve clients add NAME`)")
-        })?;
-        Ok(Principal {
-            name: client.name.as_str().into(),
-            authenticated: true,
-            operator: client.operator,
-            revoked: revoked.clone(),
         })
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn serve(
         version: needed,
         agent,
     };
-    let base = request::base_url(app, &parts);
+    let base = || request::base_url(app, &parts);
     Ok(
         match call::answer(app, &caller, dialect, base, call).await? {
             Answer::Updates(updates) => {

@@ -86,7 +86,7 @@ async fn answer(
         version: needed,
         agent,
     };
-    let base = request::base_url(app, parts);
+    let base = || request::base_url(app, parts);
     let answer = call::answer(app, &caller, dialect, base, call).await?;
     Ok((answer, dialect))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 
 use super::active_task::{ActiveTask, CancelReason};
 use super::core::{Core, refused};
@@ -82,7 +83,9 @@ impl Core {
 
     /// Starts the work that lasts until the server shuts down.
     pub(super) fn resume(self: &Arc<Self>) {
-        self.run_until_closing(|core| async move { core.forward_cancellations().await });
+        // Subscribed before the first message, so that no request is missed.
+        let asked = self.store.cancel_requests();
+        self.run_until_closing(|core| async move { core.forward_cancellations(asked).await });
         self.run_until_closing(|core| async move { core.forget().await });
         if let Some(every) = self.store.recovery_interval() {
             self.run_until_closing(move |core| async move {
@@ -110,8 +113,7 @@ impl Core {
         });
     }
 
-    async fn forward_cancellations(&self) {
-        let mut asked = self.store.cancel_requests();
+    async fn forward_cancellations(&self, mut asked: BoxStream<'static, String>) {
         while let Some(task_id) = asked.next().await {
             if let Some(active) = self.active_tasks.get(&task_id) {
                 active.cancel(CancelReason::Requested);

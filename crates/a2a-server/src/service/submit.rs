@@ -5,6 +5,8 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
 use a2a::v1_0::{Message, Task, TaskPushNotificationConfig, TaskState};
+use common::panics::catch_async;
+use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
 use super::active_task::{ActiveTask, CancelReason, TaskEnd};
@@ -32,6 +34,8 @@ pub(super) enum Accepted {
 struct Submission {
     caller: CallContext,
     send: SendMessage,
+    /// The bytes of the message as JSON.
+    size: usize,
     /// The agent that it names.
     agent: Option<String>,
     push: Option<TaskPushNotificationConfig>,
@@ -80,6 +84,7 @@ impl Core {
         let new_task_id = self.env.uuid().to_string();
         let new = Submission {
             caller: caller.clone(),
+            size: json_bytes(&send.request.message),
             send,
             agent,
             push,
@@ -98,9 +103,21 @@ impl Core {
             self.dedup.remove(&caller.client, message_id, &task_id);
         }
         let (begun, begins) = oneshot::channel();
-        // On a background task, which a disconnecting client cannot cancel. Boxed: it has kilobytes, and spawning moves it
-        // many times.
-        self.tasks.spawn(Box::pin(self.clone().process(new, begun)));
+        // Boxed: it has kilobytes, and each call would move them. A panic in it ends it alone.
+        let work = catch_async(Box::pin(self.clone().process(new, begun)));
+        let mut work = Box::pin(self.tasks.track_future(work));
+        // Work that waits for nothing ends here, without another task. A disconnecting client cancels neither part.
+        match (&mut work).now_or_never() {
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::error!(%error, "the work on a task panicked"),
+            None => {
+                tokio::spawn(async move {
+                    if let Err(error) = work.await {
+                        tracing::error!(%error, "the work on a task panicked");
+                    }
+                });
+            }
+        }
         begins.await.unwrap_or_else(|_| Err(stopping()))
     }
 
@@ -159,7 +176,7 @@ impl Core {
         let message_id = new.send.request.message.message_id.clone();
         let task_id = new.task_id().to_owned();
         let active = new.active.clone();
-        match self.admit(new).await {
+        match Box::pin(self.admit(new)).await {
             Ok(queued) => {
                 active.mark_stored();
                 if !self.quota.is_client(&client) {
@@ -169,7 +186,7 @@ impl Core {
                 let subscription = queued.subscription.map(Box::new);
                 // The task continues if its client has disconnected.
                 let _ = begun.send(Ok(Accepted::Active(active, task_id, subscription)));
-                queued.runner.run(queued.waiting, queued.request).await;
+                Box::pin(queued.runner.run(queued.waiting, queued.request)).await;
             }
             Err(refusal) => {
                 self.dedup.remove(&client, &message_id, &task_id);
@@ -186,7 +203,7 @@ impl Core {
         }
         let message = &new.send.request.message;
         // Only a message that passes all other checks may delete old tasks.
-        let size = json_bytes(message);
+        let size = new.size;
         self.make_room(&new.caller.client, size, false).await?;
         if let Some(task_id) = non_empty(message.task_id.as_ref()) {
             let agent = new.agent.as_deref();
@@ -211,8 +228,7 @@ impl Core {
     async fn begin(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
         let context = non_empty(new.send.request.message.context_id.as_ref());
         let (context_id, session) = self.conversation(&new.caller, context).await?;
-        let size = json_bytes(&new.send.request.message);
-        self.make_room(&new.caller.client, size, true).await?;
+        self.make_room(&new.caller.client, new.size, true).await?;
         let named = new.agent.clone();
         let agent = named.or_else(|| self.settings.agent_id.clone());
         let new_task_id = new.new_task_id.clone();

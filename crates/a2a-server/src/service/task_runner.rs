@@ -227,23 +227,29 @@ impl TaskRunner {
         mut running: Running,
         mut events: Receiver<ExecutionEvent>,
     ) -> (RunEnd, Option<Running>) {
-        let deadline = sleep_until(Instant::now() + self.core.settings.timeout);
+        let until = Instant::now() + self.core.settings.timeout;
+        let deadline = sleep_until(until);
         tokio::pin!(deadline);
         let quiet = sleep(QUIET_PERIOD);
         tokio::pin!(quiet);
-        // Registered once, not with every report.
-        let canceled = self.active.canceled.clone().cancelled_owned();
+        // Registered once, not with every report, and not at all for a run that waits for nothing.
+        let active = Arc::clone(&self.active);
+        let canceled = active.canceled.cancelled();
         tokio::pin!(canceled);
-        let closing = self.core.closing.clone().cancelled_owned();
+        let core = Arc::clone(&self.core);
+        let closing = core.closing.cancelled();
         tokio::pin!(closing);
         loop {
+            if let Some(ending) = self.interruption(until) {
+                return (ending, Some(running));
+            }
             let report = tokio::select! {
                 biased;
-                () = &mut canceled => return (RunEnd::Canceled, Some(running)),
-                () = &mut closing => return (RunEnd::ServerStopped, Some(running)),
-                () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
                 Some(report) = events.recv() => report,
                 outcome = running.outcome() => {
+                    if let Some(ending) = self.interruption(until) {
+                        return (ending, None);
+                    }
                     let reported = async {
                         self.apply_waiting(&mut events).await?;
                         while !events.is_empty() {
@@ -256,6 +262,9 @@ impl TaskRunner {
                     let ending = reported.await.err();
                     return (ending.unwrap_or(RunEnd::Outcome(outcome)), None);
                 }
+                () = &mut canceled => return (RunEnd::Canceled, Some(running)),
+                () = &mut closing => return (RunEnd::ServerStopped, Some(running)),
+                () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
                 () = &mut quiet, if !quiet.is_elapsed() => {
                     self.ensure_working();
                     if let Err(lost) = self.flush().await {
@@ -276,6 +285,19 @@ impl TaskRunner {
             if self.reported {
                 self.active.mark_visible();
             }
+        }
+    }
+
+    /// Returns the end of a run that may not continue, whatever it reports.
+    fn interruption(&self, until: Instant) -> Option<RunEnd> {
+        if self.active.canceled.is_cancelled() {
+            Some(RunEnd::Canceled)
+        } else if self.core.closing.is_cancelled() {
+            Some(RunEnd::ServerStopped)
+        } else if Instant::now() >= until {
+            Some(RunEnd::TimedOut)
+        } else {
+            None
         }
     }
 

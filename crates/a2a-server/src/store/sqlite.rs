@@ -161,13 +161,13 @@ impl SqliteStore {
     async fn write<T: Send + 'static>(
         &self,
         bytes: usize,
-        work: impl FnOnce(&Connection) -> Result<T, SqlError> + Send + 'static,
+        work: impl Fn(&Connection) -> Result<T, SqlError> + Send + 'static,
         after: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let command = Command::Write(Box::new(WriteJob {
             bytes,
-            work: Some(work),
+            work,
             outcome: None,
             after,
             reply,
@@ -202,7 +202,7 @@ impl SqliteStore {
         let with_pushes = Arc::clone(&self.shared.with_pushes);
         let work = move |connection: &Connection| {
             let mut all = Vec::with_capacity(ids.len());
-            for id in ids {
+            for id in &ids {
                 all.extend(tasks::delete(connection, id)?);
             }
             tasks::shrink(connection)?;
@@ -239,9 +239,9 @@ impl SqliteStore {
         let (reply, _) = oneshot::channel();
         let command = Command::Write(Box::new(WriteJob {
             bytes: json.len(),
-            work: Some(move |connection: &Connection| {
+            work: move |connection: &Connection| {
                 tasks::compact(connection, &id, revision, at_ms, &json)
-            }),
+            },
             outcome: None,
             after: move |more: &i64| usage.add(&owner, *more),
             reply,

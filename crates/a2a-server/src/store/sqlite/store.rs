@@ -50,16 +50,17 @@ impl TaskStore for SqliteStore {
         async move {
             let encoded = changes.iter().map(body::encode);
             let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
+            let encoded = Arc::new(encoded);
             let bytes = encoded.iter().map(Vec::len).sum();
             let (id, effect) = (task_id.to_owned(), SummaryChange::all(changes));
+            let kept = Arc::clone(&encoded);
             let work = move |connection: &Connection| {
-                let owner = tasks::append(connection, &id, revision, at_ms, &effect, &encoded)?;
-                Ok((owner, encoded))
+                tasks::append(connection, &id, revision, at_ms, &effect, &kept)
             };
             let usage = self.shared.usage.clone();
             let (events, id) = (self.shared.events.clone(), task_id.to_owned());
             let followed = events.has_listeners(task_id).then(|| changes.to_vec());
-            let after = move |(owner, encoded): &(String, Vec<Vec<u8>>)| {
+            let after = move |owner: &String| {
                 usage.add(owner, length(bytes));
                 let began_meanwhile = || {
                     let changes = encoded.iter().map(|json| serde_json::from_slice(json).ok());

@@ -161,11 +161,11 @@ pub(super) struct DeletedTask {
 }
 
 /// Deletes a task with its log and configurations, and its context if that has no other task.
-pub(super) fn delete(connection: &Connection, id: String) -> Result<Option<DeletedTask>, SqlError> {
+pub(super) fn delete(connection: &Connection, id: &str) -> Result<Option<DeletedTask>, SqlError> {
     let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
     let found: Option<(i64, String, String, i64)> = connection
         .prepare_cached("SELECT key, context, owner, bytes FROM tasks WHERE id = ?1")?
-        .query_row([&id], row)
+        .query_row([id], row)
         .optional()?;
     let Some((key, context, owner, bytes)) = found else {
         return Ok(None);
@@ -182,7 +182,11 @@ pub(super) fn delete(connection: &Connection, id: String) -> Result<Option<Delet
             "DELETE FROM contexts WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE context = ?1)",
         )?
         .execute([context])?;
-    Ok(Some(DeletedTask { id, owner, bytes }))
+    Ok(Some(DeletedTask {
+        id: id.to_owned(),
+        owner,
+        bytes,
+    }))
 }
 
 /// Returns up to 256 free pages of the file to the file system.

@@ -36,7 +36,7 @@ pub(super) enum Command {
 pub(super) trait Write: Send {
     /// Returns the approximate size of the write.
     fn bytes(&self) -> usize;
-    /// Runs inside the transaction. An error rolls back only this write.
+    /// Runs inside the transaction, again after a rollback. An error rolls back only this write.
     fn run(&mut self, connection: &Connection) -> Result<(), rusqlite::Error>;
     /// Replies after the commit, or after its failure.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
@@ -45,7 +45,7 @@ pub(super) trait Write: Send {
 /// A write as two functions: `work` runs in the transaction, `after` once it is committed, in the order of commits.
 pub(super) struct WriteJob<T, W, A> {
     pub(super) bytes: usize,
-    pub(super) work: Option<W>,
+    pub(super) work: W,
     pub(super) outcome: Option<Result<T, StoreError>>,
     pub(super) after: A,
     pub(super) reply: oneshot::Sender<Result<T, StoreError>>,
@@ -54,7 +54,7 @@ pub(super) struct WriteJob<T, W, A> {
 impl<T, W, A> Write for WriteJob<T, W, A>
 where
     T: Send,
-    W: FnOnce(&Connection) -> Result<T, SqlError> + Send,
+    W: Fn(&Connection) -> Result<T, SqlError> + Send,
     A: FnOnce(&T) + Send,
 {
     fn bytes(&self) -> usize {
@@ -62,10 +62,7 @@ where
     }
 
     fn run(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
-        let Some(work) = self.work.take() else {
-            return Ok(());
-        };
-        self.outcome = Some(match work(connection) {
+        self.outcome = Some(match (self.work)(connection) {
             Ok(value) => Ok(value),
             Err(SqlError::Rejected(error)) => Err(error),
             Err(SqlError::Sql(error)) => return Err(error),
@@ -158,28 +155,32 @@ impl Writer {
     }
 
     /// Runs writes in one transaction, and replies to each.
-    fn commit(&self, group: Vec<Box<dyn Write>>) {
-        let mut ran = Vec::with_capacity(group.len());
+    fn commit(&self, mut group: Vec<Box<dyn Write>>) {
+        let mut outcomes = vec![Ok(()); group.len()];
         let mut lost = self.statement("BEGIN IMMEDIATE").err();
         let mut broken = None;
-        for mut write in group {
-            let ran_out = match lost {
-                None => self.run(&mut *write),
-                Some(_) => Ok(Ok(())),
-            };
-            let outcome = ran_out.unwrap_or_else(|error| {
-                lost = Some(error);
-                Ok(())
-            });
-            if let Err(error) = &outcome {
-                tracing::error!(%error, "a write of the task store failed");
-                broken.get_or_insert_with(|| error.clone());
-                // Some errors, such as a full disk, roll back the whole transaction.
-                if self.connection.is_autocommit() {
-                    lost = Some(error.clone());
+        let run = |write: &mut Box<dyn Write>| write.run(&self.connection).is_ok();
+        if lost.is_none() && !group.iter_mut().all(run) {
+            // Each runs again in a savepoint. Savepoints copy pages, so that no write has one before a write fails.
+            lost = self.restart().err();
+            for (write, outcome) in group.iter_mut().zip(&mut outcomes) {
+                let ran_out = match lost {
+                    None => self.run(&mut **write),
+                    Some(_) => Ok(Ok(())),
+                };
+                *outcome = ran_out.unwrap_or_else(|error| {
+                    lost = Some(error);
+                    Ok(())
+                });
+                if let Err(error) = outcome {
+                    tracing::error!(%error, "a write of the task store failed");
+                    broken.get_or_insert_with(|| error.clone());
+                    // Some errors, such as a full disk, roll back the whole transaction.
+                    if self.connection.is_autocommit() {
+                        lost = Some(error.clone());
+                    }
                 }
             }
-            ran.push((write, outcome));
         }
         if lost.is_none() {
             lost = self.statement("COMMIT").err();
@@ -192,12 +193,20 @@ impl Writer {
         }
         let failed = lost.clone().or(broken);
         self.report(failed.or_else(|| self.sync_error.clone()));
-        for (write, outcome) in ran {
+        for (write, outcome) in group.into_iter().zip(outcomes) {
             write.finish(match (&lost, outcome) {
                 (Some(error), _) => Err(error.clone()),
                 (None, outcome) => outcome,
             });
         }
+    }
+
+    /// Begins the transaction again.
+    fn restart(&self) -> Result<(), StoreError> {
+        if !self.connection.is_autocommit() {
+            self.statement("ROLLBACK")?;
+        }
+        self.statement("BEGIN IMMEDIATE")
     }
 
     /// Runs a write in a savepoint, so that its failure leaves the others intact.

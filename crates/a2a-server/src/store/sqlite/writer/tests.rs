@@ -25,7 +25,7 @@ fn statements(sql: &'static str) -> (Box<dyn Write>, Answer) {
     let (reply, answer) = oneshot::channel();
     let job = WriteJob {
         bytes: 0,
-        work: Some(move |connection: &Connection| Ok(connection.execute_batch(sql)?)),
+        work: move |connection: &Connection| Ok(connection.execute_batch(sql)?),
         outcome: None,
         after: |_: &()| {},
         reply,
