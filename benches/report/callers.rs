@@ -32,6 +32,8 @@ pub(crate) const IN_PROCESS: &str = "in process";
 pub(crate) const RUST_DOOR: &str = "Rust door";
 pub(crate) const NODE_DOOR: &str = "Node door";
 pub(crate) const NODE_DOOR_03: &str = "Node door, A2A 0.3";
+/// The Node door as the OpenClaw package follows a stream.
+pub(crate) const OPENCLAW: &str = "Node door, as in OpenClaw";
 pub(crate) const JS13: &str = "@a2a-js/sdk 1.3.0";
 pub(crate) const JS03: &str = "@a2a-js/sdk 0.3.14";
 pub(crate) const RS: &str = "a2a-client-lf 0.2.9";

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     Scale, Setup,
-    callers::{self, BARE, JS03, JS13, NODE_DOOR, PY, RS, RUST_DOOR},
+    callers::{self, BARE, JS03, JS13, NODE_DOOR, OPENCLAW, PY, RS, RUST_DOOR},
     peer::Peer,
     process::Process,
     samples::Section,
@@ -45,8 +45,8 @@ pub(crate) fn calls(setup: &Setup, scale: &Scale, section: &mut Section) {
 #[derive(Clone, Copy, PartialEq)]
 enum Updates {
     None,
-    /// At most one in [`PACE_MS`].
-    Paced,
+    /// At most one in [`PACE_MS`], and the result as the OpenClaw package takes it.
+    OpenClaw,
     Each,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
         (RUST_DOOR, Updates::None),
         (RUST_DOOR, Updates::Each),
         (NODE_DOOR, Updates::None),
-        (NODE_DOOR, Updates::Paced),
+        (NODE_DOOR, Updates::OpenClaw),
         (NODE_DOOR, Updates::Each),
         (RS, Updates::None),
         (JS13, Updates::None),
@@ -84,7 +84,7 @@ pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
                     }
                     let subject = match updates {
                         Updates::None => (*name).to_owned(),
-                        Updates::Paced => format!("{name}, paced updates"),
+                        Updates::OpenClaw => OPENCLAW.to_owned(),
                         Updates::Each => format!("{name}, updates"),
                     };
                     one_stream(client, section, &subject, kind, events, *updates);
@@ -104,7 +104,7 @@ fn one_stream(
 ) {
     // The kernel counts processor time in hundredths of a second.
     let times = (5_000 / events).clamp(1, 20);
-    let interval = (updates == Updates::Paced).then_some(PACE_MS);
+    let interval = (updates == Updates::OpenClaw).then_some(PACE_MS);
     let updates = updates != Updates::None;
     let text = format!("{kind} {events}");
     let command = json!({"op": "stream", "text": text, "updates": updates, "interval": interval});

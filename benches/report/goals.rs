@@ -1,7 +1,7 @@
 //! The goals, as ratios of numbers of the same run.
 
 use crate::{
-    callers::{BARE, JS03, JS13, NODE_DOOR, NODE_DOOR_03, RUST_DOOR},
+    callers::{BARE, JS03, JS13, NODE_DOOR, NODE_DOOR_03, OPENCLAW, RUST_DOOR},
     gateway::GATEWAY,
     render::number,
     samples::{Measured, Section},
@@ -21,7 +21,6 @@ struct Goal {
 const SEND: &str = "send, 64 in flight";
 const LONG: &str = "append, 10000 events";
 const UPDATES: &str = "Node door, updates";
-const PACED: &str = "Node door, paced updates";
 
 fn all(measured: &Measured) -> Vec<Goal> {
     let section = |name: &str| measured.get(name);
@@ -103,10 +102,10 @@ fn all(measured: &Measured) -> Vec<Goal> {
             stream(UPDATES, JS03),
         ),
         most(
-            "10,000 events with updates every 100 ms, as OpenClaw takes them, beside 1.3.0",
+            "the same with updates and result as OpenClaw takes them, beside 1.3.0",
             1.5,
             "x",
-            stream(PACED, JS13),
+            stream(OPENCLAW, JS13),
         ),
         most(
             "100,000 events beside 10,000, with updates through Node (linear: 10)",
@@ -179,12 +178,13 @@ fn all(measured: &Measured) -> Vec<Goal> {
     ]
 }
 
-/// Returns the largest median of all cases.
+/// Returns the largest median of all cases with updates.
 fn longest(section: &Section, metric: &str) -> Option<f64> {
     let cases = section.cases();
     let medians = cases
         .iter()
-        .filter_map(|case| section.median(case, UPDATES, metric));
+        .flat_map(|case| [UPDATES, OPENCLAW].map(|subject| section.median(case, subject, metric)))
+        .flatten();
     medians.reduce(f64::max)
 }
 

@@ -32,7 +32,7 @@ use super::{Pace, RemoteAgent, UpdateCallback};
 
 pub(super) use preconditions::check_secret;
 use preconditions::check_transport;
-use updates::UpdateHead;
+use updates::UpdateSender;
 
 pub(super) struct Call<'a> {
     tool: &'a RemoteAgent,
@@ -50,8 +50,7 @@ pub(super) struct Call<'a> {
     pub card: Option<KnownCard>,
     /// Everything that the peer has answered so far.
     pub collected: Collected,
-    /// What all updates say, as of the last one.
-    update_head: UpdateHead,
+    update_sender: UpdateSender,
     /// Redacts updates, and holds back what may be the start of a secret.
     redaction: Redaction,
     /// The connection to the target, once it is open.
@@ -94,7 +93,7 @@ impl<'a> Call<'a> {
             context_id: resolved.context_id,
             card: None,
             collected: Collected::new(&tool.limits),
-            update_head: UpdateHead::default(),
+            update_sender: UpdateSender::default(),
             redaction: Redaction::default(),
             peer: None,
             wait_expired: false,

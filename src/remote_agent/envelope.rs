@@ -40,35 +40,51 @@ pub(super) fn success(action: &str, summary: impl Serialize, raw: impl Serialize
     })
 }
 
-/// Returns the beginning of the updates during a call, up to the end of their summary.
-pub(super) fn update_head(action: &str, summary: impl Serialize) -> String {
-    let mut head = write(&Success {
-        ok: true,
-        operation: OPERATION,
-        action,
-        phase: Some("update"),
-        summary,
-        raw: (),
-    });
-    head.truncate(head.len().saturating_sub(UPDATE_TAIL.len()));
-    head
+/// Writes the updates during a call. They begin alike, so only the event is written each time.
+#[derive(Debug, Default)]
+pub(super) struct UpdateWriter {
+    /// The last update, which begins with the head.
+    json: Vec<u8>,
+    head_bytes: usize,
 }
 
-/// How an [`update_head`] goes on in the envelope that it is taken from.
-const UPDATE_TAIL: &str = r#"},"raw":null}"#;
-
-/// Returns an update during a call: the text of an event's status, and the event.
-pub(super) fn update(head: &str, status_message: Option<&str>, event: &Value) -> String {
-    let mut json = Vec::with_capacity(2 * INITIAL_CAPACITY_BYTES);
-    json.extend_from_slice(head.as_bytes());
-    if let Some(text) = status_message {
-        json.extend_from_slice(br#","status_message":"#);
-        append(&mut json, text);
+impl UpdateWriter {
+    /// Creates a writer of updates whose summary is `summary`, and what the event adds.
+    pub(super) fn new(action: &str, summary: impl Serialize) -> Self {
+        /// How an update ends after its summary.
+        const END: &str = r#"},"raw":null}"#;
+        let whole = write(&Success {
+            ok: true,
+            operation: OPERATION,
+            action,
+            phase: Some("update"),
+            summary,
+            raw: (),
+        });
+        let head_bytes = whole.len().saturating_sub(END.len());
+        let json = whole.into_bytes();
+        Self { json, head_bytes }
     }
-    json.extend_from_slice(br#"},"raw":"#);
-    append(&mut json, event);
-    json.push(b'}');
-    finished(json)
+
+    /// Returns the update for an event whose status has the text `status_message`.
+    pub(super) fn write(&mut self, status_message: Option<&str>, event: &Value) -> &str {
+        self.json.truncate(self.head_bytes);
+        let written = self.append(status_message, event);
+        let json = written.ok().and_then(|()| str::from_utf8(&self.json).ok());
+        json.unwrap_or(UNWRITABLE)
+    }
+
+    fn append(&mut self, status_message: Option<&str>, event: &Value) -> serde_json::Result<()> {
+        let json = &mut self.json;
+        if let Some(text) = status_message {
+            json.extend_from_slice(br#","status_message":"#);
+            serde_json::to_writer(&mut *json, text)?;
+        }
+        json.extend_from_slice(br#"},"raw":"#);
+        serde_json::to_writer(&mut *json, event)?;
+        json.push(b'}');
+        Ok(())
+    }
 }
 
 #[derive(Serialize)]
@@ -127,25 +143,15 @@ pub(super) fn shown(error: ToolError) -> Value {
     json!(ErrorFields::from(error))
 }
 
+/// The envelope of a result that cannot be written. `serde_json` fails here only on maps with keys that are not strings, and
+/// no envelope has one.
+const UNWRITABLE: &str = r#"{"ok":false,"isError":true,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#;
+
 fn write(envelope: &impl Serialize) -> String {
     let mut json = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
-    append(&mut json, envelope);
-    finished(json)
-}
-
-/// Appends a value as JSON.
-fn append(json: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    if serde_json::to_writer(&mut *json, value).is_err() {
-        // It fails only on maps with keys that are not strings, and no envelope has one.
-        json.clear();
-    }
-}
-
-fn finished(json: Vec<u8>) -> String {
-    let json = String::from_utf8(json).ok();
-    json.filter(|json| json.starts_with('{')).unwrap_or_else(|| {
-        r#"{"ok":false,"isError":true,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#.to_owned()
-    })
+    let written = serde_json::to_writer(&mut json, envelope);
+    let json = written.ok().and_then(|()| String::from_utf8(json).ok());
+    json.unwrap_or_else(|| UNWRITABLE.to_owned())
 }
 
 /// `summary` of send, watch, status and cancel.

@@ -9,8 +9,8 @@ process.dlopen(loaded, library);
 const { RemoteAgent, CancelToken } = loaded.exports;
 const agent = new RemoteAgent(config);
 
-async function execute(request) {
-  const envelope = await agent.execute(request, null, new CancelToken(), null);
+async function execute(request, onUpdate = null) {
+  const envelope = await agent.execute(request, null, new CancelToken(), onUpdate);
   if (!envelope.startsWith('{"ok":true')) throw new Error(envelope);
   return envelope;
 }
@@ -23,12 +23,17 @@ const status = JSON.stringify({ action: "status", target_alias: target, task_id:
 await drive({
   send: () => execute(send),
   status: () => execute(status),
-  // As the OpenClaw package calls it.
   async stream(text, updates, update_interval_ms) {
     let seen = 0;
     const request = asking(text, { follow_updates: true, timeout_ms: 120_000 });
-    const caller = JSON.stringify({ update_interval_ms: update_interval_ms ?? 0 });
-    const [, ...pieces] = await agent.executeRendered(request, caller, new CancelToken(), updates ? () => (seen += 1) : null);
+    const onUpdate = updates ? () => (seen += 1) : null;
+    if (!update_interval_ms) {
+      await execute(request, onUpdate);
+      return { seen };
+    }
+    // As the OpenClaw package calls it: it needs the text for the model, and the envelope as a value.
+    const caller = JSON.stringify({ update_interval_ms });
+    const [, ...pieces] = await agent.executeRendered(request, caller, new CancelToken(), onUpdate);
     const envelope = await assemble(pieces);
     if (envelope.ok !== true) throw new Error(JSON.stringify(envelope));
     return { seen };

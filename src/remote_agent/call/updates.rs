@@ -8,23 +8,34 @@ use a2a::{TaskState, text_at};
 use common::panics;
 use peer::NegotiatedProtocol;
 
+use crate::remote_agent::UpdateCallback;
 use crate::remote_agent::collected::{Collected, Kind};
-use crate::remote_agent::envelope;
+use crate::remote_agent::envelope::UpdateWriter;
 use crate::remote_agent::redaction::Redaction;
 
 use super::Call;
 
-/// The beginning of every update: the target and the continuation, but no event.
+/// Sends updates that show the target and the continuation of the call.
 #[derive(Default)]
-pub(super) struct UpdateHead {
-    json: String,
-    /// `None` before the first update.
-    key: Option<HeadKey>,
+pub(super) struct UpdateSender {
+    writer: UpdateWriter,
+    /// What the writer shows of the call; `None` before the first update.
+    shown: Option<Shown>,
 }
 
-/// What an [`UpdateHead`] shows of a call.
+impl UpdateSender {
+    fn send(&mut self, updates: UpdateCallback<'_>, event: &Value) {
+        // Repeating earlier events would make the cost of a stream quadratic.
+        let status = event.get("status");
+        let status = status.and_then(|status| text_at(status, "/message/parts"));
+        let update = self.writer.write(status.as_deref(), event);
+        let _ = panics::catch(|| updates(update));
+    }
+}
+
+/// What updates show of a call, beside the event.
 #[derive(PartialEq)]
-struct HeadKey {
+struct Shown {
     protocol: Option<NegotiatedProtocol>,
     kind: Option<Kind>,
     state: Option<TaskState>,
@@ -36,8 +47,11 @@ struct HeadKey {
 impl Call<'_> {
     /// Sends an update for the newest event. Updates are best effort.
     pub(super) fn notify(&mut self) {
+        let Some(updates) = self.updates else {
+            return;
+        };
         self.remember();
-        self.renew_head();
+        self.show_place();
         let is_last = self.collected.is_terminal_or_interrupted();
         let secrets = self.secrets();
         let Some(event) = self.collected.newest() else {
@@ -50,7 +64,7 @@ impl Call<'_> {
             false => Vec::new(),
         };
         for event in rest.iter().chain([&*event]) {
-            self.update(event);
+            self.update_sender.send(updates, event);
         }
     }
 
@@ -77,28 +91,18 @@ impl Call<'_> {
     /// Sends an update for everything that waits or was held back.
     pub(super) fn flush_updates(&mut self) {
         self.release_update();
-        if self.updates.is_some() {
-            self.renew_head();
+        if let Some(updates) = self.updates {
+            self.show_place();
             for event in rest(&mut self.redaction, &self.collected) {
-                self.update(&event);
+                self.update_sender.send(updates, &event);
             }
         }
     }
 
-    fn update(&self, event: &Value) {
-        let Some(updates) = self.updates else {
-            return;
-        };
-        // Repeating earlier events would make the cost of a stream quadratic.
-        let status = text_at(event, "/status/message/parts");
-        let update = envelope::update(&self.update_head.json, status.as_deref(), event);
-        let _ = panics::catch(|| updates(&update));
-    }
-
-    /// Writes the head of the updates again if it has changed: most events of a stream change none of it.
-    fn renew_head(&mut self) {
+    /// Lets further updates show the target and the task as they are now. Most events of a stream change neither.
+    fn show_place(&mut self) {
         let collected = &self.collected;
-        let key = HeadKey {
+        let shown = Shown {
             protocol: self.peer.as_ref().map(|peer| peer.protocol()),
             kind: collected.kind,
             state: collected.state.clone(),
@@ -106,10 +110,10 @@ impl Call<'_> {
             task_id: collected.task_id.clone(),
             context_id: collected.context_id.clone(),
         };
-        if self.update_head.key.as_ref() != Some(&key) {
-            self.update_head = UpdateHead {
-                json: envelope::update_head(self.action.as_str(), self.place()),
-                key: Some(key),
+        if self.update_sender.shown.as_ref() != Some(&shown) {
+            self.update_sender = UpdateSender {
+                writer: UpdateWriter::new(self.action.as_str(), self.place()),
+                shown: Some(shown),
             };
         }
     }
