@@ -12,7 +12,7 @@ body { margin: 0; padding: 1.5rem; font: 15px/1.45 system-ui, sans-serif; backgr
 h1 { font-size: 1.15rem; margin: 0 0 .75rem; } h1:not(:first-child) { margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } th { text-align: left; font-weight: 600; color: var(--dim); }
 th, td { padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-.failed, .rejected, .auth-required { color: var(--bad); } p, .dim { color: var(--dim); } td.age { white-space: nowrap; }`;
+.failed, .rejected, .auth-required { color: var(--bad); } p, .dim { color: var(--dim); } th, td.age { white-space: nowrap; } td:first-child { min-width: 7rem; }`;
 
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{approval, chromium::Browser, host::TOKEN, model, notify::Followed};
+use crate::{approval, chromium::Browser, host::TOKEN, model, notify::Followed, peer::answer_to};
 
 /// The token of the one peer that OpenClaw's own channel knows.
 const CHANNEL_TOKEN: &str = "the-channels-own-token-91be";
@@ -155,11 +155,16 @@ pub fn control_ui_shows_the_call_and_asks(followed: &Followed) {
         followed.peer.url()
     );
     assert!(shown.contains(&question), "{shown}");
-    let icon = "document.querySelector('.chat-tool-row--running .chat-tool-activity-icon')?.style.maskImage";
-    browser.until(&format!("{icon}?.startsWith('url(\"blob:') === true"));
     both_schemes(&mut browser, "control-ui-approval");
     browser.click(".btn.primary");
     followed.peer.call(text);
-    browser.until("document.body.innerText.includes('The tool said: send: task completed')");
+    browser.until(&format!(
+        "document.body.innerText.includes({:?})",
+        answer_to(text)
+    ));
+    // OpenClaw draws the icon of the package as a mask, and its own glyph where there is none.
+    browser.until(
+        "document.querySelector('.chat-tool-activity-icon')?.style.maskImage.startsWith('url(\"blob:') === true",
+    );
     both_schemes(&mut browser, "control-ui-call");
 }
