@@ -143,9 +143,8 @@ impl ClientRegistry {
             .into_iter()
             .map(|client| {
                 let before = old.iter().find(|old| stays(old, &client));
-                let revoked = before.map_or_else(CancellationToken::new, |old| {
-                    old.principal.revoked.clone()
-                });
+                let revoked =
+                    before.map_or_else(CancellationToken::new, |old| old.principal.revoked.clone());
                 Entry::new(client, revoked)
             })
             .collect();

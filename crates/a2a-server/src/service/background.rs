@@ -156,7 +156,11 @@ impl Core {
         let waited = self.settings.unanswered;
         let change = TaskChange::Status(status::unanswered(&*self.env, &record, waited));
         let (at_ms, revision) = (self.now_ms(&record), record.revision);
-        match self.store.append(id, revision, at_ms, std::slice::from_ref(&change)).await {
+        match self
+            .store
+            .append(id, revision, at_ms, std::slice::from_ref(&change))
+            .await
+        {
             Ok(()) => {
                 record.apply(change.clone(), at_ms);
                 self.changed(&record, &change);

@@ -81,7 +81,11 @@ impl Core {
         let change = TaskChange::Status(status::canceled(&*self.env, &record, reason));
         let at_ms = self.now_ms(&record);
         let revision = record.revision;
-        match self.store.append(task_id, revision, at_ms, std::slice::from_ref(&change)).await {
+        match self
+            .store
+            .append(task_id, revision, at_ms, std::slice::from_ref(&change))
+            .await
+        {
             Ok(()) => {
                 record.apply(change.clone(), at_ms);
                 self.changed(&record, &change);

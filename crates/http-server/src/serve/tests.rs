@@ -118,10 +118,7 @@ async fn repeated_warning_is_counted() {
     }
     tokio::time::advance(WARNING_INTERVAL).await;
     let counted = limiter.admit();
-    assert_eq!(
-        counted.as_deref(),
-        Some(" (2 more since the last warning)")
-    );
+    assert_eq!(counted.as_deref(), Some(" (2 more since the last warning)"));
     assert_eq!(limiter.admit(), None);
 }
 

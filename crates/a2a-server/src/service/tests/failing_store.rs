@@ -98,7 +98,9 @@ impl TaskStore for FailingStore {
         }
         Box::pin(async move {
             if self.keeps {
-                self.memory.append(task_id, revision, at_ms, changes).await?;
+                self.memory
+                    .append(task_id, revision, at_ms, changes)
+                    .await?;
             }
             Err(StoreError::Failed("secret place: no room".to_owned()))
         })

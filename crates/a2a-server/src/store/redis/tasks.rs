@@ -60,7 +60,11 @@ impl Inner {
             .arg(revision)
             .arg(at_ms)
             .arg(self.token())
-            .arg(status.as_ref().map_or("", |status| state_word(&status.state)))
+            .arg(
+                status
+                    .as_ref()
+                    .map_or("", |status| state_word(&status.state)),
+            )
             .arg(number(status.as_ref().and_then(|status| status.since_us)))
             .arg(phase.map_or("", phase_word))
             .arg(i32::from(self.is_running(task_id)))
