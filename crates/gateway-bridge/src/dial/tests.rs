@@ -124,7 +124,7 @@ async fn unconfigured_gateway_is_named_in_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_javascript_gateway_is_spoken_to_only_when_asked_for() {
+async fn javascript_gateway_requires_its_dialect() {
     let dialed = met(welcome(), DialectChoice::HeretekJs).await.unwrap();
     assert_eq!(dialed.greeting, Greeting::HeretekJs(welcome()));
 }
