@@ -67,7 +67,7 @@ fn call_dropped_after_its_end_returns_its_envelope() {
     drop(ReplyGuard {
         request: String::new(),
         envelope: Some("done".to_owned()),
-        done: Some(move |envelope: String| give.send(envelope).unwrap()),
+        done: Some(Box::new(move |envelope: String| give.send(envelope).unwrap())),
     });
     assert_eq!(take.recv().unwrap(), "done");
 }
@@ -80,7 +80,7 @@ fn dropped_call_is_answered_as_shutting_down() {
     drop(ReplyGuard {
         request,
         envelope: None,
-        done: Some(done),
+        done: Some(Box::new(done)),
     });
     let envelope: Value = serde_json::from_str(&take.recv().unwrap()).unwrap();
     assert_eq!(envelope["error"]["reason"], "shutting_down");

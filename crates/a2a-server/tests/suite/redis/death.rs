@@ -111,7 +111,7 @@ async fn fenced_server_cannot_write() {
     lost.close().await.unwrap();
     assert_eq!(taken(&living).await, ["t"]);
     assert_eq!(
-        lost.append("t", task.revision, 2, &chunk("late")).await,
+        lost.append("t", task.revision, 2, &[chunk("late")]).await,
         Err(StoreError::Conflict)
     );
     assert_eq!(living.load("t").await, Ok(Some(task)));

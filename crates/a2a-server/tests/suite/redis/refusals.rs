@@ -131,7 +131,7 @@ async fn foreign_key_is_reported() {
     for refused in [
         store.load("t").await.err(),
         store
-            .append("t", 0, 1, &crate::redis::rig::chunk("mine too"))
+            .append("t", 0, 1, &[crate::redis::rig::chunk("mine too")])
             .await
             .err(),
     ] {
