@@ -206,21 +206,6 @@ impl TaskRunner {
         }
     }
 
-    async fn reload(&mut self) -> Result<(), WriteError> {
-        if !std::mem::take(&mut self.unloaded) {
-            return Ok(());
-        }
-        let id = &self.record.task.id;
-        match self.core.store.load(id).await {
-            Ok(Some(record)) if record.revision == self.record.revision => {
-                self.record = record;
-                Ok(())
-            }
-            Ok(_) => Err(WriteError::Superseded),
-            Err(error) => Err(WriteError::Store(refused(error, id))),
-        }
-    }
-
     /// Applies the events of a run until its end. Returns the run if it may still continue.
     async fn work(
         &mut self,
@@ -332,9 +317,14 @@ impl TaskRunner {
                 append,
                 last_chunk,
             } => {
-                let mut pending = self.pending.iter();
-                if !append && pending.any(|change| matches!(change, TaskChange::Artifact { .. })) {
-                    // It may replace one of them, whose size only the record has.
+                let replaced = |change: &TaskChange| match change {
+                    TaskChange::Artifact {
+                        artifact: known, ..
+                    } => known.artifact_id == artifact.artifact_id,
+                    _ => false,
+                };
+                if !append && self.pending.iter().any(replaced) {
+                    // `size_with` finds it in the record.
                     self.flush().await?;
                 }
                 let size = self.size_with(&artifact, append);

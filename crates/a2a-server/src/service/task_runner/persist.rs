@@ -1,4 +1,4 @@
-//! Writes to a store that may fail.
+//! Writes to a store that may fail, and the body of a task that it keeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +84,22 @@ impl TaskRunner {
             self.core.changed(&self.record, &change);
         }
         Ok(())
+    }
+
+    /// Loads the body of an unloaded task.
+    pub(super) async fn reload(&mut self) -> Result<(), WriteError> {
+        if !std::mem::take(&mut self.unloaded) {
+            return Ok(());
+        }
+        let id = &self.record.task.id;
+        match self.core.store.load(id).await {
+            Ok(Some(record)) if record.revision == self.record.revision => {
+                self.record = record;
+                Ok(())
+            }
+            Ok(_) => Err(WriteError::Superseded),
+            Err(error) => Err(WriteError::Store(refused(error, id))),
+        }
     }
 
     /// Returns the result for a task that this runner can no longer write.

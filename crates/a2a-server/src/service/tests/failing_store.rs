@@ -16,6 +16,8 @@ use crate::task_record::TaskChange;
 #[derive(Clone)]
 pub(super) struct FailingStore {
     pub(super) memory: MemoryStore,
+    /// The number of appends so far.
+    pub(super) appends: Arc<AtomicUsize>,
     /// The number of appends that will fail.
     pub(super) failing: Arc<AtomicUsize>,
     /// The errors for loading these tasks.
@@ -36,6 +38,7 @@ impl FailingStore {
     pub(super) fn new() -> Self {
         Self {
             memory: MemoryStore::new(),
+            appends: Arc::default(),
             failing: Arc::default(),
             unread: Arc::default(),
             no_pushes: false,
@@ -93,6 +96,7 @@ impl TaskStore for FailingStore {
     ) -> Answer<'a, ()> {
         let less = |left: usize| left.checked_sub(1);
         let order = Ordering::SeqCst;
+        self.appends.fetch_add(1, order);
         if self.failing.fetch_update(order, order, less).is_err() {
             return self.memory.append(task_id, revision, at_ms, changes);
         }

@@ -20,6 +20,24 @@ async fn brief_store_failure_loses_no_task() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn waiting_events_are_stored_in_one_write() {
+    let store = FailingStore::new();
+    let mut theatre = store.open().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let run = theatre.run().await;
+    for name in ["a", "b", "c"] {
+        run.report(artifact(name, "one")).await;
+    }
+    run.done();
+    let task = theatre.ended(&id).await;
+    assert_eq!(task.artifacts.unwrap().len(), 3);
+    // Submitted, working, three artifacts, completed.
+    assert_eq!(store.load(&id).await.unwrap().unwrap().revision, 5);
+    // The events, and the end.
+    assert_eq!(store.appends.load(std::sync::atomic::Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn append_with_lost_reply_is_stored_once() {
     let store = FailingStore {
         keeps: true,
