@@ -8,6 +8,7 @@ use std::{
     future::{Future, poll_fn},
     io, mem,
     num::NonZeroUsize,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     task::Poll,
     time::Duration,
@@ -46,6 +47,9 @@ pub fn parse_config(config_json: &str) -> Result<String, ConfigError> {
     let config = Config::parse(config_json)?;
     serde_json::to_string(&config).map_err(|e| ConfigError::at("", e.to_string()))
 }
+
+/// A task of a call.
+pub(crate) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A callback for the updates of one call, each as JSON.
 pub type UpdateCallback = Arc<dyn Fn(&str) + Send + Sync>;
@@ -163,6 +167,11 @@ impl Plugin {
         job: CallInput,
         done: impl FnOnce(String) + Send + 'static,
     ) {
+        // Boxed, because the code of a call would otherwise be in the library once for each callback.
+        self.start_boxed(job, Box::new(done));
+    }
+
+    fn start_boxed(self: &Arc<Self>, job: CallInput, done: Box<dyn FnOnce(String) + Send>) {
         let CallInput {
             request,
             caller,
@@ -177,7 +186,7 @@ impl Plugin {
         match panics::catch(|| self.engine()) {
             Ok(Ok(engine)) => {
                 let run = Arc::clone(self).run(reply_guard, caller, updates, cancel);
-                engine.spawn(self.calls.track_future(run));
+                self.spawn_on(&engine, Box::pin(run));
             }
             Ok(Err(StartError::Closed)) => drop(reply_guard),
             Ok(Err(StartError::NoThreads(error))) => reply_guard.fail(
@@ -189,10 +198,14 @@ impl Plugin {
     }
 
     /// Runs a task that belongs to a call on the instance's threads. A closed instance drops it.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, task: BoxedTask) {
         if let Ok(Ok(engine)) = panics::catch(|| self.engine()) {
-            engine.spawn(self.calls.track_future(task));
+            self.spawn_on(&engine, task);
         }
+    }
+
+    fn spawn_on(&self, engine: &Handle, task: BoxedTask) {
+        engine.spawn(self.calls.track_future(task));
     }
 
     /// Cancels running calls, which still return an envelope, leaves the local gateway, and ends the instance's
@@ -247,7 +260,7 @@ impl Plugin {
 
     async fn run(
         self: Arc<Self>,
-        mut reply_guard: ReplyGuard<impl FnOnce(String)>,
+        mut reply_guard: ReplyGuard,
         caller: Option<String>,
         updates: Option<UpdateCallback>,
         cancel: CancellationToken,
@@ -330,19 +343,19 @@ async fn yield_once() {
 
 /// Sends the answer of a call when it is dropped. Without an envelope, as when the instance closes during a call, it
 /// answers `shutting_down`.
-struct ReplyGuard<F: FnOnce(String)> {
+struct ReplyGuard {
     request: String,
     envelope: Option<String>,
-    done: Option<F>,
+    done: Option<Box<dyn FnOnce(String) + Send>>,
 }
 
-impl<F: FnOnce(String)> ReplyGuard<F> {
+impl ReplyGuard {
     fn fail(mut self, reason: Reason, message: &str) {
         self.envelope = Some(RemoteAgent::failure(&self.request, reason, message));
     }
 }
 
-impl<F: FnOnce(String)> Drop for ReplyGuard<F> {
+impl Drop for ReplyGuard {
     fn drop(&mut self) {
         let envelope = self.envelope.take().unwrap_or_else(|| {
             let message = "the plugin is shutting down; call again after it is reloaded";

@@ -4,7 +4,7 @@
 //! own threads and pass through a queue of Node.js.
 
 use std::{
-    mem,
+    mem, ptr,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
@@ -12,6 +12,7 @@ use std::{
 use napi::{
     Either, Env, Error, JsDeferred, Result, Status,
     bindgen_prelude::{FnArgs, Function, FunctionRef, Object},
+    sys,
     threadsafe_function::{
         ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking, UnknownReturnValue,
     },
@@ -259,7 +260,7 @@ impl RemoteAgent {
         on_update: Option<OnUpdate<'_>>,
         into_answer: impl FnOnce(String) -> Answer + Send + 'static,
     ) -> Result<Object<'env>> {
-        let receiver = on_update.map(|function| UpdateReceiver::new(&function));
+        let receiver = on_update.map(|function| UpdateReceiver::new(env, &function));
         let receiver = receiver.transpose()?;
         let (deferred, promise) = env.create_deferred()?;
         let promised = Arc::new(CallPromise {
@@ -281,13 +282,13 @@ impl RemoteAgent {
     }
 
     /// Returns the callback for updates, and starts the task that delivers them. The task holds the promise until it has.
-    fn forward(&self, receiver: UpdateReceiver, promised: Arc<CallPromise>) -> UpdateCallback {
+    fn forward(&self, receiver: Arc<UpdateReceiver>, promised: Arc<CallPromise>) -> UpdateCallback {
         let (queue, waiting) = mpsc::channel(MAX_QUEUED);
         let log = Arc::clone(self.0.log());
-        self.0.spawn(async move {
+        self.0.spawn(Box::pin(async move {
             receiver.deliver_all(waiting, &*log).await;
             drop(promised);
-        });
+        }));
         Arc::new(move |json: &str| {
             let _ = queue.try_send(json.to_owned());
         })
@@ -296,33 +297,42 @@ impl RemoteAgent {
 
 /// The function that receives the updates of one call.
 struct UpdateReceiver {
-    function: Arc<FunctionRef<String, UnknownReturnValue>>,
+    function: FunctionRef<String, UnknownReturnValue>,
     callback: Callback<String>,
+    /// Does nothing, later. Node.js runs what comes for one callback without a turn of its event loop, but not what comes for two.
+    turn: Callback<String>,
 }
 
 impl UpdateReceiver {
-    fn new(function: &OnUpdate<'_>) -> Result<Self> {
-        Ok(Self {
-            function: Arc::new(function.create_ref()?),
-            callback: function
-                .build_threadsafe_function()
-                .weak::<true>()
-                .max_queue_size::<MAX_QUEUED>()
-                .build()?,
-        })
+    fn new(env: &Env, function: &OnUpdate<'_>) -> Result<Arc<Self>> {
+        let callback = |function: &OnUpdate<'_>| {
+            let builder = function.build_threadsafe_function();
+            let builder = builder.weak::<true>().max_queue_size::<MAX_QUEUED>();
+            builder.build()
+        };
+        Ok(Arc::new(Self {
+            function: function.create_ref()?,
+            callback: callback(function)?,
+            turn: callback(&env.create_function("turn", nothing)?)?,
+        }))
     }
 
     /// Delivers updates until the call has dropped their callback. To wake the thread of the JavaScript environment costs more
-    /// than an update, so each time it takes all that wait.
-    async fn deliver_all(self, mut waiting: mpsc::Receiver<String>, log: &dyn Log) {
+    /// than an update, so each turn of its event loop takes all that wait.
+    async fn deliver_all(self: Arc<Self>, mut waiting: mpsc::Receiver<String>, log: &dyn Log) {
         let mut complained = false;
         while let Some(first) = waiting.recv().await {
             let (give, take) = oneshot::channel();
-            let function = Arc::clone(&self.function);
+            let receiver = Arc::clone(&self);
             let deliver_rest = move |returned: Result<UnknownReturnValue>, env: Env| {
-                let threw = deliver(&function, &mut waiting, &env) | returned.is_err();
-                // The receiver is gone when the instance was closed.
-                let _ = give.send((waiting, threw));
+                let threw = deliver(&receiver.function, &mut waiting, &env) | returned.is_err();
+                let give_back = move |_, _| {
+                    // The task is gone when the instance was closed.
+                    let _ = give.send((waiting, threw));
+                    Ok(())
+                };
+                let turn = &receiver.turn;
+                turn.call_with_return_value(String::new(), NonBlocking, give_back);
                 Ok(())
             };
             self.callback
@@ -338,6 +348,10 @@ impl UpdateReceiver {
             }
         }
     }
+}
+
+extern "C" fn nothing(_: sys::napi_env, _: sys::napi_callback_info) -> sys::napi_value {
+    ptr::null_mut()
 }
 
 /// Delivers the updates that wait, and those that arrive meanwhile, for [`DELIVERY_SLICE`]. Returns whether the function threw.
@@ -364,7 +378,8 @@ type Answer = Either<String, Vec<String>>;
 
 type Deferred = JsDeferred<Answer, Box<dyn FnOnce(Env) -> Result<Answer> + Send>>;
 
-/// The promise of one call. It settles when its last holder is dropped: the call, or the delivery of its updates. So no update comes after the result, and no promise stays pending, which would keep Node.js from exiting.
+/// The promise of one call. It settles when its last holder is dropped: the call, or the delivery of its updates. So no
+/// update comes after the result, and no promise stays pending, which would keep Node.js from exiting.
 struct CallPromise {
     deferred: Mutex<Option<Deferred>>,
     answer: OnceLock<Answer>,

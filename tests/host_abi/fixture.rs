@@ -26,7 +26,7 @@ pub(crate) fn library() -> PathBuf {
     directory.parent().unwrap().join(file)
 }
 
-/// Returns a peer that streams, one that takes a message and never answers.
+/// Returns a peer that streams, one whose stream is long and large, and one that takes a message and never answers.
 pub(crate) async fn peers() -> Peers {
     let card = json!({
         "protocolVersion": "0.3.0", "name": "Desk", "description": "Answers.", "version": "1.0.0",
@@ -38,21 +38,34 @@ pub(crate) async fn peers() -> Peers {
         json!({"result": {"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": status, "final": last}})
     };
     let task = json!({"result": {"kind": "task", "id": "t-1", "contextId": "c-1", "status": {"state": "submitted"}}});
+    let piece = |number: usize| {
+        let text = number.to_string().repeat(2_000);
+        let artifact = json!({"artifactId": "a", "parts": [{"kind": "text", "text": text}]});
+        json!({"result": {"kind": "artifact-update", "taskId": "t-1", "contextId": "c-1", "append": true, "artifact": artifact}})
+    };
+    let mut long = vec![task.clone()];
+    long.extend((0..LONG_EVENTS - 2).map(piece));
+    long.push(status("completed", true));
+    let long = json!([{"sse": long}, {"sse": long}]);
     let events = json!([{"sse": [task, status("working", false), status("completed", true)]}]);
     let never = json!([{"delay_ms": 3_600_000, "result": {}}]);
     let script = json!({"peers": {
         "streams": {"card": card, "rpc": {"message/stream": events}},
+        "long": {"card": card, "rpc": {"message/stream": long}},
         "silent": {"card": card, "rpc": {"message/send": never, "message/stream": never}},
     }});
     Peers::start(&script).await.unwrap()
 }
 
-/// Returns the configuration with both peers as targets.
+/// The events of the long stream.
+pub(crate) const LONG_EVENTS: usize = 200;
+
+/// Returns the configuration with the peers as targets.
 pub(crate) fn config(peers: &Peers) -> String {
     let target = |alias: &str| json!({"alias": alias, "baseUrl": peers.origin(alias)});
     json!({
         "enabled": true,
-        "targets": [target("silent"), target("streams")],
+        "targets": [target("silent"), target("streams"), target("long")],
         "policy": {"allowPrivateTargetUrls": true},
     })
     .to_string()
@@ -61,7 +74,7 @@ pub(crate) fn config(peers: &Peers) -> String {
 /// Returns a message to a peer, followed if the peer streams.
 pub(crate) fn request(alias: &str) -> String {
     let parts = json!([{"kind": "text", "text": "Good morning"}]);
-    let follow = alias == "streams";
+    let follow = alias != "silent";
     json!({"action": "send", "target_alias": alias, "parts": parts, "follow_updates": follow})
         .to_string()
 }

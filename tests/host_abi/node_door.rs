@@ -1,10 +1,10 @@
 //! The Node door, from Node.
 
 use serde_json::{Value, json};
-use testkit::conformance::peers::Peers;
+use testkit::{conformance::peers::Peers, support::root};
 
 use crate::host_abi::fixture::{
-    ENVELOPE, READ, config, in_flight, library, node, peers, request, without_id,
+    ENVELOPE, LONG_EVENTS, READ, config, in_flight, library, node, peers, request, without_id,
 };
 
 /// Runs a script that needs no peer.
@@ -56,6 +56,27 @@ async fn every_update_comes_before_the_result() {
         return;
     };
     assert_eq!(seen, json!(["update", "update", "update", true]));
+}
+
+#[tokio::test]
+async fn event_loop_takes_turns_between_updates() {
+    let peers = peers().await;
+    let script = r#"
+        const agent = new RemoteAgent(args[0]);
+        let [updates, sinceTurn, most] = [0, 0, 0];
+        const turn = () => { sinceTurn = 0; next = setImmediate(turn); };
+        let next = setImmediate(turn);
+        const work = () => { for (const end = performance.now() + 1; performance.now() < end; ); };
+        await agent.execute(args[1], null, new CancelToken(), () => { work(); updates += 1; sinceTurn += 1; most = Math.max(most, sinceTurn); });
+        clearImmediate(next);
+        done({ updates, most });
+    "#;
+    let Some(seen) = run_with(&peers, "long", script).await else {
+        return;
+    };
+    assert_eq!(seen["updates"], LONG_EVENTS);
+    // Two milliseconds have room for two or three.
+    assert!(seen["most"].as_u64().unwrap() < 20, "{seen}");
 }
 
 #[tokio::test]
@@ -214,6 +235,29 @@ async fn rendered_call_returns_its_envelope_and_text() {
         return;
     };
     assert_eq!(seen, json!({"ok": true, "text": true}));
+}
+
+#[tokio::test]
+async fn pieces_of_a_large_result_make_the_same_envelope() {
+    let peers = peers().await;
+    let script = r#"
+        const { isDeepStrictEqual } = require("node:util");
+        const { assemble } = await import(args[2]);
+        const agent = new RemoteAgent(args[0]);
+        const whole = await agent.execute(args[1], null, new CancelToken(), null);
+        const [text, ...pieces] = await agent.executeRendered(args[1], null, new CancelToken(), null);
+        const same = isDeepStrictEqual(await assemble(pieces), JSON.parse(whole));
+        done({ same, cut: pieces.length > 2, text: text.length > 0 });
+        agent.close();
+    "#;
+    let shell = root("openclaw/tool.js");
+    let (config, request) = (config(&peers), request("long"));
+    let args = [&*config, &*request, shell.to_str().unwrap()];
+    let Some(node) = node(&library(), script, &args) else {
+        return;
+    };
+    let seen = node.finish().await;
+    assert_eq!(seen, json!({"same": true, "cut": true, "text": true}));
 }
 
 #[tokio::test]
