@@ -282,7 +282,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::{
-        io::{ErrorKind, Write as _},
+        io::{BufRead as _, BufReader, ErrorKind, Write as _},
         net::TcpListener,
         thread,
     };
@@ -305,9 +305,13 @@ mod tests {
         listener.set_nonblocking(false).unwrap();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            stream
-                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
-                .unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines
+                .next()
+                .is_some_and(|line| line.is_ok_and(|line| !line.is_empty()))
+            {}
+            let response = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(response).unwrap();
         });
         let local = service_health(&connector, "ws://127.0.0.1:18789", &service).await;
         assert_eq!(local, Health::Healthy);
