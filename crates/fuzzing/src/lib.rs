@@ -22,7 +22,7 @@ mod servers;
 pub mod simulation;
 mod tool;
 
-pub use tool::envelope;
+pub use tool::{check_schema, envelope};
 
 /// One entrance for bytes.
 pub struct Target {

@@ -35,13 +35,13 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 /// The paths of requests; the first byte of the input selects one.
 const PATHS: &[&str] = &[
     "POST /",
-    "POST /message:send",
-    "POST /message:stream",
-    "POST /v1/message:send",
-    "GET /tasks",
-    "GET /v1/tasks/task-1",
-    "POST /tasks/task-1:cancel",
-    "POST /tasks/task-1/pushNotificationConfigs",
+    "POST /rest/message:send",
+    "POST /rest/message:stream",
+    "POST /rest/v1/message:send",
+    "GET /rest/tasks",
+    "GET /rest/v1/tasks/task-1",
+    "POST /rest/tasks/task-1:cancel",
+    "POST /rest/tasks/task-1/pushNotificationConfigs",
 ];
 
 /// Returns the configuration of an HTTP server that answers every request of a fuzzer.

@@ -14,10 +14,12 @@ mod disturb;
 mod fault;
 mod instance;
 mod network;
+mod openclaw;
 mod processes;
 mod random;
 mod servers;
 mod torture;
+mod webhooks;
 mod world;
 
 use std::collections::BTreeMap;
@@ -38,7 +40,8 @@ use command::{Command, Work, any_timeout, limit};
 use instance::{INSTANCES, Instance, names, start_instance};
 use random::Random;
 use servers::{HOOK_TOKEN, SERVERS};
-use world::{CALL, CallState, HOOKS_HOST, World};
+use webhooks::HOOKS_HOST;
+use world::{CALL, CallState, World};
 
 /// Callers of each instance, each of which makes one call at a time.
 const CALLERS: usize = 3;
@@ -128,7 +131,7 @@ async fn start(seed: u64, settings: Settings) -> Arc<Simulation> {
         carried: Default::default(),
         broken: Mutex::default(),
         duplicated: Mutex::default(),
-        hooks: Mutex::default(),
+        webhooks: Arc::default(),
     });
     for server in 0..SERVERS {
         processes::start_server(&world, server, settings.faults).await;
@@ -220,7 +223,8 @@ impl Simulation {
             processes::stop_server(world, server).await;
         }
         processes::stop_gateway(world).await;
-        let violations = world.violations.lock().unwrap().clone();
+        let mut violations = world.violations.lock().unwrap().clone();
+        violations.extend(world.webhooks.violations());
         Report {
             calls: self.calls.load(Ordering::Relaxed),
             succeeded: self.succeeded.load(Ordering::Relaxed),
@@ -424,12 +428,19 @@ impl Simulation {
     async fn ask_agent(&self, number: usize, random: &mut Random) {
         let alias = random.pick(&["gateway:alpha", "gateway:beta", "gateway:triad"]);
         let timeout_ms = any_timeout(random);
-        self.ask(number, alias, timeout_ms, random).await;
+        let follows = random.percent(50);
+        self.ask(number, alias, follows, timeout_ms, random).await;
     }
 
-    async fn ask(&self, number: usize, alias: &str, timeout_ms: Option<u64>, random: &mut Random) {
+    async fn ask(
+        &self,
+        number: usize,
+        alias: &str,
+        follows: bool,
+        timeout_ms: Option<u64>,
+        random: &mut Random,
+    ) -> Option<Outcome> {
         let id = self.new_id();
-        let follows = random.percent(50);
         let mut request = json!({
             "action": "send", "target_alias": alias, "follow_updates": follows,
             "parts": [{"kind": "text", "text": id}],
@@ -441,9 +452,7 @@ impl Simulation {
             limit,
             follows,
         };
-        let Some(outcome) = self.call(number, &call, random).await else {
-            return;
-        };
+        let outcome = self.call(number, &call, random).await?;
         let (envelope, text) = (
             &outcome.envelope,
             &outcome.envelope["summary"]["message_text"],
@@ -455,7 +464,7 @@ impl Simulation {
         let status = &envelope["summary"]["continuation"]["task"]["status"];
         let is_open = text.is_null() || status.is_string() && status != "completed";
         if outcome.altered || envelope["ok"] != true || is_open {
-            return;
+            return Some(outcome);
         }
         let answers = match alias {
             "gateway:triad" => ["approved", "rejected", "no decision", "deadline"].as_slice(),
@@ -466,6 +475,7 @@ impl Simulation {
             self.world
                 .violation(format!("{alias} answers otherwise: {envelope}"));
         }
+        Some(outcome)
     }
 }
 

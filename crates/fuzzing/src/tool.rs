@@ -66,7 +66,7 @@ impl HttpClient for Agent {
 ///
 /// # Errors
 /// Where it breaks the schema.
-pub(crate) fn check_schema(text: &str) -> Result<(), String> {
+pub fn check_schema(text: &str) -> Result<(), String> {
     let envelope: Value = serde_json::from_str(text).map_err(|e| format!("{e}: {text}"))?;
     let error = RESULT.iter_errors(&envelope).next();
     error.map_or(Ok(()), |error| {

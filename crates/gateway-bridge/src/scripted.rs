@@ -55,6 +55,10 @@ pub struct Arrivals(mpsc::UnboundedReceiver<Connection>);
 /// The gateway's end of a connection.
 pub struct Connection(WebSocketStream<DuplexStream>);
 
+/// The client has closed the connection.
+#[derive(Debug)]
+pub struct Closed;
+
 /// Returns a network and the receiver of its connections.
 pub fn network() -> (ScriptedNet, Arrivals) {
     let (connections, arrivals) = mpsc::unbounded_channel();
@@ -143,6 +147,15 @@ impl Connection {
     /// The connection is closed.
     pub async fn send_text(&mut self, text: &str) {
         self.0.send(Message::text(text)).await.unwrap();
+    }
+
+    /// Sends a message to a client that may be gone.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub async fn try_send(&mut self, value: &Value) -> Result<(), Closed> {
+        let message = Message::text(value.to_string());
+        self.0.send(message).await.map_err(|_| Closed)
     }
 
     /// Sends bytes.

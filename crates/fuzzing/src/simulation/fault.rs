@@ -9,6 +9,8 @@ pub(crate) enum Fault {
     Unreachable,
     LostRequest,
     LostAnswer,
+    /// The request arrives after the sender has given it up.
+    LateRequest,
     DuplicateRequest,
     Delay,
     Silence,
@@ -30,6 +32,7 @@ impl Fault {
             Self::Unreachable => "unreachable",
             Self::LostRequest => "lost request",
             Self::LostAnswer => "lost answer",
+            Self::LateRequest => "late request",
             Self::DuplicateRequest => "duplicated request",
             Self::Delay => "delay",
             Self::Silence => "no answer",

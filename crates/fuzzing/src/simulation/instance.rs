@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::network::SimulatedNet;
+use super::openclaw::OPENCLAW_PORT;
 use super::random::SimulatedEnvironment;
-use super::servers::{CLIENT_SECRET, LOGIN_HOST, SERVERS, host_of, token_of};
+use super::servers::{CLIENT_SECRET, GATEWAY_TOKEN, LOGIN_HOST, SERVERS, host_of, token_of};
 use super::world::World;
 
 /// Plugin instances.
@@ -42,7 +43,7 @@ pub(super) fn names() -> Vec<String> {
         .collect()
 }
 
-pub(super) fn config() -> String {
+fn config(gateway: &Value) -> String {
     let bearer = |server: usize| json!({"type": "bearer", "token": token_of(server)});
     let last = SERVERS - 1;
     let target = |alias: &str, server: usize, version: &str, transport: &str, auth: Value| {
@@ -63,19 +64,35 @@ pub(super) fn config() -> String {
             target("http-0.3", 1, "0.3", "HTTP+JSON", bearer(1)),
             target("any", last, "auto", "JSONRPC", oauth),
         ],
-        "gateway": {"enabled": true, "url": "ws://127.0.0.1:1", "dialect": "a2a-v1", "timeoutMs": 5000},
+        "gateway": gateway,
         "cards": {"ttlMs": 60_000},
         "taskHandles": {"maxEntries": 20},
     })
     .to_string()
 }
 
+/// Starts an instance beside the gateway of a2a-v1.
 pub(super) fn start_instance(world: &Arc<World>, number: usize, faults: u64) -> Arc<Instance> {
+    let gateway =
+        json!({"enabled": true, "url": "ws://127.0.0.1:1", "dialect": "a2a-v1", "timeoutMs": 5000});
+    start_beside(world, number, faults, &gateway)
+}
+
+/// Starts an instance without chance in its faults, beside the gateway of OpenClaw.
+pub(super) fn start_openclaw_instance(world: &Arc<World>, number: usize) -> Arc<Instance> {
+    let url = format!("ws://127.0.0.1:{OPENCLAW_PORT}");
+    let gateway = json!({
+        "enabled": true, "url": url, "dialect": "openclaw", "token": GATEWAY_TOKEN, "timeoutMs": 5000,
+    });
+    start_beside(world, number, 0, &gateway)
+}
+
+fn start_beside(world: &Arc<World>, number: usize, faults: u64, gateway: &Value) -> Arc<Instance> {
     let env = Arc::new(SimulatedEnvironment::new(world.fork()));
     let name = &names()[number];
     let net = SimulatedNet::new(Arc::clone(world), name, faults, Arc::clone(&env));
     let net = Arc::new(net);
-    let config = Config::parse(&config()).unwrap();
+    let config = Config::parse(&config(gateway)).unwrap();
     let log = Arc::new(CheckedLog(Arc::clone(world)));
     let agent = assemble_over(&config, net.clone(), env.clone(), Pace::default(), log).unwrap();
     Arc::new(Instance {

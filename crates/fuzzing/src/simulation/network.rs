@@ -17,16 +17,22 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use memchr::memmem;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::body::{Pump, wire};
 use super::fault::Fault;
+use super::openclaw::OPENCLAW_PORT;
 use super::random::{Random, SimulatedEnvironment};
 use super::servers::LOGIN_HOST;
-use super::world::{Attempt, CALL, Exchange, HOOKS_HOST, Recorded, TRAP_HOST, World};
+use super::webhooks::{HOOKS_HOST, Late};
+use super::world::{Attempt, CALL, Exchange, Recorded, TRAP_HOST, World};
 
 /// The size of the buffer of each direction of a connection.
 const BUFFER_BYTES: usize = 64 * 1024;
+
+/// How late a request arrives whose sender has given it up.
+pub(super) const LATE: Duration = Duration::from_secs(15);
 
 /// What chance or the plan decides about an exchange.
 struct Drawn {
@@ -79,8 +85,12 @@ impl SimulatedNet {
             .plan
             .lock()
             .unwrap()
-            .take_if(|(kind, _)| Some(*kind) == exchange);
-        if let Some((_, fault)) = planned {
+            .take_if(|(kind, others, _)| {
+                let is_next = Some(*kind) == exchange && *others == 0;
+                *others -= usize::from(Some(*kind) == exchange && !is_next);
+                is_next
+            });
+        if let Some((_, _, fault)) = planned {
             self.world.count(fault.name());
             return Drawn {
                 fault,
@@ -170,15 +180,11 @@ impl SimulatedNet {
             sent.attempt = Attempt::NeverLeft;
             return Ok(json(world.servers.issue_token()));
         }
-        if host == HOOKS_HOST {
-            sent.attempt = Attempt::NeverLeft;
-            world.notified(&request);
-            return match fault {
-                Fault::LostAnswer | Fault::Cut(_) => Err(cut),
-                _ => Ok(json(String::new())),
-            };
-        }
-        let Some((router, closed)) = world.servers.router(&host) else {
+        let found = match host == HOOKS_HOST {
+            true => Some((world.webhooks.router(), CancellationToken::new())),
+            false => world.servers.router(&host),
+        };
+        let Some((router, closed)) = found else {
             sent.attempt = Attempt::NeverLeft;
             return Err(unsent(NetFault::Unreachable));
         };
@@ -192,6 +198,16 @@ impl SimulatedNet {
                 let _ = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
             });
         }
+        if fault == Fault::LateRequest {
+            let mut late = incoming(&request, &host, fault, &mut random);
+            late.extensions_mut().insert(Late);
+            tokio::spawn(async move {
+                sleep(LATE).await;
+                let answer = router.oneshot(late).await.unwrap();
+                let _ = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
+            });
+            return std::future::pending().await;
+        }
         let length = request.body.as_ref().map_or(0, Bytes::len);
         if let (Some(id), Fault::CutRequest(at)) = (&sent.id, fault)
             && at < length
@@ -204,6 +220,11 @@ impl SimulatedNet {
             answer = answer => answer.unwrap(),
             () = closed.cancelled() => return Err(cut),
         };
+        if exchange == Some(Exchange::Notification)
+            && matches!(fault, Fault::CutRequest(at) if at < length)
+        {
+            return Err(cut);
+        }
         let (parts, mut body) = answer.into_parts();
         // A stream has no exact length. It begins after the server has accepted the message.
         if sent.id.is_some() && body.size_hint().exact().is_some() {
@@ -251,6 +272,7 @@ impl SimulatedNet {
             is_planned,
         } = self.draw(Some(Exchange::Connection), false);
         sleep(delay).await;
+        let is_openclaw = request.url.port() == Some(OPENCLAW_PORT);
         let unreachable = || NetError::new(NetFault::Unreachable, Sent::No, "simulated");
         match fault {
             Fault::Unreachable | Fault::Status(_) => return Err(unreachable()),
@@ -262,18 +284,26 @@ impl SimulatedNet {
             Fault::LostRequest | Fault::LostAnswer | Fault::CutRequest(_) => {
                 Fault::Cut(random.index(60_000))
             }
-            Fault::DuplicateRequest | Fault::DuplicateEvent(_) | Fault::ReorderEvents(_) => {
-                Fault::Stall(random.index(60_000))
-            }
+            Fault::DuplicateEvent(_) | Fault::ReorderEvents(_) if is_openclaw => fault,
+            Fault::LateRequest
+            | Fault::DuplicateRequest
+            | Fault::DuplicateEvent(_)
+            | Fault::ReorderEvents(_) => Fault::Stall(random.index(60_000)),
             Fault::CorruptRequest(at) => Fault::Corrupt(at),
             fault => fault,
         };
         if fault.alters() {
             self.garbled.store(true, Ordering::Relaxed);
         }
-        let gateway = self.world.servers.gateway(&self.name);
-        let (net, closed) = gateway.ok_or_else(unreachable)?;
-        let mut upgraded = net.upgrade(request).await?;
+        let servers = &self.world.servers;
+        let (mut upgraded, closed) = if is_openclaw {
+            let upgraded = servers.openclaw.upgrade(request, fault, &servers.runs);
+            (upgraded.await?, CancellationToken::new())
+        } else {
+            let gateway = servers.gateway(&self.name);
+            let (net, closed) = gateway.ok_or_else(unreachable)?;
+            (net.upgrade(request).await?, closed)
+        };
         if let Some(far) = upgraded.stream.take() {
             let (ours, near) = tokio::io::duplex(BUFFER_BYTES);
             let world = is_planned.then(|| Arc::clone(&self.world));

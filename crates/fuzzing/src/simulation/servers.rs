@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::openclaw::OpenClaw;
 use super::random::SimulatedEnvironment;
 
 /// The authorization server of the last A2A server.
@@ -28,6 +29,9 @@ pub(super) const CLIENT_SECRET: &str = "s3cret-client";
 /// The token of every webhook.
 pub(super) const HOOK_TOKEN: &str = "t-1";
 
+/// The token of the gateway of OpenClaw.
+pub(super) const GATEWAY_TOKEN: &str = "s3cret-gateway";
+
 /// The number of A2A servers.
 pub(super) const SERVERS: usize = 3;
 
@@ -41,6 +45,7 @@ pub(super) type Runs = Arc<Mutex<BTreeMap<String, u64>>>;
 pub(super) struct Servers {
     pub(super) hosts: Mutex<BTreeMap<String, Running>>,
     pub(super) gateway: Mutex<Option<RunningGateway>>,
+    pub(super) openclaw: Arc<OpenClaw>,
     pub(super) stores: Vec<Arc<MemoryStore>>,
     pub(super) environments: Mutex<Vec<Arc<SimulatedEnvironment>>>,
     /// How often the authorization server gave out a token.
@@ -68,6 +73,7 @@ impl Servers {
         Self {
             hosts: Mutex::default(),
             gateway: Mutex::default(),
+            openclaw: Arc::default(),
             stores: (0..SERVERS).map(|_| Arc::default()).collect(),
             environments: Mutex::default(),
             tokens: Mutex::default(),
@@ -146,7 +152,8 @@ impl Servers {
         let is_changed = |rest: &[u8]| {
             let servers = (0..SERVERS).map(token_of);
             let issued = (1..=self.issued()).map(access_token);
-            let mut all = servers.chain(issued).chain([CLIENT_SECRET.to_owned()]);
+            let others = [CLIENT_SECRET, GATEWAY_TOKEN].map(str::to_owned);
+            let mut all = servers.chain(issued).chain(others);
             all.any(|own| {
                 let shown = rest.get(..own.len()).unwrap_or_default();
                 shown != own.as_bytes() && is_near(shown, own.as_bytes())

@@ -1,29 +1,34 @@
 //! One fault at one byte of one exchange, byte after byte.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::command::{Command, TARGETS, Work};
 use super::fault::Fault;
-use super::instance::start_instance;
+use super::instance::{start_instance, start_openclaw_instance};
+use super::network::LATE;
+use super::openclaw::ANSWER;
 use super::random::Random;
 use super::servers::HOOK_TOKEN;
-use super::world::{Exchange, HOOKS_HOST};
-use super::{Call, Report, Settings, Simulation, start};
+use super::webhooks::{HOOKS_HOST, Notification, RECEIPT};
+use super::world::Exchange;
+use super::{Call, Outcome, Report, Settings, Simulation, start, summary};
 
 /// The exchanges: messages to each target, and what only some of them have.
-pub const EXCHANGES: [&str; 8] = [
+pub const EXCHANGES: [&str; 10] = [
     "rpc-1",
     "rpc-0.3",
     "http-1",
     "http-0.3",
     "any",
-    "gateway:alpha",
-    "gateway:triad",
+    "a2a-v1:alpha",
+    "a2a-v1:triad",
+    "openclaw:alpha",
+    "openclaw:triad",
     "notification",
 ];
 
@@ -34,10 +39,11 @@ const AT_A_BYTE: [fn(usize) -> Fault; 4] = [Fault::Cut, Fault::End, Fault::Stall
 const AT_A_REQUEST: [fn(usize) -> Fault; 2] = [Fault::CutRequest, Fault::CorruptRequest];
 
 /// The faults of a whole exchange.
-const WHOLE: [Fault; 8] = [
+const WHOLE: [Fault; 9] = [
     Fault::Unreachable,
     Fault::LostRequest,
     Fault::LostAnswer,
+    Fault::LateRequest,
     Fault::DuplicateRequest,
     Fault::Delay,
     Fault::Silence,
@@ -47,6 +53,15 @@ const WHOLE: [Fault; 8] = [
 
 /// The longest number of an event that is duplicated or reordered.
 const EVENTS: usize = 8;
+
+/// The longest number of a frame that OpenClaw's gateway duplicates or reorders.
+const FRAMES: usize = 12;
+
+/// The tasks of a server that are checked together.
+const TASKS: usize = 1000;
+
+/// The longest time in which a webhook that fails once receives the end of a task.
+const MAX_DELIVERY: Duration = Duration::from_secs(120);
 
 /// Makes calls of one of the [`EXCHANGES`], each with a fault at a byte: at every `step`th byte, in every way there is.
 #[must_use]
@@ -59,10 +74,10 @@ pub fn torture(exchange: &str, step: usize) -> Report {
             pause: Duration::ZERO,
         };
         let simulation = start(1, settings).await;
-        match exchange {
-            "notification" => simulation.notifications().await,
-            agent if agent.starts_with("gateway:") => simulation.connections(agent, step).await,
-            target => simulation.messages(target, step).await,
+        match exchange.split_once(':') {
+            Some((dialect, agent)) => simulation.connections(dialect, agent, step).await,
+            None if exchange == "notification" => simulation.notifications(step).await,
+            None => simulation.messages(exchange, step).await,
         }
         simulation.finish().await
     })
@@ -100,7 +115,7 @@ impl Simulation {
         self.send(0, work(last, Command::Echo), None, random)
             .await
             .unwrap();
-        self.ask(0, "gateway:alpha", None, random).await;
+        self.ask(0, "gateway:alpha", true, None, random).await;
         let tokens = world.servers.issued();
         let state = async |reference: Value| {
             let mut request = json!({"action": "status"});
@@ -133,7 +148,7 @@ impl Simulation {
         self.send(0, work(last, Command::Echo), None, random)
             .await
             .unwrap();
-        self.ask(0, "gateway:alpha", None, random).await;
+        self.ask(0, "gateway:alpha", true, None, random).await;
         if self.succeeded.load(Ordering::Relaxed) != before + 2 {
             world.violation("a call after a day fails".to_owned());
         }
@@ -159,7 +174,7 @@ impl Simulation {
 
     fn plan(&self, exchange: Exchange, fault: Fault) {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        *self.world.plan.lock().unwrap() = Some((exchange, fault));
+        *self.world.plan.lock().unwrap() = Some((exchange, 0, fault));
     }
 
     fn carried(&self) -> usize {
@@ -191,50 +206,153 @@ impl Simulation {
             for fault in at_bytes.chain(events).chain(WHOLE) {
                 self.plan(Exchange::Message, fault);
                 self.send(0, work, None, &mut Random::new(0)).await;
-            }
-        }
-    }
-
-    /// Each fault needs a connection of its own, and so an instance.
-    async fn connections(&self, alias: &str, step: usize) {
-        self.plan(Exchange::Connection, Fault::None);
-        self.ask(0, alias, Some(20_000), &mut Random::new(1)).await;
-        let bytes = (0..self.carried()).step_by(step);
-        let at_bytes = bytes.flat_map(|at| AT_A_BYTE.iter().map(move |fault| fault(at)));
-        for fault in at_bytes.chain(WHOLE) {
-            let fresh = start_instance(&self.world, 0, self.settings.faults);
-            *self.instances[0].lock().unwrap() = fresh;
-            self.plan(Exchange::Connection, fault);
-            self.ask(0, alias, Some(20_000), &mut Random::new(1)).await;
-        }
-    }
-
-    /// Whatever happens to a notification, the webhook learns the end of the task.
-    async fn notifications(self: &Arc<Self>) {
-        for (alias, _) in TARGETS {
-            for fault in WHOLE {
-                let id = self.new_id();
-                let request = json!({
-                    "action": "send", "target_alias": alias, "message_id": id, "follow_updates": true,
-                    "parts": [{"kind": "text", "text": "stream 3 5"}], "timeout_ms": 20_000,
-                    "push_notification_config": {"url": format!("https://{HOOKS_HOST}/{id}"), "token": HOOK_TOKEN},
-                });
-                self.plan(Exchange::Notification, fault);
-                let call = Call {
-                    request,
-                    id: Some(id.clone()),
-                    limit: Duration::from_secs(20),
-                    follows: true,
-                };
-                self.call(0, &call, &mut Random::new(0)).await;
-                sleep(Duration::from_secs(120)).await;
-                let hooks = self.world.hooks.lock().unwrap();
-                let states = hooks.get(&format!("/{id}"));
-                if states.and_then(|states| states.last()) != Some(&true) {
-                    let text = format!("{alias} with {fault:?}: the webhook received {states:?}");
-                    self.world.violation(text);
+                // A server forgets finished tasks when it has many.
+                if self.known.lock().unwrap().len() >= TASKS {
+                    self.check_the_end().await;
                 }
             }
         }
+    }
+
+    /// Each fault needs a connection of its own, and so an instance. `dialect` is the gateway's.
+    async fn connections(&self, dialect: &str, agent: &str, step: usize) {
+        let alias = format!("gateway:{agent}");
+        let is_openclaw = dialect == "openclaw";
+        let ask = async |follows, fault| {
+            let fresh = match is_openclaw {
+                true => start_openclaw_instance(&self.world, 0),
+                false => start_instance(&self.world, 0, self.settings.faults),
+            };
+            *self.instances[0].lock().unwrap() = fresh;
+            self.plan(Exchange::Connection, fault);
+            let mut random = Random::new(1);
+            let asked = self.ask(0, &alias, follows, Some(20_000), &mut random);
+            if let Some(outcome) = asked.await
+                && is_openclaw
+                // The bridge keeps votes in its memory.
+                && agent != "triad"
+            {
+                self.check_run(&outcome).await;
+            }
+        };
+        for follows in [false, true] {
+            ask(follows, Fault::None).await;
+            let bytes = (0..self.carried()).step_by(step);
+            let at_bytes = bytes.flat_map(|at| AT_A_BYTE.iter().map(move |fault| fault(at)));
+            let frames = if is_openclaw { FRAMES } else { 0 };
+            let frames =
+                (0..frames).flat_map(|at| [Fault::DuplicateEvent(at), Fault::ReorderEvents(at)]);
+            for fault in at_bytes.chain(frames).chain(WHOLE) {
+                ask(follows, fault).await;
+            }
+        }
+    }
+
+    /// A run at OpenClaw outlives its connection: another instance finds it, and its end.
+    async fn check_run(&self, outcome: &Outcome) {
+        let continuation = &summary(&outcome.envelope)["continuation"];
+        if outcome.altered || continuation["task"].is_null() {
+            return;
+        }
+        *self.instances[0].lock().unwrap() = start_openclaw_instance(&self.world, 0);
+        let call = Call {
+            request: json!({"action": "watch", "continuation": continuation, "timeout_ms": 20_000}),
+            id: None,
+            limit: Duration::from_secs(20),
+            follows: true,
+        };
+        let watched = self.call(0, &call, &mut Random::new(1)).await;
+        let envelope = watched.map(|watched| watched.envelope).unwrap_or_default();
+        let summary = &envelope["summary"];
+        let is_whole = summary["continuation"]["task"]["status"] == "completed"
+            && summary["message_text"]
+                .as_str()
+                .is_some_and(|text| text.contains(ANSWER));
+        if !is_whole {
+            self.world
+                .violation(format!("a run is lost with its connection: {envelope}"));
+        }
+    }
+
+    async fn notifications(&self, step: usize) {
+        for (alias, _) in TARGETS {
+            let expected = self.notify(alias, 0, Fault::None, &[]).await;
+            for others in 0..expected.len() {
+                self.notify(alias, others, Fault::None, &expected).await;
+                let request = (0..self.carried()).step_by(step);
+                let request =
+                    request.flat_map(|at| AT_A_REQUEST.iter().map(move |fault| fault(at)));
+                let answer = (0..RECEIPT.len()).step_by(step.min(5));
+                let answer = answer.flat_map(|at| AT_A_BYTE.iter().map(move |fault| fault(at)));
+                for fault in request.chain(answer).chain(WHOLE) {
+                    self.notify(alias, others, fault, &expected).await;
+                }
+            }
+        }
+    }
+
+    /// Runs a task with a webhook, and a fault in one of its notifications, after `others`. The webhook receives each
+    /// notification in order, and once where the network delivers it once and the answer arrives. Returns them.
+    async fn notify(
+        &self,
+        alias: &str,
+        others: usize,
+        fault: Fault,
+        expected: &[Option<String>],
+    ) -> Vec<Option<String>> {
+        let id = self.new_id();
+        let request = json!({
+            "action": "send", "target_alias": alias, "message_id": id, "follow_updates": true,
+            "parts": [{"kind": "text", "text": "stream 3 5"}], "timeout_ms": 20_000,
+            "push_notification_config": {"url": format!("https://{HOOKS_HOST}/{id}"), "token": HOOK_TOKEN},
+        });
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        *self.world.plan.lock().unwrap() = Some((Exchange::Notification, others, fault));
+        let call = Call {
+            request,
+            id: Some(id.clone()),
+            limit: Duration::from_secs(20),
+            follows: true,
+        };
+        self.call(0, &call, &mut Random::new(0)).await;
+        let webhooks = &self.world.webhooks;
+        let ended = async {
+            while !webhooks.received(&id).iter().any(Notification::is_terminal) {
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let has_ended = timeout(MAX_DELIVERY, ended).await.is_ok();
+        if fault == Fault::LateRequest {
+            sleep(LATE).await;
+        }
+        let received = webhooks.received(&id);
+        let repeated = webhooks.repeated(&id);
+        let mut states: Vec<_> = received.iter().map(|one| one.state.clone()).collect();
+        // The receiver can order them by their time, unless the network changed it.
+        let is_corrupt = matches!(fault, Fault::CorruptRequest(_));
+        let last = received.iter().max_by_key(|one| &one.timestamp);
+        let has_ended = has_ended && (is_corrupt || last.is_some_and(Notification::is_terminal));
+        let mut refused = expected.to_vec();
+        if is_corrupt && others < refused.len() {
+            refused.remove(others);
+        }
+        let all = |states: &[Option<String>]| states.iter().cloned().collect::<BTreeSet<_>>();
+        let is_whole = expected.is_empty()
+            || [expected, &refused]
+                .iter()
+                .any(|right| all(right) == all(&states));
+        let may_repeat = matches!(
+            fault,
+            Fault::LostAnswer | Fault::LateRequest | Fault::DuplicateRequest
+        );
+        let is_once = repeated == 0 || may_repeat && repeated == 1;
+        let refuses_end = refused.len() < expected.len() && others == refused.len();
+        if !is_whole || !is_once || !has_ended && !refuses_end {
+            self.world.violation(format!(
+                "{alias}, notification {others} with {fault:?}: {states:?}, {repeated} repeated, not {expected:?}"
+            ));
+        }
+        states.dedup();
+        states
     }
 }

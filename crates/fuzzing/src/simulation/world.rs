@@ -4,19 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-use egress::Request;
-use memchr::memmem;
 use tokio_util::sync::CancellationToken;
 
 use super::fault::Fault;
 use super::random::Random;
 use super::servers::Servers;
+use super::webhooks::Webhooks;
 
 /// A redirect leads here, and no request may follow it.
 pub(super) const TRAP_HOST: &str = "trap.example";
-
-/// The webhooks; the path is the id of the message.
-pub(super) const HOOKS_HOST: &str = "hooks.example";
 
 /// How a message left, by the id of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,16 +45,15 @@ pub(super) struct World {
     pub(super) attempts: Mutex<BTreeMap<String, Vec<Attempt>>>,
     pub(super) violations: Mutex<Vec<String>>,
     pub(super) random: Mutex<Random>,
-    /// The fault of the next exchange of a kind, in place of chance.
-    pub(super) plan: Mutex<Option<(Exchange, Fault)>>,
+    /// The fault of an exchange of a kind, in place of chance, after so many others of that kind.
+    pub(super) plan: Mutex<Option<(Exchange, usize, Fault)>>,
     /// How many bytes the last planned exchange carried, without and with a fault.
     pub(super) carried: AtomicUsize,
     /// The ids of messages that did not arrive whole, which no server may act on.
     pub(super) broken: Mutex<Vec<String>>,
     /// The ids of messages that the network duplicated.
     pub(super) duplicated: Mutex<BTreeSet<String>>,
-    /// The states that each webhook received: whether the task was terminal.
-    pub(super) hooks: Mutex<BTreeMap<String, Vec<bool>>>,
+    pub(super) webhooks: Arc<Webhooks>,
 }
 
 /// An exchange that carries work.
@@ -79,25 +74,6 @@ impl World {
 
     pub(super) fn count(&self, fault: &'static str) {
         *self.faults.lock().unwrap().entry(fault).or_default() += 1;
-    }
-
-    /// Records a notification. None of an earlier state follows the end of a task.
-    pub(super) fn notified(&self, request: &Request) {
-        let body = request.body.as_deref().unwrap_or_default();
-        let ends: [&[u8]; 4] = [b"complet", b"fail", b"rejected", b"cancel"];
-        let is_terminal = |word: &[u8]| {
-            let upper = [b"TASK_STATE_", &*word.to_ascii_uppercase()].concat();
-            let lower = [b"\"state\":\"", word].concat();
-            memmem::find(body, &upper).is_some() || memmem::find(body, &lower).is_some()
-        };
-        let is_over = ends.into_iter().any(is_terminal);
-        let mut hooks = self.hooks.lock().unwrap();
-        let states = hooks.entry(request.url.path().to_owned()).or_default();
-        if states.last() == Some(&true) && !is_over {
-            let text = String::from_utf8_lossy(body);
-            self.violation(format!("a notification after the end: {text}"));
-        }
-        states.push(is_over);
     }
 
     pub(super) fn fork(&self) -> Random {

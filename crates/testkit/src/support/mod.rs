@@ -26,6 +26,8 @@ pub mod redis_server;
 pub mod sdk;
 pub mod serve;
 pub mod socket;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod trace;
 
 use std::env;
 use std::fs;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use a2a::Version;
 use a2a_server::store::sqlite::{Options, SqliteStore};
-use a2a_server::store::{Fsync, TaskStore};
+use a2a_server::store::{Fsync, StoreError, TaskStore};
 
 use super::script;
 
@@ -22,11 +22,30 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
             let name = format!("{round}.{writer}");
             tokio::spawn(async move {
                 for number in 0_u64.. {
-                    task(&store, &format!("{name}.{number}"), number).await;
+                    let id = format!("{name}.{number}");
+                    task(&store, &id, number).await.unwrap();
                 }
             })
         });
         futures_util::future::join_all(writers).await;
+    });
+}
+
+/// The numbers of the tasks of [`write_few`].
+const FEW: [u64; 3] = [1, 3, 7];
+
+/// Writes a few tasks in turn. Where the disk is full, it goes on with the next.
+pub(crate) fn write_few(directory: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut options = Options::new(directory);
+        options.fsync = Fsync::Always;
+        let open = || SqliteStore::open(&options, chrono::DateTime::UNIX_EPOCH);
+        let store = open().or_else(|_| open()).unwrap();
+        for number in FEW {
+            let _ = task(&store, &format!("few.{number}"), number).await;
+        }
+        let _ = store.close().await;
     });
 }
 
@@ -41,29 +60,30 @@ pub(crate) fn limit_files(largest: u64) {
 }
 
 /// Runs a task. One in four is deleted, one in four is left unfinished.
-async fn task(store: &SqliteStore, id: &str, number: u64) {
+async fn task(store: &SqliteStore, id: &str, number: u64) -> Result<(), StoreError> {
     let mut record = script::made(id);
-    store.create(&record).await.unwrap();
+    store.create(&record).await?;
     say(&format!("kept {id} 0"));
     let end = if number % 4 == 1 { 6 } else { script::CHANGES };
     while record.revision < end {
         let revision = record.revision;
         let (change, at_ms) = (script::change(id, revision), script::at_ms(revision));
         let changes = std::slice::from_ref(&change);
-        store.append(id, revision, at_ms, changes).await.unwrap();
+        store.append(id, revision, at_ms, changes).await?;
         record.apply(change, at_ms);
         say(&format!("kept {id} {}", record.revision));
         if revision == 4 {
             let configuration = script::configuration(id);
-            store.put_push(&configuration, Version::V1_0).await.unwrap();
+            store.put_push(&configuration, Version::V1_0).await?;
             say(&format!("configured {id}"));
         }
     }
     if number % 4 == 3 {
         say(&format!("deleting {id}"));
-        store.delete(id).await.unwrap();
+        store.delete(id).await?;
         say(&format!("deleted {id}"));
     }
+    Ok(())
 }
 
 /// One line in one write, so that readers see whole lines.

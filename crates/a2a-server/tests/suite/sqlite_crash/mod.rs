@@ -1,7 +1,8 @@
-//! Kills a process that writes to a durable store, at random moments and at chosen bytes of its files, and checks that
-//! every acknowledged change is stored.
+//! Kills a process that writes to a durable store, at random moments, at chosen bytes of its files and at its writes, and
+//! checks that every acknowledged change is stored.
 //!
-//! `CRASH_ROUNDS=100 cargo test -p openclaw-remote-agent-a2a-server --test suite sqlite_crash` runs more rounds.
+//! `CRASH_ROUNDS=1000 cargo test -p openclaw-remote-agent-a2a-server --test suite sqlite_crash` runs more rounds, and
+//! stops at every write.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -9,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use a2a_server::store::Fsync;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use testkit::support::trace::{self, AtWrite};
 
 mod acknowledged;
 mod child;
@@ -21,6 +24,9 @@ const ROUNDS: u64 = 10;
 /// The distance of the bytes at which a writer is killed: no page, no frame of the log and no sector begins there.
 #[cfg(unix)]
 const BYTES: u64 = 7_919;
+
+/// The round of a writer with few tasks.
+const FEW: &str = "few";
 
 /// The environment variables of the writer: directory, `fsync` mode, round, and the largest file that it may write.
 const WRITER: &str = "SQLITE_CRASH_WRITER";
@@ -36,7 +42,10 @@ fn writes_until_killed() {
     if let Ok(largest) = largest.parse() {
         child::limit_files(largest);
     }
-    child::write(directory, mode(fsync), round);
+    match round {
+        FEW => child::write_few(directory),
+        round => child::write(directory, mode(fsync), round),
+    }
 }
 
 fn mode(word: &str) -> Fsync {
@@ -57,7 +66,9 @@ fn keeps_every_acknowledged_change_when_killed() {
     for round in 0..rounds {
         let fsync = ["interval", "always", "never"][usize::try_from(round % 3).unwrap()];
         let patience = Duration::from_millis(u64::from(uuid::Uuid::new_v4().as_fields().1) % 300);
-        let mut child = writer(directory.path(), fsync, round, None);
+        let mut child = writer(directory.path(), fsync, round, None)
+            .spawn()
+            .unwrap();
         killed += u64::from(kill(&mut child, Some(patience), &mut acknowledged));
         acknowledged.is_there(directory.path());
     }
@@ -81,7 +92,10 @@ fn keeps_every_acknowledged_change_when_killed_at_a_byte() {
     for round in 0..rounds {
         let directory = tempfile::tempdir().unwrap();
         let mut acknowledged = Acknowledged::default();
-        let mut child = writer(directory.path(), "always", round, Some(round * BYTES));
+        let limit = Some(round * BYTES);
+        let mut child = writer(directory.path(), "always", round, limit)
+            .spawn()
+            .unwrap();
         assert!(
             kill(&mut child, None, &mut acknowledged),
             "byte {}",
@@ -95,17 +109,68 @@ fn keeps_every_acknowledged_change_when_killed_at_a_byte() {
     println!("killed at {rounds} bytes: {changes} changes acknowledged, none lost");
 }
 
-fn writer(directory: &Path, fsync: &str, round: u64, largest: Option<u64>) -> Child {
+/// Runs a writer with few tasks for each of its writes, or some of them, and lets `at` happen there.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn at_writes(at: AtWrite, check: impl Fn(&Acknowledged, bool)) {
+    let run = |stop: Option<usize>| {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = trace::command(&std::env::current_exe().unwrap());
+        order(&mut command, directory.path(), "always", FEW, "");
+        let mut child = command.spawn().unwrap();
+        let writes = trace::follow(&mut child, directory.path(), move |number, grows| {
+            // A full disk fails only the writes that need space.
+            let fits = at == AtWrite::Kill || grows;
+            match stop {
+                Some(stop) if number == stop && fits => at,
+                _ => AtWrite::Continue,
+            }
+        });
+        let mut acknowledged = Acknowledged::default();
+        let killed = kill(&mut child, None, &mut acknowledged);
+        acknowledged.is_there(directory.path());
+        check(&acknowledged, killed);
+        writes.join().unwrap()
+    };
+    let writes = run(None);
+    let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let rounds = usize::try_from(rounds).unwrap().min(writes);
+    for round in 0..rounds {
+        run(Some(round * writes / rounds));
+    }
+    println!("{at:?} at {rounds} of {writes} writes: no acknowledged change lost");
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn keeps_every_acknowledged_change_when_killed_at_a_write() {
+    at_writes(AtWrite::Kill, |acknowledged, killed| {
+        assert!(killed || acknowledged.deletions() == 2);
+    });
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn goes_on_after_a_write_without_space() {
+    at_writes(AtWrite::NoSpace, |acknowledged, killed| {
+        assert!(!killed && acknowledged.deletions() >= 1);
+    });
+}
+
+fn writer(directory: &Path, fsync: &str, round: u64, largest: Option<u64>) -> Command {
     let largest = largest.map_or(String::new(), |largest| largest.to_string());
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    order(&mut command, directory, fsync, &round.to_string(), &largest);
+    command
+}
+
+fn order(command: &mut Command, directory: &Path, fsync: &str, round: &str, largest: &str) {
     let order = format!("{}\n{fsync}\n{round}\n{largest}", directory.display());
-    Command::new(std::env::current_exe().unwrap())
+    command
         .args(["--exact", "sqlite_crash::writes_until_killed", "--ignored"])
         .args(["--nocapture", "--quiet"])
         .env(WRITER, order)
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .stderr(Stdio::piped());
 }
 
 /// Records the acknowledgements of a writer, and kills it `patience` after the first. Returns whether it was killed.
@@ -121,9 +186,9 @@ fn kill(child: &mut Child, patience: Option<Duration>, acknowledged: &mut Acknow
         std::thread::sleep(patience);
         child.kill().unwrap();
     }
-    let status = child.wait().unwrap();
+    // The lines end with the process. Until then only a tracer may wait for it.
     for line in reader.join().unwrap() {
         acknowledged.note(&line);
     }
-    status.code().is_none()
+    child.wait().unwrap().code().is_none()
 }

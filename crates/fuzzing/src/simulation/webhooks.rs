@@ -1,0 +1,134 @@
+//! The receiver of notifications.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use bytes::Bytes;
+use serde_json::Value;
+
+/// The webhooks; the path is the id of the message.
+pub(super) const HOOKS_HOST: &str = "hooks.example";
+
+/// The answer to a notification.
+pub(super) const RECEIPT: &str = r#"{"ok":true}"#;
+
+/// Marks a request that the network delivered after the sender had given it up.
+#[derive(Clone, Copy)]
+pub(super) struct Late;
+
+/// A notification that arrived whole.
+#[derive(Debug, Clone)]
+pub(super) struct Notification {
+    /// The state of the task; `None` for an artifact.
+    pub(super) state: Option<String>,
+    /// The time of the state, so that an earlier one is a smaller text.
+    pub(super) timestamp: String,
+    body: Bytes,
+}
+
+impl Notification {
+    /// Reads a body of 0.3 or 1.0; `None` if it is neither.
+    fn parse(body: Bytes) -> Option<Self> {
+        let value: Value = serde_json::from_slice(&body).ok()?;
+        let status = match value.get("statusUpdate") {
+            Some(update) => &update["status"],
+            None => &value["status"],
+        };
+        let state = status["state"].as_str();
+        let state = state.map(|state| {
+            let name = state.trim_start_matches("TASK_STATE_");
+            name.to_ascii_lowercase().replace('_', "-")
+        });
+        let is_known = match &state {
+            Some(state) => STATES.contains(&state.as_str()),
+            None => value["artifactUpdate"]["artifact"].is_object(),
+        };
+        let timestamp = status["timestamp"].as_str().unwrap_or_default();
+        let timestamp = timestamp.trim_end_matches('Z').to_owned();
+        is_known.then_some(Self {
+            state,
+            timestamp,
+            body,
+        })
+    }
+
+    pub(super) fn is_terminal(&self) -> bool {
+        let state = self.state.as_deref().unwrap_or_default();
+        TERMINAL_STATES.contains(&state)
+    }
+}
+
+const TERMINAL_STATES: [&str; 4] = ["completed", "failed", "rejected", "canceled"];
+const STATES: [&str; 8] = [
+    "completed",
+    "failed",
+    "rejected",
+    "canceled",
+    "submitted",
+    "working",
+    "input-required",
+    "auth-required",
+];
+
+/// What each webhook received, in the order of arrival.
+#[derive(Default)]
+pub(super) struct Webhooks {
+    received: Mutex<BTreeMap<String, Vec<Notification>>>,
+    violations: Mutex<Vec<String>>,
+}
+
+impl Webhooks {
+    pub(super) fn received(&self, id: &str) -> Vec<Notification> {
+        let received = self.received.lock().unwrap();
+        received.get(id).cloned().unwrap_or_default()
+    }
+
+    /// Returns how many notifications arrived more than once.
+    pub(super) fn repeated(&self, id: &str) -> usize {
+        let received = self.received(id);
+        let bodies: std::collections::BTreeSet<_> =
+            received.iter().map(|received| &received.body).collect();
+        received.len() - bodies.len()
+    }
+
+    pub(super) fn violations(&self) -> Vec<String> {
+        self.violations.lock().unwrap().clone()
+    }
+
+    pub(super) fn router(self: &Arc<Self>) -> Router {
+        Router::new()
+            .route("/{id}", post(receive))
+            .with_state(Arc::clone(self))
+    }
+
+    /// Records a notification. None of an earlier state follows the end of a task, unless the network delayed it.
+    fn record(&self, id: &str, notification: Notification, late: bool) {
+        let mut received = self.received.lock().unwrap();
+        let before = received.entry(id.to_owned()).or_default();
+        let over = before.last().is_some_and(Notification::is_terminal);
+        if over && !late && !notification.is_terminal() {
+            let mut violations = self.violations.lock().unwrap();
+            violations.push(format!("a notification after the end: {notification:?}"));
+        }
+        before.push(notification);
+    }
+}
+
+async fn receive(
+    State(webhooks): State<Arc<Webhooks>>,
+    Path(id): Path<String>,
+    request: Request<Body>,
+) -> (StatusCode, &'static str) {
+    let late = request.extensions().get::<Late>().is_some();
+    let body = to_bytes(request.into_body(), usize::MAX).await;
+    let Some(notification) = body.ok().and_then(Notification::parse) else {
+        return (StatusCode::BAD_REQUEST, "");
+    };
+    webhooks.record(&id, notification, late);
+    (StatusCode::OK, RECEIPT)
+}
