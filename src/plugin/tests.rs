@@ -67,7 +67,9 @@ fn call_dropped_after_its_end_returns_its_envelope() {
     drop(ReplyGuard {
         request: String::new(),
         envelope: Some("done".to_owned()),
-        done: Some(Box::new(move |envelope: String| give.send(envelope).unwrap())),
+        done: Some(Box::new(move |envelope: String| {
+            give.send(envelope).unwrap()
+        })),
     });
     assert_eq!(take.recv().unwrap(), "done");
 }

@@ -92,8 +92,11 @@ impl InteractiveCall<'_> {
         });
         match &screen {
             Some(screen) => {
-                let shown = &lock(screen).answer_writer;
-                outcome::print_outcome(&envelope, &self.context, instance.missing(), shown);
+                let print = |envelope: &Value| {
+                    let shown = &lock(screen).answer_writer;
+                    outcome::print_outcome(envelope, &self.context, instance.missing(), shown);
+                };
+                print(&envelope);
                 if envelope["error"]["reason"] == "rpc_error"
                     && let Some(task) = task
                 {
@@ -102,7 +105,7 @@ impl InteractiveCall<'_> {
                         .await;
                     let state: Value = serde_json::from_str(&state).unwrap_or_default();
                     if state["ok"] == true {
-                        outcome::print_outcome(&state, &self.context, instance.missing(), shown);
+                        print(&state);
                     }
                 }
             }

@@ -81,7 +81,12 @@ pub(crate) async fn create(store: &RedisStore, id: &str) -> TaskRecord {
 pub(crate) async fn append(store: &RedisStore, record: &mut TaskRecord, change: TaskChange) {
     let at_ms = record.changed_ms + 1;
     store
-        .append(&record.task.id, record.revision, at_ms, std::slice::from_ref(&change))
+        .append(
+            &record.task.id,
+            record.revision,
+            at_ms,
+            std::slice::from_ref(&change),
+        )
         .await
         .unwrap();
     record.apply(change, at_ms);

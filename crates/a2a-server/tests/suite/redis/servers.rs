@@ -104,7 +104,10 @@ async fn changes_of_two_servers_keep_their_order() {
             for n in 0..500 {
                 let change = chunk(&format!("{name} {n}"));
                 loop {
-                    match store.append("t", known.revision, 1, std::slice::from_ref(&change)).await {
+                    match store
+                        .append("t", known.revision, 1, std::slice::from_ref(&change))
+                        .await
+                    {
                         Ok(()) => break,
                         Err(StoreError::Conflict) => {
                             known = store.load("t").await.unwrap().unwrap();
