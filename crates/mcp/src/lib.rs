@@ -12,7 +12,7 @@
 //! use std::sync::Arc;
 //!
 //! use openclaw_remote_agent_interface::{RNone, load};
-//! use openclaw_remote_agent_mcp::{McpServer, Options, Tool, serve_stdio};
+//! use mcp_server::{McpServer, Options, Tool, serve_stdio};
 //! use tokio_util::sync::CancellationToken;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {

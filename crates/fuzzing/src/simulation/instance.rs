@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::network::SimulatedNet;
+use super::openclaw::GATEWAY_TOKEN;
 use super::openclaw::OPENCLAW_PORT;
 use super::random::SimulatedEnvironment;
-use super::servers::{CLIENT_SECRET, GATEWAY_TOKEN, LOGIN_HOST, SERVERS, host_of, token_of};
+use super::servers::{CLIENT_SECRET, LOGIN_HOST, SERVERS, host_of, token_of};
 use super::world::World;
 
 /// Plugin instances.

@@ -11,7 +11,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::fault::Fault;
-use super::servers::{AGENTS, GATEWAY_TOKEN, Runs};
+
+/// The token of the gateway.
+pub(super) const GATEWAY_TOKEN: &str = "s3cret-gateway";
+
+/// The agents of both gateways, which are also the triad.
+pub(super) const AGENTS: [&str; 3] = ["alpha", "beta", "charlie"];
+
+/// How often the work of each message began, by its id or its text.
+pub(super) type Runs = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// The port of the gateway.
 pub(super) const OPENCLAW_PORT: u16 = 2;

@@ -25,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 use super::network::SimulatedNet;
 use super::random::SimulatedEnvironment;
 
-use super::servers::{AGENTS, Running, RunningGateway, Runs, host_of};
+use super::openclaw::{AGENTS, Runs};
+use super::servers::{Running, RunningGateway, host_of};
 use super::world::World;
 
 /// Starts an A2A server with the tasks that it had before.

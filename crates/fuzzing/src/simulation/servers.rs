@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::openclaw::OpenClaw;
+use super::openclaw::{GATEWAY_TOKEN, OpenClaw, Runs};
 use super::random::SimulatedEnvironment;
 
 /// The authorization server of the last A2A server.
@@ -29,17 +29,8 @@ pub(super) const CLIENT_SECRET: &str = "s3cret-client";
 /// The token of every webhook.
 pub(super) const HOOK_TOKEN: &str = "t-1";
 
-/// The token of the gateway of OpenClaw.
-pub(super) const GATEWAY_TOKEN: &str = "s3cret-gateway";
-
 /// The number of A2A servers.
 pub(super) const SERVERS: usize = 3;
-
-/// The agents of the gateway, which are also the triad.
-pub(super) const AGENTS: [&str; 3] = ["alpha", "beta", "charlie"];
-
-/// How often the work of each message began, by its id or its text.
-pub(super) type Runs = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// All servers of a simulation.
 pub(super) struct Servers {
