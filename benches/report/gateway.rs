@@ -28,9 +28,10 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
                 if what.starts_with(['i', 'a']) && Some(&agents) != scale.agents.last() {
                     continue;
                 }
-                let folder = tempfile::tempdir().unwrap();
-                let server = start(what, &folder);
                 for (senders, in_flight) in LOADS {
+                    // The agents of the load before may still be connected under the same names.
+                    let folder = tempfile::tempdir().unwrap();
+                    let server = start(what, &folder);
                     let answer = clients.call(&json!({
                         "address": server.ready, "routed": what != "echo", "agents": agents,
                         "senders": senders, "in_flight": in_flight, "seconds": scale.slice,

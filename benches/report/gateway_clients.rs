@@ -101,7 +101,11 @@ async fn join(socket: &mut Socket, name: &str) {
     let content = json!({"action": "advertise", "capabilities": capabilities});
     let advertise = json!({"type": "handshake", "content": content});
     socket.send(text(&advertise)).await.unwrap();
-    socket.next().await.unwrap().unwrap();
+    let Message::Text(frame) = socket.next().await.unwrap().unwrap() else {
+        panic!("the gateway answers in text");
+    };
+    let answer: Value = serde_json::from_str(&frame).unwrap();
+    assert_ne!(answer["type"], "error", "{answer}");
 }
 
 /// Lets the tool put proposals to a triad that approves at once, one after another.

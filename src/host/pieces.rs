@@ -1,9 +1,15 @@
 //! Cuts a large envelope into pieces, so that the event loop of a host takes turns while it parses them.
 
-use std::{iter, mem};
+use std::{collections::BTreeMap, mem};
+
+use serde_json::{Value, value::RawValue};
 
 /// The size of a piece in bytes. Node.js parses it in one to three milliseconds. Only one long text makes a piece larger.
 const PIECE_BYTES: usize = 256 * 1024;
+
+/// The length of the longest path of an array that is cut, in bytes. The paths of the envelope's own arrays are shorter. A peer
+/// chooses the keys in its data, and every piece repeats a path, and every level of a value is read once more.
+const PATH_BYTES: usize = 96;
 
 /// Returns the envelope, and the pieces that complete it in their order. A piece is JSON, `[path, items]`: the items to add to
 /// the array at the path. A small envelope has no pieces.
@@ -20,44 +26,42 @@ pub(super) fn cut(envelope: String) -> Vec<String> {
 
 /// Appends the value at `path` to `short`, without the items of its long arrays, which become pieces.
 fn shorten(json: &str, path: &str, short: &mut String, pieces: &mut Vec<String>) {
-    let inside = json.get(1..json.len().saturating_sub(1));
-    match (json.as_bytes().first(), inside) {
-        (Some(b'{'), Some(inside)) if json.len() > PIECE_BYTES => {
-            let mut before = '{';
-            for member in elements(inside) {
-                let (key, value) = member.split_at(end_of_first(member, b':'));
-                short.push(mem::replace(&mut before, ','));
-                short.push_str(key);
-                short.push(':');
-                let value = value.get(1..).unwrap_or_default();
-                shorten(value, &inner(path, key), short, pieces);
-            }
-            short.push('}');
+    if json.len() <= PIECE_BYTES || path.len() > PATH_BYTES {
+        short.push_str(json);
+    } else if let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(json) {
+        let mut before = '{';
+        for (key, value) in members {
+            let key = Value::from(key).to_string();
+            short.push(mem::replace(&mut before, ','));
+            short.push_str(&key);
+            short.push(':');
+            shorten(value.get(), &inner(path, &key), short, pieces);
         }
-        (Some(b'['), Some(inside)) if json.len() > PIECE_BYTES => {
-            short.push_str("[]");
-            let mut piece = String::new();
-            // The items of a long item come after the piece that it is in.
-            let mut rest = Vec::new();
-            for (place, item) in elements(inside).enumerate() {
-                if !piece.is_empty() && piece.len() + item.len() > PIECE_BYTES {
-                    pieces.push(finished(path, &mem::take(&mut piece)));
-                    pieces.append(&mut rest);
-                }
-                if !piece.is_empty() {
-                    piece.push(',');
-                }
-                shorten(
-                    item,
-                    &inner(path, &place.to_string()),
-                    &mut piece,
-                    &mut rest,
-                );
+        short.push('}');
+    } else if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) {
+        short.push_str("[]");
+        let mut piece = String::new();
+        // The items of a long item come after the piece that it is in.
+        let mut rest = Vec::new();
+        for (place, item) in items.into_iter().map(RawValue::get).enumerate() {
+            if !piece.is_empty() && piece.len() + item.len() > PIECE_BYTES {
+                pieces.push(finished(path, &mem::take(&mut piece)));
+                pieces.append(&mut rest);
             }
-            pieces.push(finished(path, &piece));
-            pieces.append(&mut rest);
+            if !piece.is_empty() {
+                piece.push(',');
+            }
+            if item.len() <= PIECE_BYTES {
+                piece.push_str(item);
+            } else {
+                let path = inner(path, &place.to_string());
+                shorten(item, &path, &mut piece, &mut rest);
+            }
         }
-        _ => short.push_str(json),
+        pieces.push(finished(path, &piece));
+        pieces.append(&mut rest);
+    } else {
+        short.push_str(json);
     }
 }
 
@@ -72,38 +76,12 @@ fn inner(path: &str, key: &str) -> String {
     }
 }
 
-/// Returns what commas separate in the inside of an object or an array.
-fn elements(mut inside: &str) -> impl Iterator<Item = &str> {
-    iter::from_fn(move || {
-        let (element, rest) = inside.split_at(end_of_first(inside, b','));
-        inside = rest.get(1..).unwrap_or_default();
-        (!element.is_empty()).then_some(element)
-    })
-}
-
-/// Returns the place of the first `stop` that is in no string, object or array, or the length.
-fn end_of_first(json: &str, stop: u8) -> usize {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    let end = json.bytes().position(|byte| {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => return depth == 0 && byte == stop,
-        }
-        false
-    });
-    end.unwrap_or(json.len())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
     use super::*;
-    use serde_json::{Value, json};
 
     /// Puts pieces together, as `openclaw/tool.js` does.
     fn assembled(pieces: &[String]) -> Value {
@@ -141,6 +119,15 @@ mod tests {
     fn small_envelope_is_one_piece() {
         let whole = json!({"artifacts": [artifact(1, 100)]}).to_string();
         assert_eq!(cut(whole.clone()), [whole]);
+    }
+
+    #[test]
+    fn array_below_a_long_key_stays_whole() {
+        let key = "k".repeat(PIECE_BYTES);
+        let whole = json!({"parts": [{"data": {key: vec![1; PIECE_BYTES]}}]});
+        let pieces = cut(whole.to_string());
+        assert_eq!(assembled(&pieces), whole);
+        assert_eq!(pieces.len(), 2);
     }
 
     #[test]

@@ -320,11 +320,16 @@ impl AgentProtocol {
         if draft.is_none() && before.is_empty() {
             return Err(unknown("task"));
         }
+        let last = match before.first() {
+            Some(last) => self.load(&call, &last.id).await?,
+            None => None,
+        };
         let send = steps::request(
             &call.caller,
             &call.task,
             draft.as_ref(),
             before.first(),
+            last.as_ref().and_then(steps::delegation),
             body,
         )?;
         let sent = self.app.service.send(&call.caller, send).await?;

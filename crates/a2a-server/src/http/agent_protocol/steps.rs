@@ -18,7 +18,8 @@ use crate::store::Summary;
 /// The key of a message's metadata with the additional input of a task or step.
 const ADDITIONAL_INPUT: &str = "openclaw-remote-agent/additional-input";
 
-/// Returns the message of the next step of a task. `last` is the step before.
+/// Returns the message of the next step of a task. `last` is the step before, and `inherited` its delegation: the next step
+/// continues that chain of agents unless its own input or that of the task names one.
 ///
 /// # Errors
 /// There is no input.
@@ -27,6 +28,7 @@ pub(super) fn request(
     task: &str,
     draft: Option<&Draft>,
     last: Option<&Summary>,
+    inherited: Option<Value>,
     body: InputBody,
 ) -> Result<SendMessage, Failure> {
     let start = draft.and_then(|draft| draft.input.as_ref());
@@ -50,10 +52,13 @@ pub(super) fn request(
         said => Some(said),
     };
     let mut metadata = HashMap::new();
+    let of_task = start.map(|input| &input.additional);
+    let mut named = additional.iter().chain(of_task);
+    let named = named.find_map(|named| named.get(DELEGATION));
+    if let Some(delegation) = named.cloned().or(inherited) {
+        metadata.insert(DELEGATION.to_owned(), delegation);
+    }
     if let Some(additional) = additional.filter(|additional| !additional.is_null()) {
-        if let Some(delegation) = additional.get(DELEGATION) {
-            metadata.insert(DELEGATION.to_owned(), delegation.clone());
-        }
         metadata.insert(ADDITIONAL_INPUT.to_owned(), additional);
     }
     let chosen = match start {
@@ -159,6 +164,12 @@ pub(super) fn additional_input(step: &Task) -> Value {
     let metadata = first(step).and_then(|message| message.metadata.as_ref());
     let additional = metadata.and_then(|metadata| metadata.get(ADDITIONAL_INPUT));
     additional.cloned().unwrap_or_default()
+}
+
+/// Returns the delegation of the client's first message.
+pub(super) fn delegation(step: &Task) -> Option<Value> {
+    let metadata = first(step)?.metadata.as_ref()?;
+    metadata.get(DELEGATION).cloned()
 }
 
 fn first(step: &Task) -> Option<&Message> {
