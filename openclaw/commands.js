@@ -16,6 +16,10 @@ const POLL_MS = 250;
 const MAX_MISSES = 3;
 /** For this many finished tasks of a list without a text, `tasks` asks the agent for the last word. */
 const MAX_ASKED_WORDS = 8;
+const WORD_TIMEOUT_MS = 5000;
+
+// The WebSocket code with which a gateway refuses a token.
+const POLICY_VIOLATION = 1008;
 
 /** A mistake of the user, or another reason to stop. */
 class Stop extends Error {
@@ -246,7 +250,7 @@ async function call(context, request) {
 const refusedByTask = ({ action, task_id: id, continuation }, { error }) => action === "send" && Boolean(id ?? continuation?.task) && error?.reason === "rpc_error";
 
 /** The request for the state of the task that a message is for. */
-const stateOf = ({ target_alias, task_id, continuation }) => ({ action: "status", ...(target_alias && { target_alias }), ...(task_id && { task_id }), ...(continuation && { continuation }) });
+const stateOf = ({ target_alias, task_id, continuation, timeout_ms }) => ({ action: "status", ...(target_alias && { target_alias }), ...(task_id && { task_id }), ...(continuation && { continuation }), ...(timeout_ms && { timeout_ms }) });
 
 const exitOfJson = (envelope) => (envelope.ok ? OK : exitOf(envelope.error?.reason));
 
@@ -279,8 +283,9 @@ async function gateway(method, params = {}) {
   try {
     return { answer: await callGatewayFromCli(method, { timeout: "10000", json: true }, params, { progress: false }) };
   } catch (error) {
-    // A busy gateway may time out; it is away only where no connection stands.
-    return isGatewayTransportError(error) && error.kind !== "timeout" ? { away: error.connectionDetails } : { error: error.message };
+    // A busy gateway may time out, and one that refuses the token closes the connection; neither is away.
+    const isAway = isGatewayTransportError(error) && error.kind !== "timeout" && error.code !== POLICY_VIOLATION;
+    return isAway && error.connectionDetails ? { away: error.connectionDetails } : { error: error.message };
   }
 }
 
@@ -310,7 +315,7 @@ async function tasks(context) {
 /** A list of an agent has no artifacts: this asks for the newest finished tasks that have no text. */
 async function withLastWords(instance, tasks) {
   const wordless = tasks.filter(({ lastWord: word, state }) => !word && state === "completed").slice(0, MAX_ASKED_WORDS);
-  const ask = async ({ target, taskId }) => lastWord((await instance.run({ action: "status", target_alias: target, task_id: taskId })).summary ?? {});
+  const ask = async ({ target, taskId }) => lastWord((await instance.run({ action: "status", target_alias: target, task_id: taskId, timeout_ms: WORD_TIMEOUT_MS })).summary ?? {});
   const words = new Map(await Promise.all(wordless.map(async (task) => [task, await ask(task)])));
   return tasks.map((task) => (words.has(task) ? { ...task, lastWord: words.get(task) } : task));
 }

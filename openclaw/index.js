@@ -81,7 +81,8 @@ const plugin = {
     }
 
     try {
-      lease = acquire(markResolved(config, writtenSettings() ?? {}), api.logger, undefined, waker(api));
+      const mark = (config) => markResolved(config, writtenSettings() ?? {});
+      lease = acquire(config, api.logger, undefined, waker(api), mark);
     } catch (error) {
       api.logger.error(describeFailure(error, place));
       return;

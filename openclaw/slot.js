@@ -16,9 +16,10 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  * A share in the instance for `config`. The first share starts it and the last release closes it; the image stays
  * mapped, ready for the next. Throws what the library says about a wrong config.
  *
- * `wake(record, text)` wakes a session of the host. Returns `{ agent, api, CancelToken, definition, followers, tasks, release() }`.
+ * `wake(record, text)` wakes a session of the host. `mark(config)` returns the configuration for the library: an evaluation that cannot mark
+ * the secrets shares the instance of one that can. Returns `{ agent, api, CancelToken, definition, followers, tasks, release() }`.
  */
-export function acquire(config, logger, load = loadLibrary, wake = undefined) {
+export function acquire(config, logger, load = loadLibrary, wake = undefined, mark = (config) => config) {
   const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
   slot.library ??= load();
   const text = JSON.stringify(config);
@@ -26,7 +27,7 @@ export function acquire(config, logger, load = loadLibrary, wake = undefined) {
   const key = createHash("sha256").update(text).digest("hex");
   let instance = slot.instances.get(key);
   if (!instance) {
-    instance = start(slot.library, text);
+    instance = start(slot.library, JSON.stringify(mark(config)));
     slot.instances.set(key, instance);
   }
   return lease(slot, key, instance, logger, wake);

@@ -299,7 +299,8 @@ impl RemoteAgent {
 struct UpdateReceiver {
     function: FunctionRef<String, UnknownReturnValue>,
     callback: Callback<String>,
-    /// Does nothing, later. Node.js runs what comes for one callback without a turn of its event loop, but not what comes for two.
+    /// A function without effect. Its call waits for the next turn of the event loop: Node.js runs all queued calls of one
+    /// callback in one turn, but not those of two.
     turn: Callback<String>,
 }
 
@@ -320,31 +321,31 @@ impl UpdateReceiver {
     /// Delivers updates until the call has dropped their callback. To wake the thread of the JavaScript environment costs more
     /// than an update, so each turn of its event loop takes all that wait.
     async fn deliver_all(self: Arc<Self>, mut waiting: mpsc::Receiver<String>, log: &dyn Log) {
-        let mut complained = false;
+        let mut warned = false;
         while let Some(first) = waiting.recv().await {
-            let (give, take) = oneshot::channel();
+            let (sender, returned_queue) = oneshot::channel();
             let receiver = Arc::clone(&self);
             let deliver_rest = move |returned: Result<UnknownReturnValue>, env: Env| {
                 let threw = deliver(&receiver.function, &mut waiting, &env) | returned.is_err();
-                let give_back = move |_, _| {
+                let return_queue = move |_, _| {
                     // The task is gone when the instance was closed.
-                    let _ = give.send((waiting, threw));
+                    let _ = sender.send((waiting, threw));
                     Ok(())
                 };
                 let turn = &receiver.turn;
-                turn.call_with_return_value(String::new(), NonBlocking, give_back);
+                turn.call_with_return_value(String::new(), NonBlocking, return_queue);
                 Ok(())
             };
             self.callback
                 .call_with_return_value(first, NonBlocking, deliver_rest);
             // The sender is gone when the JavaScript environment ends.
-            let Ok((rest, threw)) = take.await else {
+            let Ok((rest, threw)) = returned_queue.await else {
                 return;
             };
             waiting = rest;
-            if threw && !mem::replace(&mut complained, true) {
-                let complaint = "the host's update callback threw; the call continues";
-                log.log(Level::Warn, complaint);
+            if threw && !mem::replace(&mut warned, true) {
+                let message = "the host's update callback threw; the call continues";
+                log.log(Level::Warn, message);
             }
         }
     }

@@ -35,7 +35,7 @@ fn shorten(json: &str, path: &str, short: &mut String, pieces: &mut Vec<String>)
             short.push(mem::replace(&mut before, ','));
             short.push_str(&key);
             short.push(':');
-            shorten(value.get(), &inner(path, &key), short, pieces);
+            shorten(value.get(), &join_path(path, &key), short, pieces);
         }
         short.push('}');
     } else if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) {
@@ -45,7 +45,7 @@ fn shorten(json: &str, path: &str, short: &mut String, pieces: &mut Vec<String>)
         let mut rest = Vec::new();
         for (place, item) in items.into_iter().map(RawValue::get).enumerate() {
             if !piece.is_empty() && piece.len() + item.len() > PIECE_BYTES {
-                pieces.push(finished(path, &mem::take(&mut piece)));
+                pieces.push(piece_of(path, &mem::take(&mut piece)));
                 pieces.append(&mut rest);
             }
             if !piece.is_empty() {
@@ -54,22 +54,22 @@ fn shorten(json: &str, path: &str, short: &mut String, pieces: &mut Vec<String>)
             if item.len() <= PIECE_BYTES {
                 piece.push_str(item);
             } else {
-                let path = inner(path, &place.to_string());
+                let path = join_path(path, &place.to_string());
                 shorten(item, &path, &mut piece, &mut rest);
             }
         }
-        pieces.push(finished(path, &piece));
+        pieces.push(piece_of(path, &piece));
         pieces.append(&mut rest);
     } else {
         short.push_str(json);
     }
 }
 
-fn finished(path: &str, items: &str) -> String {
+fn piece_of(path: &str, items: &str) -> String {
     format!("[[{path}],[{items}]]")
 }
 
-fn inner(path: &str, key: &str) -> String {
+fn join_path(path: &str, key: &str) -> String {
     match path {
         "" => key.to_owned(),
         _ => format!("{path},{key}"),

@@ -18,7 +18,8 @@ pub trait Executor: Send + Sync + 'static {
     /// Lists the agents, the default first. Cards are built from it.
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>>;
 
-    /// Works on a message. Sends events to `events` in order. After `cancel` the run must stop within
+    /// Works on a message. Sends events to `events` in order. The first poll of the future runs in the client's request and
+    /// must not block. After `cancel` the run must stop within
     /// seconds, with everything it started; the server then ignores the outcome. Dropping the future has to stop the
     /// run too.
     fn run(

@@ -121,7 +121,12 @@ impl InteractiveCall<'_> {
         if task["action"] != "send" || !self.context.follow_up.names_task() {
             return None;
         }
-        task.retain(|name, _| matches!(name.as_str(), "continuation" | "task_id" | "target_alias"));
+        task.retain(|name, _| {
+            matches!(
+                name.as_str(),
+                "continuation" | "task_id" | "target_alias" | "timeout_ms"
+            )
+        });
         task.insert("action".to_owned(), "status".into());
         Some(Value::Object(task).to_string())
     }

@@ -21,6 +21,9 @@ const RECENT_EVENTS: usize = 512;
 /// The maximum number of subscribers: each event is sent to all of them at once.
 const MAX_SUBSCRIBERS: usize = 64;
 
+/// The maximum number of subscribers with one identity, so that it leaves places for others.
+const MAX_SUBSCRIBERS_PER_IDENTITY: usize = 8;
+
 /// The maximum length of a text in an event, in characters.
 const MAX_TEXT_CHARS: usize = 2000;
 
@@ -159,7 +162,7 @@ impl EventFeed {
     /// Reserves the place of a subscriber.
     ///
     /// # Errors
-    /// 3003 if there are [`MAX_SUBSCRIBERS`] others.
+    /// 3003 if there are [`MAX_SUBSCRIBERS`] others, or [`MAX_SUBSCRIBERS_PER_IDENTITY`] others of its identity.
     pub(super) fn reserve(&self, client: &Arc<Client>) -> Result<(), RequestError> {
         let mut feed = self.feed();
         feed.remove_closed();
@@ -167,9 +170,23 @@ impl EventFeed {
         if feed.subscribers.iter().any(is_known) {
             return Ok(());
         }
-        if feed.subscribers.len() >= MAX_SUBSCRIBERS {
+        let own = |one: &&Subscriber| {
+            let identity = client.identity().map(|identity| &identity.name);
+            let other = one.client.upgrade();
+            identity.is_some_and(|name| {
+                let other = other.as_ref().and_then(|other| other.identity());
+                other.is_some_and(|other| other.name == *name)
+            })
+        };
+        let taken = if feed.subscribers.len() >= MAX_SUBSCRIBERS {
+            Some(MAX_SUBSCRIBERS)
+        } else {
+            let own = feed.subscribers.iter().filter(own).count();
+            (own >= MAX_SUBSCRIBERS_PER_IDENTITY).then_some(own)
+        };
+        if let Some(taken) = taken {
             let message = format!(
-                "{MAX_SUBSCRIBERS} clients subscribe to the gateway's events; end one of them, or try again later"
+                "{taken} clients subscribe to the gateway's events; end one of them, or try again later"
             );
             return Err(RequestError::busy(message, Duration::from_mins(1)));
         }

@@ -75,8 +75,6 @@ impl RunStatus {
 
     /// Records that the agent ended, and when it starts again.
     pub(super) fn on_exit(&mut self, reason: &str, starts_at: Instant) {
-        // A start that failed has no other record.
-        self.on_started();
         self.starts_at = Some(starts_at);
         self.last_exit = Some(reason.chars().take(MAX_REASON_CHARS).collect());
     }

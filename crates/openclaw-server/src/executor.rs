@@ -18,4 +18,5 @@ pub use command::{CommandExecutor, CommandSettings};
 pub(crate) use environment::{password, secrets_of, secrets_of_given};
 pub use gateway::{GatewayExecutor, GatewayRuns};
 pub use redacted::Redacted;
+pub(crate) use settings::expand_home;
 pub use settings::{Local, Thinking, UnknownThinking, state_dir};

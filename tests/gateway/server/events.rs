@@ -138,6 +138,25 @@ async fn long_text_of_a_message_is_cut() {
 }
 
 #[tokio::test]
+async fn one_identity_leaves_places_for_others() {
+    let key = |name: &str| json!({"name": name, "sha256": digest(name)});
+    let keys = [key("agent"), key("operator")];
+    let gateway = Gateway::start(json!({"auth": {"keys": keys}})).await;
+    let mut clients = Vec::new();
+    for (name, code) in [("agent", None); 8]
+        .into_iter()
+        .chain([("agent", Some(3003)), ("operator", None)])
+    {
+        let mut client = Client::connect(gateway.address).await;
+        let auth = json!({"type": "auth", "content": {"token": name}});
+        assert_eq!(client.request(auth).await["content"]["status"], "ok");
+        let answer = client.request(subscribe(false)).await;
+        assert_eq!(answer["content"]["code"].as_u64(), code, "{answer}");
+        clients.push(client);
+    }
+}
+
+#[tokio::test]
 async fn subscriber_above_the_limit_is_refused() {
     let gateway = Gateway::start(json!({})).await;
     let mut watchers = Vec::new();

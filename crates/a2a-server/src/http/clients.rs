@@ -83,11 +83,11 @@ pub struct ClientRegistry {
     /// Fixed at construction: a server that loses its last client keeps requiring tokens.
     requires_token: bool,
     entries: RwLock<Arc<[Entry]>>,
-    /// Who sends a request without a token, if the server requires none.
+    /// The principal of a request without a token, if the server requires none.
     anonymous: Principal,
 }
 
-/// A client, and who its requests come from.
+/// A client and the principal of its requests.
 struct Entry {
     client: RegisteredClient,
     principal: Principal,

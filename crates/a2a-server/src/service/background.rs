@@ -60,7 +60,7 @@ impl Core {
     /// Reattaches to the run of a task, or marks the task as interrupted.
     async fn resume_left_task(self: &Arc<Self>, record: TaskRecord) {
         let mut life = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
-        life.reported = true;
+        life.has_visible_event = true;
         // Its client may know the task.
         life.active.expose();
         if let Some(run) = life.record.run.clone() {

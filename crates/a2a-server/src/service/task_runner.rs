@@ -55,7 +55,7 @@ pub(super) struct TaskRunner {
     pub(super) active: Arc<ActiveTask>,
     pub(super) record: TaskRecord,
     /// Whether the executor has reported a visible event.
-    pub(super) reported: bool,
+    pub(super) has_visible_event: bool,
     /// The bytes of its artifacts.
     size: usize,
     /// Changes that the next write stores.
@@ -106,7 +106,7 @@ impl TaskRunner {
             core,
             active,
             record,
-            reported: false,
+            has_visible_event: false,
             size,
             pending: Vec::new(),
             unstored: None,
@@ -123,8 +123,8 @@ impl TaskRunner {
         let permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);
         let ending = match permit {
             Ok(permit) => {
-                let (running, reported) = self.start(request);
-                let (ending, running) = self.work(running, reported).await;
+                let (running, events) = self.start(request);
+                let (ending, running) = self.work(running, events).await;
                 held = Some((Some(permit), running));
                 ending
             }
@@ -217,7 +217,7 @@ impl TaskRunner {
         tokio::pin!(deadline);
         let quiet = sleep(QUIET_PERIOD);
         tokio::pin!(quiet);
-        // Registered once, not with every report, and not at all for a run that waits for nothing.
+        // Registered once, not with every event, and not at all for a run that waits for nothing.
         let active = Arc::clone(&self.active);
         let canceled = active.canceled.cancelled();
         tokio::pin!(canceled);
@@ -228,14 +228,14 @@ impl TaskRunner {
             if let Some(ending) = self.interruption(until) {
                 return (ending, Some(running));
             }
-            let report = tokio::select! {
+            let event = tokio::select! {
                 biased;
-                Some(report) = events.recv() => report,
+                Some(event) = events.recv() => event,
                 outcome = running.outcome() => {
                     if let Some(ending) = self.interruption(until) {
                         return (ending, None);
                     }
-                    let reported = async {
+                    let apply_rest = async {
                         self.apply_waiting(&mut events).await?;
                         while !events.is_empty() {
                             self.flush().await?;
@@ -244,7 +244,7 @@ impl TaskRunner {
                         // The write of the end stores the last of them.
                         Ok(())
                     };
-                    let ending = reported.await.err();
+                    let ending = apply_rest.await.err();
                     return (ending.unwrap_or(RunEnd::Outcome(outcome)), None);
                 }
                 () = &mut canceled => return (RunEnd::Canceled, Some(running)),
@@ -260,14 +260,14 @@ impl TaskRunner {
                 }
             };
             let applied = async {
-                self.apply_report(report).await?;
+                self.apply_event(event).await?;
                 self.apply_waiting(&mut events).await?;
                 Ok::<(), RunEnd>(self.flush().await?)
             };
             if let Err(ending) = applied.await {
                 return (ending, Some(running));
             }
-            if self.reported {
+            if self.has_visible_event {
                 self.active.mark_visible();
             }
         }
@@ -290,25 +290,25 @@ impl TaskRunner {
     async fn apply_waiting(&mut self, events: &mut Receiver<ExecutionEvent>) -> Result<(), RunEnd> {
         for _ in 0..events.len() {
             match events.try_recv() {
-                Ok(report) => self.apply_report(report).await?,
+                Ok(event) => self.apply_event(event).await?,
                 Err(_) => break,
             }
         }
         Ok(())
     }
 
-    /// Adds the changes of a report to the pending ones.
-    async fn apply_report(&mut self, report: ExecutionEvent) -> Result<(), RunEnd> {
-        match report {
+    /// Adds the changes of an event to the pending ones.
+    async fn apply_event(&mut self, event: ExecutionEvent) -> Result<(), RunEnd> {
+        match event {
             ExecutionEvent::Run(run) => self.pending.push(TaskChange::Run(run)),
             ExecutionEvent::Metadata(more) => self.pending.push(TaskChange::Metadata(more)),
             ExecutionEvent::Working(None) => {
-                self.reported = true;
+                self.has_visible_event = true;
                 self.ensure_working();
             }
             ExecutionEvent::Working(Some(parts)) => {
                 self.check_size(json_bytes(&parts))?;
-                self.reported = true;
+                self.has_visible_event = true;
                 let status = status::new(self.env(), &self.record, TaskState::Working, Some(parts));
                 self.pending.push(TaskChange::Status(status));
             }
@@ -329,7 +329,7 @@ impl TaskRunner {
                 }
                 let size = self.size_with(&artifact, append);
                 self.check_size(size)?;
-                self.reported = true;
+                self.has_visible_event = true;
                 self.ensure_working();
                 self.pending.push(TaskChange::Artifact {
                     artifact,
@@ -457,7 +457,7 @@ impl TaskRunner {
     /// Returns a message that replaces the task if no client may know it. Otherwise completes the task with the
     /// message.
     async fn answer(&mut self, parts: Vec<Part>) -> Result<Option<Message>, WriteError> {
-        if !self.reported && !self.continued && self.active.try_answer_directly() {
+        if !self.has_visible_event && !self.continued && self.active.try_answer_directly() {
             let deleted = self.core.store.delete(&self.record.task.id).await;
             match deleted {
                 Ok(_) => {

@@ -179,6 +179,9 @@ async fn config(
                 let mut agents = agents.into_iter();
                 let listed = agents.find(|agent| agent["name"] == name);
                 answer["run"] = listed.unwrap_or_default()["run"].take();
+                if let Some(reason) = answer["run"]["lastExit"].as_str() {
+                    answer["run"]["lastExit"] = text::line(reason).into();
+                }
             }
             Err(trouble) if trouble.kind == ClientErrorKind::Unreachable => {}
             Err(trouble) => note(format_args!("cannot read how the agent runs: {trouble}")),

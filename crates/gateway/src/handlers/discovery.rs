@@ -34,7 +34,7 @@ impl GatewayState {
         check_action(envelope, &["list"])?;
         let listed = self.registry().list();
         let now = self.env.now();
-        // The reason of an exit is for the operator.
+        // The reason of an exit is for clients that may operate the gateway: without roles, for each.
         let operation = Operation::Request(GATEWAY);
         let is_operator = self.authorize(client, envelope.from(), operation).is_ok();
         let agents: Vec<Value> = listed
@@ -161,7 +161,6 @@ impl GatewayState {
             if wants_content {
                 self.authorize(client, envelope.from(), Operation::Workspace("*"))?;
             }
-            self.events.reserve(client)?;
         }
         let agents = envelope.content().get("agents").and_then(Value::as_array);
         if agents.is_some_and(|names| names.len() > MAX_SUBSCRIBED_AGENTS) {
@@ -169,6 +168,9 @@ impl GatewayState {
                 "`content.agents` has more than {MAX_SUBSCRIBED_AGENTS} names; omit it to subscribe to all agents"
             );
             return Err(RequestError::new(ErrorCode::InvalidContent, message));
+        }
+        if subscribes && channel == Channel::Events {
+            self.events.reserve(client)?;
         }
         let agents: Option<HashSet<String>> = agents.map(|names| {
             let names = names.iter().filter_map(Value::as_str);

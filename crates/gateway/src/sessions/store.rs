@@ -24,7 +24,7 @@ use common::log::{Level, Log};
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
 
 /// Session files that stay open between appends. Connections need file descriptors too.
-const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(128).unwrap();
+const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 pub(super) struct Store {
     /// The directory of all workspaces.

@@ -2,17 +2,19 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::GatewayConfig;
-use crate::executor::state_dir;
+use crate::executor::{expand_home, state_dir};
 use common::config::{ConfigError, Secret};
 
-/// The URL of a gateway whose configuration names no port.
+/// The URL of a gateway before its configuration is read.
 pub(super) const DEFAULT_URL: &str = "ws://127.0.0.1:18789";
+
+/// The port of a gateway whose configuration names none.
+const DEFAULT_PORT: u16 = 18789;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -52,15 +54,27 @@ pub(super) fn complete(
     if gateway.url.is_some() {
         return Ok(());
     }
-    let known = read(&variable)?;
-    let text = |name: &str| variable(name)?.into_string().ok();
-    let port = text("OPENCLAW_GATEWAY_PORT").and_then(|port| port.trim().parse().ok());
-    if let Some(port) = port.or(known.port) {
-        let scheme = if known.tls.enabled { "wss" } else { "ws" };
-        gateway.url = Some(format!("{scheme}://127.0.0.1:{port}"));
-    }
-    let given = text("OPENCLAW_GATEWAY_TOKEN").is_some_and(|token| !token.is_empty());
-    if gateway.token.is_none() && !given {
+    let text = |name: &str| {
+        let text = variable(name)?.into_string().ok()?;
+        (!text.trim().is_empty()).then_some(text)
+    };
+    let port = match text("OPENCLAW_GATEWAY_PORT") {
+        Some(port) => Some(port.trim().parse().map_err(|_| {
+            let message = "the environment variable `OPENCLAW_GATEWAY_PORT` is no port, a number from 1 to 65535; correct or unset it";
+            ConfigError::at("/gateway", message.to_owned())
+        })?),
+        None => None,
+    };
+    let needs_no_token = gateway.token.is_some() || text("OPENCLAW_GATEWAY_TOKEN").is_some();
+    let known = match read(&variable) {
+        // Nothing of the file is needed.
+        Err(_) if port.is_some() && needs_no_token => Gateway::default(),
+        known => known?,
+    };
+    let scheme = if known.tls.enabled { "wss" } else { "ws" };
+    let port: u16 = port.or(known.port).unwrap_or(DEFAULT_PORT);
+    gateway.url = Some(format!("{scheme}://127.0.0.1:{port}"));
+    if !needs_no_token {
         gateway.token = token(known.auth.token).filter(|token| match token {
             Secret::Known(_) | Secret::Resolved(_) => true,
             // Without a value the gateway itself says that it requires a token.
@@ -72,8 +86,10 @@ pub(super) fn complete(
 
 fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigError> {
     let named = variable("OPENCLAW_CONFIG_PATH").filter(|path| !path.is_empty());
+    let is_named = named.is_some();
+    let named = named.and_then(|path| expand_home(path.into(), &variable));
     let beside = || Some(state_dir(&variable)?.join("openclaw.json"));
-    let Some(file) = named.map(PathBuf::from).or_else(beside) else {
+    let Some(file) = named.or_else(beside) else {
         return Ok(Gateway::default());
     };
     let wrong = |why: String| {
@@ -85,7 +101,9 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigEr
     };
     let text = match std::fs::read_to_string(&file) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Gateway::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound && !is_named => {
+            return Ok(Gateway::default());
+        }
         Err(error) => return Err(wrong(error.to_string())),
     };
     // The position alone: the line may hold a secret.
@@ -178,10 +196,43 @@ mod tests {
             let gateway = completed(&text, &[("GATE", "value")]).unwrap();
             assert_eq!(
                 (gateway.url.as_deref(), token_of(&gateway)),
-                (None, Some("GATE"))
+                (Some("ws://127.0.0.1:18789"), Some("GATE"))
             );
             assert_eq!(token_of(&completed(&text, &[]).unwrap()), None);
         }
+    }
+
+    #[test]
+    fn tls_without_a_port_keeps_the_default_port() {
+        let gateway = completed("{gateway: {tls: {enabled: true}}}", &[]).unwrap();
+        assert_eq!(gateway.url.as_deref(), Some("wss://127.0.0.1:18789"));
+    }
+
+    #[test]
+    fn invalid_file_matters_only_if_it_is_needed() {
+        let port = ("OPENCLAW_GATEWAY_PORT", "29000");
+        let token = ("OPENCLAW_GATEWAY_TOKEN", "new");
+        let gateway = completed("{", &[port, token]).unwrap();
+        assert_eq!(gateway.url.as_deref(), Some("ws://127.0.0.1:29000"));
+        completed("{", &[port]).unwrap_err();
+    }
+
+    #[test]
+    fn invalid_port_in_the_environment_is_an_error() {
+        let error = completed("{}", &[("OPENCLAW_GATEWAY_PORT", "http")]).unwrap_err();
+        assert!(error.to_string().contains("OPENCLAW_GATEWAY_PORT"));
+    }
+
+    #[test]
+    fn missing_file_that_a_variable_names_is_an_error() {
+        let lookup = |name: &str| (name == "OPENCLAW_CONFIG_PATH").then(|| "~/none.json".into());
+        let home = |name: &str| match name {
+            "HOME" => Some("/nowhere".into()),
+            name => lookup(name),
+        };
+        let error = complete(&mut GatewayConfig::default(), home).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("/nowhere/none.json"), "{message}");
     }
 
     #[test]

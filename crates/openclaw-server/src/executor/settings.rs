@@ -90,17 +90,27 @@ pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    let home = || named("HOME");
-    let expanded = |path: PathBuf| match path.strip_prefix("~") {
-        Ok(below) => home().map(|home| home.join(below)),
-        Err(_) => Some(path),
-    };
+    let expanded = |path: PathBuf| expand_home(path, &variable);
     match named("OPENCLAW_STATE_DIR") {
         Some(path) => expanded(path),
         None => named("OPENCLAW_HOME")
             .and_then(expanded)
-            .or_else(home)
+            .or_else(|| named("HOME"))
             .map(|home| home.join(".openclaw")),
+    }
+}
+
+/// Returns a path with the home directory in place of a leading `~`; `None` if `HOME` is not set.
+pub(crate) fn expand_home(
+    path: PathBuf,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Option<PathBuf> {
+    match path.strip_prefix("~") {
+        Ok(below) => {
+            let home = variable("HOME").filter(|home| !home.is_empty())?;
+            Some(PathBuf::from(home).join(below))
+        }
+        Err(_) => Some(path),
     }
 }
 

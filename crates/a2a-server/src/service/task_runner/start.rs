@@ -11,7 +11,7 @@ use crate::executor::{ExecutionEvent, Outcome, RunInput};
 use crate::task_record::TaskRecord;
 
 /// The maximum number of events that wait for the store.
-const REPORT_CAPACITY: usize = 16;
+const EVENT_CAPACITY: usize = 16;
 
 impl TaskRunner {
     /// Starts the run.
@@ -20,9 +20,9 @@ impl TaskRunner {
         request: RunRequest,
     ) -> (Running, mpsc::Receiver<ExecutionEvent>) {
         let start = self.start_fn(request);
-        let (events, reported) = mpsc::channel(REPORT_CAPACITY);
+        let (events, received) = mpsc::channel(EVENT_CAPACITY);
         let running = Running::start(self.core.metrics.clone(), events, start);
-        (running, reported)
+        (running, received)
     }
 
     /// Returns the function that starts the run. A large message moves to the run, and the store loads it again

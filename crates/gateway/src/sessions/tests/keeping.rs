@@ -374,7 +374,7 @@ async fn open_files_are_bounded_and_closed_at_the_end() {
         ours.filter(|file| file.extension().is_some_and(|it| it == "jsonl"))
             .count()
     };
-    assert_eq!(open(), 128);
+    assert_eq!(open(), 64);
     sessions.close().unwrap();
     assert_eq!(open(), 0);
 }
