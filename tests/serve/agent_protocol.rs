@@ -126,12 +126,17 @@ fn step_runs_the_task_and_returns_its_output() {
 }
 
 #[test]
-fn additional_input_carries_the_delegation() {
+fn delegation_continues_with_every_step() {
     let server = server();
     let steps = format!("{}/steps", created(&server, "who"));
     let delegation = json!({"hop": 3, "chain": "c"});
     let body = json!({"additional_input": {"openclaw-remote-agent/delegation": delegation}});
     let step = post(&server, &steps, &body).json();
+    let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
+    let said = &seen["result"]["artifacts"][0]["parts"][0]["data"];
+    assert_eq!(said["delegation"], delegation, "{seen}");
+    let next = json!({"input": "who", "additional_input": {"other": 1}});
+    let step = post(&server, &steps, &next).json();
     let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
     let said = &seen["result"]["artifacts"][0]["parts"][0]["data"];
     assert_eq!(said["delegation"], delegation, "{seen}");

@@ -320,18 +320,14 @@ impl AgentProtocol {
         if draft.is_none() && before.is_empty() {
             return Err(unknown("task"));
         }
-        let last = match before.first() {
+        let last = before.first();
+        let step = match last {
             Some(last) => self.load(&call, &last.id).await?,
             None => None,
         };
-        let send = steps::request(
-            &call.caller,
-            &call.task,
-            draft.as_ref(),
-            before.first(),
-            last.as_ref().and_then(steps::delegation),
-            body,
-        )?;
+        let inherited = step.as_ref().and_then(steps::delegation);
+        let (caller, task) = (&call.caller, &call.task);
+        let send = steps::request(caller, task, draft.as_ref(), last, inherited, body)?;
         let sent = self.app.service.send(&call.caller, send).await?;
         self.drafts.take(&call.task, draft.as_ref());
         Ok(steps::sent(&call.task, sent))
