@@ -184,20 +184,21 @@ where
                     self.finished = is_terminal_change(&change);
                     return Some(TaskUpdate::Change(revision, change));
                 }
-                Ok(_) | Err(RecvError::Lagged(_)) => return self.snapshot().await,
+                Ok(_) | Err(RecvError::Lagged(_)) => {
+                    // Buffered changes are older than the snapshot.
+                    self.listener.discard_pending();
+                    let record = (self.reload)(self.listener.task_id.clone()).await?;
+                    // The record that the subscriber began with may have all changes that the buffer lost.
+                    if record.revision > self.last_revision {
+                        self.last_revision = record.revision;
+                        self.finished = record.is_terminal();
+                        return Some(TaskUpdate::Snapshot(Box::new(record)));
+                    }
+                }
                 Err(RecvError::Closed) => return None,
             }
         }
         None
-    }
-
-    async fn snapshot(&mut self) -> Option<TaskUpdate> {
-        // Buffered changes are older than the snapshot.
-        self.listener.discard_pending();
-        let record = (self.reload)(self.listener.task_id.clone()).await?;
-        self.last_revision = record.revision;
-        self.finished = record.is_terminal();
-        Some(TaskUpdate::Snapshot(Box::new(record)))
     }
 }
 
