@@ -39,19 +39,24 @@ impl Model {
 /// Returns the tool's result in the current turn of a request, if it was called.
 pub fn tool_result(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array()?;
-    let turn = messages.iter().rposition(is_from_user)?;
-    messages[turn..]
+    messages[last_from_user(messages)?..]
         .iter()
         .rev()
         .find(|message| message["role"] == "tool")
         .map(|message| text(&message["content"]))
 }
 
-/// OpenClaw adds further messages in the role of the user: its context, and images of results.
-fn is_from_user(message: &Value) -> bool {
-    message["role"] == "user"
-        && !text(&message["content"]).contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT")
-        && !message["content"].to_string().contains("image_url")
+/// Returns the place of the user's last message. OpenClaw adds further messages in that role: its context, and after the
+/// results of tools their images.
+fn last_from_user(messages: &[Value]) -> Option<usize> {
+    (0..messages.len()).rev().find(|&place| {
+        let message = &messages[place];
+        message["role"] == "user"
+            && !text(&message["content"]).contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT")
+            && !(place > 0
+                && messages[place - 1]["role"] == "tool"
+                && message["content"].to_string().contains("image_url"))
+    })
 }
 
 fn text(content: &Value) -> String {
@@ -154,10 +159,8 @@ fn function(body: &Value, name: &str, arguments: &str) -> Value {
 
 fn reply(body: &Value) -> (Value, &'static str) {
     let messages = body["messages"].as_array().unwrap();
-    let said = messages
-        .iter()
-        .rfind(|message| is_from_user(message))
-        .map_or_else(String::new, |message| text(&message["content"]));
+    let said = last_from_user(messages)
+        .map_or_else(String::new, |place| text(&messages[place]["content"]));
     if let Some(vote) = vote(&said, &body["messages"].to_string()) {
         return (vote, "stop");
     }
