@@ -181,7 +181,7 @@ fn a_certificate_is_known_by_its_fingerprint() {
         Some("beta")
     );
     assert_eq!(keyring.certificate(b"other"), None);
-    // An unknown certificate is not a key.
+    // A certificate is not an API key.
     assert_eq!(refused(&keyring, "der").0, ErrorCode::AuthFailed);
 }
 

@@ -4,8 +4,7 @@
 //! - `agents.create` with `content.agent`, `content.role` and optionally `content.description` registers an agent until the
 //!   gateway stops. The command writes the configuration.
 //! - `agents.restart` with `content.agent` sends `disconnect` with the reason `shutdown` to the agent's connection and
-//! closes
-//!   it, so that the client reconnects.
+//!   closes it, so that the client reconnects.
 //!
 //! The gateway refuses a request whose `content.stateDir` is not its own state directory.
 
