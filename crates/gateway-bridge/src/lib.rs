@@ -88,7 +88,7 @@ impl CallContext {
     }
 }
 
-/// The purpose of a list of agents. It determines the timeout.
+/// The purpose of a list of agents, which determines the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListPurpose {
     /// The caller requests the list.

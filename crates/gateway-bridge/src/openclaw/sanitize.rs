@@ -1,4 +1,4 @@
-//! Keeps OpenClaw from executing commands in a message of a client.
+//! Prevents OpenClaw from executing commands in a message of a client.
 //!
 //! OpenClaw 2026.9.6 parses a message before the agent reads it, after JavaScript's `trim`. A leading `/` is a command:
 //! `/new` and `/reset` discard the session (the command `openclaw agent` has operator rights), `/NAME` and `$NAME` run
@@ -40,7 +40,7 @@ fn refers(text: &str) -> bool {
         .any(|(at, _)| named(&text[at + 1..]))
 }
 
-/// The extensions of the images that OpenClaw attaches.
+/// The extensions of images that OpenClaw attaches.
 const IMAGES: [&str; 10] = [
     "png", "jpg", "jpeg", "gif", "webp", "bmp", "tiff", "tif", "heic", "heif",
 ];
@@ -52,7 +52,7 @@ const IMAGES: [&str; 10] = [
 /// - `/`, `~`, `./`, `../` or a drive (`C:\`) at the beginning or after white space, a quote or `(`, and what follows, up to
 ///   white space, a quote, a parenthesis or a bracket. It blanks `[media attached: …]` before, so `]` counts as space.
 ///
-/// An address such as `https://example.com/x.png` is none of these, and stays as it is.
+/// A URL such as `https://example.com/x.png` matches none of these and remains unchanged.
 pub fn inert(text: &str) -> Cow<'_, str> {
     let mut dots = Vec::new();
     let (mut in_url, mut in_path, mut may_begin) = (false, false, true);
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// One of each kind of white space that JavaScript's `trim` removes, and `U+0085`, which it keeps.
+    /// Tests each white space character that JavaScript's `trim` removes, and `U+0085`, which `trim` keeps.
     #[test]
     fn a_command_behind_white_space_of_javascript_is_found() {
         for space in [

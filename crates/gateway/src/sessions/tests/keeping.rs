@@ -304,7 +304,7 @@ async fn only_the_owner_may_read_sessions() {
     for file in [&place.file("alpha", "t"), &archived] {
         assert_eq!(mode(file), 0o600, "{file:?}");
     }
-    // The store also ends an unterminated line of another program.
+    // The store also restricts the permissions of a file that another program created.
     drop(sessions);
     fs::set_permissions(place.file("alpha", "t"), fs::Permissions::from_mode(0o644)).unwrap();
     keep(&place.open(), "alpha", "t", "two").await;
