@@ -39,9 +39,11 @@ export class Followers {
   #reserved = 0;
 
   /**
-   * `host` is `{ ask(request, caller), render(envelope, maxChars), wake(record, text), warn(line), now(), later(ms, run)
-   * }`. `ask` resolves to the envelope as JSON. `later` schedules `run` and returns a function that cancels it. `settings`
-   * are those of `notify`, and `byDefault`: whether a target has `notify`.
+   * `host` has these functions:
+   * `ask(request, caller)`, `render(envelope, maxChars)`, `wake(record, text)`, `warn(line)`, `now()`, `later(ms, run)`.
+   *
+   * `ask` resolves to the envelope as JSON. `later` schedules `run` and returns a function that cancels it. `settings` are
+   * those of `notify`, and `byDefault`: whether a target has `notify`.
    */
   constructor(host, settings) {
     this.#host = host;

@@ -1,10 +1,11 @@
 //! The report on speed and memory. Compares the tool, its interfaces and its servers with alternatives in the same run.
 //!
-//!     cargo bench --bench report                       measures everything, and writes docs/measurements/, and the tables of the page
-//!     cargo bench --bench report -- client server      these sections alone: client, stream, server, store, gateway, cold, watch, handles
-//!     cargo bench --bench report -- --redraw           draws tables and plots from the numbers, without measuring
-//!     cargo bench --bench report -- --quick stream     one short round, for work on the code: prints the tables, and
-//!                                                      writes the numbers below target/ alone
+//!     cargo bench --bench report                     measures everything, writes docs/measurements/ and the tables
+//!     cargo bench --bench report -- client server    measures only these sections: client, stream, server, store,
+//!                                                    gateway, cold, watch, handles
+//!     cargo bench --bench report -- --redraw         draws tables and plots again, without measuring
+//!     cargo bench --bench report -- --quick stream   one short round during development: prints the tables, and
+//!                                                    writes the numbers only below target/
 //!
 //! The subjects run alternately in each round, each in its own process, so that other load on the machine affects all of
 //! them. The official SDKs, Node.js and Redis are those that the tests install below `target/`.

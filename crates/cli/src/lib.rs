@@ -1,7 +1,8 @@
 //! The command `remote-agent`: a host of the library for a shell, a script or CI.
 //!
-//! Each subcommand is a module with its arguments (`Args`) and a `run`. [`library`] finds the shared library, [`instance`] loads
-//! it through the Rust interface. The command links a copy of the library only for its types and never calls it.
+//! Each subcommand is a module with its arguments (`Args`) and a `run` function. [`library`] locates the shared library,
+//! [`instance`] loads it through the Rust interface. The command links a copy of the library only for its types and never
+//! calls it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The bridge against a gateway that the test plays: literal JSON, and time that stands still.
+//! The bridge against a gateway that the test controls, with literal JSON and a paused clock.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod correlation;

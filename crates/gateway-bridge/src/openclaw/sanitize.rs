@@ -1,11 +1,11 @@
 //! Prevents OpenClaw from executing commands in a message of a client.
 //!
 //! OpenClaw 2026.9.6 parses a message before the agent reads it, after JavaScript's `trim`. A leading `/` is a command:
-//! `/new` and `/reset` discard the session (the command `openclaw agent` has operator rights), `/NAME` and `$NAME` run
-//! a skill of the operator, and the command refuses `/compact`. OpenClaw looks for `$NAME` everywhere, unless the
-//! message begins with `/`; `//` begins no command. Directives such as `/think high` on a later line count only in
-//! channels. So a message with any of these gets a first line that begins with `//` and says what it does. The client's
-//! text is unchanged. Session keys in a message have no effect: the session is a separate argument.
+//! `/new` and `/reset` discard the session (the command `openclaw agent` has operator rights), `/NAME` and `$NAME` run a
+//! skill of the operator, and the command refuses `/compact`. OpenClaw looks for `$NAME` everywhere, unless the message
+//! begins with `/`; `//` begins no command. Directives such as `/think high` on a later line count only in channels. So this
+//! module prepends to a message with any of these a first line that begins with `//` and explains its purpose. The client's
+//! text is unchanged. Session keys in a message have no effect, because the session is a separate argument.
 //!
 //! OpenClaw also attaches images of its machine that a message names by path, see [`inert`].
 
@@ -45,8 +45,9 @@ const IMAGES: [&str; 10] = [
     "png", "jpg", "jpeg", "gif", "webp", "bmp", "tiff", "tif", "heic", "heif",
 ];
 
-/// Returns `text` without paths of this machine to images: `./x.png` becomes `./x[.]png`, which a model still reads and
-/// OpenClaw does not. OpenClaw 2026.9.6 takes for such a path whatever ends with the extension of an image and is
+/// Returns `text` without paths to images on this machine. For example, `./x.png` becomes `./x[.]png`, which a model can
+/// still read and OpenClaw ignores. OpenClaw 2026.9.6 treats a text as such a path if it ends with the extension of an image
+/// and is
 ///
 /// - `file://` and what follows, up to white space, a quote, `<`, `>` or `]`,
 /// - `/`, `~`, `./`, `../` or a drive (`C:\`) at the beginning or after white space, a quote or `(`, and what follows, up to
