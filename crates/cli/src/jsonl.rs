@@ -6,8 +6,7 @@
 //! | `{"id", "op": "parse_config", "config"}` | `{"id", "parsed"}` or `{"id", "init_error"}` |
 //! | `{"id", "op": "tool_definition"}` | `{"id", "tool_definition"}` |
 //! | `{"id", "op": "execute", "request", "caller"?, "abort_after_ms"?, "content"?}` | any number of `{"id", "update"}`, then `{"id", "result", "content"?}` |
-//! | `{"id", "op": "abort", "call"}` | `{"id", "ok": true}`; cancels the call with the id `call` if it still runs, and that
-//! call gets its result |
+//! | `{"id", "op": "abort", "call"}` | `{"id", "ok": true}`; cancels the call with the id `call`, which still gets a result |
 //!
 //! Calls run concurrently, so their response lines may interleave. `init` closes the previous instance. The response to an
 //! invalid line is `{"id", "error": {"code", "message"}}`; the command then reads the next line.
