@@ -1,4 +1,4 @@
-// Approval of sends, per target: OpenClaw asks a person before the tool runs.
+// Approval of sends, per target: OpenClaw requests an operator's decision before the tool runs.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -14,8 +14,8 @@ const MAX_ITEM_CHARS = 80;
 const MAX_GRANTS = 1000;
 
 /**
- * The grants of people, in a file: an agent may send to a target at an origin without another question. Each look-up reads the
- * file, so that its removal revokes the grants.
+ * Approvals that operators granted permanently, stored in a file. An agent with a grant may send to a target at an origin
+ * without another approval. Every lookup reads the file, so deleting the file revokes all grants.
  */
 export class Grants {
   #path;
@@ -43,15 +43,15 @@ export class Grants {
       const stored = JSON.parse(readFileSync(this.#path, "utf8"));
       if (Array.isArray(stored)) return new Set(stored.filter((key) => typeof key === "string"));
     } catch {
-      // Without a readable file every question is asked again.
+      // Without a readable file, the hook requests approval again.
     }
     return new Set();
   }
 }
 
 /**
- * The hook that OpenClaw runs before each call of the tool. Returns undefined when no target of `config` needs approval, so that
- * calls cost nothing. `tasks` knows the targets of handles and of task ids.
+ * Creates the hook that OpenClaw runs before each call of the tool. Returns undefined if no target of `config` needs
+ * approval, so that calls have no overhead. `tasks` maps handles and task ids to targets.
  */
 export function approvalHook(config, parameters, { grants, tasks, log = () => {} }) {
   const targets = Array.isArray(config.targets) ? config.targets : [];
@@ -100,7 +100,7 @@ function rank(target) {
   return MODES.indexOf(modeOf(target));
 }
 
-/** The targets that a request may lead to. */
+/** Returns the targets that a request may reach. */
 function candidates(request, targets, tasks) {
   const { target_alias: alias, target_url: url, task_handle: handle, continuation } = request;
   const handles = given(handle, continuation?.task?.task_handle);
@@ -112,7 +112,8 @@ function candidates(request, targets, tasks) {
   for (const handle of handles) {
     const target = tasks?.targetOf(handle);
     if (target) found.push(...routed(target, targets));
-    // The library refuses a handle beside another target than its own, so an unknown handle alone may lead to any target.
+    // The library refuses a handle of another target than the named one. An unknown handle without a target may reach any
+    // target.
     else if (!isNamed) return targets;
   }
   if (isNamed || handles.length > 0) return [...new Set(found)];
@@ -120,9 +121,11 @@ function candidates(request, targets, tasks) {
   return defaults.length > 0 ? defaults : targets;
 }
 
-/** The targets of a continuation, as the library finds them: by URL, and by alias among several targets at that URL. */
+/**
+ * Returns the targets of a continuation by the rule of the library: by URL, and by alias if several targets share the URL.
+ */
 function routed({ target_url: url, target_alias: alias, preferred_transports: transports }, targets) {
-  // The agents of a local gateway have no mode, and the library looks for no others then.
+  // Agents of a local gateway have no approval mode, and the library considers no other targets here.
   if (Array.isArray(transports) && transports.includes("GATEWAY")) return [];
   const there = targets.filter((target) => sameUrl(target.baseUrl, url));
   const named = there.filter((target) => target.alias === alias);
@@ -131,7 +134,10 @@ function routed({ target_url: url, target_alias: alias, preferred_transports: tr
   return [{ alias: url, baseUrl: url, approval: isDenied ? "deny" : "always" }];
 }
 
-/** Whether the request carries text of the agent. A task id counts as such, unless an earlier result from the same URL contains it. */
+/**
+ * Returns whether the request contains text of the agent. A task id counts as text, unless an earlier result from the same
+ * URL contains it.
+ */
 function carriesText(request, found, tasks) {
   if (request?.action === "list_targets") return false;
   if (request?.action === "send" || request?.service_parameters !== undefined) return true;
@@ -147,14 +153,17 @@ function originOf(url) {
   return URL.canParse(url) ? new URL(url).origin : line(url);
 }
 
-/** Whether both lead to the same target. The library compares without the query and without slashes at the end. */
+/** Returns whether both URLs are the same target. Like the library, ignores the query and trailing slashes. */
 function sameUrl(one, other) {
   if (!URL.canParse(one) || !URL.canParse(other)) return false;
   const [a, b] = [new URL(one), new URL(other)];
   return a.origin === b.origin && a.pathname.replace(/\/+$/, "") === b.pathname.replace(/\/+$/, "");
 }
 
-/** What leaves with the request: first its files and fields, then the first words of its message, together at most `room` characters. */
+/**
+ * Returns a preview of the request: its files and fields, then the beginning of its message, with at most `room` characters
+ * in total.
+ */
 function preview(request, room) {
   const parts = Array.isArray(request.parts) ? request.parts : [];
   const { action, message_id: messageId, context_id: contextId, continuation, push_notification_config: push } = request;
@@ -171,7 +180,7 @@ function preview(request, room) {
   ].map((item) => `[${shortened(line(item))}]`);
   let shown = "";
   for (const [index, item] of items.entries()) {
-    // The rest is for the number of hidden items and for the size of the message.
+    // The remaining characters are for the number of hidden items and the size of the message.
     if (shown.length + item.length > room - 80) {
       shown += `[and ${items.length - index} more] `;
       break;
@@ -197,7 +206,7 @@ function given(...values) {
   return values.filter((value) => value !== undefined && value !== null);
 }
 
-/** `text` without its middle where it is long: both ends of a path or a name count. */
+/** Shortens a long text in the middle, because both ends of a path or a name are informative. */
 function shortened(text) {
   const half = MAX_ITEM_CHARS / 2;
   return text.length > MAX_ITEM_CHARS ? `${text.slice(0, half)}…${text.slice(-half)}` : text;

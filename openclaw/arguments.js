@@ -1,14 +1,14 @@
-// Models fill optional fields with nothing ("", null, [], {}) and write camelCase now and then; neither means anything
-// to the contract, which would refuse both. This runs before OpenClaw validates the arguments.
+// Cleans the arguments of the tool before OpenClaw validates them. Models fill optional fields with empty values ("", null,
+// [], {}) and sometimes use camelCase. The schema would refuse both.
 
-/** A function that cleans arguments by `schema`, the tool's parameters. What it has nothing to change in, it returns as is. */
+/** Returns a function that cleans arguments by `schema`, the tool's parameters. It returns clean arguments unchanged. */
 export function argumentCleaner(schema) {
   return (value) => clean(value, schema);
 }
 
 function clean(value, schema) {
   if (Array.isArray(value)) return schema?.items ? mapArray(value, (item) => clean(item, schema.items)) : value;
-  // Maps such as `metadata` have no properties of their own: what is in them belongs to the caller.
+  // Maps such as `metadata` have no declared properties: the caller defines their content.
   return isObject(value) && schema?.properties ? cleanObject(value, schema) : value;
 }
 
@@ -18,7 +18,7 @@ function cleanObject(object, { properties, required = [] }) {
   for (const [key, value] of Object.entries(object)) {
     const name = knownName(key, object, properties);
     const cleaned = Object.hasOwn(properties, name) ? clean(value, properties[name]) : value;
-    // A part's own content (`text` of a text part, `data` of a data part) may well be empty.
+    // The content of a part (`text` of a text part, `data` of a data part) may be empty.
     const optional = !required.includes(name) && name !== object.kind;
     const dropped = optional && isEmpty(cleaned);
     changed ||= dropped || name !== key || cleaned !== value;
@@ -27,7 +27,7 @@ function cleanObject(object, { properties, required = [] }) {
   return changed ? Object.fromEntries(entries) : object;
 }
 
-/** The snake_case name of a camelCase key, when only that one is a field and the caller did not give it too. */
+/** Returns the snake_case name of a camelCase key if it is a field and the caller did not also set it. */
 function knownName(key, object, properties) {
   if (Object.hasOwn(properties, key)) return key;
   const snake = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

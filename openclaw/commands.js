@@ -1,4 +1,4 @@
-// `openclaw remote-agent …`: the words and exit codes of the command `remote-agent`, over the settings of OpenClaw.
+// `openclaw remote-agent …`: commands with the names and exit codes of `remote-agent`, on the settings of OpenClaw.
 import { createReadStream, existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import process from "node:process";
@@ -12,16 +12,16 @@ import { lastWord, withListed } from "./tasks.js";
 
 const PLACE = "plugins.entries.remote-agent.config";
 const POLL_MS = 250;
-/** Failed connections in a row after which no gateway is running. */
+/** The number of consecutive failed connections after which the command reports that no gateway is running. */
 const MAX_MISSES = 3;
-/** For this many finished tasks of a list without a text, `tasks` asks the agent for the last word. */
+/** The maximum number of finished tasks without a text for which `tasks` requests the text from the agent. */
 const MAX_ASKED_WORDS = 8;
 const WORD_TIMEOUT_MS = 5000;
 
-// The WebSocket code with which a gateway refuses a token.
+// The WebSocket close code of a gateway that refuses a token.
 const POLICY_VIOLATION = 1008;
 
-/** A mistake of the user, or another reason to stop. */
+/** A user error, or another reason to stop. */
 class Stop extends Error {
   constructor(message, exit = USAGE) {
     super(message);
@@ -29,7 +29,7 @@ class Stop extends Error {
   }
 }
 
-/** Registers the commands below `program`. `config` is the host's configuration. */
+/** Registers the commands below `program`. `config` is the configuration of the host. */
 export function registerCommands({ program, config: host }, api) {
   const root = program.command("remote-agent").description("Call agents elsewhere over A2A, and manage the targets of the remote_agent tool");
   const command = (words, description, run) =>
@@ -38,7 +38,7 @@ export function registerCommands({ program, config: host }, api) {
       .description(description)
       .option("--json", "Print JSON")
       .action(async (...values) => {
-        // Commander hands over the arguments, the options and the command.
+        // Commander passes the arguments, the options and the command.
         const [options, { args }] = values.splice(-2);
         process.exitCode = await guarded(() => run({ api, host, options, args }, ...values));
       });
@@ -130,7 +130,7 @@ async function add({ api, host, options }, url) {
   return OK;
 }
 
-/** Waits until the running gateway knows `alias`. Without a gateway, says so. */
+/** Waits until the running gateway has applied the target `alias`. Reports if no gateway is running. */
 async function applied(alias, seconds) {
   const deadline = Date.now() + seconds * 1000;
   for (let misses = 0; ; ) {
@@ -246,10 +246,10 @@ async function call(context, request) {
   return exitOfJson(envelope);
 }
 
-/** Whether an agent refused a message to a task, which it may have ended. */
+/** Returns whether an agent refused a message for a task, which may have ended. */
 const refusedByTask = ({ action, task_id: id, continuation }, { error }) => action === "send" && Boolean(id ?? continuation?.task) && error?.reason === "rpc_error";
 
-/** The request for the state of the task that a message is for. */
+/** Returns the request for the state of the task that a message refers to. */
 const stateOf = ({ target_alias, task_id, continuation, timeout_ms }) => ({ action: "status", ...(target_alias && { target_alias }), ...(task_id && { task_id }), ...(continuation && { continuation }), ...(timeout_ms && { timeout_ms }) });
 
 const exitOfJson = (envelope) => (envelope.ok ? OK : exitOf(envelope.error?.reason));
@@ -277,19 +277,22 @@ function positive(text, option) {
 
 // ---- the running gateway, the audit log, doctor -------------------------------------------------------------------------
 
-/** Asks the running gateway: `{ answer }`, `{ error }` where it refuses, `{ away }` with the tried address where none answers. */
+/**
+ * Sends a request to the running gateway. Returns `{ answer }`, `{ error }` if the gateway refuses, or `{ away }` with the
+ * tried address if no gateway responds.
+ */
 async function gateway(method, params = {}) {
   const { callGatewayFromCli, isGatewayTransportError } = await import("openclaw/plugin-sdk/gateway-runtime");
   try {
     return { answer: await callGatewayFromCli(method, { timeout: "10000", json: true }, params, { progress: false }) };
   } catch (error) {
-    // A busy gateway may time out, and one that refuses the token closes the connection; neither is away.
+    // A busy gateway may time out, and one that refuses the token closes the connection. Both are running.
     const isAway = isGatewayTransportError(error) && error.kind !== "timeout" && error.code !== POLICY_VIOLATION;
     return isAway && error.connectionDetails ? { away: error.connectionDetails } : { error: error.message };
   }
 }
 
-/** What to do where no gateway answers. OpenClaw's message about the address ends with the place of the configuration. */
+/** Returns a hint for a missing gateway. OpenClaw's message about the address ends with the place in the configuration. */
 function noGateway({ url, urlSource }) {
   const source = urlSource === "local loopback" ? "`gateway.port` of OpenClaw's configuration" : urlSource;
   return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, set OPENCLAW_GATEWAY_PORT to that port or correct \`gateway.port\`; \`openclaw gateway run\` starts one`;
@@ -312,7 +315,9 @@ async function tasks(context) {
   return OK;
 }
 
-/** A list of an agent has no artifacts: this asks for the newest finished tasks that have no text. */
+/**
+ * Adds texts to listed tasks: an agent's task list has no artifacts, so this gets the newest finished tasks without a text.
+ */
 async function withLastWords(instance, tasks) {
   const wordless = tasks.filter(({ lastWord: word, state }) => !word && state === "completed").slice(0, MAX_ASKED_WORDS);
   const ask = async ({ target, taskId }) => lastWord((await instance.run({ action: "status", target_alias: target, task_id: taskId, timeout_ms: WORD_TIMEOUT_MS })).summary ?? {});
@@ -343,7 +348,7 @@ function parsed(text) {
   try {
     return [JSON.parse(text)];
   } catch {
-    // The last line may be half written.
+    // The last line may be incomplete.
     return [];
   }
 }

@@ -1,13 +1,13 @@
-// Which settings hold: those under the plugin's own id, or, when there are none, those a predecessor left behind.
+// Selects the effective settings: those under the plugin's own id, or else those of a predecessor.
 const ID = "remote-agent";
 const LEGACY_ID = "openclaw-a2a-outbound";
 
 /**
- * The settings and where they stand in the host's configuration.
+ * Returns the settings and their place in the host's configuration.
  *
- * OpenClaw lets an entry under a legacy id enable this plugin, but does not hand over the settings in it. Own settings
- * always win; "none" means an empty object, so the manifest's schema has no defaults at its top level, which OpenClaw
- * would write in.
+ * An entry under a legacy id makes OpenClaw enable this plugin, but OpenClaw does not pass on its settings. The plugin's
+ * own settings take precedence unless they are an empty object. OpenClaw would add the defaults of the manifest's schema to
+ * that object, so the schema has no defaults at its top level.
  */
 export function settings({ pluginConfig, config: host }) {
   const own = pluginConfig ?? {};

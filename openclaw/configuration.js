@@ -1,17 +1,17 @@
-// Edits of the host's configuration, on a draft of it.
+// Edits a draft of the host's configuration.
 import { isIP } from "node:net";
 
 const TOOL = "remote_agent";
 const ID = "remote-agent";
 
-/** The plugin's settings in `draft`, created where there are none. */
+/** Returns the plugin's settings in `draft`; creates them if they are missing. */
 function own(draft) {
   const entry = (((draft.plugins ??= {}).entries ??= {})[ID] ??= {});
   entry.enabled = true;
   return (entry.config ??= {});
 }
 
-/** Adds a target, switches the tool on and allows it. The first target becomes the default. */
+/** Adds a target, enables the tool and allows it. The first target becomes the default. */
 export function addTarget(draft, target) {
   const config = own(draft);
   const targets = (config.targets ??= []);
@@ -23,7 +23,7 @@ export function addTarget(draft, target) {
   allowTool(draft);
 }
 
-/** Removes the target called `alias`. */
+/** Removes the target `alias`. */
 export function removeTarget(draft, alias) {
   const targets = draft.plugins?.entries?.[ID]?.config?.targets ?? [];
   const at = targets.findIndex((target) => target.alias === alias);
@@ -31,13 +31,13 @@ export function removeTarget(draft, alias) {
   targets.splice(at, 1);
 }
 
-/** Whether the policy for all agents names the tool. */
+/** Returns whether the policy for all agents allows the tool. */
 export function toolIsAllowed({ tools } = {}) {
   const allowed = [...(tools?.allow ?? []), ...(tools?.alsoAllow ?? [])];
   return allowed.some((name) => ["*", TOOL, ID, "group:plugins"].includes(name));
 }
 
-/** Names the tool in the policy for all agents: `tools.allow` where it is a list with entries, else `tools.alsoAllow`. */
+/** Allows the tool in the policy for all agents: in `tools.allow` if that list has entries, else in `tools.alsoAllow`. */
 export function allowTool(draft) {
   if (toolIsAllowed(draft)) return;
   const tools = (draft.tools ??= {});
@@ -45,7 +45,7 @@ export function allowTool(draft) {
   tools[list] = [...(tools[list] ?? []), TOOL];
 }
 
-/** Takes the tool off the policy for all agents. */
+/** Removes the tool from the policy for all agents. */
 export function disallowTool(draft) {
   for (const list of ["allow", "alsoAllow"]) {
     const names = draft.tools?.[list];
@@ -57,7 +57,7 @@ export function disallowTool(draft) {
   if (draft.tools && Object.keys(draft.tools).length === 0) delete draft.tools;
 }
 
-/** An alias for the agent at `url` that none of `taken` has: the first label of its host. */
+/** Returns an alias for the agent at `url` that is not in `taken`: the first label of its host. */
 export function aliasFor(url, taken) {
   const { hostname } = new URL(url);
   const name = isIP(hostname.replace(/^\[|\]$/g, "")) ? "agent" : hostname.split(".").find((label) => label !== "www");
@@ -67,7 +67,7 @@ export function aliasFor(url, taken) {
   }
 }
 
-/** Targets written with `url` instead of `baseUrl`. */
+/** Returns the targets with `url` instead of `baseUrl`. */
 export function misnamedTargets(config) {
   const targets = Array.isArray(config?.targets) ? config.targets : [];
   return targets.filter((target) => typeof target?.url === "string" && target.baseUrl === undefined);

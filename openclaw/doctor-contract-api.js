@@ -1,4 +1,4 @@
-// What `openclaw doctor` loads: the health check, and the repair of settings that the schema refuses.
+// The module that `openclaw doctor` loads: the health check, and the migration of settings that the schema refuses.
 import { getHealthCheck, registerHealthCheck } from "openclaw/plugin-sdk/health";
 
 import { misnamedTargets } from "./configuration.js";
@@ -6,7 +6,7 @@ import { misnamedTargets } from "./configuration.js";
 const ID = "remote-agent/setup";
 const PLACE = ["plugins", "entries", "remote-agent", "config"];
 
-// OpenClaw evaluates this file more than once in a process.
+// OpenClaw may evaluate this file more than once per process.
 if (!getHealthCheck(ID)) {
   registerHealthCheck({
     id: ID,
@@ -38,7 +38,7 @@ export const legacyConfigRules = [
   },
 ];
 
-/** Renames `url` of a target to `baseUrl`. */
+/** Renames the field `url` of a target to `baseUrl`. */
 export function normalizeCompatibilityConfig({ cfg }) {
   const config = structuredClone(cfg);
   const misnamed = misnamedTargets(config.plugins?.entries?.["remote-agent"]?.config);

@@ -1,4 +1,4 @@
-// Checks of the settings, the library and the agents. OpenClaw's doctor and the commands print what they find.
+// Checks the settings, the library and the agents. OpenClaw's doctor and the commands print the findings.
 import process from "node:process";
 
 import { settings } from "./config.js";
@@ -10,17 +10,17 @@ import { plaintextSecrets, resolveSecrets, secretPlaces } from "./secrets.js";
 
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
-/** Why an agent that can be called does not list its tasks: it need not be able to. */
+/** The errors that are normal when the doctor lists the tasks of a working agent: task lists are optional. */
 const NO_LIST = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
 
-/** Findings that a repair of the configuration removes, by their check. */
+/** The repairs of the configuration, by the id of the check. */
 const REPAIRS = {
   tool: (draft) => (allowTool(draft), "Added remote_agent to the tools that agents may use."),
 };
 
 /**
- * Checks the plugin under the host's configuration `host`: `[{ check, severity, message, fixHint, path }]`, where `severity`
- * is "info", "warning" or "error". An "info" says what is in order.
+ * Checks the plugin with the host's configuration `host`. Returns `[{ check, severity, message, fixHint, path }]`, where
+ * `severity` is "info", "warning" or "error". An "info" reports a passed check.
  */
 export async function diagnose({ host, api = {}, env = process.env, load = loadLibrary, open = openInstance, now = Date.now }) {
   const found = [];
@@ -92,7 +92,7 @@ function checkCard(add, { target_alias: alias, target_url: url, last_refresh_err
   }
 }
 
-/** When a JSON Web Token expires, in milliseconds; undefined for everything else. */
+/** Returns the expiry of a JSON Web Token in milliseconds; undefined for any other token. */
 function expiry(token) {
   try {
     const { exp } = JSON.parse(Buffer.from(token.split(".")[1], "base64url").toString());
@@ -102,7 +102,7 @@ function expiry(token) {
   }
 }
 
-/** The repairs that `found` asks for, applied to `draft`; returns what they changed. */
+/** Applies the repairs for the findings `found` to `draft`. Returns descriptions of the changes. */
 export function repair(draft, found) {
   const checks = new Set(found.filter(({ severity }) => severity !== "info").map(({ check }) => check));
   return Object.entries(REPAIRS).flatMap(([check, apply]) => (checks.has(check) ? [apply(draft)] : []));

@@ -1,8 +1,8 @@
-// Why the tool is missing, in a sentence an operator can act on.
+// Describes why the tool is unavailable, for the operator.
 
 /**
- * The line to log. The library throws config errors as JSON `{code, message, path}`, where `path` is a JSON Pointer into
- * the settings at `place`; anything else is a failure to load.
+ * Returns the line to log. The library throws configuration errors as JSON `{code, message, path}`, where `path` is a JSON
+ * Pointer into the settings at `place`. Any other error means that the library could not be loaded.
  */
 export function describeFailure(error, place) {
   const problem = parseConfigError(error);

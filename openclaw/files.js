@@ -1,4 +1,4 @@
-// Files of the agent's workspace. `path` of a part becomes bytes on the wire, and files of a result become files.
+// Files of the agent's workspace. Replaces the `path` of a part by the bytes of the file, and saves the files of a result.
 //
 // A path comes from a model and a file name from a remote agent, so both are untrusted. Reading follows no symbolic link out
 // of the allowed directories. Writing creates new files only, below `remote-agent/` in the workspace.
@@ -10,17 +10,17 @@ import process from "node:process";
 /** The size limit of one file, and of all files of one message, in bytes. */
 export const MAX_FILE_BYTES = 8 * 1024 * 1024;
 export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
-/** The number of files of one result that are saved, and of its images that the model sees. */
+/** The maximum number of files of one result to save, and of its images to show to the model. */
 export const MAX_SAVED_FILES = 20;
 export const MAX_IMAGES = 4;
-/** The number and the size in bytes of the files of one task. */
+/** The maximum number and total size in bytes of the files of one task. */
 export const MAX_TASK_FILES = 200;
 export const MAX_TASK_BYTES = 64 * 1024 * 1024;
 const MAX_IMAGE_BYTES = 4 * 1024 * 1024;
 const MAX_NAME_CHARS = 100;
 const MAX_NAME_ATTEMPTS = 100;
 
-/** A part whose file cannot be sent. `place` is a JSON Pointer into the request. */
+/** The error of a part whose file cannot be sent. `place` is a JSON Pointer into the request. */
 export class FileError extends Error {
   constructor(place, message) {
     super(message);
@@ -31,7 +31,7 @@ export class FileError extends Error {
 /** The schema of the field that `attach` replaces. */
 export const PATH_FIELD = { type: "string", description: "Of a file in your workspace; instead of bytes." };
 
-/** `parameters` with the field `path` in its parts. */
+/** Returns `parameters` with the field `path` added to its parts. */
 export function withPaths(parameters) {
   const items = parameters.properties?.parts?.items;
   if (!items) return parameters;
@@ -45,8 +45,8 @@ function addPath(part) {
 }
 
 /**
- * The request with bytes in place of every `path`. A path is relative to the workspace, and has to lead into it or into one
- * of `mediaRoots`.
+ * Returns the request with the bytes of each file in place of its `path`. A path is relative to the workspace. The file
+ * must be in the workspace or in one of `mediaRoots`.
  *
  * Throws a FileError for the first part that cannot be sent.
  */
@@ -74,12 +74,12 @@ export async function attach(request, { workspaceDir, mediaRoots = [] }) {
 async function readAllowed(place, path, roots, left) {
   const fail = (why) => new FileError(place, `cannot read \`${path}\`: ${why}`);
   if (typeof path !== "string" || path.includes("\0")) throw new FileError(place, "`path` is not a path");
-  // One error for both cases: it does not reveal which files exist elsewhere.
+  // Both cases have the same error, which does not reveal the existence of other files.
   const target = await realpath(resolve(roots[0], path)).catch(() => undefined);
   const allowed = await Promise.all(roots.map((root) => realpath(root).catch(() => undefined)));
   const isAllowed = target !== undefined && allowed.some((root) => root !== undefined && isInside(root, target));
   if (!isAllowed) throw fail("it does not exist or is outside of the workspace");
-  // Not blocking: opening a FIFO would wait for its writer.
+  // Non-blocking, because opening a FIFO would wait for a writer.
   const file = await open(target, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch((error) => {
     throw fail(error.code);
   });
@@ -111,13 +111,16 @@ async function readUpTo(file, limit) {
   return { buffer, bytesRead };
 }
 
-/** Whether `path` is below `root`. On Windows the way to another drive is absolute. */
+/** Returns whether `path` is below `root`. On Windows, the relative path to another drive is absolute. */
 export function isInside(root, path, { relative, isAbsolute, sep } = paths) {
   const way = relative(root, path);
   return way !== "" && way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
 }
 
-/** Whether the open `file` is at `path`, which has no symbolic links: a directory on the way may have been replaced. Only Linux reports the path. */
+/**
+ * Returns whether the open `file` is at `path`, which has no symbolic links. A directory on the path may have been
+ * replaced. Only Linux reports the path of an open file.
+ */
 async function isAt(file, path) {
   return process.platform !== "linux" || (await readlink(`/proc/self/fd/${file.fd}`).catch(() => undefined)) === path;
 }
@@ -125,8 +128,8 @@ async function isAt(file, path) {
 /**
  * Saves the files of a result below `remote-agent/TASK/` in the workspace.
  *
- * Returns `{ saved: [{ index, path, mediaType, size, bytes }], failed: [text] }`; `path` is relative to the workspace. A file that is
- * there already with the same content is not written again.
+ * Returns `{ saved: [{ index, path, mediaType, size, bytes }], failed: [text] }`; `path` is relative to the workspace.
+ * Skips a file that already exists with the same content.
  */
 export async function save(envelope, workspaceDir) {
   const found = filesOf(envelope);
@@ -158,7 +161,7 @@ export async function save(envelope, workspaceDir) {
 
 export const NO_FILES = { saved: [], failed: [] };
 
-/** A copy of the envelope without the bytes of the saved files, which a model need not read. */
+/** Returns a copy of the envelope without the bytes of the saved files, which a model does not need. */
 export function withoutSaved(envelope, { saved }) {
   const copy = structuredClone(envelope);
   const files = filesOf(copy);
@@ -166,7 +169,7 @@ export function withoutSaved(envelope, { saved }) {
   return copy;
 }
 
-/** The content for a model: a line for each file, and the images. */
+/** Returns the content for a model: one line per file, and the images. */
 export function describe({ saved, failed }) {
   const lines = saved.map(({ path, mediaType, size }) => `[saved file] ${path} (${mediaType}, ${size} bytes)`);
   const text = [...lines, ...failed.map((line) => `[file] ${line}`)].join("\n");
@@ -186,7 +189,7 @@ function taskOf({ summary, raw }) {
   return summary?.continuation?.task?.task_id ?? raw?.messageId ?? "message";
 }
 
-/** Creates the directories one by one. A symbolic link in the way is an error. */
+/** Creates the directories one by one. Fails if one of them is a symbolic link. */
 async function makeDirectory(root, names) {
   let directory = root;
   for (const name of names) {
@@ -199,7 +202,9 @@ async function makeDirectory(root, names) {
   return directory;
 }
 
-/** Runs `work` with a path that leads to `directory` even after a symbolic link took its place. Only Linux has such paths. */
+/**
+ * Runs `work` with a path that refers to `directory` even if it is replaced by a symbolic link. Only Linux has such paths.
+ */
 async function within(directory, work) {
   if (process.platform !== "linux") return work(directory);
   const opened = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
@@ -211,7 +216,7 @@ async function within(directory, work) {
   }
 }
 
-/** What a task's directory may still take. */
+/** Returns the number and the size of the files that a task's directory may still receive. */
 async function roomIn(directory) {
   const names = await readdir(directory);
   const sizes = await Promise.all(names.map((name) => lstat(join(directory, name)).then(({ size }) => size, () => 0)));
@@ -259,10 +264,10 @@ async function holds(path, bytes) {
   }
 }
 
-// Names that Windows reserves for devices, with any extension.
+// The device names of Windows, with any extension.
 const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 
-/** A name that is one path component on every system: letters, digits, `.`, `_` and `-`, without a leading dot. */
+/** Returns a name that is one path component on every system: letters, digits, `.`, `_` and `-`, without a leading dot. */
 export function safeName(name, fallback = "file") {
   const last = (typeof name === "string" ? name : "").split(/[/\\]/).at(-1);
   const plain = last.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._]+|[._]+$/g, "");
@@ -284,7 +289,7 @@ const SIGNATURES = [
 const TEXT_TYPES = { ".csv": "text/csv", ".html": "text/html", ".json": "application/json", ".md": "text/markdown", ".xml": "application/xml" };
 const EXTENSIONS = { "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "application/pdf": ".pdf", "application/zip": ".zip", "application/gzip": ".gz", "text/plain": ".txt" };
 
-/** The media type by content. The name decides only between kinds of text. */
+/** Detects the media type from the content. The name only distinguishes kinds of text. */
 export function mediaType(bytes, name = "") {
   const start = bytes.subarray(0, 16).toString("hex");
   const signature = SIGNATURES.find(([, hex]) => start.startsWith(hex));

@@ -1,7 +1,7 @@
-// Follows tasks beyond the turn that started them, and wakes the session once when the task ends or asks.
+// Follows tasks beyond the turn that started them, and wakes the session once when the task ends or requires input.
 //
-// Each followed task is a file under the state directory, so a restarted gateway follows it again. The gateway that
-// renames the file wakes the session; with two gateways on one directory the other one finds it gone.
+// Each followed task is a file below the state directory, so a restarted gateway continues to follow it. A gateway renames
+// the file before it wakes the session. If two gateways share the directory, only one of the renames succeeds.
 import { createHash } from "node:crypto";
 import { mkdirSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,21 +10,21 @@ import process from "node:process";
 const FOLDER = ["remote-agent", "followed"];
 const CLAIMED = /^(.+\.json)\.(\d+)\.waking$/;
 
-/** The first and the longest pause between two questions to a peer, and the longest after failures. */
+/** The first and the maximum interval between two requests to a peer, and the maximum interval after failures. */
 const PAUSE_MS = { first: 1000, longest: 15_000, failing: 300_000 };
-/** How long to wait before the session is woken again where that failed. */
+/** The delay before another attempt to wake a session. */
 const WAKE_RETRY_MS = 60_000;
-/** The length of the text that a session is woken with, in characters. */
+/** The maximum length of the text for a woken session, in characters. */
 const TEXT_CHARS = 4000;
 
 const OVER = new Set(["completed", "failed", "rejected", "canceled", "input-required", "auth-required"]);
 
-/** The folder of the files below a state directory. */
+/** Returns the directory of the followed tasks below a state directory. */
 export function followedFolder(stateDir) {
   return join(stateDir, ...FOLDER);
 }
 
-/** The tasks that some gateway follows, as their files say: `{ target, taskId, sessionKey, agentId, since, state }`. */
+/** Returns the followed tasks of all gateways, from their files: `{ target, taskId, sessionKey, agentId, since, state }`. */
 export function followedTasks(stateDir) {
   return readRecords(followedFolder(stateDir)).map(({ record }) => described(record));
 }
@@ -39,9 +39,11 @@ export class Followers {
   #reserved = 0;
 
   /**
-   * `host` is `{ ask(request, caller), render(envelope, maxChars), wake(record, text), warn(line), now(), later(ms, run) }`:
-   * `ask` returns the envelope as JSON, `later` a function that cancels. `settings` are those of `notify`, and
-   * `byDefault`: whether a target has `notify`.
+   * `host` has these functions:
+   * `ask(request, caller)`, `render(envelope, maxChars)`, `wake(record, text)`, `warn(line)`, `now()`, `later(ms, run)`.
+   *
+   * `ask` resolves to the envelope as JSON. `later` schedules `run` and returns a function that cancels it. `settings` are
+   * those of `notify`, and `byDefault`: whether a target has `notify`.
    */
   constructor(host, settings) {
     this.#host = host;
@@ -49,8 +51,8 @@ export class Followers {
   }
 
   /**
-   * Starts to follow, first the tasks that an earlier gateway left below `stateDir`, and returns a function that stops it.
-   * Where a later evaluation of the plugin opened it again, that function does nothing.
+   * Starts to follow tasks, beginning with those of an earlier gateway below `stateDir`. Returns a function that stops,
+   * unless a later evaluation of the plugin has opened it again.
    */
   open(stateDir) {
     const opened = (this.#opened = {});
@@ -66,7 +68,7 @@ export class Followers {
     for (const { record } of readRecords(this.#folder, this.#host.warn)) this.#follow(record, true);
   }
 
-  /** Stops without waking a session. The files stay. */
+  /** Stops without waking a session. Keeps the files. */
   close() {
     for (const followed of this.#followed.values()) followed.cancel();
     this.#followed.clear();
@@ -74,8 +76,8 @@ export class Followers {
   }
 
   /**
-   * Reserves a place for the task of a request that may be followed, so that parallel calls keep `maxTasks`. Returns a function
-   * that releases it after `saw`, or undefined where there is no place or nothing to follow.
+   * Reserves a slot for the task of a request, so that parallel calls do not exceed `maxTasks`. Returns a function to call
+   * after `saw`, which releases the slot. Returns undefined if no slot is free or the request needs none.
    */
   reserve({ action, notify = this.#settings.byDefault }) {
     if (action !== "send" || notify !== true || !this.#folder || this.#followed.size + this.#reserved >= this.#settings.maxTasks) return undefined;
@@ -83,12 +85,12 @@ export class Followers {
     return () => void (this.#reserved -= 1);
   }
 
-  /** The followed tasks, as `followedTasks` describes them. */
+  /** Returns the followed tasks in the format of `followedTasks`. */
   list() {
     return [...this.#followed.values()].map(({ record }) => described(record));
   }
 
-  /** Takes note of a result that a session has read: it starts to follow a task, or shows how it ended. */
+  /** Handles a result that a session has received: starts to follow its task, or stops because the task has ended. */
   saw(envelope, caller) {
     const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
     if (!this.#folder || !continuation?.task) return;
@@ -121,7 +123,7 @@ export class Followers {
     const { record, saved } = followed;
     const isCurrent = () => this.#followed.get(record.key) === followed;
     if (saved && !existsSync(this.#file(record.key))) {
-      // Another gateway woke the session, or the task was cancelled there.
+      // Another gateway woke the session or canceled the task.
       this.#followed.delete(record.key);
       return;
     }
@@ -176,7 +178,7 @@ export class Followers {
   }
 }
 
-/** The same for the same task in the same session, whatever handle it has. */
+/** Returns the same key for the same task in the same session, whatever its handle. */
 function keyOf({ target, task }, caller) {
   const name = JSON.stringify([target.target_alias ?? target.target_url, task.task_id, caller.session_key]);
   return createHash("sha256").update(name).digest("hex").slice(0, 32);
@@ -217,7 +219,7 @@ function readRecords(folder, warn = () => {}) {
   return records;
 }
 
-/** Undoes the claims of gateways that ended before they woke their session. */
+/** Restores the files of gateways that stopped before they woke the session. */
 function releaseClaims(folder, warn) {
   for (const name of namesIn(folder)) {
     const [, file, pid] = CLAIMED.exec(name) ?? [];

@@ -1,8 +1,8 @@
-// What the running gateway answers about targets and tasks, for the commands and Control UI.
+// Methods of the running gateway about targets and tasks, for the commands and Control UI.
 
 /**
- * Registers `remoteAgent.targets` and `remoteAgent.tasks`, and returns functions of what they answer. `lease()` is the instance; undefined
- * while the tool is switched off, because the manifest promises the methods in any case.
+ * Registers `remoteAgent.targets` and `remoteAgent.tasks`, and returns functions that compute their results. `lease()`
+ * returns the instance, or undefined while the tool is disabled: the manifest always declares the methods.
  */
 export function registerGatewayMethods(api, config, lease) {
   const scope = { scope: "operator.read" };
@@ -20,7 +20,7 @@ function targetsOf({ targets = [] }) {
   return targets.map(({ alias, baseUrl, description, default: isDefault }) => ({ alias, url: baseUrl, description, default: isDefault === true }));
 }
 
-/** Marks the tasks whose end wakes a session, and adds those that an earlier gateway started. */
+/** Marks the tasks that wake a session when they end, and adds those that an earlier gateway started. */
 function withFollowed(tasks, followed) {
   const marked = new Map(tasks.map((task) => [JSON.stringify([task.target, task.taskId]), task]));
   for (const { target, taskId, state, since } of followed) {

@@ -1,8 +1,12 @@
-// The HTTP API on the gateway's port: `POST /remote_agent/read` and `/remote_agent/write`, behind the gateway's own authentication.
+// The HTTP API on the gateway's port: `POST /remote_agent/read` and `/remote_agent/write`, with the gateway's
+// authentication.
 
 const MAX_BODY_BYTES = 1 << 20;
 
-/** Registers the routes. `ask` is the hook that decides about approval, if a target needs one: no person can be asked here. */
+/**
+ * Registers the routes. `ask` is the approval hook, if a target needs approval. The API cannot request approval from an
+ * operator.
+ */
 export function registerHttpApi(api, lease, ask) {
   for (const route of ["read", "write"]) {
     const handler = (request, response) => handle(route, request, response, lease, ask).then(() => true);
@@ -38,7 +42,7 @@ async function handle(route, request, response, { agent, api, CancelToken }, ask
   }
 }
 
-/** Reads a body; undefined if it is too large. */
+/** Reads a body. Returns undefined if it is too large. */
 async function readBody(request) {
   const chunks = [];
   let length = 0;
@@ -57,7 +61,7 @@ function respond(response, { status, body, reason, retryable }) {
   response.writeHead(status, headers).end(body);
 }
 
-/** An error of HTTP itself, which is no envelope of the API. */
+/** Sends an error of the HTTP layer, which is not an envelope of the API. */
 function problem(response, status, message, headers = {}) {
   response.writeHead(status, { "content-type": "application/json", "x-content-type-options": "nosniff", ...headers }).end(JSON.stringify({ error: status, message }));
 }

@@ -1,4 +1,4 @@
-// What OpenClaw loads. All behaviour lives in the native library; these files only carry values across.
+// The plugin entry that OpenClaw loads. The native library implements the behavior; these files connect it to OpenClaw.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -14,10 +14,10 @@ import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
 import { createTool } from "./tool.js";
 
-// In these modes OpenClaw collects metadata from plugins whose runtime must stay untouched.
+// In these modes OpenClaw collects metadata, and the plugin must not start.
 const METADATA_MODES = new Set(["cli-metadata", "setup-only"]);
 
-/** The command, whose code is loaded when it runs. */
+/** Registers the command. Its code is loaded when it runs. */
 function registerCommand(api) {
   const descriptor = {
     name: "remote-agent",
@@ -29,7 +29,7 @@ function registerCommand(api) {
   api.registerCli?.(register, { descriptors: [descriptor] });
 }
 
-/** Wakes a session: it gets a turn at once, with the text as an event of the system. */
+/** Returns a function that wakes a session: OpenClaw starts a turn at once, with the text as a system event. */
 function waker(api) {
   return ({ key, caller: { agent_id: agentId, session_key: sessionKey } }, text) => {
     const { system } = api.runtime;
@@ -38,7 +38,7 @@ function waker(api) {
   };
 }
 
-/** The settings as they are written, with their SecretRefs; undefined outside of OpenClaw. */
+/** Returns the settings as written, with their SecretRefs; undefined outside of OpenClaw. */
 function writtenSettings() {
   try {
     const { getRuntimeConfigSourceSnapshot } = createRequire(import.meta.url)("openclaw/plugin-sdk/runtime-config-snapshot");
@@ -49,15 +49,18 @@ function writtenSettings() {
   }
 }
 
-/** The trace of the run that calls the tool, in the form of `traceparent`; undefined outside of a run. */
+/** Returns the trace of the run that calls the tool, in the format of `traceparent`; undefined outside of a run. */
 async function runTrace() {
   const { createDiagnosticTraceContextFromActiveScope, formatDiagnosticTraceparent } = await import("openclaw/plugin-sdk/diagnostic-runtime");
   const trace = createDiagnosticTraceContextFromActiveScope();
-  // Outside of a run OpenClaw starts a trace, which has no parent.
+  // Outside of a run, OpenClaw starts a trace without a parent.
   return trace.parentSpanId && formatDiagnosticTraceparent(trace);
 }
 
-/** The directories whose files an agent may send beside its workspace: OpenClaw's media, unless its policy confines the agent. */
+/**
+ * Returns the directories outside the workspace from which an agent may send files: OpenClaw's media, unless a policy
+ * restricts the agent to its workspace.
+ */
 function mediaRoots({ fsPolicy, sandboxed }, stateDir) {
   return fsPolicy?.workspaceOnly || sandboxed || !stateDir ? [] : [join(stateDir, "media")];
 }
@@ -75,7 +78,7 @@ const plugin = {
     let lease;
     const rows = registerGatewayMethods(api, config, () => lease);
     if (config.enabled !== true) {
-      // Other modes register as well, and would say it again.
+      // The plugin registers in other modes too, which would repeat the line.
       if (api.registrationMode === "full") api.logger.info(`remote_agent is switched off: ${place}.enabled is not true`);
       return;
     }
@@ -89,28 +92,28 @@ const plugin = {
     }
     api.lifecycle.onDispose(() => lease.release());
     registerPage(api, rows);
-    // Where OpenClaw keeps its state, and with it what each of its sessions works on.
+    // OpenClaw's state directory, which also contains the delegation of each session.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
     const { name, parameters } = lease.definition;
     const ask = approvalHook(config, parameters, { grants: new Grants(stateDir), tasks: lease.tasks, log: (level, text) => api.logger[level]?.(text) });
     if (ask) api.on?.("before_tool_call", ask, { matcher: [name] });
     registerHttpApi(api, lease, ask);
-    // OpenClaw starts services in its gateway alone, and there once.
+    // OpenClaw starts services only in its gateway, once.
     let stopFollowing;
     api.registerService?.({
       id: "remote-agent/followers",
       start: (context) => void (stopFollowing = lease.followers.open(context?.stateDir ?? stateDir)),
       stop: () => stopFollowing?.(),
     });
-    // A factory, so that each call knows the agent and the session it is made for.
+    // A factory, so that each call has its agent and its session.
     const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir), traceparent: runTrace });
     api.registerTool(tool, { name, optional: true });
   },
 };
 
 /**
- * What `openclaw plugins validate` and `openclaw plugins build` read of an entry. `defineToolPlugin` would add it, but
- * wants the tool's parameters, which come from the native library, before anything is registered.
+ * The metadata that `openclaw plugins validate` and `openclaw plugins build` read from an entry. `defineToolPlugin` would
+ * add it, but needs the tool's parameters before registration. They come from the native library, which is loaded later.
  */
 function authoringMetadata() {
   const manifest = JSON.parse(readFileSync(new URL("openclaw.plugin.json", import.meta.url), "utf8"));

@@ -1,4 +1,4 @@
-// One instance of the tool for one command, with the secrets of its settings resolved.
+// A tool instance for one command, with resolved secrets.
 import process from "node:process";
 
 import { settings } from "./config.js";
@@ -6,7 +6,10 @@ import { describeFailure } from "./failure.js";
 import { loadLibrary } from "./native.js";
 import { markResolved, resolveSecrets } from "./secrets.js";
 
-/** Opens an instance for `change(settings)`, by default the settings themselves. Throws a sentence where the library refuses them. */
+/**
+ * Opens an instance with the settings `change(settings)`, by default the unchanged ones. Throws an error with a sentence if
+ * the library refuses them.
+ */
 export async function openInstance(api, host, change = (config) => config) {
   const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
   const written = change(structuredClone(config));
@@ -22,7 +25,10 @@ export async function openInstance(api, host, change = (config) => config) {
   return {
     place,
     unresolved,
-    /** Runs one request and returns its envelope; `more` is said of the caller. Ctrl-C ends the wait and leaves the task alone. */
+    /**
+     * Runs a request and returns its envelope; `more` are additional fields of the caller. Ctrl-C stops waiting and does
+     * not cancel the task.
+     */
     async run(request, onUpdate = null, more = {}) {
       const caller = JSON.stringify({ state_dir: stateDir, ...more });
       const token = new library.CancelToken();

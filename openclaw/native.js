@@ -1,4 +1,4 @@
-// Finds and loads the one library built for this machine, by its absolute path.
+// Locates and loads the library for this platform by its absolute path.
 import { createRequire } from "node:module";
 import { constants } from "node:os";
 import process from "node:process";
@@ -6,19 +6,22 @@ import { fileURLToPath } from "node:url";
 
 const require = createRequire(import.meta.url);
 
-/** The platform of a machine, as the npm packages name it: `linux-x64-gnu`, `darwin-arm64`. */
+/** Returns the platform's name in the npm packages: `linux-x64-gnu`, `darwin-arm64`. */
 export function platformName({ platform, arch, abi }) {
   return `${platform}-${arch}${abi ? `-${abi}` : ""}`;
 }
 
-/** This machine. Node reports the glibc it runs on; on Linux, none means musl. */
+/** Returns the properties of this machine. Node reports its glibc version; on Linux without one, the libc is musl. */
 export function thisMachine() {
   const { platform, arch } = process;
   const abi = { linux: () => (glibcVersion() ? "gnu" : "musl"), win32: () => "msvc" }[platform]?.();
   return { platform, arch, abi };
 }
 
-/** The path of the library: in the npm package of the platform when it has this package's version, or else in this package. */
+/**
+ * Returns the path of the library: in the npm package for the platform if its version equals that of this package, or else
+ * in this package.
+ */
 export function libraryPath(platform, resolver = require) {
   const file = `remote_agent.${platform}.node`;
   const { name, version } = require("./package.json");
@@ -32,7 +35,7 @@ export function libraryPath(platform, resolver = require) {
   return fileURLToPath(new URL(`./native/${file}`, import.meta.url));
 }
 
-/** Maps the library and returns its exports. Throws with the path and what to install when that fails. */
+/** Loads the library and returns its exports. On failure, throws an error with the path and the package to install. */
 export function loadLibrary() {
   const platform = platformName(thisMachine());
   const path = libraryPath(platform);
@@ -51,7 +54,7 @@ export function loadLibrary() {
 
 function glibcVersion() {
   const { report } = process;
-  // Without this the report resolves the names of all open sockets, which can block for seconds.
+  // Otherwise the report resolves the host names of all open sockets, which can block for seconds.
   const { excludeNetwork } = report;
   report.excludeNetwork = true;
   try {

@@ -1,4 +1,4 @@
-// A tab of Control UI with the targets and the delegated tasks. The page needs no script: it loads itself again.
+// A tab of Control UI with the targets and the delegated tasks. The page has no script; it reloads itself.
 
 import { age } from "./report.js";
 
@@ -19,20 +19,23 @@ const HEADERS = {
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
-  // The page is framed by Control UI, has one style of its own and loads nothing.
+  // Control UI embeds the page in a frame. The page has one inline style and loads nothing.
   "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; form-action 'none'; base-uri 'none'",
 };
 
-// The scopes of an operator that include reading.
+// The operator scopes that include read access.
 const READ_SCOPES = ["operator.read", "operator.write", "operator.admin"];
 
-/** The scopes of the caller of the current HTTP request. */
+/** Returns the scopes of the caller of the current HTTP request. */
 async function callerScopes() {
   const { getPluginRuntimeGatewayRequestScope } = await import("openclaw/plugin-sdk/plugin-runtime");
   return getPluginRuntimeGatewayRequestScope()?.client?.connect?.scopes ?? [];
 }
 
-/** Registers the tab and its page. `targets` and `tasks` return the rows of the gateway methods, `scopes` those of the caller. */
+/**
+ * Registers the tab and its page. `targets` and `tasks` return the rows of the gateway methods, `scopes` the scopes of the
+ * caller.
+ */
 export function registerPage(api, { targets, tasks }, scopes = callerScopes) {
   const handler = async (request, response) => {
     const granted = await scopes();
@@ -55,7 +58,7 @@ export function registerPage(api, { targets, tasks }, scopes = callerScopes) {
   });
 }
 
-/** The page, with every text escaped. */
+/** Returns the HTML of the page, with all texts escaped. */
 export function page(targets, tasks) {
   const targetRows = targets.map(({ alias, url, description, default: isDefault }) => [cell(isDefault ? `${alias} (default)` : alias), cell(url), cell(description)]);
   const taskRows = tasks.map(({ target, taskId, state, ageMs, lastWord, notify }) => [
@@ -90,7 +93,7 @@ function cell(text) {
 
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 
-/** Bounds and escapes a text. Characters that steer a terminal or the direction of text become a space. */
+/** Truncates and escapes a text. Replaces control characters and bidirectional formatting characters with a space. */
 function escaped(text) {
   const shown = [...String(text ?? "")].slice(0, MAX_CELL_CHARS).join("");
   return shown.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, " ").replace(/[&<>"']/g, (character) => ENTITIES[character]);

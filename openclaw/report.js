@@ -1,4 +1,4 @@
-// What a command prints of an envelope: the agent's words on standard output, everything else on standard error.
+// Prints an envelope: the agent's text on standard output, everything else on standard error.
 import process from "node:process";
 
 import EXIT_CODES from "./exit-codes.json" with { type: "json" };
@@ -10,17 +10,17 @@ export const TIMEOUT = 5;
 
 const COMMAND = "openclaw remote-agent";
 
-// What could drive a terminal, reorder a line or hide in it; line feeds and tabs stay.
+// Characters that control a terminal, reorder text or are invisible, except line feeds and tabs.
 const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\ufff9-\ufffb\p{Default_Ignorable_Code_Point}]/gu;
 
-/** `value` as text; an object as JSON, because its `toString` may be anything. */
+/** Returns `value` as sanitized text. Serializes an object as JSON, because its `toString` is untrusted. */
 export const safe = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "")).replace(UNSAFE, "");
-/** `text` as one line. */
+/** Returns `text` on one line. */
 export const line = (text) => safe(text).replace(/\s+/g, " ").trim();
 export const print = (text) => process.stdout.write(`${text}\n`);
 export const note = (text) => process.stderr.write(`${text}\n`);
 
-/** `ms` in its largest whole unit; `-` where it is not known. */
+/** Formats `ms` in the largest unit of which it has at least one; `-` if unknown. */
 export function age(ms) {
   if (ms === undefined) return "-";
   const seconds = Math.max(0, Math.round(ms / 1000));
@@ -29,17 +29,17 @@ export function age(ms) {
   return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 }
 
-/** The exit code of a reason, 1 where it has none of its own. */
+/** Returns the exit code of an error reason; 1 if the reason has no code. */
 export const exitOf = (reason) => EXIT_CODES[reason] ?? FAILED;
 
-/** The exit code of a call: a task that failed is a failure, and so is a wait that ended before its task. */
+/** Returns the exit code of a call. A failed task is a failure, and so is a wait that timed out before its task ended. */
 export function exitOfEnvelope({ ok, error, summary }) {
   if (!ok) return exitOf(error?.reason);
   if (["failed", "rejected"].includes(summary?.continuation?.task?.status)) return FAILED;
   return summary?.wait_expired === true ? TIMEOUT : OK;
 }
 
-/** Prints how a call ended and returns its exit code. */
+/** Prints how a call ended, and returns its exit code. */
 export function report(envelope) {
   if (envelope.ok) words(envelope);
   else complain(envelope.error);
@@ -62,7 +62,7 @@ function part({ kind, text, data, file }) {
   return `\n[file: ${[file?.name, file?.mimeType, file?.uri].filter(Boolean).map(line).join(", ")}]\n`;
 }
 
-/** Prints an error of the library, and what to do about it. */
+/** Prints an error of the library with a hint. */
 export function complain({ message, reason, details } = {}) {
   note(`error: ${line(message ?? "the library's answer is not one of its results; this is a bug of the plugin")}`);
   for (const place of details?.errors ?? []) note(line(`  ${place.instancePath ?? ""} ${place.message ?? ""}`));
@@ -70,7 +70,7 @@ export function complain({ message, reason, details } = {}) {
   if (hint) note(`what to do: ${hint}`);
 }
 
-/** What an operator can do about a reason. */
+/** Returns a hint for an error reason. */
 export function hintFor(reason, details) {
   if (reason === "address_refused") return "If the agent may be at such an address, set `allowPrivateNetwork` of this target to true, or add it with `--allow-private`.";
   if (reason === "auth_required") return "Add the agent with `--bearer-env VAR`, or set `auth` of this target.";
@@ -85,7 +85,7 @@ export function hintFor(reason, details) {
   return details?.hint && line(details.hint);
 }
 
-/** Prints the state of a task and the commands that continue it or its conversation. */
+/** Prints the state of a task, and the commands that continue it or its conversation. */
 export function goOn({ continuation: { target, task, conversation }, status_message: said }) {
   const to = `--target ${word(target?.target_alias ?? "")}`;
   const converse = () => {
@@ -102,13 +102,13 @@ export function goOn({ continuation: { target, task, conversation }, status_mess
     note(`  ${COMMAND} ${command}`);
 }
 
-/** `text` as one word of a shell. */
+/** Quotes `text` as one word of a shell. */
 export function word(text) {
   const plain = line(text);
   return /^[\w@%+=:,./-]+$/.test(plain) ? plain : `'${plain.replaceAll("'", "'\\''")}'`;
 }
 
-/** Rows in columns; the first row is the header. */
+/** Formats rows as aligned columns. The first row is the header. */
 export function table(rows) {
   const cells = rows.map((row) => row.map((cell) => line(cell)));
   const widths = cells[0].map((_, column) => Math.max(...cells.map((row) => row[column].length)));

@@ -1,11 +1,14 @@
-// Credentials in the settings: where they may stand, and what their references lead to.
+// Credentials in the settings: their places, and the resolution of their references.
 import manifest from "./openclaw.plugin.json" with { type: "json" };
 
-// The rule of the library for headers whose values are credentials.
+// The library's rule for headers with credentials.
 const CREDENTIAL_WORDS = ["auth", "cookie", "key", "token", "secret", "password", "session"];
 const MIN_CREDENTIAL_CHARS = 20;
 
-/** Every place of `config` that the manifest declares as a secret input and that has a value: `{ holder, key, path, value }`. */
+/**
+ * Returns every place in `config` with a value that the manifest declares as a secret input: `{ holder, key, path, value
+ * }`.
+ */
 export function secretPlaces(config) {
   return manifest.configContracts.secretInputs.paths.flatMap(({ path }) => places(config, path.split("."), ""));
 }
@@ -13,8 +16,8 @@ export function secretPlaces(config) {
 const isHeader = (path) => /(^|\.)(headers|serviceParameters)[.[]/.test(path);
 
 /**
- * A copy of `config` that marks the values of headers that are SecretRefs in `source`, the same settings as written. The library recognizes
- * every other credential by its place.
+ * Returns a copy of `config` in which the header values that are SecretRefs in `source`, the settings as written, are
+ * marked. The library recognizes all other credentials by their place.
  */
 export function markResolved(config, source) {
   const marked = structuredClone(config);
@@ -23,7 +26,10 @@ export function markResolved(config, source) {
   return marked;
 }
 
-/** The places of credentials in plain text. A header is one by its name or by its length, as in the library. */
+/**
+ * Returns the places of plain-text credentials. Like the library, detects a credential in a header by its name or its
+ * length.
+ */
 export function plaintextSecrets(config) {
   return secretPlaces(config).filter(
     ({ key, path, value }) => typeof value === "string" && (!isHeader(path) || value.length >= MIN_CREDENTIAL_CHARS || CREDENTIAL_WORDS.some((word) => key.toLowerCase().includes(word))),
@@ -41,8 +47,8 @@ function places(holder, [key, ...rest], before) {
 }
 
 /**
- * A copy of `config` with its SecretRefs resolved by the host, and the references that did not resolve: `[{ path, reason }]`.
- * Those stay as they are in the copy, so that the library refuses only the targets that need them.
+ * Returns a copy of `config` with the SecretRefs that the host could resolve, and the unresolved references: `[{ path,
+ * reason }]`. The copy keeps the unresolved references, so that the library refuses only the targets that need them.
  */
 export async function resolveSecrets(config, { host, env, place }) {
   const resolved = structuredClone(config);

@@ -1,10 +1,10 @@
-// Findings for `openclaw security audit`: settings that widen what the tool reaches or that expose a credential.
+// Findings for `openclaw security audit`: settings that widen the network access of the tool or expose a credential.
 import { isIPv4 } from "node:net";
 
 import { settings } from "./config.js";
 import { plaintextSecrets } from "./secrets.js";
 
-/** The findings for a host configuration before its secrets are resolved. */
+/** Returns the findings for a host configuration with unresolved secrets. */
 export function auditFindings({ sourceConfig, config: host }) {
   const source = sourceConfig ?? host;
   const { config, place } = settings({ pluginConfig: source?.plugins?.entries?.["remote-agent"]?.config, config: source });

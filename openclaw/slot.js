@@ -1,8 +1,8 @@
-// One library and one instance per configuration for the whole process.
+// One library and one instance per configuration, shared by the whole process.
 //
-// OpenClaw evaluates a plugin several times in one process, each time from a private copy of the package. Agent turns
-// and direct calls go through different evaluations: without a shared slot each would map its own image of the library
-// and keep its own task handles.
+// OpenClaw evaluates a plugin several times in one process, each time from a private copy of the package. Agent turns and
+// direct calls use different evaluations. Without a shared slot, each would load its own copy of the library and have its
+// own task handles.
 import { createHash } from "node:crypto";
 
 import manifest from "./package.json" with { type: "json" };
@@ -13,17 +13,18 @@ import { DelegatedTasks } from "./tasks.js";
 const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
 
 /**
- * A share in the instance for `config`. The first share starts it and the last release closes it; the image stays
- * mapped, ready for the next. Throws what the library says about a wrong config.
+ * Returns a lease on the instance for `config`. The first lease creates the instance and the last release closes it; the
+ * library stays loaded. Throws the library's error for an invalid configuration.
  *
- * `wake(record, text)` wakes a session of the host. `mark(config)` returns the configuration for the library: an evaluation that cannot mark
- * the secrets shares the instance of one that can. Returns `{ agent, api, CancelToken, definition, followers, tasks, release() }`.
+ * `wake(record, text)` wakes a session of the host. `mark(config)` returns the configuration for the library; an evaluation
+ * that cannot mark the secrets shares the instance of one that can. The lease is `{ agent, api, CancelToken, definition,
+ * followers, tasks, release() }`.
  */
 export function acquire(config, logger, load = loadLibrary, wake = undefined, mark = (config) => config) {
   const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
   slot.library ??= load();
   const text = JSON.stringify(config);
-  // The slot can be seen by everything in the process, and a configuration holds credentials.
+  // All code in the process can read the slot, and a configuration contains credentials.
   const key = createHash("sha256").update(text).digest("hex");
   let instance = slot.instances.get(key);
   if (!instance) {
@@ -36,7 +37,7 @@ export function acquire(config, logger, load = loadLibrary, wake = undefined, ma
 function start(library, config) {
   const loggers = [];
   const wakers = [];
-  // Lines go to the newest evaluation that still lives; an instance outlives the one that started it.
+  // Log with the newest active evaluation, because an instance outlives the evaluation that created it.
   const log = (level, line) => loggers.at(-1)?.write(level, line);
   const agent = new library.RemoteAgent(config, log);
   const tasks = new DelegatedTasks();
@@ -68,7 +69,7 @@ function start(library, config) {
 
 function lease(slot, key, instance, logger, wake) {
   const { agent, definition, loggers, wakers, followers, tasks } = instance;
-  // Wrapped, because two evaluations may share one logger.
+  // A wrapper, because two evaluations may share one logger.
   const own = { write: (level, line) => logger[level]?.(`remote-agent: ${line}`) };
   loggers.push(own);
   if (wake) wakers.push(wake);

@@ -1,9 +1,9 @@
-// The tasks that calls of this process delegated, as their last results describe them.
+// The tasks that calls of this process delegated, from their latest results.
 
 const MAX_TASKS = 200;
 const MAX_WORD_CHARS = 200;
 
-/** A list of delegated tasks, bounded; the task that was seen longest ago leaves first. */
+/** A bounded list of delegated tasks. The least recently updated task is evicted first. */
 export class DelegatedTasks {
   #tasks = new Map();
   #now;
@@ -12,7 +12,7 @@ export class DelegatedTasks {
     this.#now = now;
   }
 
-  /** Notes what `envelope` says of its task. */
+  /** Records the task of `envelope`. */
   saw({ ok, action, summary, error }) {
     const latest = ok ? summary : error?.details?.latest_event_summary;
     const { target, task } = latest?.continuation ?? {};
@@ -25,24 +25,24 @@ export class DelegatedTasks {
     if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(this.#tasks.keys().next().value);
   }
 
-  /** The target of a task handle, as in a continuation. */
+  /** Returns the target of a task handle, in the form of a continuation. */
   targetOf(handle) {
     return this.#tasks.values().find((task) => task.handle === handle)?.route;
   }
 
-  /** The URLs of the targets that have a task with this id. */
+  /** Returns the URLs of the targets that have a task with this id. */
   urlsOf(taskId) {
     return [...this.#tasks.values()].filter((task) => task.taskId === taskId).map(({ route }) => route?.target_url);
   }
 
-  /** The tasks, the latest first, with their age in milliseconds. */
+  /** Returns the tasks, the latest first, with their age in milliseconds. */
   list() {
     const now = this.#now();
     return [...this.#tasks.values()].reverse().map(({ route, ...task }) => ({ ...task, ageMs: now - task.since }));
   }
 }
 
-/** `tasks` with those that agents list themselves, whose word counts for the state; `targets` are those of a listing. */
+/** Merges `tasks` with the tasks in `targets`, which agents listed. A state from an agent's list takes precedence. */
 export function withListed(tasks, targets, now = Date.now()) {
   const key = ({ target, taskId }) => JSON.stringify([target, taskId]);
   const all = new Map(tasks.map((task) => [key(task), task]));
@@ -58,13 +58,13 @@ export function withListed(tasks, targets, now = Date.now()) {
   return [...all.values()];
 }
 
-/** The start of the last text in a result. */
+/** Returns the beginning of the last text in a result. */
 export function lastWord({ status_message: said, message_text: message, artifacts = [] }) {
   const text = artifacts.at(-1)?.parts?.find((part) => part.kind === "text")?.text;
   return excerpt(said ?? text ?? message);
 }
 
-/** The start of a text, as a copy: a slice would keep the whole text in memory. */
+/** Returns the beginning of a text as a copy, because a slice would keep the whole text in memory. */
 function excerpt(text) {
   return text && Buffer.from(text.slice(0, MAX_WORD_CHARS), "utf16le").toString("utf16le");
 }

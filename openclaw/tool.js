@@ -1,13 +1,19 @@
-// The tool as OpenClaw sees it: one object per agent turn or direct call.
+// The tool object for OpenClaw, created for each agent turn or direct call.
 import { setImmediate } from "node:timers/promises";
 
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
 
-/** The least time between two updates of a call, in milliseconds. The library delivers the first, the last, and between them the newest. */
+/**
+ * The minimum interval between two updates of a call, in milliseconds. The library delivers the first and the last update,
+ * and the newest of those in between.
+ */
 const UPDATE_INTERVAL_MS = 100;
 
-/** Every envelope, also that of an error. `schema/result.schema.json` describes it whole; OpenClaw fails calls whose result differs. */
+/**
+ * The schema of every envelope, including errors. `schema/result.schema.json` has all fields. OpenClaw fails calls whose
+ * result does not match this schema.
+ */
 const OUTPUT_SCHEMA = {
   type: "object",
   required: ["ok", "operation"],
@@ -21,8 +27,9 @@ const OUTPUT_SCHEMA = {
 };
 
 /**
- * The tool for one context; `agentId`, `sessionKey` and `stateDir` of the context go with every call as its caller, and so does
- * the trace that `traceparent()` resolves to, if it does. With a `workspaceDir`, parts may name files in it or in the directories `mediaRoots`, and files of results are saved in it.
+ * Creates the tool for one context. The caller of each call contains `agentId`, `sessionKey` and `stateDir` of the context,
+ * and the trace that `traceparent()` resolves to, if any. With a `workspaceDir`, parts may name files in it or in
+ * `mediaRoots`, and the tool saves files of results in it.
  */
 export function createTool({ agent, definition, followers, tasks, CancelToken }, context = {}) {
   const { agentId, sessionKey, stateDir, oneShotCliRun, workspaceDir, mediaRoots, traceparent } = context;
@@ -32,7 +39,7 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
     ...definition,
     parameters,
     outputSchema: OUTPUT_SCHEMA,
-    // Without this OpenClaw hides plugin tools behind its tool search, and the model has to find the tool first.
+    // Otherwise OpenClaw hides plugin tools behind its tool search, and the model must search for the tool first.
     catalogMode: "direct-only",
     prepareArguments: argumentCleaner(parameters),
     async execute(_toolCallId, request, signal, onUpdate) {
@@ -64,7 +71,7 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
   };
 }
 
-/** The envelope whose pieces `executeRendered` returned. The event loop takes a turn before each further piece. */
+/** Joins the pieces of an envelope from `executeRendered`. Yields to the event loop before each further piece. */
 export async function assemble([first, ...pieces]) {
   const envelope = JSON.parse(first);
   for (const piece of pieces) {
@@ -76,12 +83,17 @@ export async function assemble([first, ...pieces]) {
   return envelope;
 }
 
-/** `content` is what the model reads, the library's text of the envelope; `details` is the envelope, which OpenClaw grades and programs read. */
+/**
+ * Returns the result for OpenClaw. `content` is the library's text for the model; `details` is the envelope for OpenClaw
+ * and for programs.
+ */
 function toolResult(agent, json) {
   return { content: [{ type: "text", text: agent.render(json) }], details: JSON.parse(json) };
 }
 
-/** The envelope of a request that the library never saw, in the form of its own refusals. */
+/**
+ * Returns the envelope of a request that was refused before the library received it, in the format of the library's errors.
+ */
 function invalidRequest({ action }, { place, message }) {
   const complaint = { instancePath: place, keyword: "path", message, params: {}, schemaPath: "#/properties/parts/items/properties/path" };
   const hint = `Name a file in your workspace, or send its content as \`bytes\`. First: ${place} ${message}.`;

@@ -1,4 +1,5 @@
-//! Clients in processes of their own: the tool in process and through its doors, the official SDKs, and bare reqwest.
+//! Clients in their own processes: the tool through its Rust, Node and other interfaces, the official SDKs, and plain
+//! reqwest.
 
 use std::{
     future::Future,
@@ -32,14 +33,14 @@ pub(crate) const IN_PROCESS: &str = "in process";
 pub(crate) const RUST_DOOR: &str = "Rust door";
 pub(crate) const NODE_DOOR: &str = "Node door";
 pub(crate) const NODE_DOOR_03: &str = "Node door, A2A 0.3";
-/// The Node door as the OpenClaw package follows a stream.
+/// The Node interface, used like the OpenClaw package uses it.
 pub(crate) const OPENCLAW: &str = "Node door, as in OpenClaw";
 pub(crate) const JS13: &str = "@a2a-js/sdk 1.3.0";
 pub(crate) const JS03: &str = "@a2a-js/sdk 0.3.14";
 pub(crate) const RS: &str = "a2a-client-lf 0.2.9";
 pub(crate) const PY: &str = "a2a-sdk 1.3.0 (Python)";
 
-/// Every client, the floor first.
+/// All clients, with the baseline first.
 pub(crate) const ALL: [&str; 9] = [
     BARE,
     IN_PROCESS,
@@ -98,16 +99,16 @@ type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 trait Caller {
     fn send(&self) -> Pending<'_, ()>;
     fn status(&self) -> Pending<'_, ()>;
-    /// Follows the stream that `text` asks for, and returns how many events or updates arrived.
+    /// Follows the stream that `text` requests. Returns the number of received events or updates.
     fn stream<'a>(&'a self, text: &'a str, updates: bool) -> Pending<'a, usize>;
     fn watch(&self, task_id: String) -> Pending<'_, ()>;
 }
 
-/// Takes commands until standard input ends.
+/// Handles commands until standard input ends.
 pub(crate) fn serve(name: &str, settings: &str) {
     let settings: Value = serde_json::from_str(settings).unwrap();
     let text = |name: &str| settings[name].as_str().unwrap();
-    // One thread, as a small host has it.
+    // A single-threaded runtime, like that of a small host.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -152,7 +153,7 @@ async fn run(caller: &dyn Caller, command: &Value) -> Value {
     }
 }
 
-/// Keeps calls in flight for the time of the command.
+/// Keeps the requested number of calls in flight for the requested time.
 async fn repeat<'a>(command: &Value, call: impl Fn() -> Pending<'a, ()>) -> Value {
     let time = Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
     let end = Instant::now() + time;
@@ -167,7 +168,7 @@ async fn repeat<'a>(command: &Value, call: impl Fn() -> Pending<'a, ()>) -> Valu
     json!({"calls": join_all(workers).await.iter().sum::<u64>()})
 }
 
-/// The requests that the tool would send, by reqwest with a deadline, and their answers read as JSON.
+/// The baseline: reqwest with a timeout sends the tool's requests and parses the responses as JSON.
 struct Bare {
     client: reqwest::Client,
     url: String,
@@ -242,9 +243,9 @@ impl Caller for Bare {
     }
 }
 
-/// A way to the tool.
+/// An interface of the tool.
 trait Execute {
-    /// Returns the envelope. Counts updates where `updates` is given.
+    /// Runs a call and returns the envelope. Counts the updates in `updates`, if given.
     fn execute(&self, request: String, updates: Option<Arc<AtomicUsize>>) -> Pending<'_, String>;
 }
 

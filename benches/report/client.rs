@@ -1,4 +1,4 @@
-//! The sections of clients: calls, streams and watches.
+//! The client sections: calls, streams and watches.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::{
     samples::Section,
 };
 
-/// Round trips and their cost: a message, and the state of a task.
+/// Measures round trips and their CPU time: sending a message, and getting the state of a task.
 pub(crate) fn calls(setup: &Setup, scale: &Scale, section: &mut Section) {
     let peer = Peer::start();
     let mut clients: Vec<(&str, Process)> = callers::ALL
@@ -41,19 +41,19 @@ pub(crate) fn calls(setup: &Setup, scale: &Scale, section: &mut Section) {
     }
 }
 
-/// The updates that a host takes.
+/// How a host receives updates.
 #[derive(Clone, Copy, PartialEq)]
 enum Updates {
     None,
-    /// At most one in [`PACE_MS`], and the result as the OpenClaw package takes it.
+    /// At most one update per [`PACE_MS`], and the result in the same form as in the OpenClaw package.
     OpenClaw,
     Each,
 }
 
-/// The interval that the OpenClaw package asks for, in milliseconds.
+/// The update interval of the OpenClaw package, in milliseconds.
 const PACE_MS: u32 = 100;
 
-/// Long streams: every event is read, and with updates each is delivered to the host as well.
+/// Measures long streams. Clients read every event; with updates, the tool also delivers them to the host.
 pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
     let subjects = [
         (BARE, Updates::None),
@@ -70,7 +70,7 @@ pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
     let peer = Peer::start();
     for round in 0..scale.rounds {
         eprintln!("stream, round {}", round + 1);
-        // Fresh processes, so that the peak of the memory is that of the stream.
+        // New processes, so that the peak memory is that of the stream.
         let mut clients: Vec<(&str, Updates, Process)> = subjects
             .iter()
             .map(|(name, updates)| (*name, *updates, callers::start(name, setup, &peer)))
@@ -78,7 +78,7 @@ pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
         for &events in scale.events {
             for kind in ["append", "replace", "status"] {
                 for (name, updates, client) in &mut clients {
-                    // It takes seconds, and shows nothing that shorter streams do not.
+                    // The Python SDK takes seconds for longer streams, and they show nothing new.
                     if *name == PY && events > 10_000 {
                         continue;
                     }
@@ -102,7 +102,7 @@ fn one_stream(
     events: usize,
     updates: Updates,
 ) {
-    // The kernel counts processor time in hundredths of a second.
+    // The kernel measures CPU time in units of 10 ms.
     let times = (5_000 / events).clamp(1, 20);
     let interval = (updates == Updates::OpenClaw).then_some(PACE_MS);
     let updates = updates != Updates::None;
@@ -115,7 +115,7 @@ fn one_stream(
         seconds += answer["seconds"].as_f64().unwrap();
         stall = stall.max(answer["stall_ms"].as_f64().unwrap_or(0.0));
         busy = busy.max(answer["busy_ms"].as_f64().unwrap_or(0.0));
-        // An SDK yields every event. The tool's host may receive fewer updates.
+        // An SDK yields every event. The tool may deliver fewer updates.
         let seen = answer["seen"].as_u64().unwrap();
         let all = [JS13, JS03, RS, PY].contains(&subject);
         assert!(
@@ -138,7 +138,7 @@ fn one_stream(
     }
 }
 
-/// Many watches at the same time: how long they take to open and to end, and their memory.
+/// Measures many concurrent watches: the time to open and to end them, and their memory.
 pub(crate) fn watches(setup: &Setup, scale: &Scale, section: &mut Section) {
     for round in 0..scale.rounds {
         for name in [RUST_DOOR, NODE_DOOR] {

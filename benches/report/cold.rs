@@ -1,4 +1,4 @@
-//! The first use of the library in a process that has loaded nothing yet: its file is mapped, the tool is registered, a call is answered.
+//! Measures the first use of the library in a new process: loading the file, registering the tool, and one call.
 
 use std::{path::Path, process::Command, time::Instant};
 
@@ -19,7 +19,7 @@ pub(crate) fn measure(setup: &Setup, scale: &Scale, section: &mut Section) {
     let peer = Peer::start();
     let settings = json!({"library": setup.library, "config": peer.config(), "target": "1.0"});
     let settings = settings.to_string();
-    // Many short rounds: the first reads the file from the disk.
+    // Many short rounds. The first one also reads the file from disk.
     for _ in 0..=4 * scale.rounds {
         for name in [RUST_DOOR, NODE_DOOR] {
             let process = if name == RUST_DOOR {
@@ -41,7 +41,7 @@ pub(crate) fn measure(setup: &Setup, scale: &Scale, section: &mut Section) {
     }
 }
 
-/// The measured process.
+/// Runs the measured process.
 pub(crate) fn serve(settings: &str) {
     let settings: Value = serde_json::from_str(settings).unwrap();
     let text = |name: &str| settings[name].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! The reference gateway: messages routed between agents, beside a server of the same WebSocket library that sends back what it gets.
+//! Measures the reference gateway: messages between agents, compared with an echo server on the same WebSocket library.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::{Scale, gateway_clients, gateway_servers, process::Process, samples::
 pub(crate) const GATEWAY: &str = "gateway";
 pub(crate) const ECHO: &str = "WebSocket echo";
 
-/// Messages in flight: the senders, and those of each.
+/// The number of senders, and of messages in flight per sender.
 const LOADS: [(usize, usize); 3] = [(1, 1), (16, 1), (16, 16)];
 
-/// Servers, by what their role is called. Session entries reach the disk as the name says.
+/// The measured servers: role and label. Three labels name when session entries reach the disk.
 const SERVERS: [(&str, &str); 4] = [
     (ECHO, "echo"),
     (GATEWAY, "never"),
@@ -24,12 +24,12 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
         eprintln!("gateway, round {}", round + 1);
         for (name, what) in SERVERS {
             for &agents in scale.agents {
-                // What fsync costs does not depend on how many agents wait.
+                // The cost of fsync does not depend on the number of agents.
                 if what.starts_with(['i', 'a']) && Some(&agents) != scale.agents.last() {
                     continue;
                 }
                 for (senders, in_flight) in LOADS {
-                    // The agents of the load before may still be connected under the same names.
+                    // Agents of the previous load may still be connected with the same names.
                     let folder = tempfile::tempdir().unwrap();
                     let server = start(what, &folder);
                     let answer = clients.call(&json!({
@@ -67,7 +67,7 @@ fn start(what: &str, folder: &tempfile::TempDir) -> Process {
 
 fn record(section: &mut Section, case: &str, name: &str, answer: &Value) {
     let number = |name: &str| answer[name].as_f64().unwrap();
-    // An exchange with an agent is two messages.
+    // One exchange with an agent consists of two messages.
     let messages = number("count") * if name == ECHO { 1.0 } else { 2.0 };
     section.add(case, name, "messages/s", messages / number("seconds"));
     section.add(case, name, "p50 ms", number("p50"));

@@ -1,4 +1,4 @@
-//! Agents that answer or vote, and senders that ask them, in a process of their own.
+//! Agents that reply or vote, and senders, in their own process.
 
 use std::{
     io::BufRead as _,
@@ -33,7 +33,7 @@ type Socket = WebSocketStream<TcpStream>;
 
 pub(crate) const ROLE: &str = "--gateway-clients";
 
-/// Takes commands until standard input ends.
+/// Handles commands until standard input ends.
 pub(crate) fn serve() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -57,10 +57,10 @@ fn quantiles(mut times: Vec<Duration>) -> Value {
     json!({"p50": at(50), "p99": at(99), "count": times.len()})
 }
 
-/// The agents that each sender has a conversation with.
+/// The number of agents that each sender has a conversation with.
 const CONVERSATIONS: usize = 64;
 
-/// Connects agents that answer, begins the conversations, and sends messages in them until the time is up.
+/// Connects agents that reply, opens the conversations, and sends messages in them for the requested time.
 async fn messages(command: &Value) -> Value {
     let number = |name: &str| usize::try_from(command[name].as_u64().unwrap()).unwrap();
     let address: SocketAddr = command["address"].as_str().unwrap().parse().unwrap();
@@ -109,7 +109,7 @@ async fn messages(command: &Value) -> Value {
     answer
 }
 
-/// Advertises an agent, and waits until the gateway knows it.
+/// Advertises an agent and waits for the acknowledgement of the gateway.
 async fn join(socket: &mut Socket, name: &str) {
     let types = ["message", "proposal", "vote"];
     let capabilities =
@@ -124,7 +124,7 @@ async fn join(socket: &mut Socket, name: &str) {
     assert_ne!(answer["type"], "error", "{answer}");
 }
 
-/// Lets the tool put proposals to a triad that approves at once, one after another.
+/// Sends proposals with the tool, one after another, to a triad that approves at once.
 async fn votes(command: &Value) -> Value {
     let address = command["address"].as_str().unwrap();
     let mut members = JoinSet::new();
@@ -142,7 +142,7 @@ async fn votes(command: &Value) -> Value {
     });
     let request = request.to_string();
     let mut times = Vec::new();
-    // The first call connects.
+    // The first call opens the connection.
     for _ in 0..=command["votes"].as_u64().unwrap() {
         let start = Instant::now();
         let call = ToolCall {
@@ -226,7 +226,7 @@ struct Sender {
     routed: bool,
     agents: usize,
     said: String,
-    /// When each message left, by its number.
+    /// The send time of each message, by its number.
     sent: Vec<Instant>,
 }
 
@@ -255,7 +255,7 @@ impl Sender {
 
     async fn send(&mut self, sink: &mut SplitSink<Socket, Message>) {
         let number = self.sent.len();
-        // A step that is no factor, so that all agents are in conversations.
+        // The step is coprime to the number of agents, so that every agent takes part.
         let agent = (self.name * 31 + number % CONVERSATIONS * 7) % self.agents;
         let message = json!({
             "type": "message",

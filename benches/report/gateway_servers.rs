@@ -1,4 +1,4 @@
-//! The gateway, and as its floor a server of the same WebSocket library that sends back what it gets.
+//! The gateway, and as its baseline an echo server on the same WebSocket library.
 
 use std::{path::Path, sync::Arc};
 
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const ROLE: &str = "--gateway";
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(crate) fn serve(what: &str, folder: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -81,7 +81,7 @@ async fn send_back(mut stream: TcpStream) {
         "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: {accept}\r\n\r\n"
     );
     stream.write_all(answer.as_bytes()).await.unwrap();
-    // As the gateway has it.
+    // The same buffer size as in the gateway.
     let config = WebSocketConfig::default().read_buffer_size(4096);
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     while let Some(Ok(frame)) = socket.next().await {

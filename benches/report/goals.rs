@@ -1,4 +1,4 @@
-//! The goals, as ratios of numbers of the same run.
+//! The performance goals, as ratios of numbers of the same run.
 
 use crate::{
     callers::{BARE, JS03, JS13, NODE_DOOR, NODE_DOOR_03, OPENCLAW, RUST_DOOR},
@@ -8,10 +8,10 @@ use crate::{
     server::{FLOOR, INTERVAL, JS, MEMORY},
 };
 
-/// A goal and what was measured.
+/// A goal and its measured value.
 struct Goal {
     what: &'static str,
-    /// The bound, and whether it is the least that is wanted. Otherwise it is the most.
+    /// The bound, and whether it is a minimum. Otherwise it is a maximum.
     bound: f64,
     least: bool,
     unit: &'static str,

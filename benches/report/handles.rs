@@ -1,4 +1,4 @@
-//! The store of task handles at sizes three orders apart.
+//! Measures the task handle store at three sizes that differ by orders of magnitude.
 
 use std::{
     hint::black_box,
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::{Scale, samples::Section};
 
 const OPERATIONS: usize = 50_000;
-/// A handle is mostly used again soon after it was given out.
+/// The number of most recent handles that the benchmark resolves. Most handles are used again soon after their creation.
 const RECENT: usize = 1_000;
 
 struct Store {
@@ -38,7 +38,7 @@ impl Store {
         store
     }
 
-    /// Remembers a new task, which pushes the oldest one out of a full store.
+    /// Adds a task, which evicts the oldest one from a full store.
     fn create(&mut self) -> Handle {
         self.created += 1;
         let task = NewHandle {
@@ -50,14 +50,14 @@ impl Store {
         self.handles.remember(task, None, self.now, Uuid::new_v4)
     }
 
-    /// Seconds for resolving one of the newest handles, resolving any, and creating one.
+    /// Returns the seconds for resolving a recent handle, resolving any handle, and creating a handle.
     fn round(&mut self) -> [f64; 3] {
         let size = self.known.len();
         [
             each(|n| self.resolve(size - 1 - n % RECENT)),
-            // A step that is no factor of any size, so that the processor's caches help as little as they would.
+            // The step is coprime to every size, so that the CPU caches do not help.
             each(|n| self.resolve(n * 7_919 % size)),
-            // Last, because the store is full: each new handle pushes one out.
+            // Last, because each new handle evicts one from the full store.
             each(|_| {
                 black_box(self.create());
             }),
@@ -76,7 +76,7 @@ fn each(mut work: impl FnMut(usize)) -> f64 {
     start.elapsed().as_secs_f64() / OPERATIONS as f64
 }
 
-/// Measures every size once a round.
+/// Measures every size once per round.
 pub(crate) fn measure(scale: &Scale, section: &mut Section) {
     for round in 0..scale.rounds {
         eprintln!("handles, round {}", round + 1);

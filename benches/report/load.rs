@@ -1,5 +1,5 @@
-//! Clients of a server: as many connections as clients, each with one request at a time. They read answers without parsing them, so
-//! that they cost less than any server.
+//! The load generator: as many connections as clients, each with one request in flight. It does not parse responses, so that
+//! it needs less CPU time than any server.
 
 use std::{
     io::BufRead as _,
@@ -16,7 +16,7 @@ use tokio::{
 
 pub(crate) const ROLE: &str = "--load";
 
-/// Takes commands until standard input ends.
+/// Handles commands until standard input ends.
 pub(crate) fn serve() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -29,7 +29,7 @@ pub(crate) fn serve() {
     }
 }
 
-/// Sends requests until the time is up, and answers how many were answered, in how much time, with how many events.
+/// Sends requests for the requested time. Returns the number of responses, the elapsed time and the number of events.
 async fn run(command: &Value) -> Value {
     let text = |name: &str| command[name].as_str().unwrap();
     let (address, path) = (text("address"), text("path"));
@@ -91,7 +91,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Sends a request and returns the body of its answer, with the marks of chunks in it.
+    /// Sends a request and returns the response body, including the chunk headers.
     async fn exchange(&mut self, request: &[u8]) -> &[u8] {
         self.buffer.clear();
         self.stream.write_all(request).await.unwrap();
@@ -113,7 +113,7 @@ impl Connection {
                     self.read().await;
                 }
             }
-            // Chunks, of which the last is empty.
+            // A chunked body ends with an empty chunk.
             None => {
                 while !self.buffer[head..].ends_with(b"0\r\n\r\n") {
                     self.read().await;

@@ -1,13 +1,14 @@
-//! The report on speed and memory: the tool, its doors, its servers, and what others take for the same, side by side in one run.
+//! The report on speed and memory. Compares the tool, its interfaces and its servers with alternatives in the same run.
 //!
-//!     cargo bench --bench report                       measures everything, and writes docs/measurements/, and the tables of the page
-//!     cargo bench --bench report -- client server      these sections alone: client, stream, server, store, gateway, cold, watch, handles
-//!     cargo bench --bench report -- --redraw           draws tables and plots from the numbers, without measuring
-//!     cargo bench --bench report -- --quick stream     one short round, for work on the code: prints the tables, and
-//!                                                      writes the numbers below target/ alone
+//!     cargo bench --bench report                     measures everything, writes docs/measurements/ and the tables
+//!     cargo bench --bench report -- client server    measures only these sections: client, stream, server, store,
+//!                                                    gateway, cold, watch, handles
+//!     cargo bench --bench report -- --redraw         draws tables and plots again, without measuring
+//!     cargo bench --bench report -- --quick stream   one short round during development: prints the tables, and
+//!                                                    writes the numbers only below target/
 //!
-//! Subjects run in turns in each round, so that a busy machine slows all of them alike, each in a process of its own. The official
-//! SDKs, Node.js and Redis are those that the tests install below `target/`.
+//! The subjects run alternately in each round, each in its own process, so that other load on the machine affects all of
+//! them. The official SDKs, Node.js and Redis are those that the tests install below `target/`.
 
 #![allow(
     clippy::unwrap_used,
@@ -42,20 +43,20 @@ use testkit::support::{node, root, target};
 
 use samples::Section;
 
-/// How much is measured.
+/// The extent of a run.
 pub(crate) struct Scale {
     pub(crate) rounds: usize,
-    /// Seconds of each subject in each case of a round.
+    /// Seconds per subject, case and round.
     pub(crate) slice: f64,
-    /// Calls in flight of a client.
+    /// Numbers of concurrent calls of a client.
     pub(crate) widths: &'static [u64],
-    /// Events of a stream.
+    /// Numbers of events of a stream.
     pub(crate) events: &'static [usize],
-    /// Clients of a server.
+    /// Numbers of clients of a server.
     pub(crate) clients: &'static [u64],
-    /// Tasks in a store.
+    /// The number of tasks in a store.
     pub(crate) tasks: u64,
-    /// Agents of a gateway.
+    /// Numbers of agents of a gateway.
     pub(crate) agents: &'static [usize],
     pub(crate) watches: usize,
     pub(crate) handles: &'static [u32],
@@ -85,7 +86,7 @@ const QUICK: Scale = Scale {
     handles: &[1_000, 10_000],
 };
 
-/// What the sections start.
+/// The programs that the sections start.
 pub(crate) struct Setup {
     pub(crate) root: PathBuf,
     pub(crate) library: PathBuf,
@@ -108,7 +109,7 @@ const SECTIONS: [(&str, Measure); 8] = [
     ("handles", |_, scale, section| {
         handles::measure(scale, section)
     }),
-    // It needs the most of the machine, so it is the last.
+    // Last, because it needs the most memory and connections.
     ("watch", client::watches),
 ];
 
@@ -118,7 +119,7 @@ fn main() {
         .filter(|word| word != "--bench")
         .collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // The processes of a run are this program again.
+    // The measured processes are this program with other arguments.
     match words[..] {
         [peer::ROLE] => return peer::serve(),
         [callers::ROLE, name, settings] => return callers::serve(name, settings),
@@ -177,7 +178,7 @@ fn main() {
         section.seconds = begun.elapsed().as_secs_f64().round();
         eprintln!("{name}: {} s", section.seconds);
         measured.insert(name.to_owned(), section);
-        // After each section, so that a rival that fails costs no numbers.
+        // Write after each section, so that a failing subject does not lose earlier numbers.
         samples::write(&file, &measured);
     }
     eprintln!("all: {:.0} s", start.elapsed().as_secs_f64());
@@ -190,7 +191,7 @@ fn main() {
 
 fn setup(quick: bool) -> Setup {
     let library = if quick {
-        // Cargo built it with this program. It differs from the one that ships in the optimization of its parts.
+        // Cargo built it together with this program. Its optimization settings differ from those of the released binary.
         env::current_exe()
             .unwrap()
             .with_file_name("libopenclaw_remote_agent.so")

@@ -1,6 +1,8 @@
-//! A fast A2A peer in a process of its own, in both versions: it answers with literal text, so that it costs far less than a client.
+//! A fast A2A server in its own process, in both protocol versions. It sends literal text, so that it needs far less CPU
+//! time than a client.
 //!
-//! A message of `append N`, `status N` or `replace N` is answered with a stream of N events, any other with a message.
+//! It responds to a message `append N`, `status N` or `replace N` with a stream of N events, and to any other with a
+//! message.
 
 use std::sync::{
     Arc,
@@ -37,15 +39,15 @@ impl Peer {
         Self { process, origins }
     }
 
-    /// Returns the origin where it speaks this version.
+    /// Returns the origin of the server for this version.
     pub(crate) fn origin(&self, version: &str) -> &str {
         self.origins[version].as_str().unwrap()
     }
 
-    /// Returns a configuration of the tool with the peer as a target for each version, named `0.3` and `1.0`.
+    /// Returns a configuration of the tool with the targets `0.3` and `1.0`.
     pub(crate) fn config(&self) -> String {
         let target = |version: &str| json!({"alias": version, "baseUrl": self.origin(version)});
-        // As many calls as are made: the report measures the path of a call, not the wait for a permit.
+        // The limits allow all concurrent calls: the report measures the path of a call, not the wait for a permit.
         let limits = json!({
             "concurrency": 10_000, "concurrencyPerTarget": 10_000, "responseBytes": 1 << 30,
         });
@@ -54,7 +56,7 @@ impl Peer {
             .to_string()
     }
 
-    /// Waits until this many watches are open.
+    /// Waits until `count` watches are open.
     pub(crate) fn wait_for_watches(&mut self, count: usize) {
         self.process.call(&json!({"watches": count}));
     }
@@ -71,7 +73,7 @@ enum Version {
     V10,
 }
 
-/// What the servers of both versions share.
+/// The shared state of the servers of both versions.
 #[derive(Clone)]
 struct Shared {
     version: Version,
@@ -189,7 +191,7 @@ async fn answer(State(shared): State<Shared>, body: Bytes) -> Response {
     ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Returns a task as `GetTask` does.
+/// Returns a task in the format of `GetTask`.
 fn task(v03: bool, state: &str, id: &Value) -> String {
     let part = match v03 {
         true => r#"{"kind":"text","text":"pong"}"#,
@@ -209,7 +211,7 @@ fn state_name(v03: bool, state: &str) -> String {
     }
 }
 
-/// Returns one event of a stream as server-sent event.
+/// Returns one event of a stream as a server-sent event.
 fn event(v03: bool, id: &str, kind: &str, number: usize, count: usize) -> String {
     let ids = r#""taskId":"t-1","contextId":"c-1""#;
     let text = |text: String| match v03 {
@@ -260,7 +262,7 @@ fn event(v03: bool, id: &str, kind: &str, number: usize, count: usize) -> String
 }
 
 fn stream_of(v03: bool, id: String, kind: String, count: usize) -> Response {
-    // As a server that writes fast sends them: many events in one write.
+    // A fast server sends many events in one write.
     const AT_ONCE: usize = 64;
     let chunks = stream::iter((0..count).step_by(AT_ONCE)).map(move |first| {
         let events = first..count.min(first + AT_ONCE);
@@ -276,7 +278,7 @@ fn server_sent(body: Body) -> Response {
     ([(CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
-/// Returns a stream that shows a working task, and its end when the report says so.
+/// Returns a stream with a working task. It ends when the report completes the tasks.
 fn watching(shared: &Shared, id: &str, params: &Value) -> Response {
     let v03 = shared.version == Version::V03;
     let (id, task_id) = (id.to_owned(), params["id"].clone());

@@ -1,4 +1,4 @@
-//! Processes that are measured: what they cost, and what they answer.
+//! Measured processes: their commands and responses, CPU time and memory.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-/// A child process that takes lines of JSON and answers each with a line. It is killed when it is dropped.
+/// A child process that reads lines of JSON and responds to each with a line. Dropping it kills the process.
 pub(crate) struct Process {
     child: Child,
     stdin: ChildStdin,
@@ -18,7 +18,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the command and waits for its first line. Its standard error is that of the report.
+    /// Starts the command and waits for its first line. The process inherits standard error.
     pub(crate) fn start(command: &mut Command) -> Self {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
@@ -44,12 +44,12 @@ impl Process {
         Self::start(Command::new(std::env::current_exe().unwrap()).args(arguments))
     }
 
-    /// Sends a command without waiting for its answer.
+    /// Sends a command without waiting for the response.
     pub(crate) fn send(&mut self, command: &Value) {
         writeln!(self.stdin, "{command}").unwrap();
     }
 
-    /// Waits for the next answer.
+    /// Waits for the next response.
     pub(crate) fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -57,7 +57,7 @@ impl Process {
             .unwrap_or_else(|_| panic!("a measured process answered {line:?}; see its error above"))
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command and waits for the response.
     pub(crate) fn call(&mut self, command: &Value) -> Value {
         self.send(command);
         self.receive()
@@ -68,7 +68,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns what it costs from now on.
+    /// Starts measuring the CPU time and memory of the process.
     pub(crate) fn usage(&self) -> Usage {
         Usage::start(self.child.id())
     }
@@ -81,16 +81,16 @@ impl Drop for Process {
     }
 }
 
-/// What a process costs since a moment.
+/// The CPU time and memory of a process since a start time.
 pub(crate) struct Usage {
     pid: u32,
     seconds: f64,
 }
 
 impl Usage {
-    /// Begins to count, and resets the peak of the process's memory.
+    /// Starts measuring, and resets the peak memory of the process.
     pub(crate) fn start(pid: u32) -> Self {
-        // Refused for processes of other users: the peak is then that of the whole life.
+        // The kernel refuses this for processes of other users. The peak then covers the whole lifetime.
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
         Self {
             pid,
@@ -98,7 +98,7 @@ impl Usage {
         }
     }
 
-    /// Returns the seconds of processor time, in user and kernel mode.
+    /// Returns the CPU time in user and kernel mode, in seconds.
     pub(crate) fn processor(&self) -> f64 {
         processor_seconds(self.pid) - self.seconds
     }
@@ -115,11 +115,11 @@ impl Usage {
 }
 
 fn processor_seconds(pid: u32) -> f64 {
-    // Ticks of USER_HZ, which is 100 on every Linux that Rust supports.
+    // The unit is 1/USER_HZ; USER_HZ is 100 on every Linux platform that Rust supports.
     const TICKS: f64 = 100.0;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     let stat = stat.unwrap_or_else(|error| panic!("a measured process ended: {error}"));
-    // The name before it may contain anything.
+    // The process name before the last `)` may contain any character.
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let fields = fields.split_whitespace().skip(11).take(2);
     fields

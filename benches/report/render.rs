@@ -1,4 +1,4 @@
-//! Tables and plots from the numbers, and the documents that contain them.
+//! Renders the numbers as tables and plots, and updates the documents that contain them.
 
 use std::fs;
 
@@ -11,13 +11,13 @@ use crate::{
     samples::{Measured, Section},
 };
 
-/// What measures and draws everything.
+/// The command that produces the whole report.
 pub(crate) const COMMAND: &str = "cargo bench --bench report";
 pub(crate) const NUMBERS: &str = "docs/measurements/numbers.json";
 const PAGE: &str = "docs/explanation/performance.md";
 const PLOTS: &str = "docs/measurements";
 
-/// Returns the number with as many digits as its spread allows, thousands apart.
+/// Formats a number with as many digits as its spread justifies, and with separated thousands.
 pub(crate) fn number(value: f64) -> String {
     let text = match value {
         v if v >= 100.0 => format!("{v:.0}"),
@@ -40,7 +40,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Returns the median, and half of the range of all rounds in percent of it.
+/// Formats the median, and half of the range of all rounds in percent of it.
 fn cell(values: Option<&[f64]>) -> String {
     let Some(values) = values else {
         return "–".to_owned();
@@ -62,10 +62,10 @@ fn range(values: &[f64]) -> (f64, f64) {
     )
 }
 
-/// A column: its heading, and the case and quantity that it shows.
+/// A column: heading, case and metric.
 type Column = (String, String, &'static str);
 
-/// Returns a table with a row for each subject that was measured in one of the columns.
+/// Returns a table with one row per subject that has a value in any column.
 fn table(section: &Section, first: &str, columns: &[Column]) -> String {
     let headings: Vec<&str> = columns.iter().map(|column| column.0.as_str()).collect();
     let lines = "--:|".repeat(columns.len());
@@ -83,7 +83,7 @@ fn table(section: &Section, first: &str, columns: &[Column]) -> String {
     text
 }
 
-/// Returns a column for each case that ends so, headed by the rest of its name.
+/// Returns one column per case with this prefix and suffix. The heading is the rest of the case's name.
 fn columns(section: &Section, prefix: &str, suffix: &str, metric: &'static str) -> Vec<Column> {
     let cases = section.cases().into_iter().filter_map(|case| {
         let heading = case.strip_prefix(prefix)?.strip_suffix(suffix)?;
@@ -92,7 +92,7 @@ fn columns(section: &Section, prefix: &str, suffix: &str, metric: &'static str) 
     cases.collect()
 }
 
-/// Returns the tables of a section, each under a line that says what it shows.
+/// Returns the tables of a section, each below a line that describes it.
 fn section_tables(name: &str, section: &Section) -> String {
     let mut parts = Vec::new();
     let mut add = |caption: &str, first: &str, columns: &[Column]| {
@@ -129,7 +129,7 @@ fn section_tables(name: &str, section: &Section) -> String {
                 ),
             ] {
                 for kind in ["append", "replace", "status"] {
-                    // The other kinds differ little in these; the numbers are in the file.
+                    // The other kinds have similar values for these metrics. The data file has their numbers.
                     if kind == "append" || metric == "ms" {
                         let all = columns(section, &format!("{kind}, "), " events", metric);
                         add(
@@ -248,7 +248,7 @@ fn section_tables(name: &str, section: &Section) -> String {
     parts.join("\n")
 }
 
-/// Returns every table.
+/// Returns all tables.
 pub(crate) fn tables(measured: &Measured) -> String {
     let sections = measured
         .iter()
@@ -260,7 +260,7 @@ pub(crate) fn tables(measured: &Measured) -> String {
     )
 }
 
-/// Writes tables into the page, and the plots beside the numbers.
+/// Writes the tables into the page, and the plots next to the data file.
 pub(crate) fn documents(measured: &Measured) {
     let mut page = text(PAGE);
     for (name, section) in measured {
@@ -329,7 +329,7 @@ fn bars(section: &Section, case: &str, metric: &str, title: &str) -> String {
     plot::bars(COMMAND, title, &all.collect::<Vec<_>>())
 }
 
-/// Returns a curve for each of the subjects, over the cases between prefix and suffix.
+/// Returns one curve per subject, over the cases between prefix and suffix.
 fn curves(
     section: &Section,
     subjects: &[&str],

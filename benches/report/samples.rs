@@ -1,4 +1,4 @@
-//! What was measured: numbers of every round, kept as JSON, so that tables and plots are drawn without measuring again.
+//! The measured numbers of every round, stored as JSON. Tables and plots can be drawn again without measuring.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Section {
     /// The command that measured it.
     pub(crate) command: String,
-    /// Seconds that it took.
+    /// The duration of the run in seconds.
     pub(crate) seconds: f64,
     pub(crate) rounds: usize,
-    /// Processor, kernel and versions.
+    /// The processor, the kernel and the software versions.
     pub(crate) machine: BTreeMap<String, String>,
     pub(crate) series: Vec<Series>,
 }
 
-/// One quantity of one subject in one case.
+/// The values of one metric of one subject in one case.
 #[derive(Serialize, Deserialize, Clone)]
 pub(crate) struct Series {
     pub(crate) case: String,
     pub(crate) subject: String,
-    /// The quantity, with its unit in its name.
+    /// The metric, with its unit in the name.
     pub(crate) metric: String,
-    /// One number of each round.
+    /// One value per round.
     pub(crate) values: Vec<f64>,
 }
 
 impl Section {
-    /// Adds the number of one round.
+    /// Adds the value of one round.
     pub(crate) fn add(&mut self, case: &str, subject: &str, metric: &str, value: f64) {
         let same = |series: &&mut Series| {
             series.case == case && series.subject == subject && series.metric == metric
@@ -45,7 +45,7 @@ impl Section {
         }
     }
 
-    /// Returns the numbers of all rounds, or `None` where that was not measured.
+    /// Returns the values of all rounds; `None` if the combination was not measured.
     pub(crate) fn values(&self, case: &str, subject: &str, metric: &str) -> Option<&[f64]> {
         let same = |series: &&Series| {
             series.case == case && series.subject == subject && series.metric == metric
@@ -58,7 +58,7 @@ impl Section {
         self.values(case, subject, metric).map(median)
     }
 
-    /// Returns the median over the rounds of the ratio of two numbers of the same round.
+    /// Returns the median over the rounds of the ratio of two values of the same round.
     pub(crate) fn ratio(&self, one: [&str; 3], other: [&str; 3]) -> Option<f64> {
         let [case, subject, metric] = one;
         let one = self.values(case, subject, metric)?;
@@ -68,12 +68,12 @@ impl Section {
         Some(median(&ratios))
     }
 
-    /// Returns the subjects in the order in which they were measured.
+    /// Returns the subjects in the order of measurement.
     pub(crate) fn subjects(&self) -> Vec<&str> {
         distinct(self.series.iter().map(|series| series.subject.as_str()))
     }
 
-    /// Returns the cases in the order in which they were measured.
+    /// Returns the cases in the order of measurement.
     pub(crate) fn cases(&self) -> Vec<&str> {
         distinct(self.series.iter().map(|series| series.case.as_str()))
     }
@@ -89,7 +89,7 @@ fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-/// Returns the value in the middle.
+/// Returns the median.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -100,10 +100,10 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The sections by their names.
+/// The sections by name.
 pub(crate) type Measured = BTreeMap<String, Section>;
 
-/// Reads the numbers of earlier runs.
+/// Reads the values of earlier runs.
 pub(crate) fn read(path: &Path) -> Measured {
     fs::read(path).map_or_else(
         |_| Measured::new(),
@@ -111,7 +111,7 @@ pub(crate) fn read(path: &Path) -> Measured {
     )
 }
 
-/// Writes the numbers, one series a line.
+/// Writes the values, one series per line.
 pub(crate) fn write(path: &Path, measured: &Measured) {
     let mut text = String::from("{\n");
     for (at, (name, section)) in measured.iter().enumerate() {
@@ -123,7 +123,7 @@ pub(crate) fn write(path: &Path, measured: &Measured) {
         let head = head.unwrap();
         let head = head.strip_suffix("[]}").unwrap();
         let lines = section.series.iter().map(|series| {
-            // Four digits are more than the spread allows.
+            // Four significant digits exceed the precision of the measurement.
             let values = series.values.iter().map(|value| rounded(*value)).collect();
             let series = Series {
                 values,
@@ -142,7 +142,7 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap()
 }
 
-/// Returns what the numbers depend on.
+/// Returns the properties of the machine that affect the values.
 pub(crate) fn machine(node: &Path) -> BTreeMap<String, String> {
     let output = |program: &Path, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output();

@@ -1,4 +1,5 @@
-//! A2A servers under load: `remote-agent serve` with each store, the official servers, and axum without A2A as the floor.
+//! Measures A2A servers under load: `remote-agent serve` with each store, the official servers, and as the baseline axum
+//! without A2A.
 
 use axum::{Router, body::Bytes, routing::post};
 use serde_json::{Value, json};
@@ -34,10 +35,10 @@ const ALL: [&str; 9] = [
     PY,
 ];
 
-/// The tasks that lists are made of.
+/// The number of tasks that a list request finds.
 const LISTED: u64 = 100;
 
-/// A running server. Its parts end when it is dropped.
+/// A running server. Dropping it stops its processes.
 struct Running {
     address: String,
     path: &'static str,
@@ -76,7 +77,7 @@ fn start(name: &str) -> Running {
         (None, Some((_, fsync))) => vec!["--fsync".to_owned(), fsync.to_owned()],
         (None, None) => vec!["--task-store".to_owned(), "memory".to_owned()],
     };
-    // The report measures the server, not its limits.
+    // The report measures the server, not its rate limits.
     let limits = [
         "runs=10000",
         "openRequests=65535",
@@ -96,7 +97,7 @@ fn start(name: &str) -> Running {
     }
 }
 
-/// The floor: it reads a request and sends its body back.
+/// Runs the baseline: a server that reads a request and sends its body back.
 pub(crate) fn axum_echo() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -107,7 +108,7 @@ pub(crate) fn axum_echo() {
     });
 }
 
-/// What clients ask for, and what an answer contains.
+/// Returns the requests of clients, and a text that each response must contain.
 fn requests(context: &str) -> [(&'static str, &'static str, Value, &'static str); 4] {
     let message = |text: &str| json!({"message": {"role": "ROLE_USER", "parts": [{"text": text}]}});
     let task = message("task: hello");
@@ -131,7 +132,7 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
         for name in ALL {
             eprintln!("server, round {}: {name}", round + 1);
             let server = start(name);
-            // Lists are the tasks of one context, which every server keeps for itself.
+            // Each server has its own context with the tasks to list.
             let context = if name == FLOOR {
                 String::new()
             } else {
@@ -142,7 +143,7 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
                     continue;
                 }
                 for &clients in scale.clients {
-                    // A thousand of anything else take it seconds.
+                    // The Python server needs seconds for a thousand concurrent requests of the other kinds.
                     if name == PY && clients > 64 && what != "message" {
                         continue;
                     }
@@ -165,7 +166,7 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
     }
 }
 
-/// Makes the tasks of a list, and returns their context.
+/// Creates the tasks to list, and returns their context.
 fn seed(load: &mut Process, server: &Running) -> String {
     let context = uuid::Uuid::new_v4().to_string();
     let params = json!({"message": {

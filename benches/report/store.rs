@@ -1,5 +1,5 @@
-//! The stores of the A2A server alone: changes that are stored and acknowledged, beside what the disk and Redis do without a store; and a
-//! store of many tasks.
+//! Measures the task stores of the A2A server without the server: acknowledged changes, compared with raw writes to disk and
+//! Redis, and a store with many tasks.
 
 use std::{
     fs::OpenOptions,
@@ -30,7 +30,7 @@ use crate::{
 
 pub(crate) const ROLE: &str = "--store";
 
-/// Changes of a task before it ends and the next one begins.
+/// The number of changes of a task before the next task starts.
 const CHANGES: u64 = 50;
 const WRITERS: [u64; 2] = [1, 64];
 
@@ -98,7 +98,7 @@ fn open(directory: &Path, fsync: Fsync) -> Arc<dyn TaskStore> {
     Arc::new(sqlite::SqliteStore::open(&options, Default::default()).unwrap())
 }
 
-/// Writes the changes of tasks, one task of each writer at a time, and returns the time of each change.
+/// Writes changes of tasks, one task per writer at a time. Returns the duration of each change.
 async fn changes(store: &Arc<dyn TaskStore>, writers: u64, time: Duration) -> Vec<Duration> {
     let until = Instant::now() + time;
     let work = (0..writers).map(|writer| tokio::spawn(write(Arc::clone(store), writer, until)));
@@ -108,7 +108,7 @@ async fn changes(store: &Arc<dyn TaskStore>, writers: u64, time: Duration) -> Ve
 
 async fn write(store: Arc<dyn TaskStore>, writer: u64, until: Instant) -> Vec<Duration> {
     let mut times = Vec::new();
-    // Redis keeps the tasks of earlier rounds.
+    // Redis still has the tasks of earlier rounds, so the numbers start at a random offset.
     let first = u64::from(uuid::Uuid::new_v4().as_fields().0) * 1_000_000;
     for number in 0.. {
         let task = task(first + writer * 1_000 + number);
@@ -129,7 +129,7 @@ async fn write(store: Arc<dyn TaskStore>, writer: u64, until: Instant) -> Vec<Du
     times
 }
 
-/// Appends the same bytes to a stream of Redis.
+/// Appends the same number of bytes to a Redis stream.
 async fn xadd(port: u16, writer: u64, time: Duration) -> Vec<Duration> {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     socket.set_nodelay(true).unwrap();
@@ -152,7 +152,7 @@ async fn xadd(port: u16, writer: u64, time: Duration) -> Vec<Duration> {
         let begun = Instant::now();
         socket.write_all(&command).await.unwrap();
         let mut answer = Vec::new();
-        // `$15`, and the id.
+        // The response is `$15` and the id, each on a line.
         while answer.iter().filter(|byte| **byte == b'\n').count() < 2 {
             socket.read_buf(&mut answer).await.unwrap();
         }
@@ -161,7 +161,7 @@ async fn xadd(port: u16, writer: u64, time: Duration) -> Vec<Duration> {
     times
 }
 
-/// Appends the same bytes to a file.
+/// Appends the same number of bytes to a file.
 fn plain_file(time: Duration, sync: bool) -> Vec<Duration> {
     let directory = tempfile::tempdir_in(target()).unwrap();
     let path = directory.path().join("plain");
@@ -186,7 +186,7 @@ fn line() -> Vec<u8> {
     serde_json::to_vec(&chunk(7)).unwrap()
 }
 
-/// Opens, lists and loads many tasks, in a process whose memory is that of the store alone.
+/// Opens a store with many tasks, lists and loads tasks. Runs in a separate process, whose memory is that of the store.
 fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime) {
     let directory = tempfile::tempdir_in(target()).unwrap();
     runtime.block_on(async {
@@ -218,7 +218,7 @@ fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime)
     }
 }
 
-/// The measured process.
+/// Runs the measured process.
 pub(crate) fn serve(folder: &Path, tasks: u64) {
     let before = resident_here();
     let start = Instant::now();
@@ -261,7 +261,7 @@ pub(crate) fn serve(folder: &Path, tasks: u64) {
     );
 }
 
-/// Returns a submitted task of typical size.
+/// Returns a submitted task of a typical size.
 fn task(number: u64) -> TaskRecord {
     let at_ms = 1_790_000_000_000;
     let text = Part::text("Please say how things are. ".repeat(6));

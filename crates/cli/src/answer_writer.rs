@@ -1,4 +1,4 @@
-//! Prints the agent's text on standard output as it arrives: its artifacts, else its message.
+//! Prints the agent's text on standard output as it arrives: the artifacts, or the message if there are none.
 
 use std::{
     collections::HashMap,
@@ -10,23 +10,23 @@ use serde_json::Value;
 
 use super::text;
 
-/// The maximum length of an unfinished line next to a spinner, in characters.
+/// The maximum number of characters of an unfinished line that the writer holds back while a spinner is visible.
 const TAIL: usize = 60;
 
 /// The output of one call.
 pub(super) struct AnswerWriter {
     bar: ProgressBar,
-    /// Whether a spinner shares the terminal, so that an unfinished line must wait.
+    /// Whether a spinner shares the terminal. If so, the writer holds an unfinished line back.
     shared: bool,
-    /// The line that waits.
+    /// The unfinished line that the writer holds back.
     waiting: String,
-    /// The text that was shown of each artifact, by its id.
+    /// The printed text of each artifact, by artifact id.
     shown: HashMap<String, String>,
-    /// The artifact whose text came last, while nothing else has.
+    /// The artifact that the last printed text belongs to; `None` after any other output.
     open: Option<String>,
     /// The last message.
     message: Option<String>,
-    /// The status text, if it belongs on standard error.
+    /// The status text, if it goes to standard error.
     pub(super) aside: Option<String>,
     started: bool,
     at_line_start: bool,
@@ -49,7 +49,7 @@ impl AnswerWriter {
         }
     }
 
-    /// Prints a piece of an artifact; `append` joins it to the pieces before.
+    /// Prints a chunk of an artifact. With `append`, the chunk continues the previous one.
     pub(super) fn piece(&mut self, artifact: &Value, append: bool) {
         let id = artifact["artifactId"].as_str().unwrap_or_default();
         self.append_text(id, &render(artifact), append);
@@ -120,7 +120,7 @@ impl AnswerWriter {
         shown.push_str(text);
     }
 
-    /// Begins something new, after a blank line.
+    /// Starts a new block after a blank line.
     fn begin(&mut self) {
         self.finish();
         if self.started {
@@ -150,7 +150,7 @@ impl AnswerWriter {
         }
     }
 
-    /// A closed output misses the rest; the call continues.
+    /// Writes to standard output. Ignores a closed pipe, so that the call continues.
     fn out(&self, text: &str) {
         let write = || {
             let mut out = io::stdout().lock();
@@ -167,7 +167,7 @@ impl AnswerWriter {
     }
 }
 
-/// Returns the parts as text. Two halves of an artifact give the two halves of its text.
+/// Returns the parts as text. The text of an artifact equals the concatenated texts of its chunks.
 fn render(artifact: &Value) -> String {
     let parts = artifact["parts"].as_array().into_iter().flatten();
     parts.map(part).collect()

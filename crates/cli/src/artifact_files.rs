@@ -1,4 +1,4 @@
-//! The files of a result, saved in a directory. Their names come from a remote agent, so they are made safe.
+//! Saves the files of a result in a directory. A remote agent chose their names, so this module sanitizes them.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::exit::Failure;
 use super::output::note;
 
-/// A result with more files is saved in part.
+/// The maximum number of files that the command saves from one result.
 const MAX_FILES: usize = 100;
 const MAX_NAME_CHARS: usize = 100;
 const MAX_EXTENSION_CHARS: usize = 16;
@@ -69,7 +69,7 @@ fn files_of(envelope: &Value) -> Vec<&Value> {
     files.filter(|file| file["bytes"].is_string()).collect()
 }
 
-/// Writes a new file, and never follows a link or overwrites. An equal file is not written again.
+/// Writes a new file. Never follows a symbolic link and never overwrites a file. Skips a file with the same content.
 fn write_new(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     let (stem, extension) = split(name);
     for attempt in 1..=MAX_NAME_ATTEMPTS {
@@ -125,7 +125,7 @@ fn split(name: &str) -> (&str, &str) {
     }
 }
 
-/// Windows reserves these names for devices, with any extension.
+/// Returns whether Windows reserves the name for a device. The extension does not matter.
 fn is_device(name: &str) -> bool {
     let stem = name
         .split('.')

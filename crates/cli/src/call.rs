@@ -1,4 +1,4 @@
-//! `remote-agent call`: the tool as a filter. JSON in, JSON out.
+//! `remote-agent call`: reads a tool request as JSON and prints the result as JSON.
 
 use std::path::Path;
 

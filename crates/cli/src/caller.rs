@@ -1,7 +1,7 @@
-//! The caller of a call, as JSON of a person or a script.
+//! The `caller` of a call, as JSON from the command line or a script.
 //!
-//! The library ignores a caller that it cannot read and says so in its log: a host's slip must not end every
-//! call. Here a slip is refused, or a bound that goes by the caller would quietly not hold.
+//! The library ignores an invalid caller and logs a warning, because a bug in a host must not fail every call. The command
+//! refuses an invalid caller. Otherwise the limits that depend on the caller would silently not apply.
 
 use gateway_agent::DELEGATION_VARIABLE;
 use gateway_bridge::delegation::Delegation;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::exit::Failure;
 
-/// The fields of a caller. This type checks only its shape; the library reads it again.
+/// The fields of a caller. This type only validates the shape; the library parses the JSON again.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "read to be checked")]
@@ -33,7 +33,7 @@ struct Chain {
 /// Checks a caller.
 ///
 /// # Errors
-/// Returns the fault, as a sentence without a full stop.
+/// The caller is invalid. The error is a sentence without a full stop.
 pub(super) fn check(json: &str) -> Result<(), String> {
     match serde_json::from_str::<Caller>(json) {
         Ok(_) => Ok(()),
@@ -43,10 +43,10 @@ pub(super) fn check(json: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the delegation that this process works on, if it is the command of an agent with a backend.
+/// Returns the delegation of this process. An agent with a command backend sets it in the environment of the command.
 ///
 /// # Errors
-/// The environment variable has another form.
+/// The environment variable is malformed.
 pub(super) fn delegation() -> Result<Option<Delegation>, Failure> {
     std::env::var(DELEGATION_VARIABLE)
         .ok()
@@ -64,7 +64,7 @@ fn parse(text: &str) -> Result<Delegation, Failure> {
     })
 }
 
-/// Returns the caller with the chain of this process, unless it names one.
+/// Returns the caller with the delegation chain of this process, unless the caller already has a chain.
 pub(super) fn with_chain(caller: Option<&str>, delegation: Option<&Delegation>) -> Option<String> {
     let Some(delegation) = delegation else {
         return caller.map(str::to_owned);
@@ -72,7 +72,7 @@ pub(super) fn with_chain(caller: Option<&str>, delegation: Option<&Delegation>) 
     let mut caller: Value = match caller {
         Some(caller) => match serde_json::from_str(caller) {
             Ok(parsed @ Value::Object(_)) => parsed,
-            // The library reports it.
+            // The library reports the invalid caller.
             _ => return Some(caller.to_owned()),
         },
         None => Value::Object(serde_json::Map::new()),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{exit::Failure, output::note};
 
-/// Names the file when `--config` is not given.
+/// The environment variable with the path of the configuration, used without `--config`.
 pub const VARIABLE: &str = "REMOTE_AGENT_CONFIG";
 
 /// The source of the configuration.
@@ -18,10 +18,10 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Reads the configuration. None given is the empty one.
+    /// Reads the configuration. Without a file, returns an empty configuration.
     ///
     /// # Errors
-    /// The file cannot be read, or holds no JSON object.
+    /// The file cannot be read, or does not contain a JSON object.
     pub fn read(&self) -> Result<String, Failure> {
         let Some(file) = self.file() else {
             return Ok("{}".to_owned());
@@ -58,7 +58,7 @@ impl ConfigArgs {
     }
 }
 
-/// An environment variable that is not set, and where the configuration refers to it.
+/// An unset environment variable, and the place in the configuration that refers to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnsetVariable {
     variable: String,
@@ -72,7 +72,7 @@ impl UnsetVariable {
         &self.variable
     }
 
-    /// Returns what is missing and what to do, as a sentence.
+    /// Returns an error message with a hint, as a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Self { variable, paths } = self;
@@ -82,19 +82,19 @@ impl UnsetVariable {
         )
     }
 
-    /// Returns the error in the shape of the library's configuration errors.
+    /// Returns the error in the JSON format of the library's configuration errors.
     fn to_json(&self) -> String {
         json!({"code": "INVALID_CONFIG", "message": self.sentence(), "path": self.paths.first()})
             .to_string()
     }
 }
 
-/// The environment variables that a configuration refers to in vain.
+/// The unset environment variables that a configuration refers to.
 #[derive(Clone, Debug, Default)]
 pub struct UnsetVariables(Arc<[UnsetVariable]>);
 
 impl UnsetVariables {
-    /// Returns all options.
+    /// Returns all unset variables.
     pub fn iter(&self) -> impl Iterator<Item = &UnsetVariable> {
         self.0.iter()
     }
@@ -112,8 +112,8 @@ impl UnsetVariables {
         }
     }
 
-    /// Returns the error of the library about a configuration; one about a reference that was left in it says what is
-    /// missing.
+    /// Returns the library's configuration error. If the error concerns an unresolved reference, returns a message that
+    /// names the unset variable instead.
     #[must_use]
     pub fn or_unset(&self, error: String) -> String {
         let parsed: Value = serde_json::from_str(&error).unwrap_or_default();
@@ -124,16 +124,17 @@ impl UnsetVariables {
     }
 }
 
-/// Tells on standard error what is missing.
+/// Prints a warning about an unset variable on standard error.
 pub fn warn(unset: &UnsetVariable) {
     note(format_args!("warn: {}", unset.sentence()));
 }
 
-/// Replaces each `{"source": "env", "id": NAME}` in a configuration by the variable's value. Where that is not set, or empty, the reference
-/// stays: the library refuses the calls that need it, and no others.
+/// Replaces each `{"source": "env", "id": NAME}` in a configuration by the value of the variable. A reference to an unset or
+/// empty variable remains; the library then refuses only the calls that need it.
 ///
-/// Inside OpenClaw the gateway does this before the plugin sees its configuration. Other sources are left alone: only OpenClaw knows its
-/// providers. So is text that is not JSON, which the library refuses better.
+/// Inside OpenClaw, the gateway resolves these references before the plugin reads its configuration. This function ignores
+/// other sources, because only OpenClaw has their providers. It also ignores invalid JSON, for which the library has a
+/// better error.
 pub fn resolve(
     config: &str,
     variable: impl Fn(&str) -> Option<String>,
@@ -175,7 +176,7 @@ fn walk(
         Value::Object(fields) => {
             if let Some(id) = env_reference(fields) {
                 if let Some(secret) = look_up(id, path) {
-                    // The library recognizes a credential in a header by its name, or by this form.
+                    // The library detects a credential in a header by the header's name, or by this form.
                     *value =
                         match path.contains("/headers/") || path.contains("/serviceParameters/") {
                             true => json!({"source": "resolved", "id": secret}),
@@ -203,7 +204,7 @@ fn walk(
     }
 }
 
-/// Returns the variable's name, if the object is a reference to one and nothing else.
+/// Returns the name of the variable if the object is an environment reference without other fields.
 fn env_reference(fields: &Map<String, Value>) -> Option<&str> {
     let known = |name: &String| matches!(name.as_str(), "source" | "provider" | "id");
     if fields.get("source")? != "env" || !fields.keys().all(known) {

@@ -1,4 +1,4 @@
-//! `remote-agent doctor`: one line for each check, and a repair for each fault.
+//! `remote-agent doctor`: prints one line per check, and a fix for each problem.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ Examples:
 
 `openclaw remote-agent doctor` checks the settings inside OpenClaw, too.";
 
-/// The settings of a target, or of the gateway, that hold secrets. `headers` holds more.
+/// The settings of a target or of the gateway that contain secrets, in addition to `headers`.
 const SECRETS: [&str; 6] = [
     "/auth/token",
     "/auth/password",
@@ -36,10 +36,10 @@ const SECRETS: [&str; 6] = [
     "/token",
 ];
 
-/// The reasons for which an agent that can be called does not list its tasks: it need not be able to.
+/// The error reasons that are normal when the doctor lists the tasks of a working agent: task lists are optional.
 const NO_LIST: [&str; 4] = ["rpc_error", "http_status", "invalid_response", "too_large"];
 
-/// The repair of two clocks that differ.
+/// The fix for clocks that differ.
 const CLOCK_REPAIR: &str = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
 /// Check the library, the configuration and the agents, with a repair for each fault

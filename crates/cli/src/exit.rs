@@ -9,23 +9,23 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// A failure without a specific code.
+    /// A failure without a more specific code.
     Failed = 1,
-    /// The command line, the request or the configuration is wrong.
+    /// Invalid command line, request or configuration.
     Usage = 2,
-    /// The peer cannot be reached, or may not be.
+    /// The peer is unreachable, or its address is not allowed.
     Unreachable = 3,
     /// The peer refused the credentials.
     Auth = 4,
-    /// Time ran out.
+    /// A timeout expired.
     Timeout = 5,
     /// Two members of the triad rejected the proposal.
     Rejected = 10,
     /// The triad rejected the proposal without consensus.
     NoConsensus = 11,
-    /// Ctrl-C, as shells tell it.
+    /// Ctrl-C, with the exit code that shells use.
     Interrupted = 130,
 }
 
@@ -58,8 +58,8 @@ impl Exit {
         Self::of_reason(reason.as_deref())
     }
 
-    /// Returns the code for people: a task that failed or was rejected is a failure, although its call went well, and
-    /// so is a wait that is over before the work.
+    /// Returns the exit code for interactive commands. A successful call whose task failed or was rejected is a failure, and
+    /// so is a watch that timed out before the task ended.
     #[must_use]
     pub fn of_outcome(text: &str) -> Self {
         let exit = Self::of_envelope(text);
@@ -74,8 +74,8 @@ impl Exit {
         exit
     }
 
-    /// Returns the code where no card of a list could be had, by the worst of the reasons: an agent that is not there
-    /// is worse than one that answers.
+    /// Returns the exit code of `targets` when an agent card is missing: the code of the most severe reason. An unreachable
+    /// agent is more severe than one that responds with an error.
     #[must_use]
     pub fn of_targets(targets: &[Value]) -> Self {
         let code = |target: &Value| {
@@ -100,7 +100,7 @@ impl Exit {
         codes.into_iter().max_by_key(badness).unwrap_or(Self::Ok)
     }
 
-    /// Returns the code of an error's reason.
+    /// Returns the code for the `reason` of an error.
     #[must_use]
     pub fn of_reason(reason: Option<&str>) -> Self {
         match reason {
@@ -119,17 +119,17 @@ impl Exit {
     }
 }
 
-/// Why the command stops before its work is done. The message goes to standard error.
+/// An error that ends the command. `main` prints its message on standard error.
 #[derive(Debug)]
 pub struct Failure {
-    /// A sentence: what failed, why, what to do.
+    /// A sentence with the failed action, the cause and a hint.
     pub message: String,
-    /// The code to end with.
+    /// The exit code.
     pub exit: Exit,
 }
 
 impl Failure {
-    /// Returns a failure that ends with 1.
+    /// Creates a failure with exit code 1.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl Failure {
         }
     }
 
-    /// Returns a mistake in the command line or the configuration, which ends with 2.
+    /// Creates a failure with exit code 2, for an invalid command line or configuration.
     #[must_use]
     pub fn usage(message: impl Into<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The findings of a doctor: one line for each check, and a repair for each fault.
+//! The findings of the `doctor` commands: one line per check, and a fix for each problem.
 
 use console::style;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ struct Finding {
 pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Adds a finding. An empty `repair` is none.
+    /// Adds a finding. An empty `repair` means that there is no fix.
     pub(crate) fn push(
         &mut self,
         check: &'static str,
@@ -60,7 +60,7 @@ impl Findings {
             .any(|finding| finding.severity == Severity::Error)
     }
 
-    /// Prints the findings: a line each, or all as a line of JSON.
+    /// Prints the findings: one line each, or all of them as one line of JSON.
     pub(crate) fn print(&self, as_json: bool) {
         let lines = LineWriter::default();
         if as_json {

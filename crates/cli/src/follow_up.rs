@@ -1,4 +1,4 @@
-//! Continues a task of an earlier command: by a continuation in a file, or by the task id.
+//! Continues a task of an earlier command, by a continuation file or by task id.
 
 use std::{
     fs,
@@ -25,10 +25,10 @@ pub(super) struct FollowUpArgs {
 }
 
 impl FollowUpArgs {
-    /// Reads the file, where one is given.
+    /// Reads the continuation file, if the options name one.
     ///
     /// # Errors
-    /// It cannot be read, or holds no continuation.
+    /// The file cannot be read, or does not contain a continuation.
     pub(super) fn read(&self) -> Result<FollowUp<'_>, Failure> {
         let file = self.continuation.as_deref();
         Ok(FollowUp {
@@ -50,7 +50,7 @@ pub(super) struct FollowUp<'a> {
 }
 
 impl FollowUp<'_> {
-    /// Names the task in a request.
+    /// Adds the continuation or the task id to a request.
     pub(super) fn put_into(&self, request: &mut Map<String, Value>) {
         if let Some(continuation) = &self.continuation {
             request.insert("continuation".to_owned(), continuation.clone());
@@ -60,7 +60,7 @@ impl FollowUp<'_> {
         }
     }
 
-    /// Returns whether the call can be continued.
+    /// Returns whether the options name a task or a conversation.
     pub(super) fn names_task(&self) -> bool {
         self.continuation.is_some() || self.task.is_some()
     }
@@ -69,7 +69,7 @@ impl FollowUp<'_> {
 /// Reads a continuation that [`save`] wrote.
 ///
 /// # Errors
-/// The file cannot be read, or holds no continuation.
+/// The file cannot be read, or does not contain a continuation.
 pub(super) fn read(file: &Path) -> Result<Value, Failure> {
     let wrong = |why: String| {
         let file = file.display();
@@ -95,7 +95,8 @@ pub(super) fn read(file: &Path) -> Result<Value, Failure> {
     ))
 }
 
-/// Writes a continuation readable by this user only: its holder can speak in the conversation. A file of that name is replaced as a whole.
+/// Writes a continuation to a file that only this user can read: its holder can send messages in the conversation. Replaces
+/// an existing file atomically.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -108,10 +109,10 @@ pub(super) fn save(file: &Path, continuation: &Value) -> Result<(), Failure> {
     })
 }
 
-/// Makes sure that a continuation can be written to `file` later, and leaves the file unchanged.
+/// Checks that a continuation can later be written to `file`, without changing the file.
 ///
 /// # Errors
-/// It cannot.
+/// The file cannot be written.
 pub(super) fn can_save(file: &Path) -> Result<(), Failure> {
     let tried = if file.is_dir() {
         Err(io::ErrorKind::IsADirectory.into())
@@ -127,7 +128,7 @@ pub(super) fn can_save(file: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Returns the name of the file that is to become `file`.
+/// Returns the path of the temporary file that [`save`] renames to `file`.
 fn beside(file: &Path) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));

@@ -1,17 +1,17 @@
-//! Next steps in terms of the command: the hints of the library refer to requests and settings.
+//! Hints in terms of this command. The library's own hints refer to request fields and settings.
 
 use serde_json::Value;
 
 use super::{target::PeerArgs, text};
 
-/// A2A 1.0 §5.4: the error codes of JSON-RPC.
+/// The JSON-RPC error code of an unknown task (A2A 1.0 §5.4).
 const TASK_NOT_FOUND: i64 = -32001;
 const TASK_NOT_CANCELABLE: i64 = -32002;
 
-/// More agents than these are counted, not named.
+/// The maximum number of agents that a hint names. For more agents it only gives their number.
 const MAX_NAMED_AGENTS: usize = 5;
 
-/// Returns the next step after a failed call.
+/// Returns a hint for a failed call.
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
     let error = &envelope["error"];
     let details = &error["details"];
@@ -102,8 +102,8 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
     Some(own.to_owned())
 }
 
-/// Returns the next step for an agent that cannot be called, if the command has one. `of_gateway` says that the agent
-/// is behind the local gateway.
+/// Returns a hint for an agent that cannot be called, if there is one. `of_gateway` means that the agent is behind the local
+/// gateway.
 pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Option<String> {
     match (reason, peers.token_variable()) {
         ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.are_local() => Some(format!(
@@ -120,7 +120,7 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Opt
             "Check the address of `--gateway`, and `--gateway-dialect` where it is given: the message tells what answers there."
                 .to_owned(),
         ),
-        // What the configuration has for the gateway is in the library's own hint.
+        // The library's own hint covers the settings of the gateway.
         ("auth_required" | "address_refused", _) if of_gateway => None,
         ("auth_required", Some(variable)) => Some(format!(
             "Check the token in the environment variable `{variable}`: the agent refused it."
@@ -147,7 +147,7 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Opt
     }
 }
 
-/// Returns whether the request named no agent, and there is no default; or it named one that is not configured.
+/// Returns whether the request named no agent and there is no default, or named an unknown agent.
 fn wants_target(details: &Value) -> bool {
     let errors = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
     errors.iter().any(|error| {
@@ -156,7 +156,7 @@ fn wants_target(details: &Value) -> bool {
     })
 }
 
-/// Returns whether the first error of the request is at this place.
+/// Returns whether the first error of the request is at this JSON Pointer.
 fn names(details: &Value, place: &str) -> bool {
     details["errors"][0]["instancePath"] == place
 }

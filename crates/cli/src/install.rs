@@ -1,4 +1,4 @@
-//! Installs the plugin into OpenClaw, and uninstalls it, by OpenClaw's own command.
+//! Installs the plugin into OpenClaw and uninstalls it, with the `openclaw` command.
 
 use std::{
     ffi::OsStr,
@@ -22,13 +22,13 @@ use super::{
 /// The timeout for the running gateway to apply the new configuration, in seconds.
 const APPLY_SECONDS: &str = "60";
 
-/// The timeout for the card of the agent, in milliseconds.
+/// The timeout of the request for the agent card, in milliseconds.
 const CARD_TIMEOUT_MS: u64 = 10_000;
 
-/// The words of OpenClaw about a plugin that it did not install.
+/// A phrase in OpenClaw's error about a plugin that it did not install.
 const NOT_INSTALLED: &str = "is not associated with a tracked package install";
 
-/// The end of an error before the first change.
+/// The last sentence of an error that occurs before the first change.
 const NOT_BEGUN: &str = "Nothing was installed.";
 
 const MESSAGE: &str = "Hello. Reply with one short line that says what you can do.";
@@ -84,8 +84,8 @@ struct OpenClaw {
 /// Runs `remote-agent install`.
 ///
 /// # Errors
-/// The agent cannot be called, OpenClaw is missing, or one of its commands fails; the message contains its last words.
-/// Steps before it stay done.
+/// The agent cannot be called, OpenClaw is missing, or one of its commands fails. The message contains the last lines of the
+/// command's output. Completed steps are not undone.
 pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
     let openclaw = &args.openclaw;
     let steps = if args.url.is_some() { 6 } else { 3 };
@@ -166,7 +166,7 @@ pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
 }
 
 impl Args {
-    /// Reads the agent's card as the plugin will, and returns its name.
+    /// Reads the agent card in the same way as the plugin, and returns the agent's name.
     async fn check_agent(&self, url: &str, verbose: bool) -> Result<String, Failure> {
         let bearer = self.bearer_env.as_deref();
         let unset = bearer.filter(|name| std::env::var(name).unwrap_or_default().is_empty());
@@ -222,12 +222,12 @@ impl Args {
 /// Runs `remote-agent uninstall`.
 ///
 /// # Errors
-/// OpenClaw is missing, or one of its commands fails; the message contains its last words.
+/// OpenClaw is missing, or one of its commands fails. The message contains the last lines of the command's output.
 pub fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
     let openclaw = &args.openclaw;
     let mut progress = Progress::new(2);
     progress.step("removing the settings");
-    // A disabled plugin has no command.
+    // A disabled plugin does not register its command.
     let removed = match openclaw.is_disabled() {
         false => openclaw.run(["remote-agent", "remove", "--all"]).is_ok(),
         true => false,
@@ -244,7 +244,7 @@ pub fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
         }
         uninstalled => uninstalled?,
     };
-    // OpenClaw leaves an entry that would keep a later installation disabled.
+    // OpenClaw leaves a configuration entry that would disable a later installation.
     openclaw.run(["config", "unset", "plugins.entries.remote-agent"])?;
     progress.done("uninstalled");
     Ok(Exit::Ok)
@@ -257,7 +257,7 @@ impl OpenClaw {
         command
     }
 
-    /// Runs a command of OpenClaw to its end.
+    /// Runs a command of OpenClaw and waits until it exits.
     fn run<I: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = I>,
@@ -305,7 +305,7 @@ impl OpenClaw {
     }
 }
 
-/// Converts an exit code of `openclaw remote-agent`, which are those of this command.
+/// Converts an exit code of `openclaw remote-agent`, which uses the same codes as this command.
 fn exit(code: Option<i32>) -> Exit {
     let all = [Exit::Usage, Exit::Unreachable, Exit::Auth, Exit::Timeout];
     let same = all.into_iter().find(|exit| Some(*exit as i32) == code);
@@ -348,7 +348,7 @@ fn first_line(bytes: &[u8]) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Returns the last lines of an output, indented.
+/// Returns the last lines of a command's output, indented.
 fn last_lines(bytes: &[u8]) -> String {
     const MAX_LINES: usize = 8;
     let text = String::from_utf8_lossy(bytes);

@@ -1,4 +1,4 @@
-//! Calls the tool through the Rust door, like any host.
+//! Calls the tool through the library's Rust interface, like other hosts.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use super::{
 pub struct Library {
     module: PluginModuleRef,
     verbose: bool,
-    /// The delegation that this process works on.
+    /// The delegation of this process.
     delegation: Option<Delegation>,
 }
 
-/// One configured tool. Closes when it is dropped, and then waits until it has left the local gateway: the process ends next, and what it has not
-/// said by then is never said.
+/// A configured tool. Dropping it closes the instance and blocks until the connection to the local gateway is closed. The
+/// process may exit right after the drop, so no message must still be queued.
 pub struct Instance {
     tool: Arc<ToolBox>,
     missing: UnsetVariables,
@@ -36,11 +36,11 @@ pub struct Instance {
 /// A running call.
 pub struct RunningCall(Call);
 
-/// Tells what a model reads of envelopes. It may outlive the instance.
+/// Renders envelopes as text for a model. It may outlive the instance.
 pub struct ModelTextRenderer(Arc<ToolBox>);
 
 impl ModelTextRenderer {
-    /// Returns the text that a model reads of an envelope.
+    /// Renders an envelope as text for a model.
     #[must_use]
     pub fn render(&self, envelope: &str) -> String {
         self.0.render(envelope.into()).into()
@@ -48,10 +48,10 @@ impl ModelTextRenderer {
 }
 
 impl Library {
-    /// Opens the command's library. With `verbose`, its debug lines go to standard error beside its warnings.
+    /// Opens the library of this command. With `verbose`, its debug lines go to standard error as well as its warnings.
     ///
     /// # Errors
-    /// See [`library::open`]. The delegation of this process has another form.
+    /// See [`library::open`]. Also fails if the delegation in the environment is malformed.
     pub fn open(verbose: bool) -> Result<Self, Failure> {
         Ok(Self {
             module: library::open()?,
@@ -69,8 +69,8 @@ impl Library {
         parsed.into_result().map(String::from).map_err(String::from)
     }
 
-    /// Makes an instance. The configuration's references to environment variables are looked up first; one that is not set fails only the calls
-    /// that need it.
+    /// Creates an instance. Resolves the references to environment variables in the configuration first. An unset variable
+    /// fails only the calls that need it.
     ///
     /// # Errors
     /// A configuration error as JSON, `{"code", "message", "path"}`.
@@ -103,10 +103,10 @@ impl Library {
         })
     }
 
-    /// Makes the instance of a command that people use, from its configuration.
+    /// Creates the instance of an interactive command.
     ///
     /// # Errors
-    /// The configuration is wrong; a sentence with the place.
+    /// The configuration is invalid. The message is a sentence with the JSON Pointer.
     pub fn instance_for_people(&self, config: &str) -> Result<Instance, Failure> {
         self.instance(config)
             .map_err(|error| Failure::usage(config::sentence(&error)))
@@ -129,25 +129,26 @@ impl Instance {
         self.tool.definition().into()
     }
 
-    /// Returns the tool itself. Dropping the instance closes it.
+    /// Returns the tool. Dropping the instance closes it.
     #[must_use]
     pub fn tool(&self) -> Arc<ToolBox> {
         Arc::clone(&self.tool)
     }
 
-    /// Returns a function that renders the envelopes of this instance for a model.
+    /// Returns a renderer of envelopes for a model.
     #[must_use]
     pub fn reader(&self) -> ModelTextRenderer {
         ModelTextRenderer(Arc::clone(&self.tool))
     }
 
-    /// Returns the environment variables that the configuration refers to in vain.
+    /// Returns the unset environment variables that the configuration refers to.
     #[must_use]
     pub fn missing(&self) -> &UnsetVariables {
         &self.missing
     }
 
-    /// Starts a call. `request` and `caller` are JSON, as is each update. A caller without a chain has that of this process.
+    /// Starts a call. `request`, `caller` and each update are JSON. A caller without a delegation chain gets the chain of
+    /// this process.
     pub fn execute<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> RunningCall
     where
         F: Fn(&str) + Send + Sync + 'static,
@@ -158,7 +159,7 @@ impl Instance {
         RunningCall(self.tool.execute(request.into(), caller, updates))
     }
 
-    /// Runs a call to its end, or to an early one at Ctrl-C, and returns its envelope as JSON.
+    /// Runs a call and returns its envelope as JSON. Ctrl-C cancels the call.
     pub async fn call<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> String
     where
         F: Fn(&str) + Send + Sync + 'static,
@@ -178,7 +179,7 @@ impl Drop for Instance {
 }
 
 impl RunningCall {
-    /// Waits for the envelope, and cancels the call if `stop` comes first and says so.
+    /// Waits for the envelope. Cancels the call if `stop` resolves to `true` first.
     pub async fn cancelled_by(self, stop: impl Future<Output = bool>) -> String {
         let Call { mut future, cancel } = self.0;
         let envelope = tokio::select! {

@@ -1,4 +1,4 @@
-//! One call for people: progress while it runs, then its outcome.
+//! Runs one call for an interactive command: prints its progress, then its outcome.
 
 use std::{
     path::Path,
@@ -26,7 +26,7 @@ pub(super) struct OutputArgs {
     pub(super) json: bool,
 }
 
-/// A call with its output.
+/// A call and its output options.
 pub(super) struct InteractiveCall<'a> {
     pub(super) output: OutputArgs,
     /// The text of the spinner before the first update.
@@ -42,7 +42,8 @@ impl InteractiveCall<'_> {
     /// Runs the call and shows it.
     ///
     /// # Errors
-    /// The continuation cannot be kept; where that shows beforehand, nothing is sent. Everything else is part of the outcome.
+    /// The continuation cannot be saved. If the command detects that beforehand, it sends nothing. All other failures are
+    /// part of the outcome.
     pub(super) async fn run(
         mut self,
         instance: &Instance,
@@ -114,8 +115,7 @@ impl InteractiveCall<'_> {
         kept.and(saved).map(|()| exit)
     }
 
-    /// Returns the request for the state of the task that a message is for: an agent that refuses the message may have
-    /// ended the task.
+    /// Returns the request for the state of a message's task. An agent that refuses a message may have ended the task.
     fn refusing_task(&self, request: &Value) -> Option<String> {
         let mut task = request.as_object()?.clone();
         if task["action"] != "send" || !self.context.follow_up.names_task() {

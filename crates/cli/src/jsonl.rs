@@ -1,15 +1,15 @@
-//! `remote-agent call --jsonl`: operations in, one a line, and answers out.
+//! `remote-agent call --jsonl`: reads one operation per line and writes response lines.
 //!
-//! | operation | answer |
+//! | operation | response |
 //! |---|---|
 //! | `{"id", "op": "init", "config"}` | `{"id", "ok": true}` or `{"id", "init_error": {"code", "message", "path"}}` |
 //! | `{"id", "op": "parse_config", "config"}` | `{"id", "parsed"}` or `{"id", "init_error"}` |
 //! | `{"id", "op": "tool_definition"}` | `{"id", "tool_definition"}` |
 //! | `{"id", "op": "execute", "request", "caller"?, "abort_after_ms"?, "content"?}` | any number of `{"id", "update"}`, then `{"id", "result", "content"?}` |
-//! | `{"id", "op": "abort", "call"}` | `{"id", "ok": true}`; the call of this id, if it still runs, is cancelled and has a result |
+//! | `{"id", "op": "abort", "call"}` | `{"id", "ok": true}`; cancels the call with the id `call`, which still gets a result |
 //!
-//! Calls run at the same time, so their answers may interleave. `init` closes the instance before it. A line that is none of these is answered
-//! with `{"id", "error": {"code", "message"}}`, and the next one is read.
+//! Calls run concurrently, so their response lines may interleave. `init` closes the previous instance. The response to an
+//! invalid line is `{"id", "error": {"code", "message"}}`; the command then reads the next line.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,8 @@ use super::{
     output::LineWriter,
 };
 
-/// Answers standard input until it ends, and waits for the calls that still run. Configurations that name no gateway get the one at `gateway`.
+/// Handles the operations on standard input until it ends, and waits for the running calls. A configuration without a
+/// gateway gets the one at `gateway`.
 ///
 /// # Errors
 /// Standard input cannot be read, or standard output is closed.
@@ -57,15 +58,15 @@ struct Session<'a> {
     gateway: Option<&'a str>,
     instance: Option<Instance>,
     calls: TaskTracker,
-    /// Tokens that cancel the running calls, by id.
+    /// The cancellation tokens of the running calls, by operation id.
     stops: Arc<Mutex<HashMap<String, CancellationToken>>>,
     lines: Arc<LineWriter>,
 }
 
-/// One line: its fields, each as the JSON it was written in.
+/// The fields of one line, each as raw JSON.
 type RawFields = HashMap<String, Box<RawValue>>;
 
-/// Why a line is not answered as an operation.
+/// The error of an invalid line.
 struct LineError {
     code: &'static str,
     message: String,
@@ -168,7 +169,7 @@ impl Session<'_> {
     }
 
     fn init(&mut self, id: &str, config: &str) {
-        // The old one goes first, whatever becomes of the new one. Its calls end, each with its own line.
+        // Close the old instance first, even if the new one cannot be created. Its calls end, each with its own result line.
         self.instance = None;
         let made = match self.gateway {
             Some(url) => self.library.instance(&with_gateway(config, url)),

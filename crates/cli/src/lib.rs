@@ -1,7 +1,8 @@
 //! The command `remote-agent`: a host of the library for a shell, a script or CI.
 //!
-//! Each subcommand is a module with its arguments (`Args`) and a `run`. [`library`] finds the shared library, [`instance`] loads
-//! it through the Rust interface. The command links a copy of the library only for its types and never calls it.
+//! Each subcommand is a module with its arguments (`Args`) and a `run` function. [`library`] locates the shared library,
+//! [`instance`] loads it through the Rust interface. The command links a copy of the library only for its types and never
+//! calls it.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +50,7 @@ use clap::{Parser, Subcommand};
 
 use self::exit::{Exit, Failure};
 
-/// For peers and cases of the conformance runner: a long comparison in one must not hold up the clock of another.
+/// The number of worker threads. With two, a long comparison in one conformance case does not delay the timers of another.
 const WORKER_THREADS: usize = 2;
 
 const HELP: &str = "\
@@ -104,10 +105,10 @@ enum Command {
 const TASKS: &str = "`remote-agent` keeps no list of tasks. `openclaw remote-agent tasks` lists those that OpenClaw's agents handed on, \
     `remote-agent serve tasks` those of the A2A server on this machine, and `remote-agent status --task ID` with `--url URL` shows one";
 
-/// Runs the command with the arguments of the process.
+/// Runs the command with the process arguments.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Clap prints what is wrong with the arguments, or the help that was asked for, and ends the process with 2 or 0.
+    // On invalid arguments or a request for help, clap prints a message and exits with code 2 or 0.
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
@@ -116,7 +117,7 @@ pub fn main() -> ExitCode {
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(run(cli));
-            // A thread may still wait for standard input, and nothing can wake it.
+            // A thread may be blocked on standard input, and nothing can interrupt it.
             runtime.shutdown_background();
             outcome
         }

@@ -1,4 +1,4 @@
-//! Finds the shared library that belongs to this command.
+//! Locates the shared library of this command.
 
 use std::{
     env::{
@@ -12,13 +12,14 @@ use openclaw_remote_agent_interface::{PluginModuleRef, load};
 
 use super::exit::Failure;
 
-/// Names the library to open, instead of the places where it is looked for.
+/// The environment variable with the path of the library. It replaces the default search paths.
 pub const VARIABLE: &str = "REMOTE_AGENT_LIBRARY";
 
 /// Opens the library of this command.
 ///
 /// # Errors
-/// There is none, it cannot be opened, or it was built from other sources than the command. The message tells where it was looked for.
+/// The library is missing, cannot be loaded, or was built from other sources than the command. The message lists the
+/// searched paths.
 pub fn open() -> Result<PluginModuleRef, Failure> {
     located().map(|(_, module)| module)
 }
@@ -26,7 +27,7 @@ pub fn open() -> Result<PluginModuleRef, Failure> {
 /// Returns the path of the library of this command.
 ///
 /// # Errors
-/// Those of [`open`].
+/// The same as [`open`].
 pub fn find() -> Result<PathBuf, Failure> {
     located().map(|(path, _)| path)
 }
@@ -42,11 +43,11 @@ fn located() -> Result<(PathBuf, PluginModuleRef), Failure> {
     Ok((library.to_owned(), module))
 }
 
-/// Checks that the library at `library` was built from the same sources as the command. Returns why it cannot be asked, where it cannot be loaded:
-/// it may be for another platform.
+/// Checks that the library at `library` was built from the same sources as the command. Returns the reason if the library
+/// cannot be loaded on this machine, for example because it is built for another platform.
 ///
 /// # Errors
-/// It was built from other sources.
+/// The library was built from other sources.
 pub fn check(library: &Path) -> Result<Option<String>, Failure> {
     let module = match load(library) {
         Ok(module) => module,
@@ -71,7 +72,7 @@ fn candidates(command: &Path, named: Option<PathBuf>) -> Vec<PathBuf> {
     let file = format!("{DLL_PREFIX}openclaw_remote_agent{DLL_SUFFIX}");
     let directory = command.parent().unwrap_or(Path::new("."));
     vec![
-        // Cargo's own copy. The one beside the command is only refreshed by `cargo build`, not by `cargo run` or `cargo test`.
+        // Cargo's own copy. Only `cargo build` updates the one next to the command; `cargo run` and `cargo test` do not.
         directory.join("deps").join(&file),
         directory.join(&file),
         directory.join("../lib").join(&file),

@@ -1,4 +1,4 @@
-//! The local gateway, for a command that people use without any configuration.
+//! The options for the local gateway, for interactive commands without a configuration.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -12,10 +12,10 @@ use common::config::gateway_url;
 use egress::address::is_this_machine;
 use gateway_server::clients::Script;
 
-/// The prefix of the aliases of its agents.
+/// The alias prefix of the gateway's agents.
 const ALIAS: &str = "gateway:";
 
-/// The value that selects the gateway inside the command in place of a URL.
+/// The option value that selects a gateway inside this process instead of a URL.
 pub(super) const EMBEDDED: &str = "embedded";
 
 /// Which gateway.
@@ -46,20 +46,21 @@ pub(super) struct LocalArgs {
 }
 
 impl LocalArgs {
-    /// Returns whether a gateway is named.
+    /// Returns whether the options name a gateway.
     pub(super) fn is_given(&self) -> bool {
         self.gateway.is_some()
     }
 
-    /// Returns whether the gateway is one of this process.
+    /// Returns whether the options select a gateway inside this process.
     pub(super) fn is_embedded(&self) -> bool {
         self.embedded
     }
 
-    /// Starts the gateway that `--gateway embedded` asks for, and its agents; from then on its address is the one that was named.
+    /// Starts the gateway and the agents of `--gateway embedded`, and replaces the option's value by the address of that
+    /// gateway.
     ///
     /// # Errors
-    /// It cannot start, or agents are named for a gateway that runs already.
+    /// The gateway cannot start, or the options name agents for a gateway that runs elsewhere.
     pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
         let named = self.gateway.as_deref();
         if named != Some(EMBEDDED) {
@@ -78,10 +79,10 @@ impl LocalArgs {
         Ok(Some(gateway))
     }
 
-    /// Returns the gateway's settings, where one is named.
+    /// Returns the `gateway` settings, if the options name a gateway.
     ///
     /// # Errors
-    /// Its address is none.
+    /// The address is invalid.
     pub(super) fn settings(&self) -> Result<Option<Value>, Failure> {
         let Some(address) = &self.gateway else {
             return Ok(None);
@@ -93,7 +94,7 @@ impl LocalArgs {
         }
         let url = gateway_url(address)
             .map_err(|wrong| Failure::usage(format!("the address of `--gateway` {wrong}")))?;
-        // An address elsewhere that is written out is meant.
+        // A remote address on the command line is intended by the user.
         let mut settings = json!({
             "enabled": true,
             "url": url.as_str(),
@@ -108,7 +109,7 @@ impl LocalArgs {
         Ok(Some(settings))
     }
 
-    /// Returns the alias that `target` means here, where a gateway is named: its agents go by their names, too.
+    /// Returns the alias for `target`, if the options name a gateway. A user may omit the prefix of an agent's alias.
     pub(super) fn alias(&self, target: &str) -> Option<String> {
         self.gateway.as_ref()?;
         (!target.starts_with(ALIAS)).then(|| format!("{ALIAS}{target}"))
@@ -119,7 +120,7 @@ impl LocalArgs {
         self.gateway_token_env.as_deref()
     }
 
-    /// Returns the same options, by name.
+    /// Returns these options by name.
     pub(super) fn options(&self) -> [(&'static str, Option<String>); 3] {
         [
             ("--gateway", self.gateway.clone()),
@@ -140,7 +141,7 @@ pub(super) fn aliases(config: &Value) -> Vec<String> {
     named.map(|name| format!("{ALIAS}{name}")).collect()
 }
 
-/// Returns the address of the gateway that a continuation's target is behind.
+/// Returns the gateway address in the origin of a continuation.
 fn address(origin: &Value) -> Option<String> {
     if origin["preferred_transports"] != json!(["GATEWAY"]) {
         return None;
@@ -151,7 +152,7 @@ fn address(origin: &Value) -> Option<String> {
     Some(url.to_string().trim_end_matches('/').to_owned())
 }
 
-/// Returns the gateway that a continuation's target is behind, as settings.
+/// Returns the `gateway` settings for the origin of a continuation.
 pub(super) fn known_from(origin: &Value) -> Option<Value> {
     let args = LocalArgs {
         gateway: Some(address(origin)?),
@@ -160,7 +161,7 @@ pub(super) fn known_from(origin: &Value) -> Option<Value> {
     args.settings().ok().flatten()
 }
 
-/// Returns the options that name the agent of a gateway that a continuation's target is.
+/// Returns the command-line options for the origin of a continuation, if it is an agent of a gateway.
 pub(super) fn options_for(origin: &Value) -> Option<String> {
     let gateway = format!(" --gateway {}", shell(&address(origin)?));
     let target = origin["target_alias"].as_str();

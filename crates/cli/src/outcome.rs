@@ -1,5 +1,5 @@
-//! Prints the outcome of a call: the agent's text on standard output; the state of the task, errors and the next
-//! commands on standard error.
+//! Prints the outcome of a call: the agent's text on standard output; the task state, errors and suggested commands on
+//! standard error.
 
 use std::path::Path;
 
@@ -15,18 +15,18 @@ use super::{
     text::{self, shell},
 };
 
-/// The options of the command line that the next commands repeat.
+/// The command-line options that the suggested commands repeat.
 pub(super) struct Context<'a> {
-    /// Which agents are known.
+    /// The options that select the agent.
     pub(super) target: &'a TargetArgs,
     /// The task or conversation that the call continued.
     pub(super) follow_up: &'a FollowUp<'a>,
-    /// The file that the result's continuation was saved in, where it was.
+    /// The file with the saved continuation, if any.
     pub(super) saved: Option<&'a Path>,
 }
 
 impl Context<'_> {
-    /// Returns the file that speaks of the same task as `continuation`, or of the same conversation where there is no
+    /// Returns the file whose continuation has the same task as `continuation`, or the same conversation if there is no
     /// task.
     fn file(&self, continuation: &Value) -> Option<&Path> {
         let earlier = self.follow_up.continuation.as_ref();
@@ -45,7 +45,7 @@ impl Context<'_> {
     }
 }
 
-/// Returns the continuation of a result, or of the last update before an error.
+/// Returns the continuation in a result, or in the last update before an error.
 pub(super) fn continuation(envelope: &Value) -> Option<&Value> {
     let continuation = &summary(envelope)["continuation"];
     continuation.is_object().then_some(continuation)
@@ -59,7 +59,7 @@ fn summary(envelope: &Value) -> &Value {
     }
 }
 
-/// Prints the text of a result that was not printed before.
+/// Prints the text of a result that the updates did not contain.
 pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     let summary = summary(envelope);
     for artifact in summary["artifacts"].as_array().into_iter().flatten() {
@@ -69,7 +69,7 @@ pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
         .then(|| render_message(&envelope["raw"]))
         .flatten();
     let message = message.as_deref().or(summary["message_text"].as_str());
-    // What a failed call has in its details is part of the answer, too.
+    // The details of a failed call may contain a message of the agent.
     let message = message.or(envelope["error"]["details"]["message_text"].as_str());
     let is_new = |message: &&str| {
         !answer_writer.has_artifacts() && answer_writer.aside.as_deref() != Some(*message)
@@ -80,7 +80,7 @@ pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     answer_writer.finish();
 }
 
-/// Prints how the call ended. `shown` is what the agent said on standard output.
+/// Prints how the call ended. `shown` is the agent's text on standard output.
 pub(super) fn print_outcome(
     envelope: &Value,
     context: &Context<'_>,
@@ -109,7 +109,7 @@ pub(super) fn print_outcome(
     go_on(continuation, said, keeps_tasks, context);
 }
 
-/// Prints an error: what failed and why, and what to do next.
+/// Prints an error with its cause and a hint.
 pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &UnsetVariables) {
     let error = &envelope["error"];
     let message = error["message"]
@@ -135,7 +135,7 @@ pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &UnsetVari
     }
 }
 
-/// Prints the state of the task, the status text of the agent, and the next commands.
+/// Prints the task state, the agent's status text and the suggested commands.
 fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &Context<'_>) {
     let alias = continuation["target"]["target_alias"].as_str();
     let whose = alias.map_or_else(String::new, |alias| format!(" of {}", text::line(alias)));
@@ -146,14 +146,14 @@ fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &
     });
     let task = &continuation["task"];
     let can = |what: &str| task[what] == true;
-    // Nothing is left to go on with where the gateway ends with this command.
+    // An embedded gateway stops with this command, so its tasks cannot be continued.
     let ends = context.target.peers().are_embedded();
     let command = |verb: &str, options: &str, rest: &str| {
         note(format_args!("  remote-agent {verb}{options}{rest}"));
     };
     if let Some(id) = task["task_id"].as_str() {
         let state = task["status"].as_str().unwrap_or("in no known state");
-        // The updates have shown what it says while it works.
+        // The updates already showed the status text of a task in progress.
         let said = said.filter(|_| !matches!(state, "submitted" | "working"));
         let said = said.map(|said| format!(": {}", text::line(said)));
         note(format_args!(
@@ -192,7 +192,7 @@ fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &
         return;
     }
     if let Some(id) = continuation["conversation"]["context_id"].as_str() {
-        // A file that has a task as well would speak to the task, which is over.
+        // A file that also has a task would address the task, which has ended.
         let from_file = from_file
             .filter(|_| continuation["task"].is_null() && context.target.peers().is_empty());
         let options = from_file.unwrap_or_else(|| format!("{to_target} --context {}", shell(id)));

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{exit::Failure, text};
 
-/// Writes whole lines to standard output, from any thread.
+/// Writes complete lines to standard output, from any thread.
 #[derive(Debug)]
 pub struct LineWriter {
     out: Mutex<io::Stdout>,
@@ -29,9 +29,9 @@ impl Default for LineWriter {
 }
 
 impl LineWriter {
-    /// Writes `text` and a line end, and hands it on at once. Waits while the reader is slow.
+    /// Writes `text` and a line end, and flushes. Blocks while the reader is slow.
     ///
-    /// Once the reader is gone, lines are dropped and [`gone`](Self::gone) says so.
+    /// After the reader has closed the pipe, drops lines and cancels [`gone`](Self::gone).
     pub fn write(&self, mut text: String) {
         text.push('\n');
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,13 +53,13 @@ impl LineWriter {
 
 /// Writes an error to standard error.
 pub fn complain(message: &str) {
-    // The colours of clap's errors.
+    // The same colors as clap's errors.
     let prefix = style("error:").for_stderr().red().bold();
     let _ = writeln!(io::stderr(), "{prefix} {}", text::block(message));
 }
 
-/// Writes one line to standard error, without what could drive a terminal: agents' words are in many of them. A closed standard error
-/// is no reason to fail.
+/// Writes one line to standard error without terminal control sequences, because many lines contain text of agents. Ignores
+/// a closed standard error.
 pub fn note(line: impl Display) {
     let line = line.to_string();
     let _ = writeln!(io::stderr(), "{}", text::block(&line));
@@ -68,7 +68,7 @@ pub fn note(line: impl Display) {
 /// Reads standard input to its end.
 ///
 /// # Errors
-/// It cannot be read, or is not UTF-8. The message names the expected content, `what`.
+/// Standard input cannot be read, or is not UTF-8. The message names the expected content, `what`.
 pub async fn standard_input(what: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = tokio::io::stdin().read_to_string(&mut text).await;

@@ -1,6 +1,6 @@
-//! Builds the OpenClaw package: a clean plugin directory and an npm tarball with this platform's library.
+//! Builds the OpenClaw package: a plugin directory, and an npm tarball with the library of this platform.
 //!
-//! Both hold the same bytes for the same input, so that two builds can be compared.
+//! Builds are reproducible: the same input gives the same bytes.
 
 mod bundle;
 mod files;
@@ -69,7 +69,8 @@ pub struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// Those of [`library::find`], [`build_library`], [`assemble`] and [`assemble_platforms`], and a closed output.
+/// The same as [`library::find`], [`build_library`], [`assemble`] and [`assemble_platforms`]. Also fails if standard output
+/// is closed.
 pub fn command(args: &Args) -> Result<Exit, Failure> {
     if let Some(libraries) = &args.platforms {
         let written = assemble_platforms(source_root(), libraries, &args.out)
@@ -129,7 +130,7 @@ fn bundle_command(library: &Path, out: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Returns the checkout that the command was built from, or the current directory where that checkout is gone.
+/// Returns the checkout that built the command, or the current directory if that checkout no longer exists.
 pub(super) fn source_root() -> &'static Path {
     let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     if built_from.join("Cargo.toml").is_file() {
@@ -148,28 +149,28 @@ pub struct Packaged {
     pub tarball: PathBuf,
 }
 
-/// Why a package was not built.
+/// An error that prevents the build of a package.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// A file of the source checkout, the library or the output directory cannot be read or written.
+    /// A file of the checkout, the library or the output directory cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     File {
         /// The failed action: `read` or `write`.
         action: &'static str,
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// The error of the system.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A manifest is not what it has to be.
+    /// A manifest is invalid.
     #[error("`{}` is not a usable manifest: {reason}", path.display())]
     Manifest {
-        /// Which file.
+        /// The path of the manifest.
         path: PathBuf,
-        /// The fault.
+        /// The problem.
         reason: String,
     },
-    /// The manifests do not carry one version.
+    /// The manifests have different versions.
     #[error("`{}` has version {found}, Cargo.toml has {expected}: set both to the same version", path.display())]
     Version {
         /// The manifest that differs.
@@ -179,10 +180,10 @@ pub enum PackageError {
         /// The version in Cargo.toml.
         expected: String,
     },
-    /// The output directory holds something else.
+    /// The output directory contains a directory that is not a plugin.
     #[error("`{}` exists and is not an OpenClaw plugin: remove it or choose another directory with `--out`", .0.display())]
     Occupied(PathBuf),
-    /// Cargo did not build the library.
+    /// Cargo could not build the library.
     #[error("cargo did not build the library in `{}`: {reason}", root.display())]
     Build {
         /// The source checkout.
@@ -190,29 +191,30 @@ pub enum PackageError {
         /// The exit status.
         reason: String,
     },
-    /// A library for a platform is missing or not usable.
+    /// A library for a platform is missing or unusable.
     #[error("cannot package `{}`: {reason}", path.display())]
     Platform {
         /// The library or directory.
         path: PathBuf,
-        /// The fault and its remedy.
+        /// The problem and its fix.
         reason: String,
     },
-    /// Cargo did not list the crates of the library.
+    /// Cargo could not list the crates of the library.
     #[error("cannot list the crates of `{}` with `cargo tree`: {reason}", root.display())]
     Sbom {
         /// The source checkout.
         root: PathBuf,
-        /// The exit status, or why cargo does not start.
+        /// The exit status, or the reason why cargo does not start.
         reason: String,
     },
 }
 
-/// Assembles the plugin directory `OUT/openclaw-remote-agent` and the tarball `OUT/openclaw-remote-agent-VERSION.tgz` from the checkout at
-/// `source_root` and the built `library`. A directory from an earlier run is replaced.
+/// Assembles the plugin directory `OUT/openclaw-remote-agent` and the tarball `OUT/openclaw-remote-agent-VERSION.tgz` from
+/// the checkout at `source_root` and the built `library`. Replaces the directory of an earlier run.
 ///
 /// # Errors
-/// A file is missing or not writable, the versions of the manifests differ, or `out` holds a directory of that name that is no plugin.
+/// A file is missing or not writable, the manifests have different versions, or `out` has a directory of that name that is
+/// not a plugin.
 pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packaged, PackageError> {
     let out = std::path::absolute(out).map_err(failed("write", out))?;
     let version = checked_version(source_root)?;
@@ -228,7 +230,8 @@ pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packag
     Ok(Packaged { directory, tarball })
 }
 
-/// The linker that Rust brings for this platform merges functions with equal code, which saves a percent of the library.
+/// The linker arguments. On this platform, Rust's bundled linker can merge identical functions, which saves 1% of the
+/// library's size.
 const LINK_ARGS: &[&str] = if cfg!(all(
     target_os = "linux",
     target_env = "gnu",
@@ -239,7 +242,8 @@ const LINK_ARGS: &[&str] = if cfg!(all(
     &[]
 };
 
-/// Builds the library to ship, in the checkout at `source_root`, and returns where it is. A terminal shows the number of built crates.
+/// Builds the release library in the checkout at `source_root`, and returns its path. On a terminal, shows the number of
+/// built crates.
 ///
 /// # Errors
 /// Cargo is missing or fails.
@@ -280,7 +284,7 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
             crates += 1;
             bar.set_message(format!("{crates} crates built"));
         }
-        // Cargo alone knows where its target directory is.
+        // Only cargo knows its target directory.
         if message["target"]["name"] == "openclaw_remote_agent" {
             library = message["filenames"][0]
                 .as_str()
@@ -296,13 +300,13 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
     library.ok_or_else(|| broken("it names no library among its results".to_owned()))
 }
 
-/// Returns the library's file name in the package, as `native.js` looks it up.
+/// Returns the library's file name in the package, which `native.js` expects.
 #[must_use]
 pub fn library_name() -> String {
     Platform::current().library_name()
 }
 
-/// Returns the version that Cargo.toml, the npm manifest, OpenClaw's and the Agent Plugins one have in common.
+/// Checks that Cargo.toml and the manifests of npm, OpenClaw and Agent Plugins have the same version, and returns it.
 fn checked_version(source_root: &Path) -> Result<String, PackageError> {
     let cargo = source_root.join("Cargo.toml");
     let text = String::from_utf8_lossy(&read(&cargo)?).into_owned();

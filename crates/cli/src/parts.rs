@@ -1,4 +1,4 @@
-//! The parts of a message, from the command line.
+//! Builds the parts of a message from the command line.
 
 use std::{fs, path::Path};
 
@@ -25,12 +25,12 @@ pub(super) struct PartArgs {
 }
 
 impl PartArgs {
-    /// Returns whether the text is to be read from standard input.
+    /// Returns whether the text comes from standard input.
     pub(super) fn wants_input(&self) -> bool {
         self.text == ["-"]
     }
 
-    /// Returns the parts, the text first. `input` replaces it where it is read from standard input.
+    /// Returns the parts, the text first. `input` is the text from standard input, if requested.
     ///
     /// # Errors
     /// A file cannot be read.

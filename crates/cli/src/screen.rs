@@ -1,4 +1,5 @@
-//! The progress of a call for people: a spinner, or plain lines if standard error is not a terminal, and the agent's text.
+//! Shows the progress of an interactive call and the agent's text: with a spinner, or with plain lines if standard error is
+//! not a terminal.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{
 
 const FRAME: Duration = Duration::from_millis(100);
 
-/// One running call.
+/// The output of a running call.
 pub(super) struct Screen {
     bar: ProgressBar,
     /// The state line.
@@ -24,7 +25,7 @@ pub(super) struct Screen {
 impl Screen {
     /// Shows that a call is running.
     pub(super) fn new(doing: &str) -> Self {
-        // On standard error, and hidden if that is not a terminal.
+        // The spinner is on standard error, and hidden if that is not a terminal.
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
             bar.set_style(style);
@@ -40,7 +41,7 @@ impl Screen {
         }
     }
 
-    /// Takes one update.
+    /// Shows an update.
     pub(super) fn update(&mut self, update: &Value) {
         let event = &update["raw"];
         match event["kind"].as_str() {
@@ -67,7 +68,7 @@ impl Screen {
     fn state(&mut self, summary: &Value) {
         let state = summary["continuation"]["task"]["status"].as_str();
         let said = summary["status_message"].as_str();
-        // The outcome shows what it says to any other state.
+        // For any other state, the outcome contains the status text.
         let said = said.filter(|_| matches!(state, Some("submitted" | "working")));
         let both = [state, said].into_iter().flatten().map(text::line);
         let state = both.collect::<Vec<_>>().join(": ");
@@ -76,7 +77,7 @@ impl Screen {
         }
         if self.bar.is_hidden() {
             if said.is_none() && !matches!(state.as_str(), "submitted" | "working") {
-                // The task pauses or is over, so the line of the agent's words is whole.
+                // The task is interrupted or terminal, so the agent's last line is complete.
                 self.answer_writer.finish();
             }
             note(&state);
@@ -87,7 +88,7 @@ impl Screen {
         self.state = state;
     }
 
-    /// Takes the spinner away.
+    /// Removes the spinner.
     pub(super) fn stop(&mut self) {
         self.answer_writer.finish();
         self.bar.finish_and_clear();

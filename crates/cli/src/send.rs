@@ -1,4 +1,4 @@
-//! `remote-agent send`.
+//! `remote-agent send`: sends a message to an agent.
 
 use std::path::PathBuf;
 
@@ -102,7 +102,8 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         }
     }
     let library = Library::open(verbose)?;
-    // What is gone on with cannot be behind a gateway that begins now; without one the options say so.
+    // A new embedded gateway cannot have the task that the message continues. Without the gateway, the option check reports
+    // this.
     let _gateway = match follow_up.names_task() {
         true => None,
         false => args.target.embed().await?,

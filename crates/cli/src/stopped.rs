@@ -1,6 +1,6 @@
-//! The end of a command that runs until a signal stops it.
+//! Waits for the signal that stops a long-running command.
 
-/// Waits for Ctrl-C, or for the system to end the process.
+/// Resolves on Ctrl-C or SIGTERM.
 pub(super) async fn stopped() {
     let interrupted = tokio::signal::ctrl_c();
     #[cfg(unix)]

@@ -1,12 +1,12 @@
-//! Tables for people: aligned columns, and a block for each row where the terminal is too narrow. A word is never broken, so that
-//! ids and addresses can be copied.
+//! Tables for terminals: aligned columns, or one block per row on a narrow terminal. A table never breaks words, so that
+//! users can copy ids and addresses.
 
 use std::time::Duration;
 
 use console::{Alignment, Term, measure_text_width, pad_str, style};
 
 const GAP: &str = "  ";
-/// A last column with less room than this is not wrapped.
+/// The minimum width at which the last column wraps.
 const MIN_WRAPPED_WIDTH: usize = 16;
 
 /// A table of text without control characters.
@@ -17,7 +17,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Returns a table with this head.
+    /// Creates a table with these column headings.
     pub(super) fn new(head: impl IntoIterator<Item = &'static str>) -> Self {
         Self {
             head: head.into_iter().collect(),
@@ -25,12 +25,12 @@ impl Table {
         }
     }
 
-    /// Adds a row with a cell for each column.
+    /// Adds a row with one cell per column.
     pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Returns the lines for standard output: as wide as its terminal, or of any width.
+    /// Renders the lines for standard output, with the width of the terminal or without a limit.
     pub(super) fn render(self) -> String {
         let terminal = Term::stdout();
         let width = terminal.is_term().then(|| usize::from(terminal.size().1));
@@ -61,7 +61,7 @@ impl Table {
         self.columns()
     }
 
-    /// Leaves out columns that have no text in any row.
+    /// Removes columns without text.
     fn drop_empty_columns(&mut self) {
         for column in (0..self.head.len()).rev() {
             if self.rows.iter().all(|row| is_empty(&row[column])) {
@@ -139,7 +139,7 @@ fn is_empty(cell: &str) -> bool {
     matches!(cell, "" | "-")
 }
 
-/// Breaks `text` between words. A longer word has its own line.
+/// Wraps `text` between words. A word longer than `width` gets its own line.
 fn wrap(text: &str, width: usize) -> String {
     let mut lines = String::new();
     let mut column = 0;
@@ -158,7 +158,7 @@ fn wrap(text: &str, width: usize) -> String {
     lines
 }
 
-/// Returns an age as `openclaw remote-agent tasks` shows it.
+/// Formats an age like `openclaw remote-agent tasks`.
 pub(super) fn age(age: Duration) -> String {
     match age.as_secs() {
         seconds @ ..120 => format!("{seconds} s"),

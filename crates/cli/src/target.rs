@@ -1,4 +1,4 @@
-//! Which agents a command for people knows, and which of them it calls.
+//! The options that select the known agents of an interactive command, and the agent that it calls.
 
 use std::borrow::Cow;
 
@@ -64,11 +64,10 @@ pub(super) struct TargetArgs {
 }
 
 impl PeerArgs {
-    /// Returns the configuration, which is the agent of `--url` or the gateway of `--gateway` alone where that is
-    /// given.
+    /// Returns the configuration. With `--url` or `--gateway`, it contains only that agent or gateway.
     ///
     /// # Errors
-    /// None is given, the file cannot be read, or the URL is none.
+    /// No source of agents is given, the file cannot be read, or the URL is invalid.
     pub(super) fn config(&self) -> Result<String, Failure> {
         if self.is_empty() {
             return Err(Failure::usage(format!("no agent is known; {NAME_ONE}")));
@@ -87,7 +86,7 @@ impl PeerArgs {
         let url = self.url.as_ref()?;
         let mut target = json!({"alias": AD_HOC, "baseUrl": url});
         if names_agent(url) {
-            // The card at the origin would lead to another agent of the server.
+            // The card at the origin describes another agent of the server.
             let url = url.trim_end_matches('/');
             target["cardUrl"] = json!(format!("{url}/.well-known/agent-card.json"));
         }
@@ -104,21 +103,21 @@ impl PeerArgs {
         Some(target)
     }
 
-    /// Returns the agent that calls, in the form of the library.
+    /// Returns the `caller` with the calling agent, as JSON.
     pub(super) fn caller(&self) -> Option<String> {
         let agent = self.agent.as_ref()?;
         Some(json!({"agent_id": agent}).to_string())
     }
 
-    /// Returns the agent that calls.
+    /// Returns the name of the calling agent.
     pub(super) fn agent(&self) -> Option<&str> {
         self.agent.as_deref()
     }
 
-    /// Returns the arguments that start `remote-agent mcp` with these agents, from any directory.
+    /// Returns the arguments that start `remote-agent mcp` with these agents from any directory.
     ///
     /// # Errors
-    /// There is no agent to name, or the path of the configuration is unknown.
+    /// The options name no agent, or the path of the configuration is unknown.
     pub(super) fn arguments_of_mcp(&self) -> Result<Vec<String>, Failure> {
         let mut arguments = vec!["mcp".to_owned()];
         let mut push =
@@ -160,17 +159,17 @@ impl PeerArgs {
             .collect()
     }
 
-    /// Returns whether neither options nor the environment name an agent.
+    /// Returns whether neither the options nor the environment name an agent.
     pub(super) fn is_empty(&self) -> bool {
         self.url.is_none() && !self.local.is_given() && !self.config.is_given()
     }
 
-    /// Returns whether the agents are those of a file.
+    /// Returns whether the agents come from a configuration file.
     pub(super) fn reads_config(&self) -> bool {
         self.url.is_none() && !self.local.is_given() && self.config.is_given()
     }
 
-    /// Returns the aliases of the known agents; none where the configuration cannot be read.
+    /// Returns the aliases of the known agents; empty if the configuration cannot be read.
     pub(super) fn aliases(&self) -> Vec<String> {
         let config = self.config().ok();
         let config = config.and_then(|text| serde_json::from_str::<Value>(&text).ok());
@@ -186,7 +185,7 @@ impl PeerArgs {
         self.bearer_env.as_deref().or(self.local.token_variable())
     }
 
-    /// Returns whether `--url` names one agent of a server.
+    /// Returns whether `--url` is the URL of a single agent of a server.
     pub(super) fn names_agent(&self) -> bool {
         self.url.as_deref().is_some_and(names_agent)
     }
@@ -196,20 +195,20 @@ impl PeerArgs {
         self.local.is_given()
     }
 
-    /// Starts the gateway that `--gateway embedded` asks for. It ends with the value.
+    /// Starts the gateway of `--gateway embedded`. Dropping the result stops it.
     ///
     /// # Errors
-    /// It cannot start, or an agent is for a gateway that runs already.
+    /// The gateway cannot start, or the options name agents for a gateway that runs elsewhere.
     pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
         self.local.embed().await
     }
 
-    /// Returns whether the agents end with this command.
+    /// Returns whether the agents stop with this command.
     pub(super) fn are_embedded(&self) -> bool {
         self.local.is_embedded()
     }
 
-    /// Returns the same options, for a command line to copy.
+    /// Returns these options as text for a suggested command.
     fn options(&self) -> String {
         let config = self.config.config.as_ref();
         let options = [
@@ -234,15 +233,12 @@ impl PeerArgs {
 
 impl TargetArgs {
     /// See [`PeerArgs::embed`].
-    ///
-    /// # Errors
-    /// As there.
     pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
         self.peers.embed().await
     }
 
-    /// Returns the configuration. Where neither options nor the environment name one, the agent that `continuation`
-    /// comes from is its only target.
+    /// Returns the configuration. If neither the options nor the environment name one, it contains only the agent of the
+    /// `continuation`.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -257,8 +253,7 @@ impl TargetArgs {
         }
     }
 
-    /// Returns the alias to ask for; `None` leaves it to the configuration's default, or to the `continuation`, which
-    /// names its agent itself.
+    /// Returns the alias of the request. `None` selects the default target, or the agent that the `continuation` names.
     pub(super) fn alias(&self, continuation: Option<&Value>) -> Option<Cow<'_, str>> {
         if let Some(target) = &self.target {
             let local = self.peers.local.alias(target).map(Cow::Owned);
@@ -273,12 +268,12 @@ impl TargetArgs {
         &self.peers
     }
 
-    /// Returns the options that name the known agents, for a command line to copy. Empty, or with a space before each.
+    /// Returns the options that select the known agents, for a suggested command: empty, or with a leading space each.
     pub(super) fn peer_options(&self) -> String {
         self.peers.options()
     }
 
-    /// Returns the options that name the agent that a continuation comes from, which `origin` is.
+    /// Returns the options that select the agent of a continuation with this `origin`.
     pub(super) fn options_for(&self, origin: &Value) -> String {
         if let Some(url) = origin["target_url"]
             .as_str()
@@ -305,7 +300,7 @@ impl TargetArgs {
     }
 }
 
-/// Returns a target as the continuation shows it.
+/// Returns the target in the origin of a continuation.
 fn known_from(origin: &Value) -> Value {
     let mut target = json!({"alias": AD_HOC, "baseUrl": origin["target_url"]});
     for (field, name) in [
@@ -320,7 +315,7 @@ fn known_from(origin: &Value) -> Value {
     target
 }
 
-/// Returns whether the URL is that of one agent of a server: `…/agents/NAME`.
+/// Returns whether the URL has the form of an agent URL: `…/agents/NAME`.
 fn names_agent(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else {
         return false;
@@ -330,7 +325,7 @@ fn names_agent(url: &str) -> bool {
     matches!(segments.as_slice(), [.., "agents", _])
 }
 
-/// Refuses a URL without a scheme, and names the option.
+/// Refuses a URL without a scheme, with an error that names the option.
 fn complete(url: &str) -> Result<(), Failure> {
     let Some(whole) = completed(url) else {
         return Ok(());

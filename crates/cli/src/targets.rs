@@ -1,4 +1,4 @@
-//! `remote-agent targets`.
+//! `remote-agent targets`: lists the known agents.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use super::{
     text,
 };
 
-/// More skills than these are counted, not named.
+/// The maximum number of skills to name. For more skills the table only gives their number.
 const SKILLS: usize = 4;
 
 const EXAMPLES: &str = "\
@@ -111,7 +111,7 @@ fn show(
     }
     let mut reported = false;
     for target in targets {
-        // A gateway that is away is so for all its agents.
+        // If the gateway is unreachable, all of its agents are.
         let of_gateway = is_local(target) && is_of_gateway(target, gateway);
         if of_gateway && std::mem::replace(&mut reported, true) {
             continue;
@@ -162,7 +162,7 @@ fn is_local(target: &Value) -> bool {
     target["status"].is_string()
 }
 
-/// Returns state and role of an agent of the gateway; for the triad its members with their states.
+/// Returns the state and the role of an agent of the gateway. For the triad, returns the members with their states.
 fn standing(target: &Value) -> [String; 2] {
     let field = |name: &str| target[name].as_str().map(text::line);
     let members = target["members"].as_array().into_iter().flatten();
@@ -180,7 +180,7 @@ fn standing(target: &Value) -> [String; 2] {
     ]
 }
 
-/// Returns the connection to the gateway, and the parameters it is made with, on one line.
+/// Returns the gateway connection and its parameters on one line.
 fn connection(gateway: &Value) -> String {
     let field = |name: &str| gateway[name].as_str().map(text::line).unwrap_or_default();
     let number = |name: &str| gateway[name].as_u64().unwrap_or_default();
@@ -210,7 +210,7 @@ fn skills(skills: &Value) -> String {
     named.join(", ")
 }
 
-/// Returns `ok`, or the reason why there is no card. A stale card still has its name.
+/// Returns `ok`, or the reason for a missing card. A stale card still has a name.
 fn card(target: &Value) -> String {
     let reason = target["last_refresh_error"]["reason"].as_str();
     match reason {
@@ -220,13 +220,13 @@ fn card(target: &Value) -> String {
     }
 }
 
-/// Returns whether the error of the agent is that of its gateway.
+/// Returns whether the agent has the same error as its gateway.
 fn is_of_gateway(target: &Value, gateway: &Value) -> bool {
     let message = target["last_refresh_error"]["message"].as_str();
     message.is_some() && message == gateway["last_error"].as_str()
 }
 
-/// Returns the error of a card, or of the configuration to use instead, and the next step.
+/// Returns the error of a card or of its configuration, with a hint.
 fn problem(
     target: &Value,
     instead: &str,

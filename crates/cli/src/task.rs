@@ -1,4 +1,4 @@
-//! `remote-agent watch`, `status` and `cancel`: what can be done about a task.
+//! `remote-agent watch`, `status` and `cancel`: operations on a task.
 
 use std::path::Path;
 
@@ -15,14 +15,14 @@ use super::{
     text::shell,
 };
 
-/// An action on a task.
+/// An operation on a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
-    /// Follow it.
+    /// Follow the task.
     Watch,
-    /// Look at it.
+    /// Get its state.
     Status,
-    /// Stop it.
+    /// Cancel it.
     Cancel,
 }
 
@@ -67,7 +67,7 @@ impl Action {
         }
     }
 
-    /// Returns the examples of the help.
+    /// Returns the examples in the help text.
     pub(super) const fn examples(self) -> &'static str {
         match self {
             Self::Watch => {

@@ -1,4 +1,4 @@
-//! Sanitizes text of agents for a terminal: it must not move the cursor, colour the screen or hide text.
+//! Sanitizes text of agents for a terminal. Such text must not move the cursor, change colors or hide other text.
 
 use std::borrow::Cow;
 
@@ -34,12 +34,12 @@ pub(super) fn block(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Removes control characters like [`block`], and replaces each run of white space by a space.
+/// Sanitizes like [`block`], and replaces each run of white space with a space.
 pub(super) fn line(text: &str) -> String {
     block(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Quotes a word for a shell. Printed commands contain ids that agents chose.
+/// Quotes a word for a shell. Suggested commands contain ids that agents chose.
 pub(super) fn shell(word: &str) -> String {
     let word = block(word);
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@%,".contains(c);
@@ -49,7 +49,7 @@ pub(super) fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Control characters, those that are not shown or reorder the text around them, and those that break lines in some places only.
+/// Returns whether a character is a control character, is invisible, reorders text, or breaks lines in some programs.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || is_ignorable(c)
@@ -81,7 +81,7 @@ fn after_control_sequence(rest: &str) -> &str {
         .unwrap_or(end)
 }
 
-/// A command string without an end on its line is taken for text: nothing an agent wrote may vanish for want of a character.
+/// Skips a command string. Without a terminator on the same line it is plain text, so that no text of an agent is lost.
 fn after_string(rest: &str) -> &str {
     let line_end = rest.find('\n').unwrap_or(rest.len());
     let bell = rest.find('\u{7}').map(|at| (at, 1));

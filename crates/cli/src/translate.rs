@@ -1,4 +1,4 @@
-//! `remote-agent translate`: envelopes of `a2a-v1`, FIPA ACL and A2A into each other, a line each.
+//! `remote-agent translate`: converts envelopes of `a2a-v1`, FIPA ACL and A2A, one per line.
 
 use std::time::UNIX_EPOCH;
 
@@ -59,7 +59,7 @@ enum Format {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The usage is wrong, standard input cannot be read, or a line could not be translated.
+/// The command line is invalid, standard input cannot be read, or a line cannot be converted.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     if args.from == args.to {
         return Err(Failure::usage(
@@ -134,7 +134,7 @@ fn json(line: &str) -> Result<Value, EnvelopeError> {
     })
 }
 
-/// Returns the next step, if the command has one.
+/// Returns a hint, if there is one.
 fn hint(malformed: &EnvelopeError, args: &Args) -> &'static str {
     let nameless =
         malformed.code == ErrorCode::MissingField && malformed.message.contains("`agent`");

@@ -1,4 +1,4 @@
-//! The tool at a local gateway that sends the frames.
+//! Runs the tool with a local gateway that sends the frames of the input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::time::timeout;
 
 use crate::tool::{SECRET, call};
 
-/// Answers each frame of the client with the next line. `$ID`, `$CORRELATION` and `$RUN` in a line are values of the
-/// client's last frame.
+/// Answers each frame of the client with the next line. Replaces `$ID`, `$CORRELATION` and `$RUN` in a line with values of
+/// the client's last frame.
 async fn play(mut connection: Connection, lines: Vec<String>) {
     let mut frame = Value::Null;
     for line in lines {
-        // A gateway may speak first, or several times in a row.
+        // A gateway may send the first frame, or several in a row.
         if let Ok(received) = timeout(Duration::from_millis(1), connection.recv_text()).await {
             let Some(text) = received else { return };
             frame = serde_json::from_str(&text).expect("a frame is JSON");
@@ -55,12 +55,12 @@ fn gateway(dialect: &str, data: &[u8]) {
     );
 }
 
-/// Frames of OpenClaw's gateway, one a line.
+/// Sends frames of OpenClaw's gateway, one per line.
 pub(crate) fn openclaw(data: &[u8]) {
     gateway("openclaw", data);
 }
 
-/// Frames of a gateway of a2a-v1, one a line.
+/// Sends frames of an `a2a-v1` gateway, one per line.
 pub(crate) fn a2a_v1(data: &[u8]) {
     gateway("a2a-v1", data);
 }

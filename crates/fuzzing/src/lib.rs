@@ -1,9 +1,9 @@
-//! Properties that hold for every input from outside, as functions of bytes, and [a simulation](simulation) of many
-//! processes with faults.
+//! Fuzz targets, which check properties that hold for every external input, and [a deterministic simulation](simulation) of
+//! many processes with faults.
 //!
-//! Each [`Target`] passes bytes to one entrance of the product and panics where a property does not hold: a panic inside,
-//! an envelope that breaks its schema, a secret in a result, a server that no longer answers. `fuzz/` runs the targets
-//! with cargo-fuzz for hours, and `tests/smoke.rs` runs each on its corpus in `fuzz/seeds/` and on some mutations.
+//! Each [`Target`] passes bytes to one entry point of the product and panics if a property does not hold: the product
+//! panics, an envelope violates its schema, a result contains a secret, or a server no longer responds. `fuzz/` runs the
+//! targets with cargo-fuzz for hours. `tests/smoke.rs` runs each one on its corpus in `fuzz/seeds/` and on some mutations.
 //!
 //! ```
 //! let card = openclaw_remote_agent_fuzzing::target("card").unwrap();
@@ -24,15 +24,15 @@ mod tool;
 
 pub use tool::{check_schema, envelope};
 
-/// One entrance for bytes.
+/// An entry point for arbitrary bytes.
 pub struct Target {
-    /// The name, which is also that of its corpus and of its program in `fuzz/`.
+    /// The name of the target, of its corpus and of its program in `fuzz/`.
     pub name: &'static str,
-    /// Passes the bytes to the entrance. Panics where a property does not hold.
+    /// Passes the bytes to the entry point. Panics if a property does not hold.
     pub run: fn(&[u8]),
 }
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "config",
@@ -104,7 +104,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// Returns the target of this name.
+/// Returns the target with this name.
 #[must_use]
 pub fn target(name: &str) -> Option<fn(&[u8])> {
     let found = TARGETS.iter().find(|target| target.name == name);

@@ -7,7 +7,7 @@ use common::jws::{KeySet, Signature};
 use openclaw_remote_agent::http_api::{ApiRequest, Route};
 use serde_json::Value;
 
-/// A frame of a2a-v1: what parses is read again from what is written.
+/// Parses a frame of `a2a-v1`. A valid frame must survive serialization and another parse.
 pub(crate) fn collective_frame(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -21,7 +21,7 @@ pub(crate) fn collective_frame(data: &[u8]) {
     assert_eq!(again.to_text(), written);
 }
 
-/// A key set, a line feed, and a signature with its payload: no foreign key verifies one.
+/// Verifies a signature. The input is three lines: a key set, a signature and the signed payload.
 pub(crate) fn jws(data: &[u8]) {
     let mut parts = data.splitn(3, |byte| *byte == b'\n');
     let keys = KeySet::parse(parts.next().unwrap_or_default());
@@ -36,7 +36,7 @@ pub(crate) fn jws(data: &[u8]) {
     }
 }
 
-/// A body of the HTTP API, on both routes. An error is one of the eight codes.
+/// Parses a request body of the HTTP API, on both routes. An error must have one of the eight codes.
 pub(crate) fn api_request(data: &[u8]) {
     for route in [Route::Read, Route::Write] {
         let _ = ApiRequest::parse(route, data, Duration::from_secs(1));

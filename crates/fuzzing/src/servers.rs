@@ -1,4 +1,4 @@
-//! The servers on real sockets. One server of each kind answers all inputs, so it also has to survive each.
+//! Runs the servers on real sockets. One server of each kind handles all inputs, so each input must leave it running.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_util::sync::CancellationToken;
 
-/// The longest time that a server may take to answer.
+/// The maximum response time of a server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -32,7 +32,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     builder.worker_threads(1).enable_all().build().unwrap()
 });
 
-/// The paths of requests; the first byte of the input selects one.
+/// The paths of requests. The first byte of the input selects one.
 const PATHS: &[&str] = &[
     "POST /",
     "POST /rest/message:send",
@@ -44,7 +44,7 @@ const PATHS: &[&str] = &[
     "POST /rest/tasks/task-1/pushNotificationConfigs",
 ];
 
-/// Returns the configuration of an HTTP server that answers every request of a fuzzer.
+/// Returns the configuration of an HTTP server without limits that a fuzzer would reach.
 fn serve_config() -> ServeConfig {
     let folder = tempfile::tempdir().unwrap().keep();
     let config = serde_json::json!({
@@ -65,7 +65,7 @@ static SERVE: LazyLock<SocketAddr> = LazyLock::new(|| {
     })
 });
 
-/// The MCP server of an instance whose only agent refuses connections.
+/// The MCP server with an instance whose only agent refuses connections.
 static MCP: LazyLock<SocketAddr> = LazyLock::new(|| {
     RUNTIME.block_on(async {
         let config =
@@ -110,8 +110,8 @@ fn within<T>(work: impl Future<Output = T>) -> T {
     work.expect("the server answers")
 }
 
-/// A request of A2A at `remote-agent serve`. The first byte selects method and path, and A2A 1.0 where it is odd; the
-/// rest is the body. The server answers, and not with a fault of its own.
+/// Sends a request to `remote-agent serve`. The first byte selects the method and the path, and A2A 1.0 if it is odd; the
+/// rest is the body. The server must respond without an internal error.
 pub(crate) fn serve_request(data: &[u8]) {
     let Some((first, body)) = data.split_first() else {
         return;
@@ -126,18 +126,18 @@ pub(crate) fn serve_request(data: &[u8]) {
     assert!(!status.starts_with("HTTP/1.1 500"), "{status}");
 }
 
-/// The paths of the MCP server; the first byte of the input selects one.
+/// The paths of the MCP server. The first byte of the input selects one.
 const MCP_PATHS: &[&str] = &[
     "POST /mcp",
     "POST /remote_agent/read",
     "POST /remote_agent/write",
 ];
 
-/// The versions of MCP; the first byte of the input selects one.
+/// The MCP versions. The first byte of the input selects one.
 const MCP_VERSIONS: &[&str] = &["2026-07-28", "2025-11-25", "2025-06-18", ""];
 
-/// A request of MCP or of the HTTP API at `remote-agent mcp`. The first byte selects path and version; the rest is the
-/// body. The server answers, and not with a fault of its own.
+/// Sends a request of MCP or of the HTTP API to `remote-agent mcp`. The first byte selects the path and the version; the
+/// rest is the body. The server must respond without an internal error.
 pub(crate) fn mcp_request(data: &[u8]) {
     let Some((first, body)) = data.split_first() else {
         return;
@@ -145,7 +145,7 @@ pub(crate) fn mcp_request(data: &[u8]) {
     let first = usize::from(*first);
     let path = MCP_PATHS[first % MCP_PATHS.len()];
     let version = MCP_VERSIONS[first / MCP_PATHS.len() % MCP_VERSIONS.len()];
-    // The headers of 2026-07-28 repeat what the body is about.
+    // MCP 2026-07-28 requires headers that repeat fields of the body.
     let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let word = |value: &serde_json::Value| {
         let text = value.as_str().unwrap_or_default();
@@ -161,7 +161,7 @@ pub(crate) fn mcp_request(data: &[u8]) {
     assert!(!fault || path != "POST /mcp", "{status}");
 }
 
-/// Sends a request, and returns the beginning of the status line.
+/// Sends a request and returns the beginning of the status line.
 fn post(address: SocketAddr, path: &str, headers: &str, body: &[u8]) -> String {
     let head = format!(
         "{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}Content-Type: application/json\r\n\
@@ -171,7 +171,7 @@ fn post(address: SocketAddr, path: &str, headers: &str, body: &[u8]) -> String {
     let status = within(async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        // The server may answer before it has read a body that it refuses.
+        // The server may respond before it has read a body that it refuses.
         let _ = stream.write_all(body).await;
         let mut status = [0; 12];
         stream.read_exact(&mut status).await.expect("a status line");
@@ -194,7 +194,7 @@ async fn upgraded(address: SocketAddr) -> WebSocketStream<TcpStream> {
     WebSocketStream::from_raw_socket(stream, Role::Client, None).await
 }
 
-/// Frames of a2a-v1 at `remote-agent gateway`, one a line. Afterwards the gateway accepts another client.
+/// Sends frames of `a2a-v1` to `remote-agent gateway`, one per line. The gateway must still accept another client.
 pub(crate) fn gateway_frames(data: &[u8]) {
     let address = *GATEWAY;
     let text = String::from_utf8_lossy(data);

@@ -1,11 +1,11 @@
-//! A deterministic simulation: plugin instances, A2A servers, a gateway with agents, and an authorization server in one
-//! thread, on a network and with clocks that the simulation controls.
+//! A deterministic simulation of plugin instances, A2A servers, a gateway with agents, and an authorization server. All run
+//! in one thread; the simulation controls their network and their clocks.
 //!
-//! A seed decides every message, fault, delay, crash and id, so a failure replays exactly. Nothing opens a connection to
-//! another process. The clocks advance when everything waits, so an hour takes milliseconds.
+//! A seed determines every message, fault, delay, crash and id, so a failure can be replayed exactly. The simulation opens
+//! no connection to another process. The clocks advance when all tasks wait, so a simulated hour takes milliseconds.
 //!
-//! Every call is checked against the invariants of `ARCHITECTURE.md`. A simulation ends without faults: every task that a
-//! call named must be found by its continuation in a new instance, in the state that its script leads to.
+//! The simulation checks every call against the invariants of `ARCHITECTURE.md`. At the end it stops injecting faults. A new
+//! instance must then find every task that a call returned, by its continuation and in the state that its script leads to.
 
 mod body;
 mod checks;
@@ -43,35 +43,35 @@ use servers::{HOOK_TOKEN, SERVERS};
 use webhooks::HOOKS_HOST;
 use world::{CALL, CallState, World};
 
-/// Callers of each instance, each of which makes one call at a time.
+/// The number of callers per instance. Each makes one call at a time.
 const CALLERS: usize = 3;
 
-/// How much later than its deadline a call may return.
+/// How long a call may take beyond its deadline.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How a simulation differs from the usual one.
+/// The settings of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Calls of all instances together.
+    /// The number of calls of all instances.
     pub calls: u64,
-    /// How many of a hundred exchanges have a fault.
+    /// The percentage of exchanges with a fault.
     pub faults: u64,
-    /// The longest pause of a caller before its next call.
+    /// The maximum pause of a caller between two calls.
     pub pause: Duration,
 }
 
-/// What a simulation did.
+/// The result of a simulation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The calls.
+    /// The number of calls.
     pub calls: u64,
-    /// The envelopes with `ok`.
+    /// The number of envelopes with `ok`.
     pub succeeded: u64,
-    /// The injected faults by kind.
+    /// The number of injected faults by kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// The simulated time.
+    /// The simulated duration.
     pub elapsed: Duration,
-    /// A hash of every envelope in order. Equal seeds give equal hashes.
+    /// A hash of all envelopes in order. Equal seeds give equal hashes.
     pub digest: u64,
     /// The violated invariants.
     pub violations: Vec<String>,
@@ -83,23 +83,23 @@ pub fn run(seed: u64, settings: Settings) -> Report {
     runtime().block_on(simulate(seed, settings))
 }
 
-/// Returns a runtime of one thread, whose clock advances when everything waits.
+/// Returns a single-threaded runtime whose clock advances when all tasks wait.
 fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().unwrap()
 }
 
-/// A task that a call named.
+/// A task that a call returned.
 #[derive(Clone)]
 struct Known {
     id: String,
     command: Command,
     server: usize,
     continuation: Value,
-    /// Whether its content or state cannot be predicted: the network changed a byte, or its caller canceled it.
+    /// Whether its content or state cannot be predicted, because the network changed a byte or a caller canceled the task.
     unpredictable: bool,
     canceled: bool,
-    /// How often its server had started when the message was sent.
+    /// How often its server had started when the caller sent the message.
     starts: u64,
     sent: Instant,
 }
@@ -109,16 +109,16 @@ struct Simulation {
     settings: Settings,
     began: Instant,
     instances: Vec<Mutex<Arc<Instance>>>,
-    /// The calls that began, those of the check at the end left out.
+    /// The number of started calls, without those of the final check.
     calls: AtomicU64,
     succeeded: AtomicU64,
     known: Mutex<Vec<Known>>,
-    /// What errors said about messages, by their ids.
+    /// The statements of errors about delivery, by message id.
     claims: Mutex<Vec<(String, String)>>,
     digest: Mutex<DefaultHasher>,
 }
 
-/// Starts every process of a simulation.
+/// Starts all processes of a simulation.
 async fn start(seed: u64, settings: Settings) -> Arc<Simulation> {
     let world = Arc::new(World {
         servers: servers::Servers::new(),
@@ -173,12 +173,12 @@ async fn simulate(seed: u64, settings: Settings) -> Report {
     simulation.finish().await
 }
 
-/// One call and what it is about.
+/// A call and the facts that its checks need.
 struct Call {
     request: Value,
     /// The id of its message.
     id: Option<String>,
-    /// How long it may take.
+    /// The maximum duration of the call.
     limit: Duration,
     follows: bool,
 }
@@ -203,7 +203,7 @@ impl Simulation {
                     let at = random.index(own.len());
                     let mut task = own.swap_remove(at);
                     self.go_on(instance, &mut task, &mut random).await;
-                    // An answered task is followed as the work that the answer gave it.
+                    // The task now does the work of the answer.
                     own.extend((!task.unpredictable).then_some(task));
                     own.truncate(6);
                 }
@@ -215,7 +215,7 @@ impl Simulation {
         }
     }
 
-    /// Checks the end, stops every process and returns the report.
+    /// Runs the final checks, stops all processes and returns the report.
     async fn finish(&self) -> Report {
         self.check_the_end().await;
         let world = &self.world;
@@ -235,7 +235,7 @@ impl Simulation {
         }
     }
 
-    /// Makes a call and checks what holds for every envelope. `None` if the instance crashed meanwhile.
+    /// Makes a call and checks the invariants of every envelope. Returns `None` if the instance crashed during the call.
     async fn call(&self, number: usize, call: &Call, random: &mut Random) -> Option<Outcome> {
         let instance = Arc::clone(&self.instances[number].lock().unwrap());
         let (world, cancel) = (&self.world, CancellationToken::new());
@@ -316,7 +316,7 @@ impl Simulation {
         format!("call-{number:016x}")
     }
 
-    /// Sends work to a server, or the answer to a task.
+    /// Sends a message with work to a server, or the answer to an interrupted task.
     async fn send(
         &self,
         number: usize,
@@ -377,7 +377,7 @@ impl Simulation {
         Some(known)
     }
 
-    /// Watches, reads, answers or cancels a task.
+    /// Watches, gets, answers or cancels a task.
     async fn go_on(&self, number: usize, task: &mut Known, random: &mut Random) {
         let action = match random.below(8) {
             0 => "cancel",
@@ -457,10 +457,10 @@ impl Simulation {
             &outcome.envelope,
             &outcome.envelope["summary"]["message_text"],
         );
-        // The triad asks each of its members.
+        // The triad sends a request to each member.
         let agent = alias.replace("gateway:", "").replace("triad", "alpha");
         self.check_sent(&format!("{agent} {id}"), envelope);
-        // Until the end the text is a vote, or that an agent is online.
+        // Before the end, the status text is a vote or reports an agent as online.
         let status = &envelope["summary"]["continuation"]["task"]["status"];
         let is_open = text.is_null() || status.is_string() && status != "completed";
         if outcome.altered || envelope["ok"] != true || is_open {

@@ -1,4 +1,4 @@
-//! The whole tool over a network that answers with the bytes.
+//! Runs the complete tool with a network that responds with the bytes of the input.
 
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -17,10 +17,10 @@ use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// The credential of the configured agent, which no result contains.
+/// The credential of the configured agent. No result may contain it.
 pub(crate) const SECRET: &str = "s3cret-4f1b9c77";
 
-/// The configuration of every target here.
+/// The configuration of the targets in this module.
 const CONFIG: &str = r#"{
     "toolSchema": "full",
     "targets": [{
@@ -36,7 +36,7 @@ static RESULT: LazyLock<Validator> = LazyLock::new(|| {
     jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap()
 });
 
-/// An agent that has a card and gives one answer to everything else.
+/// An agent that serves a card and one response to all other requests.
 struct Agent {
     card: Bytes,
     media_type: &'static str,
@@ -50,7 +50,7 @@ impl HttpClient for Agent {
             true => ("application/json", self.card.clone()),
             false => (self.media_type, self.answer.clone()),
         };
-        // Two pieces, so that a parser sees the seam.
+        // Two pieces, so that parsers see a chunk boundary.
         let half = body.len() / 2;
         let pieces = [Ok(body.slice(..half)), Ok(body.slice(half..))];
         let response = Response {
@@ -62,10 +62,10 @@ impl HttpClient for Agent {
     }
 }
 
-/// Checks an envelope or update against its schema.
+/// Validates an envelope or an update against its schema.
 ///
 /// # Errors
-/// Where it breaks the schema.
+/// The first violation of the schema.
 pub fn check_schema(text: &str) -> Result<(), String> {
     let envelope: Value = serde_json::from_str(text).map_err(|e| format!("{e}: {text}"))?;
     let error = RESULT.iter_errors(&envelope).next();
@@ -74,7 +74,7 @@ pub fn check_schema(text: &str) -> Result<(), String> {
     })
 }
 
-/// Asserts what holds for every envelope and update.
+/// Asserts the properties of every envelope and update.
 pub(crate) fn check_envelope(agent: &RemoteAgent, text: &str) {
     check_schema(text).unwrap();
     assert!(!text.contains(SECRET), "a secret in {text}");
@@ -83,8 +83,8 @@ pub(crate) fn check_envelope(agent: &RemoteAgent, text: &str) {
     assert!(rendered.chars().count() <= 20_000, "{}", rendered.len());
 }
 
-/// Makes one call while `beside` runs, checks its updates and its envelope, and returns the envelope. Time passes only when
-/// all wait.
+/// Makes one call while `beside` runs, checks its updates and its envelope, and returns the envelope. The paused clock
+/// advances only when all tasks wait.
 pub(crate) fn call(
     config: &str,
     net: Arc<dyn HttpClient>,
@@ -136,7 +136,7 @@ fn card_of(binding: &str, version: &str) -> Value {
     }
 }
 
-/// Sends a message to an agent that answers with `answer`, and returns the envelope.
+/// Sends a message to an agent that responds with `answer`, and returns the envelope.
 fn send(card: Bytes, media_type: &'static str, answer: &[u8], follow: bool) -> String {
     let net = Arc::new(Agent {
         card,
@@ -150,7 +150,7 @@ fn send(card: Bytes, media_type: &'static str, answer: &[u8], follow: bool) -> S
     call(CONFIG, net, &request.to_string(), async {})
 }
 
-/// Sends a message over JSON-RPC to an agent of this version of A2A that answers with `answer`, and returns the envelope.
+/// Sends a message over JSON-RPC to an agent of this A2A version that responds with `answer`, and returns the envelope.
 ///
 /// ```
 /// let answer = br#"{"jsonrpc": "2.0", "id": 1, "result": {"message": {
@@ -164,7 +164,7 @@ pub fn envelope(version: &str, answer: &[u8]) -> String {
     send(card.into(), "application/json", answer, false)
 }
 
-/// The answer to a message, and to a request for a task's status.
+/// Uses the input as the response to a message, and to a request for the state of a task.
 fn reply(binding: &str, version: &str, answer: &[u8]) {
     let card = Bytes::from(card_of(binding, version).to_string());
     send(card.clone(), "application/json", answer, false);
@@ -182,7 +182,7 @@ fn stream_of(version: &str, answer: &[u8]) {
     send(card.into(), "text/event-stream", answer, true);
 }
 
-/// A configuration. What is accepted is accepted again in the form with all defaults.
+/// Parses a configuration. A valid one must also be valid in its serialized form with all defaults.
 pub(crate) fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -192,7 +192,7 @@ pub(crate) fn config(data: &[u8]) {
     }
 }
 
-/// A request as a model writes it.
+/// Runs a request as a model might write it.
 pub(crate) fn request(data: &[u8]) {
     let net = Arc::new(Agent {
         card: card_of("JSONRPC", "1.0").to_string().into(),
@@ -202,7 +202,7 @@ pub(crate) fn request(data: &[u8]) {
     call(CONFIG, net, &String::from_utf8_lossy(data), async {});
 }
 
-/// A continuation, as a model repeats it.
+/// Runs a request with a continuation as a model might repeat it.
 pub(crate) fn continuation(data: &[u8]) {
     let Ok(continuation) = serde_json::from_slice::<Value>(data) else {
         return;
@@ -216,7 +216,7 @@ pub(crate) fn continuation(data: &[u8]) {
     }
 }
 
-/// An agent card.
+/// Uses the input as an agent card.
 pub(crate) fn card(data: &[u8]) {
     send(
         Bytes::copy_from_slice(data),
@@ -226,27 +226,27 @@ pub(crate) fn card(data: &[u8]) {
     );
 }
 
-/// A reply of A2A 0.3 over JSON-RPC.
+/// Uses the input as a response of A2A 0.3 over JSON-RPC.
 pub(crate) fn reply_v0_3(data: &[u8]) {
     reply("JSONRPC", "0.3", data);
 }
 
-/// A reply of A2A 1.0 over JSON-RPC.
+/// Uses the input as a response of A2A 1.0 over JSON-RPC.
 pub(crate) fn reply_v1_0(data: &[u8]) {
     reply("JSONRPC", "1.0", data);
 }
 
-/// A reply of A2A 1.0 over HTTP+JSON.
+/// Uses the input as a response of A2A 1.0 over HTTP+JSON.
 pub(crate) fn reply_http_json(data: &[u8]) {
     reply("HTTP+JSON", "1.0", data);
 }
 
-/// A stream of A2A 0.3.
+/// Uses the input as a stream of A2A 0.3.
 pub(crate) fn stream_v0_3(data: &[u8]) {
     stream_of("0.3", data);
 }
 
-/// A stream of A2A 1.0.
+/// Uses the input as a stream of A2A 1.0.
 pub(crate) fn stream_v1_0(data: &[u8]) {
     stream_of("1.0", data);
 }

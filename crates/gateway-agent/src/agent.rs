@@ -1,4 +1,4 @@
-//! The connection of an agent with a backend.
+//! Connects an agent with a backend to a gateway.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::backend::AgentBackend;
 use super::settings::{AgentSettings, EventSink};
 use super::turns::{Connection, Turns};
 
-/// How long turns may take to end after the agent stops.
+/// How long running turns may take to end when the agent stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An agent with a backend.
@@ -28,7 +28,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Creates an agent, which reports to `on_event`.
+    /// Creates an agent that reports its events to `on_event`.
     pub fn new(
         settings: AgentSettings,
         backend: Arc<dyn AgentBackend>,
@@ -43,11 +43,11 @@ impl Agent {
         }
     }
 
-    /// Serves the agent until `shutdown`, or until the gateway ends the connection for good. Connects again when the
-    /// connection is lost. A lost connection ends the turns that run: the gateway has answered for them.
+    /// Serves the agent until `shutdown` is cancelled, or until the gateway disconnects it for good. Reconnects after a lost
+    /// connection. A lost connection cancels the running turns, because the gateway has already failed their requests.
     ///
     /// # Errors
-    /// No gateway of `a2a-v1`, or a refused agent or credential.
+    /// The server is not an `a2a-v1` gateway, or it refuses the agent or the credential.
     pub async fn serve(
         &self,
         connector: &Connector,
@@ -64,7 +64,8 @@ impl Agent {
         served
     }
 
-    /// Handles messages until the gateway ends the connection for good, which is `Ok`, or the connection is lost.
+    /// Handles messages. Returns `Ok` when the gateway disconnects the agent for good, and an error when the connection is
+    /// lost.
     async fn run(&self, mut connection: ClientConnection) -> Result<(), ClientError> {
         let sender = connection.sender().clone();
         let cancel = CancellationToken::new();
@@ -96,7 +97,7 @@ impl Agent {
     }
 }
 
-/// Reports `busy` while every slot is taken, and `idle` after that.
+/// Reports the status `busy` while all slots are in use, and `idle` afterwards.
 async fn report_status(turns: Arc<Turns>, sender: MessageSender, cancel: CancellationToken) {
     let mut active = turns.active();
     let mut reported = "online";

@@ -5,16 +5,16 @@ use tokio_util::sync::CancellationToken;
 
 use gateway_bridge::delegation::Delegation;
 
-/// Receives what a backend reports while it works.
+/// Receives the progress texts of a backend.
 pub type ProgressSink<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// The backend of an agent: it writes the replies and votes.
+/// The backend of an agent. It generates the replies and votes.
 pub trait AgentBackend: Send + Sync {
-    /// Answers one turn with a text, and passes what it reports before that to `progress`. The agent bounds the time, and cancels `cancel` when the time is up, when the
-    /// connection is lost, and when the agent stops; the backend then ends what it started, and returns.
+    /// Answers one turn with a text, and passes progress texts to `progress`. The agent cancels `cancel` when the turn times
+    /// out, when the connection is lost, and when the agent stops. The backend must then stop its work and return.
     ///
     /// # Errors
-    /// The backend has no answer.
+    /// The backend cannot answer.
     fn answer<'a>(
         &'a self,
         turn: &'a Turn,
@@ -30,13 +30,13 @@ pub struct Turn {
     pub agent: String,
     /// The sender.
     pub from: String,
-    /// The conversation: `["SENDER","SESSION"]`, `["SENDER"]` without a session, or `proposal:ID`.
+    /// The id of the conversation: `["SENDER","SESSION"]`, `["SENDER"]` without a session, or `proposal:ID`.
     pub thread: String,
-    /// The text to answer. For a proposal it also contains the format of the answer.
+    /// The text to answer. For a proposal, it includes the required format of the answer.
     pub text: String,
-    /// The conversation before, the oldest first.
+    /// The earlier messages of the conversation, the oldest first.
     pub history: Vec<Utterance>,
-    /// The proposal, if the turn asks for a vote.
+    /// The proposal, if the turn requests a vote.
     pub proposal: Option<Proposal>,
     /// The position in a chain of delegations, if known.
     pub delegation: Option<Delegation>,
@@ -58,17 +58,17 @@ pub struct Proposal {
     pub id: String,
     /// Its text.
     pub text: String,
-    /// The reason that the proposer gives.
+    /// The reasoning of the proposer.
     pub reasoning: Option<String>,
 }
 
-/// Why a backend has no answer.
+/// Why a backend cannot answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BackendError {
-    /// Whether another attempt later may succeed, because the backend is busy.
+    /// Whether the backend is busy, so that a later attempt may succeed.
     pub is_busy: bool,
-    /// The cause, for the sender of the message. Reveals nothing about this machine.
+    /// The cause, for the sender of the message. It must not reveal details of this machine.
     pub message: String,
     /// Details for the operator, such as the last output of a command.
     pub detail: Option<String>,
@@ -92,7 +92,7 @@ impl BackendError {
         }
     }
 
-    /// Adds what only the operator reads.
+    /// Adds details that only the operator can read.
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         let detail = detail.into();

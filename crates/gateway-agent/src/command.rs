@@ -1,7 +1,7 @@
-//! A command, one process for each turn.
+//! A backend that runs a command: one process per turn.
 //!
-//! The process reads one JSON object from its standard input, and prints its answer: text, or JSON Lines of `{"type":
-//! "status" | "message" | "error", "text"}`. Text of others is never an argument.
+//! The process reads one JSON object from standard input and prints its answer: text, or JSON Lines of `{"type": "status" |
+//! "message" | "error", "text"}`. Untrusted text is never passed as an argument.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 /// The maximum size of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
-/// The time limit of a process; the agent's own limit ends it before.
+/// The timeout of a process. The agent's own timeout is shorter.
 const PROCESS_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// The maximum length of a command's last words in the operator's log, in characters.
+/// The maximum length of a command's last output in the operator's log, in characters.
 const MAX_DETAIL_CHARS: usize = 1000;
 
-/// The environment variable of a command with the position of its turn in a chain of delegations, as JSON. What the command
-/// sends to other agents is one delegation further.
+/// The environment variable with the delegation of a command's turn, as JSON. Messages that the command sends to other
+/// agents carry the next hop.
 pub const DELEGATION_VARIABLE: &str = "REMOTE_AGENT_DELEGATION";
 
 /// Runs a command for each turn.
@@ -38,7 +38,7 @@ pub struct CommandBackend {
 }
 
 impl CommandBackend {
-    /// Creates the backend of a command of the system's shell.
+    /// Creates a backend that runs `command` in the system's shell.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -46,7 +46,7 @@ impl CommandBackend {
         }
     }
 
-    /// Removes environment variables from the processes, such as those with secrets.
+    /// Removes environment variables, such as secrets, from the environment of the processes.
     #[must_use]
     pub fn without_variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.removed_variables.extend(names);
@@ -64,7 +64,7 @@ impl CommandBackend {
             command.env_remove(name);
         }
         let delegation = turn.delegation.as_ref().map(Delegation::json);
-        // A message without a delegation begins a chain.
+        // A message without a delegation starts a chain.
         let delegation = delegation.unwrap_or_else(|| json!({"hop": 0}));
         command.env(DELEGATION_VARIABLE, delegation.to_string());
         command
@@ -126,7 +126,7 @@ impl AgentBackend for CommandBackend {
     }
 }
 
-/// Returns the standard input of a process.
+/// Returns the JSON for the standard input of a process.
 fn input(turn: &Turn) -> Value {
     let history: Vec<Value> = turn
         .history
@@ -149,7 +149,7 @@ fn input(turn: &Turn) -> Value {
     input
 }
 
-/// Reads the output of a process that ended by itself.
+/// Parses the output of a process that exited on its own.
 fn answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError> {
     let last_words = || finished.stderr_tail(MAX_DETAIL_CHARS);
     if !finished.status.success() {
@@ -161,7 +161,7 @@ fn answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError> {
         return Err(BackendError::new(message));
     };
     let text = match json_lines(text) {
-        // A vote is one object, and its parser refuses several.
+        // A vote is one JSON object; its parser refuses several.
         Some(lines) if turn.proposal.is_none() => message(&lines)?,
         _ => Cow::Borrowed(text),
     };
@@ -180,7 +180,7 @@ fn status(line: &[u8]) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Parses JSON Lines; `None` for output of another form.
+/// Parses JSON Lines. Returns `None` for output in another format.
 fn json_lines(text: &str) -> Option<Vec<Value>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let parsed: Option<Vec<Value>> = lines

@@ -1,8 +1,8 @@
-//! Agents of a gateway of `a2a-v1` that answer and vote by a backend.
+//! Agents of an `a2a-v1` gateway whose replies and votes come from a backend.
 //!
-//! An [`Agent`] connects to a gateway, keeps the conversation of each thread, and asks its [`AgentBackend`] for replies and
-//! votes. A backend is a command ([`CommandBackend`]), the endpoint of a model ([`ModelBackend`]), or an agent that the tool
-//! `remote_agent` calls ([`ToolBackend`]): an A2A agent, or an agent of a local OpenClaw.
+//! An [`Agent`] connects to a gateway, keeps the conversation of each thread, and requests replies and votes from its
+//! [`AgentBackend`]. A backend is a command ([`CommandBackend`]), a model endpoint ([`ModelBackend`]), or an agent that the
+//! tool `remote_agent` calls ([`ToolBackend`]): an A2A agent, or an agent of a local OpenClaw.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The endpoint of a model that speaks OpenAI's Chat Completions API, such as LiteLLM.
+//! A backend that uses a model endpoint with OpenAI's Chat Completions API, such as LiteLLM.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ const PATH: &str = "chat/completions";
 /// The maximum size of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-/// The number of attempts at an overloaded endpoint.
+/// The maximum number of attempts at an overloaded endpoint.
 const ATTEMPTS: u32 = 3;
 
-/// The delay before the second attempt, where the endpoint names none. It doubles with each further attempt.
+/// The delay before the second attempt without `Retry-After`. It doubles with each further attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The longest delay that the endpoint may ask for.
+/// The maximum `Retry-After` that the backend accepts.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(20);
 
-/// The maximum length of what an endpoint says about an error, in characters.
+/// The maximum length of an endpoint's error text, in characters.
 const MAX_DETAIL_CHARS: usize = 500;
 
 /// The settings of a model. `Debug` omits the key.
@@ -45,9 +45,9 @@ const MAX_DETAIL_CHARS: usize = 500;
 pub struct ModelSettings {
     /// The URL of the endpoint: `…/chat/completions`, or the URL before `/v1/chat/completions`.
     pub url: Url,
-    /// The model, as the endpoint names it.
+    /// The name of the model at the endpoint.
     pub model: String,
-    /// The instructions; `None` means a sentence with the name of the agent.
+    /// The system prompt; `None` means a sentence with the agent's name.
     pub system: Option<String>,
     /// The API key, sent as a bearer token.
     pub key: Option<SecretString>,
@@ -55,7 +55,7 @@ pub struct ModelSettings {
     pub allow_private: bool,
 }
 
-/// Asks a model.
+/// Sends turns to a model.
 pub struct ModelBackend {
     net: Arc<dyn HttpClient>,
     settings: ModelSettings,
@@ -69,7 +69,7 @@ impl ModelBackend {
     /// Creates the backend.
     ///
     /// # Errors
-    /// The URL or the key is unusable; the error says why.
+    /// The URL or the key is unusable. The error is the reason.
     pub fn new(settings: ModelSettings) -> Result<Self, String> {
         let net = ReqwestClient::new().map_err(|error| error.to_string())?;
         let url = endpoint(&settings.url)?;
@@ -191,7 +191,7 @@ impl ModelBackend {
         self.text(&answer)
     }
 
-    /// Returns the text of a completion.
+    /// Returns the text of a completion response.
     fn text(&self, answer: &Value) -> Result<String, BackendError> {
         let choice = &answer["choices"][0];
         let message = &choice["message"];
@@ -217,7 +217,7 @@ impl ModelBackend {
         Ok(self.secrets.redact(&text).into_owned())
     }
 
-    /// Returns the beginning of a response for the operator.
+    /// Returns the beginning of a response, for the operator.
     fn excerpt(&self, body: &[u8]) -> String {
         let answer: Option<Value> = serde_json::from_slice(body).ok();
         let message = answer
@@ -259,7 +259,7 @@ impl fmt::Debug for ModelBackend {
     }
 }
 
-/// Completes the URL of the endpoint.
+/// Adds the path to the URL of the endpoint.
 fn endpoint(url: &Url) -> Result<Url, String> {
     if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
         return Err("the URL of the model is not an `http` or `https` URL".into());

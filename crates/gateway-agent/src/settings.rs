@@ -12,11 +12,11 @@ use gateway_server::config::BackendConfig;
 pub struct AgentSettings {
     /// Its name.
     pub name: String,
-    /// The number of turns that run at the same time. With that many, the agent is `busy`.
+    /// The maximum number of concurrent turns. At the maximum, the status of the agent is `busy`.
     pub concurrency: NonZeroUsize,
-    /// The time limit of a turn.
+    /// The timeout of a turn.
     pub timeout: Duration,
-    /// The maximum depth of a chain of delegations; the agent refuses a deeper message.
+    /// The maximum depth of a delegation chain. The agent refuses messages beyond it.
     pub max_depth: u64,
 }
 

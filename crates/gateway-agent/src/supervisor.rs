@@ -18,14 +18,14 @@ use super::agent::Agent;
 use super::backend::AgentBackend;
 use super::settings::AgentSettings;
 
-/// The delay before an agent starts again: the first and the maximum.
+/// The initial and the maximum delay before an agent restarts.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
-/// An agent that ran as long as this starts again after the first delay.
+/// The run time after which an agent restarts with the initial delay.
 const STABLE: Duration = Duration::from_mins(1);
 
-/// The agents of one gateway. Each runs in a task of its own, and starts again after a failure.
+/// The agents that a gateway runs. Each runs in its own task and restarts after a failure.
 pub struct Supervisor {
     agents: Vec<Supervised>,
     log: Arc<dyn Log>,
@@ -38,7 +38,7 @@ struct Supervised {
 }
 
 impl Supervisor {
-    /// Creates a supervisor without agents, which reports failures to `log`.
+    /// Creates a supervisor without agents. It logs failures to `log`.
     pub fn new(log: Arc<dyn Log>) -> Self {
         Self {
             agents: Vec::new(),
@@ -61,7 +61,7 @@ impl Supervisor {
         });
     }
 
-    /// Runs the agents until `shutdown`, and waits until they have ended.
+    /// Runs the agents until `shutdown` is cancelled, and waits until they have stopped.
     pub async fn run(self, shutdown: CancellationToken) {
         let Ok(url) = Url::parse("ws://127.0.0.1/") else {
             return;
@@ -123,7 +123,8 @@ impl Supervised {
     }
 }
 
-/// Returns a function that records starts and exits, and writes events to the log: failures as warnings, and no text of messages.
+/// Returns a function that records starts and exits, and logs events. It logs failures as warnings, and never logs the text
+/// of messages.
 fn reporter(
     name: String,
     local: LocalAgent,

@@ -1,4 +1,4 @@
-//! Agents with scripted backends, at the reference gateway.
+//! Agents with scripted backends, on the reference gateway.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -27,7 +27,7 @@ mod messages;
 mod supervised;
 mod votes;
 
-/// A gateway with a state directory of its own.
+/// A gateway with its own state directory.
 struct Gateway {
     url: String,
     config: ServerConfig,
@@ -70,7 +70,7 @@ impl Gateway {
         }
     }
 
-    /// Stops the gateway and starts it again at its address.
+    /// Restarts the gateway at the same address.
     async fn restart(&mut self) {
         self.shutdown.cancel();
         (&mut self.running).await.unwrap();
@@ -89,7 +89,7 @@ impl Gateway {
     }
 }
 
-/// A client that says what the test says.
+/// A client that the test controls.
 struct Client(ClientConnection);
 
 impl Client {
@@ -132,20 +132,20 @@ fn text(envelope: &Envelope) -> &str {
     text.unwrap_or_else(|| panic!("no text: {}", envelope.to_text()))
 }
 
-/// What a scripted backend does with a turn.
+/// The behavior of a scripted backend in one turn.
 enum Act {
     Say(&'static str),
     Fail(BackendError),
-    /// Reports all of these at once, and answers after a permit arrives.
+    /// Reports these texts at once, and answers after it gets a permit.
     Report(&'static [&'static str], Arc<Semaphore>),
     Panic,
-    /// Does nothing until it is cancelled.
+    /// Waits until it is cancelled.
     Hang,
-    /// Echoes the text after a permit arrives.
+    /// Echoes the text after it gets a permit.
     Wait(Arc<Semaphore>),
 }
 
-/// A backend that does one act after another, and the last one again and again.
+/// A backend that performs the acts in order and repeats the last one.
 struct Script {
     acts: Mutex<VecDeque<Act>>,
     turns: mpsc::UnboundedSender<Turn>,
@@ -184,7 +184,7 @@ impl AgentBackend for Script {
     }
 }
 
-/// An agent that serves, with its events and the turns of its backend.
+/// A running agent, its events and the turns of its backend.
 struct Running {
     events: mpsc::UnboundedReceiver<AgentEvent>,
     turns: mpsc::UnboundedReceiver<Turn>,

@@ -1,4 +1,4 @@
-//! Conversations: earlier messages within bounds, and the order of turns.
+//! Conversations: their earlier messages, within limits, and the order of their turns.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::backend::Utterance;
 
-/// The maximum number of conversations. Another one evicts the one that was silent longest.
+/// The maximum number of conversations. A further one evicts the least recently used one.
 const MAX_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 /// The maximum number of messages that a conversation keeps.
@@ -25,19 +25,19 @@ pub(super) struct Threads(Mutex<LruCache<String, Thread>>);
 struct Thread {
     utterances: VecDeque<Utterance>,
     bytes: usize,
-    /// Cancelled when the last turn of the conversation has ended.
+    /// Cancelled when the last turn of the conversation ends.
     last: CancellationToken,
     has_turn: bool,
 }
 
-/// The position of a turn in its conversation. The next turn begins when this is dropped.
+/// The position of a turn in its conversation. Dropping it starts the next turn.
 pub(super) struct TurnTicket {
     before: Option<CancellationToken>,
     _done: DropGuard,
 }
 
 impl TurnTicket {
-    /// Waits until the turns before this one have ended.
+    /// Waits until the earlier turns have ended.
     pub(super) async fn ready(&self) {
         if let Some(before) = &self.before {
             before.cancelled().await;
@@ -73,7 +73,7 @@ impl Threads {
         self.with(id, |thread| thread.utterances.iter().cloned().collect())
     }
 
-    /// Keeps a message, and drops the oldest ones above the bounds.
+    /// Adds a message, and removes the oldest messages above the limits.
     pub(super) fn push(&self, id: &str, from: &str, text: &str) {
         if text.len() > MAX_THREAD_BYTES {
             return;

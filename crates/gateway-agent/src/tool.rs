@@ -1,4 +1,4 @@
-//! An agent that the tool `remote_agent` calls: an A2A agent, or an agent of a local OpenClaw.
+//! A backend that calls an agent with the tool `remote_agent`: an A2A agent, or an agent of a local OpenClaw.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -22,13 +22,13 @@ use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 /// The maximum number of conversations with the agent.
 const MAX_CONVERSATIONS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// How long the end of a call and the cancellation of its task may take together.
+/// The total timeout for the end of a call and the cancellation of its task.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The part of [`CANCEL_TIMEOUT`] that is left for the cancellation of the task.
+/// The part of [`CANCEL_TIMEOUT`] that is reserved for the cancellation of the task.
 const TASK_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Calls one target of the tool. Each thread is a conversation with it.
+/// Calls one target of the tool. Each thread is one conversation with it.
 pub struct ToolBackend {
     tool: Arc<ToolBox>,
     alias: String,
@@ -37,7 +37,7 @@ pub struct ToolBackend {
     conversations: Mutex<LruCache<String, Value>>,
 }
 
-/// The OpenClaw whose agent is the target.
+/// The OpenClaw that hosts the target agent.
 struct OpenClawHost {
     /// The state directory, if it is on this machine.
     state_dir: Option<PathBuf>,
@@ -54,8 +54,8 @@ impl ToolBackend {
         }
     }
 
-    /// Makes commands and paths in text of others ineffective for an agent of OpenClaw. `state_dir` is the state directory of an
-    /// OpenClaw on this machine, which keeps the delegation of each session.
+    /// Disables commands and paths in untrusted text, for an agent of OpenClaw. `state_dir` is the state directory of an
+    /// OpenClaw on this machine, which stores the delegation of each session.
     #[must_use]
     pub fn for_openclaw(mut self, state_dir: Option<PathBuf>) -> Self {
         self.openclaw = Some(OpenClawHost { state_dir });
@@ -67,7 +67,7 @@ impl ToolBackend {
         conversations.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the message, and follows its task until it ends or asks something.
+    /// Sends the message, and follows its task until it ends or requires input.
     async fn call(
         &self,
         turn: &Turn,
@@ -99,7 +99,7 @@ impl ToolBackend {
             if envelope["ok"] != true {
                 let error = failure(&envelope);
                 if !error.is_busy {
-                    // The agent may have forgotten it; the next message begins another one.
+                    // The agent may have forgotten the conversation. The next message starts a new one.
                     self.conversations().pop(&turn.thread);
                 }
                 return Err(error);
@@ -137,7 +137,7 @@ impl ToolBackend {
         }
     }
 
-    /// Runs one call of the tool. When it is cancelled, cancels the task of the agent too.
+    /// Runs one call of the tool. On cancellation, also cancels the agent's task.
     async fn execute(
         &self,
         request: &Value,
@@ -227,7 +227,7 @@ impl AgentBackend for ToolBackend {
     }
 }
 
-/// Returns the error of a failed call. The text of the tool is for the operator: it can contain addresses.
+/// Converts the error of a failed call. Only the operator receives the tool's text, because it may contain addresses.
 fn failure(envelope: &Value) -> BackendError {
     let error = &envelope["error"];
     let reason = error["reason"].as_str().unwrap_or("unknown");

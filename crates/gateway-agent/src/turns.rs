@@ -1,4 +1,4 @@
-//! Turns: one message or proposal, from its arrival to its reply or vote.
+//! Turns: one message or proposal each, from its arrival to its reply or vote.
 
 mod proposals;
 mod queue;
@@ -28,28 +28,29 @@ use super::settings::{AgentSettings, EventSink};
 use super::threads::{Threads, TurnTicket};
 use queue::Queue;
 
-/// The maximum number of messages that wait for a slot. A further message gets the error `AGENT_BUSY`. As many proposals wait.
+/// The maximum number of messages that wait for a slot; a further message is rejected with `AGENT_BUSY`. The same limit
+/// applies to proposals.
 const MAX_WAITING: usize = 64;
 
-/// The number of votes that are kept, for proposals that arrive again after a lost connection.
+/// The maximum number of stored votes, for proposals that arrive again after a lost connection.
 const MAX_BALLOTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// How long a backend may take to end after its turn was cancelled.
+/// How long a backend may take to return after its turn was cancelled.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The minimum time between two reports that the agent is overloaded.
+/// The minimum interval between two overload warnings.
 const OVERLOAD_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The maximum length of the error of a backend, in characters.
 const MAX_ERROR_CHARS: usize = 2000;
 
-/// The minimum time between two reports of progress of a turn.
+/// The minimum interval between two progress reports of a turn.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The maximum length of a report of progress, in characters.
+/// The maximum length of a progress report, in characters.
 const MAX_PROGRESS_CHARS: usize = 1000;
 
-/// The maximum size of the fields beside the content of a message and of its reply, in bytes.
+/// The maximum size of the fields of a message and of its reply without their content, in bytes.
 const ENVELOPE_BYTES: usize = 16 * 1024;
 
 /// The connection that a turn belongs to.
@@ -68,20 +69,20 @@ pub(super) struct Turns {
     env: Arc<dyn Environment>,
     on_event: EventSink,
     threads: Threads,
-    /// The votes of the backend, by the hash of the id and the text of the proposal.
+    /// The votes of the backend, by a hash of the proposal's id and text.
     ballots: Mutex<LruCache<u64, Ballot>>,
     ballot_hasher: RandomState,
     slots: Semaphore,
-    /// A slot that messages cannot take.
+    /// A slot that is reserved for votes.
     vote_slot: Semaphore,
     messages: Queue,
     proposals: Queue,
     active: watch::Sender<usize>,
-    /// When the last warning about overload was reported.
+    /// The time of the last overload warning.
     overload_reported: Mutex<Option<Instant>>,
 }
 
-/// A turn that runs.
+/// Counts a running turn until it is dropped.
 struct ActiveGuard<'a>(&'a watch::Sender<usize>);
 
 impl<'a> ActiveGuard<'a> {
@@ -125,7 +126,7 @@ impl Turns {
         &self.settings.name
     }
 
-    /// Returns the number of turns that run.
+    /// Returns the number of running turns.
     pub(super) fn active(&self) -> watch::Receiver<usize> {
         self.active.subscribe()
     }
@@ -134,8 +135,8 @@ impl Turns {
         active >= self.settings.concurrency.get()
     }
 
-    /// Handles a message. Only a message that requires a response gets one; any other is kept in its conversation. Two agents
-    /// would otherwise answer each other for ever.
+    /// Handles a message. Replies only if the message requires a response; otherwise only adds it to its conversation.
+    /// Without this condition, two agents would reply to each other forever.
     pub(super) fn on_message(self: &Arc<Self>, envelope: &Envelope, connection: &Connection) {
         let from = envelope.from().unwrap_or("unknown").to_owned();
         let text = message_text(envelope);
@@ -158,7 +159,7 @@ impl Turns {
             proposal: None,
             delegation: None,
         };
-        // A refused message is not part of its conversation.
+        // A refused message does not become part of its conversation.
         let admitted = delegation.and_then(|delegation| {
             turn.delegation = delegation;
             self.check_depth(&turn)?;
@@ -187,12 +188,12 @@ impl Turns {
         });
     }
 
-    /// Returns the number of messages, or of proposals, that may wait or run.
+    /// Returns the maximum number of messages, or of proposals, that wait or run.
     fn max_turns(&self) -> usize {
         MAX_WAITING + self.settings.concurrency.get()
     }
 
-    /// Returns the fields of a message that its answer needs. Ignores a message whose fields no answer has room for.
+    /// Returns the fields of a message that its reply needs. Ignores a message whose fields do not fit into a reply.
     fn header(&self, envelope: &Envelope) -> Option<Envelope> {
         let mut header = Envelope::new(envelope.kind(), Value::Null);
         for (field, value) in [
@@ -225,7 +226,7 @@ impl Turns {
         )))
     }
 
-    /// Waits for the turns before, then for a slot, and asks the backend.
+    /// Waits for the earlier turns of the conversation, then for a slot, and calls the backend.
     async fn reply(
         &self,
         envelope: &Envelope,
@@ -267,7 +268,8 @@ impl Turns {
         Ok(answer)
     }
 
-    /// Sends what the backend reports to the sender of the message: at most one report in [`PROGRESS_INTERVAL`], the latest.
+    /// Sends progress reports of the backend to the sender of the message. Sends at most one per [`PROGRESS_INTERVAL`], with
+    /// the latest text.
     async fn send_progress(
         &self,
         mut report: watch::Receiver<String>,
@@ -276,7 +278,7 @@ impl Turns {
     ) -> Infallible {
         while report.changed().await.is_ok() {
             let text = report.borrow_and_update().clone();
-            // A gateway that has no such request any more takes it as the status of the agent.
+            // If the request is no longer pending, the gateway treats the message as the status of the agent.
             let is_busy = self.is_busy(*self.active.borrow());
             let status = if is_busy { "busy" } else { "online" };
             let content = json!({"agent": self.name(), "status": status, "message": text});
@@ -320,7 +322,7 @@ impl Turns {
         }
     }
 
-    /// Returns whether an overload is reported now: the first one in [`OVERLOAD_INTERVAL`].
+    /// Returns whether to report an overload now. True at most once per [`OVERLOAD_INTERVAL`].
     fn reports_overload(&self) -> bool {
         let reported = self.overload_reported.lock();
         let mut reported = reported.unwrap_or_else(PoisonError::into_inner);
@@ -331,7 +333,7 @@ impl Turns {
         is_due
     }
 
-    /// Asks the backend within the time limit. Catches its panics, and bounds its error.
+    /// Calls the backend with a timeout. Catches its panics, and truncates its error.
     async fn ask(
         &self,
         turn: &Turn,
@@ -366,7 +368,8 @@ impl Turns {
     }
 }
 
-/// Returns the id of a conversation. It is an array of JSON, which neither a session of another sender nor a proposal can imitate.
+/// Returns the id of a conversation. It is a JSON array, so that it can equal neither a session of another sender nor a
+/// proposal.
 fn thread(from: &str, session: Option<&str>) -> String {
     match session {
         Some(session) => json!([from, session]).to_string(),
@@ -374,10 +377,10 @@ fn thread(from: &str, session: Option<&str>) -> String {
     }
 }
 
-/// Returns the position of a message in its chain of delegations.
+/// Returns the delegation of a message.
 ///
 /// # Errors
-/// It is malformed. Without it the chain would begin again, without end.
+/// The delegation is malformed. If the agent ignored it, the chain would start again and could become endless.
 fn delegation(envelope: &Envelope) -> Result<Option<Delegation>, BackendError> {
     let Some(value) = envelope.metadata(METADATA_KEY) else {
         return Ok(None);
@@ -390,7 +393,7 @@ fn delegation(envelope: &Envelope) -> Result<Option<Delegation>, BackendError> {
     delegation.map(Some)
 }
 
-/// Creates the event of a failure, for the operator.
+/// Creates the event of a backend failure, for the operator.
 fn failed(error: &BackendError) -> AgentEvent {
     AgentEvent::Failed(match &error.detail {
         Some(detail) => format!("{}: {detail}", error.message),

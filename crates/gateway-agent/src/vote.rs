@@ -1,4 +1,4 @@
-//! The request for a vote, and the strict parser of its answer.
+//! Builds the request for a vote, and parses the answer strictly.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -11,13 +11,13 @@ use super::backend::Proposal;
 /// The maximum size of the reasoning of a vote, in bytes.
 const MAX_REASONING_BYTES: usize = 16 * 1024;
 
-/// The maximum length of an error in a text, in characters.
+/// The maximum length of an error, in characters.
 const MAX_ERROR_CHARS: usize = 2000;
 
-/// The form of the answer.
+/// The required format of the answer.
 const FORM: &str = r#"Answer with one JSON object and nothing else: {"vote": "approve" | "reject" | "abstain", "reasoning": "one or two sentences", "confidence": a number from 0 to 1}"#;
 
-/// Writes the request for a vote. The proposal is one line of JSON, so that its text cannot imitate the request.
+/// Builds the request for a vote. The proposal is one line of JSON, so that its text cannot imitate the request.
 pub(super) fn request(agent: &str, proposer: &str, proposal: &Proposal) -> String {
     let mut data = json!({"proposer": proposer, "proposal": proposal.text});
     if let Some(reasoning) = &proposal.reasoning {
@@ -28,13 +28,13 @@ pub(super) fn request(agent: &str, proposer: &str, proposal: &Proposal) -> Strin
     )
 }
 
-/// Writes the request again after an unusable answer.
+/// Builds the second request, after an invalid answer.
 pub(super) fn request_again(request: &str, error: &str) -> String {
     let error = cut(error);
     format!("{request}\n\nYour last answer was not usable: {error}.")
 }
 
-/// The answer, as a backend writes it.
+/// The answer in the format of the backend.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -47,7 +47,7 @@ struct Answer {
 /// Parses the answer of a backend: one JSON object with `vote`, and optionally `reasoning` and `confidence`.
 ///
 /// # Errors
-/// Any other text; the error says what is wrong.
+/// The text has another format. The error names the problem.
 pub(super) fn parse(text: &str) -> Result<Ballot, String> {
     let answer: Answer = serde_json::from_str(text.trim())
         .map_err(|error| format!("it is not the object: {error}"))?;
@@ -80,7 +80,7 @@ fn cut(text: &str) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// Creates the vote of an agent whose backend gives none.
+/// Creates the abstention of an agent whose backend returned no vote.
 pub(super) fn abstention(reason: &str) -> Ballot {
     Ballot {
         vote: Vote::Abstain,

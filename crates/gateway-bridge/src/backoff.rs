@@ -10,7 +10,7 @@ const MAX_ATTEMPTS: u32 = 5;
 const MIN_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// The connection attempts of one call. A call that still waits after the last one makes one more, after the longest
+/// The connection attempts of one call. A call that is still waiting after the last one makes one more, after the longest
 /// pause.
 #[derive(Debug, Default)]
 pub(super) struct ConnectAttempts(u32);
@@ -31,8 +31,8 @@ impl ConnectAttempts {
     }
 }
 
-/// Returns the pause after `failed` failed attempts. It doubles each time. `jitter` scales half of it, so that clients
-/// that lost the same gateway do not reconnect at once.
+/// Returns the pause after `failed` failed attempts. It doubles each time. `jitter` scales half of it, so that clients of
+/// the same gateway do not all reconnect at the same time.
 fn pause(failed: u32, jitter: f64) -> Duration {
     let whole = MIN_DELAY * 2u32.saturating_pow(failed);
     whole

@@ -1,4 +1,4 @@
-//! The only connection of an instance: opened on demand, shared by all calls, and replaced after a loss.
+//! The single connection of an instance: opened on demand, shared by all calls, and replaced when it is lost.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ use super::{GatewayLink, a2a_v1, heretek_js, openclaw};
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>>>;
 
-/// Opens and keeps the connection.
+/// Opens and holds the connection.
 pub(super) struct Connector {
     net: Arc<dyn HttpClient>,
     pub(super) settings: Arc<Settings>,
@@ -85,8 +85,8 @@ impl Connector {
         state.link.as_ref().filter(|link| link.is_open()).cloned()
     }
 
-    /// Returns the open connection, or opens one. All callers share one attempt at a time. A gateway that was connected
-    /// before is tried up to five times. One that never was is tried once, as it probably does not run.
+    /// Returns the open connection, or opens one. All callers share one attempt at a time. Tries up to five times to reach a
+    /// gateway that was connected before. Tries only once otherwise, because the gateway probably does not run.
     ///
     /// # Errors
     /// Connecting failed.
@@ -205,7 +205,7 @@ impl Connector {
             Err(a2a_v1::HandshakeError::OpenClaw)
                 if self.settings.dialect == DialectChoice::Auto =>
             {
-                // The gateway identified itself late. Dial again with the known dialect and the full timeout.
+                // The gateway sent its greeting late. Dial again with the known dialect and the full timeout.
                 let known = Settings {
                     dialect: DialectChoice::OpenClaw,
                     ..(*self.settings).clone()
@@ -291,7 +291,7 @@ impl State {
     }
 }
 
-/// Returns whether the gateway may be reachable again in a moment.
+/// Returns whether another attempt may soon succeed.
 fn may_pass(error: &PeerError) -> bool {
     matches!(
         error.kind,

@@ -1,7 +1,7 @@
 //! Connects to a gateway and detects its dialect.
 //!
-//! Three protocols share one port. The first frame distinguishes them. The subprotocol does not: one of the gateways
-//! echoes whatever the client offers.
+//! Three protocols share one port. The first frame distinguishes them. The subprotocol does not, because one of the gateways
+//! echoes any subprotocol that the client offers.
 
 use std::time::Duration;
 

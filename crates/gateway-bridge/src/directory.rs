@@ -1,4 +1,4 @@
-//! The gateway as the tool sees it: agents, connection state, and peers to call.
+//! Implements the tool's view of the gateway: agents, connection state, and peers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

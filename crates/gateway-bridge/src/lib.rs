@@ -1,8 +1,8 @@
 //! Peers behind a local gateway: its agents, and a triad that votes.
 //!
 //! [`Gateway`] implements `peer::PeerProvider`. It detects the protocol of the gateway (`dial.rs`), keeps one connection per
-//! instance (`connector.rs`), and maps the calls of a peer to the dialects `a2a_v1/`, `heretek_js.rs` and `openclaw/`.
-//! `triad/` collects votes where the gateway cannot. The crate does not decide who may call whom.
+//! instance (`connector.rs`), and maps the calls of a peer to the dialects `a2a_v1/`, `heretek_js/` and `openclaw/`.
+//! `triad/` collects votes if the gateway cannot. The crate does not check permissions of callers.
 //!
 //! # Examples
 //!
@@ -88,7 +88,7 @@ impl CallContext {
     }
 }
 
-/// The purpose of a list of agents. It determines the timeout.
+/// The purpose of a list of agents, which determines the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListPurpose {
     /// The caller requests the list.

@@ -9,7 +9,7 @@ use super::settings::Settings;
 /// The maximum length of an agent's description, in characters.
 const MAX_ROLE_CHARS: usize = 200;
 
-/// The default media types of agents. An agent decides itself whether it accepts a file.
+/// The default media types of agents. An agent itself decides whether it accepts a file.
 const DEFAULT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
 /// Returns an agent of the gateway in `settings`. Its card has the description, or else the role, cut to one short

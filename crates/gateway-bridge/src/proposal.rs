@@ -8,7 +8,7 @@ use a2a::Part;
 use collective::ErrorCode;
 use peer::{PeerError, PeerErrorKind};
 
-/// The maximum voting time of a proposal, whatever deadline it names.
+/// The maximum voting time of a proposal. A later deadline is shortened to it.
 const MAX_VOTING_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A proposal (Heretek A2A §10.3).

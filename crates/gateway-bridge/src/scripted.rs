@@ -1,4 +1,4 @@
-//! A gateway for tests: WebSockets over in-memory pipes. The test is the other end.
+//! A gateway for tests: WebSockets over in-memory pipes. The test controls the gateway's end.
 #![allow(
     missing_docs,
     clippy::new_without_default,
@@ -27,7 +27,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use egress::websocket::accept;
 use egress::{BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade};
 
-/// The answer to a dial that does not connect.
+/// The result of a dial that does not connect.
 #[derive(Clone)]
 pub enum DialAnswer {
     /// An HTTP status and an optional media type.
@@ -55,7 +55,7 @@ pub struct Arrivals(mpsc::UnboundedReceiver<Connection>);
 /// The gateway's end of a connection.
 pub struct Connection(WebSocketStream<DuplexStream>);
 
-/// The client has closed the connection.
+/// The error of a connection that the client has closed.
 #[derive(Debug)]
 pub struct Closed;
 
@@ -149,7 +149,7 @@ impl Connection {
         self.0.send(Message::text(text)).await.unwrap();
     }
 
-    /// Sends a message to a client that may be gone.
+    /// Sends a message to a client that may have disconnected.
     ///
     /// # Errors
     /// The connection is closed.
@@ -179,7 +179,7 @@ impl Connection {
     }
 }
 
-/// Holds back flushes.
+/// Delays flushes while `hold_flushes` is active.
 #[derive(Clone, Default)]
 struct Flushes {
     held: Arc<AtomicBool>,

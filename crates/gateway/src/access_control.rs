@@ -1,4 +1,4 @@
-//! The check of host, origin and proxy of a request.
+//! Checks the host, the origin and the proxy headers of a request.
 
 use http::{HeaderMap, Uri};
 use http_server::forwarded::is_forwarded;
@@ -12,7 +12,7 @@ pub(super) struct AccessControl {
     /// The scheme of the gateway's own origin.
     scheme: &'static str,
     origins: Vec<String>,
-    /// Whether requests may pass a proxy: only if clients must authenticate.
+    /// Whether the gateway accepts forwarded requests: only if clients must authenticate.
     accepts_forwarded: bool,
 }
 
@@ -34,7 +34,7 @@ impl AccessControl {
     /// Checks the host, the origin and the proxy headers of a request.
     ///
     /// # Errors
-    /// The reason for a refusal, with a hint.
+    /// The reason of the refusal, with a hint.
     pub(super) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), &'static str> {
         let host = host::requested_host(headers, uri).ok();
         let Some(host) = host.filter(|host| self.names.contains(host.host())) else {

@@ -11,7 +11,7 @@ use common::audit::Lines;
 use common::audit::fields::{short, time};
 use common::log::Log;
 
-/// The audit log of a gateway. A disabled one ignores its records.
+/// The audit log of a gateway. A disabled log ignores all records.
 pub struct Audit(Option<Lines>);
 
 /// The record of one message.
@@ -20,10 +20,10 @@ pub struct AuditRecord<'a> {
     /// When the gateway received it, in UTC.
     #[serde(serialize_with = "time")]
     pub time: SystemTime,
-    /// Its id.
+    /// The id of the message.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub id: Option<&'a str>,
-    /// Its type.
+    /// The type of the message.
     #[serde(
         rename = "type",
         skip_serializing_if = "Option::is_none",
@@ -36,10 +36,10 @@ pub struct AuditRecord<'a> {
     /// The recipient: an agent, a service, `triad`, `*`, or none.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub to: Option<&'a str>,
-    /// The identity of the sender's credential.
+    /// The identity of the sender.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub identity: Option<&'a str>,
-    /// Its outcome.
+    /// The outcome of the message.
     pub outcome: Outcome,
 }
 
@@ -48,16 +48,16 @@ pub struct AuditRecord<'a> {
 pub enum Outcome {
     /// The gateway delivered it.
     Delivered,
-    /// The gateway carried it out.
+    /// The gateway performed the requested operation.
     Done,
-    /// It had no recipient, or needed none.
+    /// The message had no recipient, or needed none.
     Dropped,
     /// The gateway refused it with this error.
     Refused(ErrorCode),
 }
 
 impl Audit {
-    /// Creates the log of the file that `config` names. The first record opens the file.
+    /// Creates the audit log of `config`. Opens the file when the first record is written.
     pub fn new(config: &ServerConfig, log: Arc<dyn Log>) -> Self {
         let lines = || Lines::new(config.audit_path(), config.audit.max_bytes, log);
         Self(config.audit.enabled.then(lines))
@@ -66,7 +66,7 @@ impl Audit {
     /// Queues a record for the writer thread. Blocks while the queue is full.
     pub fn write(&self, record: &AuditRecord<'_>) {
         if let Some(lines) = &self.0 {
-            // Serializing fails only for maps whose keys are not strings, which a record lacks.
+            // Serialization only fails for maps with non-string keys, and a record has none.
             let mut line = serde_json::to_string(record).unwrap_or_default();
             line.push('\n');
             lines.write(line);

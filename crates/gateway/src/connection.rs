@@ -1,6 +1,6 @@
-//! One WebSocket, from its upgrade to its end.
+//! One WebSocket connection, from its upgrade to its end.
 //!
-//! Three futures run side by side: one reads, one writes the outbox, one checks the timeouts.
+//! Three futures run concurrently: one reads, one writes the outbox, one checks the timeouts.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub(super) fn register(state: &GatewayState, connection: Connection) -> Option<A
     registered.then_some(client)
 }
 
-/// Registers the client of a connection inside the gateway's process, which `identity` authenticates. Returns `None` if the
-/// gateway has its maximum number of clients.
+/// Registers a client in the gateway's own process, authenticated as `identity`. Returns `None` if the gateway has its
+/// maximum number of clients.
 pub(super) fn register_local(state: &GatewayState, identity: Identity) -> Option<Arc<Client>> {
     let client = new_client(state);
     client.authenticate(identity.into());
@@ -70,7 +70,7 @@ fn new_client(state: &GatewayState) -> Arc<Client> {
     Client::new(id, outbox, state.env.now())
 }
 
-/// Serves a client over an upgraded connection until it ends.
+/// Serves a client over an upgraded connection until the connection ends.
 pub(super) async fn serve<S>(state: Arc<GatewayState>, client: Arc<Client>, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -89,7 +89,7 @@ where
         let mut writing = pin!(write_all(&state, &client.outbox, &mut sink));
         tokio::select! {
             () = &mut reading => {}
-            // Reading goes on, so that the client can read the close frame.
+            // Keep reading, so that the client can still receive the close frame.
             written = &mut writing => if written.is_ok() {
                 state.remove_client(&client);
                 let _ = timeout(state.timeouts.close, &mut reading).await;
@@ -103,7 +103,7 @@ where
     }
 }
 
-/// Reads until the connection ends. Ignores messages after the gateway closed the connection.
+/// Reads until the connection ends. Ignores messages that arrive after the gateway has closed the connection.
 async fn read_all(
     handler: &mut FrameHandler,
     frames: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
@@ -135,7 +135,7 @@ async fn read_all(
     }
 }
 
-/// Returns the close frame for an error of the client, and `None` for a connection that ended.
+/// Returns the close frame for a protocol error of the client; `None` if the connection has ended.
 fn close_for(error: &Error) -> Option<Close> {
     use tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake;
     let (code, reason) = match error {
@@ -148,7 +148,7 @@ fn close_for(error: &Error) -> Option<Close> {
     Some(Close { code, reason })
 }
 
-/// Writes the outbox up to its close frame.
+/// Writes the outbox, up to and including its close frame.
 async fn write_all(
     state: &GatewayState,
     outbox: &Outbox,
@@ -187,7 +187,8 @@ async fn write_all(
     }
 }
 
-/// Reads until the client closes: dropping a socket with unread bytes resets it, which can discard the close frame.
+/// Reads until the client closes. Dropping a socket with unread bytes would reset it, and the client might not receive the
+/// close frame.
 async fn drain<S>(mut socket: WebSocketStream<S>, limit: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin,

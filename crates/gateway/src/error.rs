@@ -1,4 +1,4 @@
-//! The error with which the gateway refuses a request.
+//! The error of a refused request.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::access::AccessError;
 use super::outbox::EnqueueError;
 use super::sessions::SessionError;
 
-/// An error of the registry, with a message for the sender of the request.
+/// An error of the registry, with a message for the client that sent the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestError {
     pub(super) code: ErrorCode,
-    /// What failed, why, and what to do, as a sentence without a full stop.
+    /// The failed action, the cause and a hint, as a sentence without a full stop.
     pub(super) message: String,
-    /// When the sender may try again, if known.
+    /// The delay before the client may try again, if known.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -27,7 +27,7 @@ impl RequestError {
         }
     }
 
-    /// 3003: the agent or the gateway is overloaded; the sender may send the message again.
+    /// Creates the error 3003: the agent or the gateway is overloaded, and the client may send the message again.
     pub(super) fn busy(message: impl Into<String>, retry_after: Duration) -> Self {
         Self {
             retry_after: Some(retry_after),
@@ -35,7 +35,7 @@ impl RequestError {
         }
     }
 
-    /// Returns the error for an agent whose outbox does not accept a message.
+    /// Creates the error for an agent whose outbox does not accept a message.
     pub(super) fn undelivered(agent: &str, error: EnqueueError) -> Self {
         match error {
             EnqueueError::Full => Self::busy(

@@ -1,4 +1,4 @@
-//! The channel `gateway:events`: what happens at the gateway, for its operator.
+//! The channel `gateway:events`, which reports the gateway's events to its operator.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -15,13 +15,13 @@ use super::error::RequestError;
 use super::frames;
 use super::subscriptions::Channel;
 
-/// The number of events that the gateway keeps for clients that subscribe again.
+/// The number of events that the gateway keeps for resubscribing clients.
 const RECENT_EVENTS: usize = 512;
 
-/// The maximum number of subscribers: each event is sent to all of them at once.
+/// The maximum number of subscribers. The gateway sends each event to all of them at once.
 const MAX_SUBSCRIBERS: usize = 64;
 
-/// The maximum number of subscribers with one identity, so that it leaves places for others.
+/// The maximum number of subscribers of one identity, so that one identity cannot occupy all slots.
 const MAX_SUBSCRIBERS_PER_IDENTITY: usize = 8;
 
 /// The maximum length of a text in an event, in characters.
@@ -32,7 +32,7 @@ const MAX_ID_CHARS: usize = 128;
 
 /// The events of a gateway and their subscribers.
 pub(super) struct EventFeed {
-    /// Distinguishes the events of this process from those of an earlier one.
+    /// An id that distinguishes the events of this process from those of an earlier one.
     instance: String,
     feed: Mutex<Feed>,
 }
@@ -47,9 +47,9 @@ struct Feed {
 
 struct Subscriber {
     client: Weak<Client>,
-    /// Whether it receives the texts of messages. `None` until it receives events at all.
+    /// Whether the subscriber receives the texts of messages; `None` until it receives events.
     content: Option<bool>,
-    /// The events that it missed, because its outbox was full.
+    /// The number of events that the subscriber missed because its outbox was full.
     missed: u64,
 }
 
@@ -61,7 +61,8 @@ pub(super) struct GatewayEvent<'a> {
 }
 
 impl<'a> GatewayEvent<'a> {
-    /// Creates an event. `happened` is `message`, `reply`, `request`, `broadcast`, `proposal`, `vote`, `decision` or `refused`.
+    /// Creates an event. `happened` is `message`, `reply`, `request`, `broadcast`, `proposal`, `vote`, `decision` or
+    /// `refused`.
     pub(super) fn new(happened: &str) -> Self {
         let mut fields = Map::new();
         fields.insert("happened".to_owned(), happened.into());
@@ -72,7 +73,7 @@ impl<'a> GatewayEvent<'a> {
         }
     }
 
-    /// Adds a field. Cuts long strings, and ignores `null`.
+    /// Adds a field. Truncates long strings, and ignores `null`.
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         let value = match value.into() {
             Value::Null => return self,
@@ -83,13 +84,13 @@ impl<'a> GatewayEvent<'a> {
         self
     }
 
-    /// Adds the text that only subscribers to contents receive.
+    /// Adds the text, which only subscribers with `content` receive.
     pub(super) fn with_text(mut self, text: &'a Value) -> Self {
         self.text = Some(text).filter(|text| !text.is_null());
         self
     }
 
-    /// Excludes the event from the recent ones.
+    /// Excludes the event from the stored recent events.
     pub(super) fn live_only(mut self) -> Self {
         self.keep = false;
         self
@@ -112,8 +113,8 @@ impl EventFeed {
         self.feed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends an event to the subscribers. A subscriber whose outbox is full misses it, and learns the number of missed events
-    /// with the next one.
+    /// Sends an event to the subscribers. A subscriber with a full outbox misses the event. The next event it receives
+    /// contains the number of missed events.
     pub(super) fn publish(&self, event: GatewayEvent<'_>, now: u64) {
         let mut feed = self.feed();
         feed.last += 1;
@@ -129,7 +130,7 @@ impl EventFeed {
             }
             fields
         };
-        // Each is serialized at most once, whatever the number of subscribers.
+        // Serialize each form at most once, regardless of the number of subscribers.
         let plain = LazyCell::new(|| frame(fields.clone()));
         let full = LazyCell::new(|| frame(with_text()));
         for subscriber in &mut feed.subscribers {
@@ -159,7 +160,7 @@ impl EventFeed {
         }
     }
 
-    /// Reserves the place of a subscriber.
+    /// Reserves a slot for a subscriber.
     ///
     /// # Errors
     /// 3003 if there are [`MAX_SUBSCRIBERS`] others, or [`MAX_SUBSCRIBERS_PER_IDENTITY`] others of its identity.
@@ -203,8 +204,8 @@ impl EventFeed {
         self.cursor(self.feed().last)
     }
 
-    /// Subscribes a client, and sends it the recent events after `cursor`: all of them if the cursor is unknown. Counts those
-    /// that its outbox has no room for as missed. Replaces its earlier subscription.
+    /// Subscribes a client and sends it the recent events after `cursor`, or all recent events if the cursor is unknown.
+    /// Counts the events that do not fit into its outbox as missed. Replaces an earlier subscription of the client.
     pub(super) fn subscribe(&self, client: &Arc<Client>, cursor: &str, content: bool) {
         let mut feed = self.feed();
         let after = self.number(cursor).unwrap_or(0);
@@ -255,7 +256,7 @@ fn frame(fields: Map<String, Value>) -> Utf8Bytes {
     frames::event(Channel::Events.as_str(), fields.into()).into()
 }
 
-/// Returns the text of a message, or of its parts, cut to [`MAX_TEXT_CHARS`].
+/// Returns the text of a message or of its parts, truncated to [`MAX_TEXT_CHARS`].
 fn text_of(content: &Value) -> String {
     if let Value::String(text) = content {
         return excerpt(text, MAX_TEXT_CHARS);
@@ -275,7 +276,7 @@ fn excerpt(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// Creates the event of a message that is about to be delivered.
+/// Creates the event of a message before its delivery.
 pub(super) fn delivery<'a>(happened: &str, envelope: &'a Envelope, to: &str) -> GatewayEvent<'a> {
     let content = envelope.content();
     let text = content.get("content").or_else(|| content.get("message"));

@@ -1,4 +1,4 @@
-//! Messages that the gateway sends on its own.
+//! Messages that the gateway sends unsolicited.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use collective::{Envelope, GATEWAY, Kind};
 
 use super::status::Status;
 
-/// Builds the status of an agent for subscribers (Heretek A2A §6.2).
+/// Builds the status message of an agent for subscribers (Heretek A2A §6.2).
 pub(super) fn status(agent: &str, status: Status, previous: Option<Status>) -> String {
     let mut content = json!({"agent": agent, "status": status.as_str()});
     if let Some(previous) = previous {
@@ -17,7 +17,7 @@ pub(super) fn status(agent: &str, status: Status, previous: Option<Status>) -> S
         .to_text()
 }
 
-/// Builds a disconnect (Heretek A2A §5.5).
+/// Builds a `disconnect` (Heretek A2A §5.5).
 pub(super) fn disconnect(reason: &str, message: &str) -> String {
     let content = json!({"reason": reason, "message": message});
     Envelope::new(Kind::Disconnect, content)

@@ -10,7 +10,7 @@ use super::frames;
 use super::outbox::{Close, Item};
 use super::state::GatewayState;
 
-/// Checks the timeouts of a client. Returns when its connection must be dropped at once.
+/// Checks the timeouts of a client. Returns when the gateway must drop the connection at once.
 pub(super) async fn run(state: &GatewayState, client: &Client) {
     let heartbeat = Duration::from_millis(state.config.heartbeat_ms);
     let idle = Duration::from_millis(state.config.limits.idle_ms);
@@ -37,7 +37,7 @@ pub(super) async fn run(state: &GatewayState, client: &Client) {
         let blocked = client.outbox.writing_since();
         if blocked.is_some_and(|since| now.saturating_duration_since(since) > timeouts.write) {
             client.outbox.abort(Close::SLOW_READER);
-            // A client that reads again gets the reason.
+            // The client may start to read again, and then receives the reason.
             tokio::time::sleep(timeouts.close).await;
             return;
         }
@@ -69,7 +69,8 @@ pub(super) async fn run(state: &GatewayState, client: &Client) {
             client.outbox.close(Close::IDLE);
         } else if idle_time >= heartbeat && now.saturating_duration_since(last_ping) >= heartbeat {
             last_ping = now;
-            // Both kinds: some clients answer only the message, every WebSocket stack answers the frame.
+            // Send both kinds of ping: some clients respond only to the message, and every WebSocket implementation to the
+            // frame.
             let id = format!("ping-{}", state.env.uuid());
             let _ = client
                 .outbox

@@ -83,10 +83,10 @@ pub use probe::{Occupant, identify_occupant};
 pub use server::{Server, StartError};
 pub use timeouts::Timeouts;
 
-/// Reads the configuration file at `path` and every file that it names, as the gateway does when it starts.
+/// Reads the configuration file at `path` and every file that it names, like the gateway at startup.
 ///
 /// # Errors
-/// The first fault, with its place.
+/// The first problem, with its JSON Pointer.
 pub fn validate(path: &Path) -> Result<config::ServerConfig, ConfigError> {
     let config = config::ServerConfig::read(path)?;
     access::Keyring::load(&config)?;

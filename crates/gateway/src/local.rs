@@ -1,4 +1,4 @@
-//! Connections of agents in the gateway's own process, without a socket.
+//! In-process connections for agents that the gateway itself runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use super::state::GatewayState;
 use super::status::RunStatus;
 use collective::SUBPROTOCOL;
 
-/// The size of the buffer of each direction.
+/// The buffer size of each direction.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// An agent of the gateway's own process. Lists of agents show what it records.
+/// An agent in the gateway's own process. Its recorded starts and exits appear in lists of agents.
 #[derive(Clone)]
 pub struct LocalAgent {
     state: Arc<GatewayState>,
@@ -34,7 +34,7 @@ impl LocalAgent {
         Self { state, name }
     }
 
-    /// Returns a connector for the agent. Its connections need no socket and no credential.
+    /// Returns a connector for the agent. Its connections use no socket and no credential.
     pub fn connector(&self) -> Connector {
         let net = LocalNet::new(Arc::clone(&self.state), self.name.clone());
         Connector::with_parts(Arc::new(net), Arc::clone(&self.state.env))
@@ -47,7 +47,7 @@ impl LocalAgent {
             .update_run(&self.name, RunStatus::on_started);
     }
 
-    /// Records that the agent has ended for `reason`, and starts again after `wait`.
+    /// Records that the agent has ended for `reason` and restarts after `wait`.
     pub fn record_exit(&self, reason: &str, wait: Duration) {
         let starts_at = self.state.env.now() + wait;
         self.state
@@ -56,7 +56,7 @@ impl LocalAgent {
     }
 }
 
-/// The network of one agent of the gateway's own process. Its connections reach only the gateway, authenticated as the agent.
+/// The network of an agent in the gateway's own process. Its connections only reach the gateway, authenticated as the agent.
 pub(super) struct LocalNet {
     state: Arc<GatewayState>,
     agent: String,

@@ -1,4 +1,4 @@
-//! Operations on sessions (Heretek A2A §7.3, §7.5) with JSON arguments and results, for the command and the service `gateway`.
+//! Session operations (Heretek A2A §7.3, §7.5) with JSON arguments and results, for the command and the service `gateway`.
 
 use std::io::{self, Cursor, Write};
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::sessions::{SessionError, Sessions, Summary};
 use collective::ErrorCode;
 
-/// The minimum size of a session in a list.
+/// The minimum size of a session's entry in a list.
 const MIN_SUMMARY_BYTES: usize = 64;
 
 /// An operation on sessions.
@@ -35,13 +35,13 @@ pub enum Operation {
 /// The error of an operation on sessions.
 #[derive(Debug, thiserror::Error)]
 pub enum ManageError {
-    /// The session store refuses it.
+    /// An error of the session store.
     #[error(transparent)]
     Sessions(#[from] SessionError),
-    /// A field is missing, or not of the named type.
+    /// A field is missing or has the wrong type: the name and the type.
     #[error("`content.{0}` is missing or not a {1}")]
     Field(&'static str, &'static str),
-    /// The result is larger than a message.
+    /// The result exceeds the maximum size of a message.
     #[error(
         "the result is larger than a message; export it with `remote-agent gateway sessions export`, or list one agent with `content.agent`"
     )]
@@ -52,7 +52,7 @@ pub enum ManageError {
 }
 
 impl Operation {
-    /// Every operation.
+    /// All operations.
     pub const ALL: [Self; 8] = [
         Self::Create,
         Self::List,
@@ -64,7 +64,7 @@ impl Operation {
         Self::Import,
     ];
 
-    /// Returns its name (`content.operation`).
+    /// Returns its name in `content.operation`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "sessions.create",
@@ -85,7 +85,7 @@ impl Operation {
             .find(|operation| operation.as_str() == word)
     }
 
-    /// Returns whether it changes nothing.
+    /// Returns whether the operation is read-only.
     pub fn is_read_only(self) -> bool {
         matches!(self, Self::List | Self::Get | Self::Export)
     }
@@ -110,10 +110,10 @@ impl ManageError {
     }
 }
 
-/// Performs an operation. The result has at most about `max_bytes`.
+/// Performs an operation. The result has at most approximately `max_bytes`.
 ///
 /// # Errors
-/// Invalid arguments, a result above `max_bytes`, or an error of the store.
+/// The arguments are invalid, the result exceeds `max_bytes`, or the store fails.
 pub async fn manage(
     sessions: &Sessions,
     operation: Operation,
@@ -163,7 +163,7 @@ fn perform_blocking(
         };
         let mut all = Vec::new();
         let archived = arguments["archived"] == true;
-        // One more than fits into the result.
+        // One more than the result can contain.
         let limit = max_bytes / MIN_SUMMARY_BYTES + 1;
         for agent in agents {
             for summary in sessions.list(&agent, archived, limit)? {
@@ -217,7 +217,7 @@ fn perform_blocking(
     }
 }
 
-/// The number of bytes that remain for the result.
+/// The number of bytes that the result may still use.
 struct RemainingBytes(usize);
 
 impl RemainingBytes {
@@ -228,7 +228,7 @@ impl RemainingBytes {
     }
 }
 
-/// Writes to memory up to a limit. Sets the flag if there was more.
+/// Writes to memory up to a limit. Sets the flag if the data exceeds the limit.
 struct LimitedWriter<'a>(&'a mut Vec<u8>, usize, &'a mut bool);
 
 impl Write for LimitedWriter<'_> {

@@ -4,13 +4,13 @@ use collective::{ErrorCode, GATEWAY};
 
 use super::sessions;
 
-/// Names with another meaning.
+/// Reserved names.
 const RESERVED: [&str; 2] = [GATEWAY, "triad"];
 
 /// The prefix of the ids of connections.
 pub(super) const CLIENT_ID_PREFIX: &str = "client-";
 
-/// Checks an agent's name, which lists, paths and targets contain.
+/// Validates an agent's name. Names appear in lists, paths and targets.
 ///
 /// # Errors
 /// 2005 for an invalid name, 5004 for a reserved one.

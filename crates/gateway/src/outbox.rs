@@ -1,7 +1,7 @@
 //! The send queue of one client, bounded per client and for all clients.
 //!
-//! Senders never wait for a client's socket. A client that does not read fills only its own outbox, and senders get an error
-//! for messages that do not fit.
+//! Senders never wait for a client's socket. A slow client only fills its own outbox, and senders get an error for messages
+//! that do not fit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::CloseCode;
 
-/// The size of an entry beside its text, in bytes: the entry and the frame header.
+/// The overhead of an entry in bytes: the entry itself and the frame header.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
 /// The byte budget that all outboxes share.
@@ -31,7 +31,7 @@ impl ByteBudget {
         })
     }
 
-    /// Acquires bytes. `exceed` acquires them even above the limit.
+    /// Acquires bytes. With `exceed`, acquires them even above the limit.
     fn try_acquire(&self, bytes: usize, exceed: bool) -> bool {
         let before = self.queued.fetch_add(bytes, Ordering::Relaxed);
         let fits = exceed || before.saturating_add(bytes) <= self.max_bytes;
@@ -52,10 +52,10 @@ impl ByteBudget {
     }
 }
 
-/// Why an outbox does not accept a message.
+/// Why an outbox refuses a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EnqueueError {
-    /// The outbox, or the budget of all outboxes, is exhausted.
+    /// The outbox, or the shared budget of all outboxes, is full.
     Full,
     /// The connection is closed.
     Closed,
@@ -100,12 +100,12 @@ pub(super) type OnExpired = Box<dyn FnOnce() + Send>;
 pub(super) enum Item {
     /// A message.
     Text(Utf8Bytes),
-    /// A message with a time to live.
+    /// A message with an expiry.
     Expiring {
         text: Utf8Bytes,
-        /// In milliseconds since 1970.
+        /// The expiry, in milliseconds since 1970.
         expires_at: u64,
-        /// Called in place of a write after that time.
+        /// Called instead of the write if the message has expired.
         on_expired: OnExpired,
     },
     /// A WebSocket ping frame.
@@ -124,9 +124,9 @@ impl Item {
 /// The send queue of one client.
 pub(super) struct Outbox {
     state: Mutex<State>,
-    /// Notified of a new entry, and of the close frame.
+    /// Notified when an entry or the close frame is queued.
     filled: Notify,
-    /// Notified of written entries, and of the close frame.
+    /// Notified when entries are written, and when the close frame is queued.
     drained: Notify,
     max_bytes: usize,
     budget: Arc<ByteBudget>,
@@ -135,11 +135,11 @@ pub(super) struct Outbox {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Item>,
-    /// The bytes of the queue and of what is being written.
+    /// The size of the queue and of the batch being written.
     bytes: usize,
-    /// The number of all entries so far.
+    /// The number of entries queued so far.
     pushed: u64,
-    /// The number of entries that left the queue so far.
+    /// The number of entries that have left the queue.
     written: u64,
     writing: Option<Writing>,
     close: Option<Close>,
@@ -156,7 +156,7 @@ struct Writing {
 pub(super) enum Next {
     /// Write these entries.
     Write(Vec<Item>),
-    /// Write the close frame; every entry is written.
+    /// Write the close frame. All entries are written.
     Close(Close),
 }
 
@@ -180,14 +180,14 @@ impl Outbox {
         self.push_within(item, false)
     }
 
-    /// `exceed` allows the entry to exceed the budget of all outboxes.
+    /// Appends an entry without waiting. With `exceed`, the entry may exceed the shared budget.
     fn push_within(&self, item: Item, exceed: bool) -> Result<u64, EnqueueError> {
         let cost = item.cost();
         let mut state = self.state();
         if state.abandoned || state.close.is_some() {
             return Err(EnqueueError::Closed);
         }
-        // An empty outbox accepts any entry, so that a message above the limit can be delivered.
+        // An empty outbox accepts any entry, so that the gateway can deliver a message above the limit.
         let fits = state.bytes == 0 || state.bytes.saturating_add(cost) <= self.max_bytes;
         if !fits || !self.budget.try_acquire(cost, exceed) {
             return Err(EnqueueError::Full);
@@ -206,8 +206,8 @@ impl Outbox {
         self.push(Item::Text(text.into()))
     }
 
-    /// Appends a reply to the client's own message, and waits for room: the gateway does not read from a client that does not
-    /// read its replies. An empty outbox accepts a reply even if others exhausted the budget.
+    /// Appends a reply to the client's own message, and waits until there is room. The gateway does not read from a client
+    /// that does not read its replies. An empty outbox accepts a reply even if the shared budget is exhausted.
     pub(super) async fn send(&self, text: Utf8Bytes) -> Result<(), EnqueueError> {
         loop {
             let drained = self.drained.notified();
@@ -219,7 +219,7 @@ impl Outbox {
         }
     }
 
-    /// Closes the connection after the queued entries are written. The first close frame wins.
+    /// Closes the connection after the writer has written the queued entries. The first close frame wins.
     pub(super) fn close(&self, close: Close) {
         let mut state = self.state();
         state.close.get_or_insert(close);
@@ -238,12 +238,12 @@ impl Outbox {
         self.drained.notify_waiters();
     }
 
-    /// Drops the queued entries of a connection that ended.
+    /// Drops the queued entries after the connection has ended.
     pub(super) fn abandon(&self) {
         let mut state = self.state();
         state.abandoned = true;
         self.clear_queue(&mut state);
-        // A part of the current batch may have left.
+        // The writer may have sent a part of the current batch.
         self.finish_batch(&mut state);
         drop(state);
         self.drained.notify_waiters();
@@ -265,7 +265,7 @@ impl Outbox {
         self.budget.release(queued);
     }
 
-    /// Waits for the next batch: at least one entry, and otherwise at most `max_bytes`.
+    /// Waits for the next batch. It contains at least one entry, and at most `max_bytes` if it has several.
     pub(super) async fn next_batch(&self, max_bytes: usize, now: impl Fn() -> Instant) -> Next {
         loop {
             let filled = self.filled.notified();
@@ -282,7 +282,7 @@ impl Outbox {
         }
     }
 
-    /// Records that the operating system has the last batch.
+    /// Records that the last batch was written to the socket.
     pub(super) fn batch_written(&self) {
         let mut state = self.state();
         self.finish_batch(&mut state);
@@ -297,12 +297,12 @@ impl Outbox {
         state.written + writing >= number
     }
 
-    /// Returns the start of the write that is not complete.
+    /// Returns the start time of an incomplete write.
     pub(super) fn writing_since(&self) -> Option<Instant> {
         self.state().writing.as_ref().map(|writing| writing.since)
     }
 
-    /// Returns whether the connection ended or will end.
+    /// Returns whether the connection is closed or closing.
     pub(super) fn is_closed(&self) -> bool {
         let state = self.state();
         state.abandoned || state.close.is_some()

@@ -1,4 +1,4 @@
-//! Identification of the program on an occupied port.
+//! Identifies the program that uses an occupied port.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,13 +15,13 @@ use egress::{AddressPolicy, HttpClient};
 /// The timeout of the WebSocket handshake and of the acknowledgement.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The timeout of the message with which some gateways begin.
+/// The timeout for the greeting that some gateways send first.
 const GREETING_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The first message of a client in `a2a-v1` (Heretek A2A §5.2).
 const ADVERTISE: &str = r#"{"type":"handshake","content":{"action":"advertise","capabilities":{"supportedMessageTypes":[],"version":"1.0.0"}}}"#;
 
-/// The program that answers at a port. `Display` includes a hint.
+/// The program that responds on a port. `Display` includes a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occupant {
     /// The OpenClaw gateway.
@@ -34,7 +34,7 @@ pub enum Occupant {
     Web(u16),
     /// A WebSocket server of an unknown protocol.
     Unknown,
-    /// A program that does not respond, or not with HTTP.
+    /// A program that does not respond, or does not respond with HTTP.
     Silent,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Occupant {
     }
 }
 
-/// Identifies the program that answers at `address`.
+/// Identifies the program that responds at `address`.
 pub async fn identify_occupant(net: &dyn HttpClient, address: SocketAddr) -> Occupant {
     let occupant = tokio::time::timeout(2 * REPLY_TIMEOUT, probe(net, address));
     occupant.await.ok().flatten().unwrap_or(Occupant::Silent)
@@ -72,7 +72,7 @@ pub async fn identify_occupant(net: &dyn HttpClient, address: SocketAddr) -> Occ
 
 async fn probe(net: &dyn HttpClient, address: SocketAddr) -> Option<Occupant> {
     match probe_path(net, address, "/").await? {
-        // The JavaScript gateway is at another path.
+        // The JavaScript gateway uses another path.
         Occupant::Web(400) => match probe_path(net, address, "/a2a").await? {
             Occupant::HeretekJs => Some(Occupant::HeretekJs),
             _ => Some(Occupant::Web(400)),
@@ -92,7 +92,7 @@ async fn probe_path(net: &dyn HttpClient, address: SocketAddr, path: &str) -> Op
         url: Url::parse(&format!("ws://{address}{path}")).ok()?,
         protocols: vec![SUBPROTOCOL.to_owned()],
         headers: HeaderMap::new(),
-        // An address of this machine.
+        // `address` is on this machine.
         access: AddressPolicy::AnyAddress,
         trust: None,
         frame_bytes: MAX_FRAME_BYTES,
@@ -115,7 +115,7 @@ async fn probe_path(net: &dyn HttpClient, address: SocketAddr, path: &str) -> Op
     Some(recognize(&frame))
 }
 
-/// Recognizes a gateway by a message.
+/// Identifies a gateway by its first message.
 fn recognize(frame: &Frame) -> Occupant {
     let Frame::Text(text) = frame else {
         return Occupant::Unknown;
@@ -125,7 +125,7 @@ fn recognize(frame: &Frame) -> Occupant {
         Some("event") if message["event"] == "connect.challenge" => Occupant::OpenClaw,
         Some("welcome") if message["gateway"].is_object() => Occupant::HeretekJs,
         Some("handshake") if message["content"]["action"] == "acknowledge" => Occupant::A2aV1,
-        // It requires authentication, with an error of the registry.
+        // It requires authentication and responds with an error of the registry.
         Some("error") if message["content"]["code"] == 5001 => Occupant::A2aV1,
         _ => Occupant::Unknown,
     }

@@ -1,7 +1,7 @@
 //! The agents, the connections that serve them, and the subscriptions to their status.
 //!
-//! One lock guards agents and subscriptions: a status change and its publication are one step, as are a subscription and the
-//! current status. So subscribers get every change, in order. The code never waits while it holds the lock.
+//! One lock guards agents and subscriptions. A status change is published in one step, and a new subscription reads the
+//! current status in one step. So subscribers receive every change, in order. The code never waits while it holds the lock.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::outbox::Close;
 use super::status::{RunStatus, Status};
 use super::subscriptions::Subscriptions;
 
-/// The number of unconfigured agents that stay listed after they disconnected.
+/// The maximum number of unconfigured agents that stay listed after they have disconnected.
 const MAX_OFFLINE_AGENTS: usize = 1024;
 
-/// The maximum number of unconfigured agents. A list of all agents fits in one frame.
+/// The maximum number of unconfigured agents. It ensures that a list of all agents fits into one frame.
 const MAX_UNCONFIGURED_AGENTS: usize = 4096;
 
 /// The role of unconfigured agents.
@@ -34,7 +34,7 @@ pub(super) struct Registry {
     agents: HashMap<Arc<str>, Agent>,
     clients: HashMap<Arc<str>, Arc<Client>>,
     pub(super) subscriptions: Subscriptions,
-    /// Unconfigured agents that are offline, in the order in which they disconnected.
+    /// The unconfigured offline agents, in the order in which they disconnected.
     offline: VecDeque<Arc<str>>,
     last_position: usize,
     max_agents: usize,
@@ -49,7 +49,7 @@ struct Agent {
     status: Status,
     server: Option<Arc<Client>>,
     configured: bool,
-    /// The position in lists: configured agents first, then in order of arrival.
+    /// The position in lists. Configured agents come first, followed by the others in order of arrival.
     position: usize,
 }
 
@@ -59,15 +59,15 @@ pub(super) struct AgentListing {
     pub(super) name: Arc<str>,
     pub(super) role: Arc<str>,
     pub(super) description: Option<Arc<str>>,
-    /// The kind of the backend with which the gateway runs the agent.
+    /// The kind of backend, if the gateway itself runs the agent.
     pub(super) backend: Option<&'static str>,
-    /// How it runs, if the gateway runs it.
+    /// The run status, if the gateway itself runs the agent.
     pub(super) run: Option<RunStatus>,
     pub(super) status: Status,
 }
 
 impl Registry {
-    /// Creates a registry of the configured agents, all offline.
+    /// Creates a registry with the configured agents, all of them offline.
     pub(super) fn new(agents: &[AgentConfig]) -> Self {
         let mut registry = Self {
             max_agents: agents.len() + MAX_UNCONFIGURED_AGENTS,
@@ -79,10 +79,10 @@ impl Registry {
         registry
     }
 
-    /// Adds an agent as if it were configured. Keeps its connection, if it has one.
+    /// Adds an agent as if it were configured. Keeps its current connection, if any.
     ///
     /// # Errors
-    /// 2005 if the agent is configured already, 3003 if the registry is full.
+    /// 2005 if the agent is already configured, 3003 if the registry is full.
     pub(super) fn add_agent(&mut self, agent: &AgentConfig) -> Result<(), RequestError> {
         let known = self.agents.get(agent.name.as_str());
         if known.is_some_and(|known| known.configured) {
@@ -140,8 +140,8 @@ impl Registry {
         self.last_position
     }
 
-    /// Adds a client. If there are `max_clients` already, evicts the unauthenticated client that was idle longest; returns `false`
-    /// if every client is authenticated.
+    /// Adds a client. If there are already `max_clients`, evicts the unauthenticated client that was idle longest. Returns
+    /// `false` if all clients are authenticated.
     pub(super) fn add_client(
         &mut self,
         client: &Arc<Client>,
@@ -184,7 +184,7 @@ impl Registry {
     /// Replaces the agents that `client` serves.
     ///
     /// # Errors
-    /// 5004 if another connection serves one of them, 3003 if the registry is full. Then nothing changes.
+    /// 5004 if another connection serves one of the agents, 3003 if the registry is full. Nothing changes on error.
     pub(super) fn set_agents(
         &mut self,
         client: &Arc<Client>,
@@ -281,14 +281,14 @@ impl Registry {
         self.subscriptions.publish_status(&name, &text);
     }
 
-    /// Changes how an agent of this process runs.
+    /// Updates the run status of an agent in this process.
     pub(super) fn update_run(&mut self, name: &str, change: impl FnOnce(&mut RunStatus)) {
         if let Some(agent) = self.agents.get_mut(name) {
             change(agent.run.get_or_insert_default());
         }
     }
 
-    /// Returns how an agent runs, if the gateway runs it.
+    /// Returns the run status of an agent, if the gateway itself runs it.
     pub(super) fn run_status(&self, name: &str) -> Option<&RunStatus> {
         self.agents.get(name)?.run.as_ref()
     }

@@ -1,4 +1,4 @@
-//! The fields of a message that replies and the audit log need.
+//! The fields of a message that its replies and the audit log need.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use collective::{Envelope, Kind};
 
 use super::error::RequestError;
 
-/// The fields of a message that replies and the audit log need; the message itself moves on without a copy.
+/// The fields of a message that its replies and the audit log need. The message itself is moved without a copy.
 #[derive(Debug, Clone)]
 pub(super) struct ReplyContext {
     pub(super) kind: Kind,

@@ -1,4 +1,4 @@
-//! The server: it listens, serves connections and shuts down.
+//! The server: accepts connections, serves them and shuts down.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,10 +27,10 @@ use super::state::{GatewayState, StateParts};
 use super::timeouts::Timeouts;
 use super::{tls, upgrade};
 
-/// The maximum number of unauthenticated connections. One more evicts the one that was idle longest.
+/// The maximum number of unauthenticated connections. A further connection evicts the one that was idle longest.
 const MAX_UNAUTHENTICATED: usize = 512;
 
-/// The same per address, or per /64 network of IPv6.
+/// The maximum number of unauthenticated connections per IPv4 address, or per IPv6 /64 network.
 const MAX_UNAUTHENTICATED_PER_ADDRESS: usize = 128;
 
 /// The maximum size of a request head.
@@ -44,7 +44,7 @@ pub struct Server {
     tls: Option<TlsAcceptor>,
 }
 
-/// Why a gateway does not start.
+/// An error that prevents the start of a gateway.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration, or a file that it names, is invalid.
@@ -55,10 +55,10 @@ pub enum StartError {
     Taken {
         /// The configured address.
         address: SocketAddr,
-        /// The program that answers there.
+        /// The program that responds there.
         occupant: Occupant,
     },
-    /// The address is unusable.
+    /// The address cannot be used.
     #[error(
         "cannot listen on {address}: {error}; choose an address of this machine and a permitted port"
     )]
@@ -68,10 +68,10 @@ pub enum StartError {
         /// The cause.
         error: io::Error,
     },
-    /// The session store is unusable.
+    /// The session store cannot be opened.
     #[error(transparent)]
     Sessions(#[from] SessionError),
-    /// The client for outgoing connections is unusable.
+    /// The HTTP client cannot be created.
     #[error(transparent)]
     Net(#[from] NetError),
 }
@@ -80,7 +80,7 @@ impl Server {
     /// Binds the listener and opens the sessions. Connections wait until [`run`](Self::run).
     ///
     /// # Errors
-    /// [`StartError::Taken`] names the program on an occupied port; the other variants name what is unusable.
+    /// [`StartError::Taken`] names the program that uses the port. The other variants name what cannot be used.
     pub async fn bind(
         config: ServerConfig,
         env: Arc<dyn Environment>,
@@ -89,7 +89,7 @@ impl Server {
         Self::bind_with_timeouts(config, env, log, Timeouts::default()).await
     }
 
-    /// Does the same as [`bind`](Self::bind) with other timeouts.
+    /// Binds like [`bind`](Self::bind), with other timeouts.
     ///
     /// # Errors
     /// The same as [`bind`](Self::bind).
@@ -137,17 +137,17 @@ impl Server {
         format!("{scheme}://{}/", self.address)
     }
 
-    /// Returns the agent `name` of this process.
+    /// Returns the agent `name` that runs in this process.
     pub fn local_agent(&self, name: &str) -> LocalAgent {
         LocalAgent::new(Arc::clone(&self.state), name.to_owned())
     }
 
-    /// Returns the network of an agent of this process. Its connections reach only this gateway.
+    /// Returns the network for an agent in this process. Its connections only reach this gateway.
     pub fn local_net(&self, agent: &str) -> Arc<dyn HttpClient> {
         Arc::new(LocalNet::new(Arc::clone(&self.state), agent.to_owned()))
     }
 
-    /// Serves connections until `shutdown` is cancelled. Then sends every client `disconnect` and returns within seconds.
+    /// Serves connections until `shutdown` is cancelled. Then sends `disconnect` to every client and returns within seconds.
     pub async fn run(self, shutdown: CancellationToken) {
         let Self {
             state,
@@ -188,7 +188,7 @@ async fn listen(address: SocketAddr, net: &dyn HttpClient) -> Result<TcpListener
     }
 }
 
-/// Fails pending requests and proposals, closes every connection, and flushes sessions and audit log.
+/// Fails pending requests and proposals, closes all connections, and flushes the sessions and the audit log.
 async fn shut_down(state: &Arc<GatewayState>) {
     state.stopping.cancel();
     let clients: Vec<_> = state.registry().clients().cloned().collect();

@@ -10,7 +10,7 @@ use super::config::ServiceConfig;
 /// The maximum number of concurrent requests to services.
 const MAX_CONCURRENT_REQUESTS: usize = 64;
 
-/// The services of the configuration.
+/// The configured services.
 pub(super) struct ServiceCatalog {
     all: Vec<ServiceConfig>,
     pub(super) permits: Arc<Semaphore>,
@@ -28,7 +28,7 @@ impl ServiceCatalog {
         self.all.iter().find(|service| service.service_id == name)
     }
 
-    /// Lists the services for discovery. Endpoints have no user info or query: the configuration refuses them.
+    /// Lists the services for discovery. The configuration refuses endpoints with user info or a query.
     pub(super) fn list(&self) -> Vec<Value> {
         let entry = |service: &ServiceConfig| {
             json!({

@@ -1,8 +1,8 @@
 //! A WebSocket that releases large buffers.
 //!
-//! The buffers of tungstenite grow and never shrink: a thousand connections that carried one large frame each would keep all
-//! of that memory. This module replaces the protocol state over the same stream while no frame is in progress in either
-//! direction. To know that, the stream parses the frame headers that it reads.
+//! The buffers of tungstenite never shrink. A thousand connections that each received one large frame would keep all of that
+//! memory. This module replaces the protocol state on the same stream while no frame is in progress in either direction. To
+//! detect that, the stream parses the headers of the frames that it reads.
 
 use std::io;
 use std::pin::Pin;
@@ -15,22 +15,22 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-/// The size of a frame whose buffers are released.
+/// The minimum size of a frame after which the buffers are released.
 const LARGE_FRAME_BYTES: usize = 16 * 1024;
 
 /// The maximum size of a frame header (RFC 6455 §5.2).
 const MAX_HEADER_BYTES: usize = 14;
 
-/// The server's side of a WebSocket. One reference receives while another one sends, in the same task.
+/// The server side of a WebSocket. One reference can receive while another one sends, in the same task.
 pub(super) struct Socket<S>(Mutex<Inner<S>>);
 
 struct Inner<S> {
-    /// `None` only within a call.
+    /// `None` only during a call.
     socket: Option<WebSocketStream<FrameTracker<S>>>,
     config: WebSocketConfig,
-    /// Whether the write buffer may have data.
+    /// Whether the write buffer may contain data.
     unsent: bool,
-    /// Whether a side sent a close frame.
+    /// Whether either side has sent a close frame.
     closing: bool,
     #[cfg(test)]
     renewed: usize,
@@ -74,7 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Inner<S> {
         if received.is_ready() || !self.renew() {
             return received;
         }
-        // The new socket must register the waker.
+        // Poll the new socket, which must register the waker.
         self.receive(cx)
     }
 
@@ -91,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Inner<S> {
         };
         socket.get_mut().large = false;
         let (stream, config) = (socket.into_inner(), Some(self.config));
-        // Ready at once: only handshakes wait.
+        // Completes immediately, because only handshakes wait.
         let new = WebSocketStream::from_raw_socket(stream, Role::Server, config);
         self.socket = new.now_or_never();
         #[cfg(test)]
@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Message> for &Socket<S> {
         let mut inner = self.inner();
         ready!(inner.socket()?.poll_flush_unpin(cx))?;
         inner.unsent = false;
-        // The receiving side renews the socket, and may be pending for long.
+        // The receiving side replaces the protocol state, but may stay pending for a long time. Wake it.
         if inner.socket()?.get_ref().large {
             cx.waker().wake_by_ref();
         }
@@ -157,7 +157,7 @@ pub(super) struct FrameTracker<S> {
     header_bytes: usize,
     /// The number of payload bytes still to read.
     payload_left: u64,
-    /// Whether a message lacks its last frame.
+    /// Whether the final frame of a message is still missing.
     unfinished: bool,
     /// Whether a large frame was read or written.
     large: bool,
@@ -182,7 +182,7 @@ impl<S> FrameTracker<S> {
         self.header_bytes == 0 && self.payload_left == 0 && !self.unfinished
     }
 
-    /// Parses the frame headers in bytes that were read.
+    /// Parses the frame headers in received bytes.
     fn track(&mut self, mut bytes: &[u8]) {
         while let [first, rest @ ..] = bytes {
             if self.payload_left > 0 {
@@ -200,7 +200,7 @@ impl<S> FrameTracker<S> {
                 self.header_bytes = 0;
                 self.payload_left = payload;
                 self.large |= payload > LARGE_FRAME_BYTES as u64;
-                // Control frames may occur between the frames of a message.
+                // Control frames may arrive between the frames of a message.
                 if self.header[0] & 0x08 == 0 {
                     self.unfinished = self.header[0] & 0x80 == 0;
                 }

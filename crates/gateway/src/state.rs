@@ -28,7 +28,7 @@ use super::sessions::Sessions;
 use super::timeouts::Timeouts;
 use super::triad::Triad;
 
-/// The maximum number of concurrent operations on sessions; each uses a thread and the disk.
+/// The maximum number of concurrent session operations. Each uses a thread and the disk.
 const MAX_CONCURRENT_MANAGEMENT: usize = 4;
 
 /// The state that all connections share.
@@ -41,14 +41,14 @@ pub(super) struct GatewayState {
     pub(super) triad: Triad,
     pub(super) events: EventFeed,
     pub(super) services: ServiceCatalog,
-    /// Permits for operations on sessions.
+    /// Permits for session operations.
     pub(super) management: Semaphore,
     pub(super) queue_budget: Arc<ByteBudget>,
     pub(super) net: Arc<dyn HttpClient>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
     pub(super) timeouts: Timeouts,
-    /// Tasks that run beside the connections.
+    /// Tasks that run independently of a connection.
     pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
     registry: RwLock<Registry>,
@@ -106,7 +106,7 @@ impl GatewayState {
         u64::try_from(millis).unwrap_or(u64::MAX)
     }
 
-    /// Checks that a client may perform an operation. `from` is the sender that its message names.
+    /// Checks that a client may perform an operation. `from` is the sender in its message.
     ///
     /// # Errors
     /// 5001 before authentication, 5004 without permission.
@@ -126,7 +126,7 @@ impl GatewayState {
             .authorize(identity, speaks_as.as_deref(), operation)?)
     }
 
-    /// Sends an error to the client whose message it refuses. Waits for room in the outbox.
+    /// Sends an error about a refused message to its sender. Waits for room in the outbox.
     pub(super) async fn send_error(
         &self,
         client: &Client,
@@ -139,11 +139,11 @@ impl GatewayState {
     /// Sends a reply to a client. Waits for room in the outbox.
     pub(super) async fn send(&self, client: &Client, reply: Envelope) {
         let reply = reply.with("timestamp", self.now_millis());
-        // A client that disconnected needs no reply.
+        // The client may have disconnected.
         let _ = client.outbox.send(reply.to_text().into()).await;
     }
 
-    /// Sends the requester an error in place of the reply, if its outbox has room.
+    /// Sends the requester an error instead of a reply, if its outbox has room.
     pub(super) fn send_failure(
         &self,
         requester: &Client,
@@ -158,14 +158,14 @@ impl GatewayState {
         let _ = requester.outbox.try_send(error.to_text());
     }
 
-    /// Releases the requester's slot of a request that is no longer pending. Returns the requester if it is connected.
+    /// Releases the requester's slot of a completed request. Returns the requester if it is still connected.
     pub(super) fn complete(&self, pending: &PendingRequest) -> Option<Arc<Client>> {
         let requester = pending.requester.upgrade()?;
         requester.open_requests.fetch_sub(1, Ordering::Relaxed);
         (!requester.outbox.is_closed()).then_some(requester)
     }
 
-    /// Removes a client that disconnected. Its agents go offline, and its pending requests fail.
+    /// Removes a disconnected client. Its agents go offline, and its pending requests fail.
     pub(super) fn remove_client(&self, client: &Arc<Client>) {
         client.outbox.abandon();
         self.registry_mut().remove_client(client);
@@ -222,7 +222,7 @@ impl GatewayState {
         self.events.publish(event, self.now_millis());
     }
 
-    /// Writes the outcome of a message to the audit log, and publishes a refusal.
+    /// Writes the outcome of a message to the audit log. Also publishes an event if the gateway refused the message.
     pub(super) fn record(
         &self,
         client: &Client,

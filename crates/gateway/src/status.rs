@@ -4,21 +4,21 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-/// The maximum length of the reason of an exit, in characters.
+/// The maximum length of an exit reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
 /// The status of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Status {
-    /// Connected; accepts messages.
+    /// Connected and accepting messages.
     Online,
     /// Not connected.
     Offline,
-    /// Connected; accepts no messages because it is working.
+    /// Connected, but working and not accepting messages.
     Busy,
-    /// Connected without work; accepts messages.
+    /// Connected and accepting messages, without work.
     Idle,
-    /// Failed; accepts no messages.
+    /// Failed, and not accepting messages.
     Error,
 }
 
@@ -31,7 +31,7 @@ impl Status {
         Self::Error,
     ];
 
-    /// Parses a status. `active` (Heretek A2A §8.1) means online.
+    /// Parses a status. `active` (Heretek A2A §8.1) is the same as `online`.
     pub(super) fn from_word(word: &str) -> Option<Self> {
         if word.eq_ignore_ascii_case("active") {
             return Some(Self::Online);
@@ -39,7 +39,7 @@ impl Status {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Returns the word of the wire.
+    /// Returns its name on the wire.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Online => "online",
@@ -50,20 +50,20 @@ impl Status {
         }
     }
 
-    /// Returns whether the agent gets notifications, though it may not accept messages.
+    /// Returns whether the agent receives notifications. It may still refuse messages.
     pub(super) fn is_reachable(self) -> bool {
         matches!(self, Self::Online | Self::Idle | Self::Busy)
     }
 }
 
-/// How an agent of the gateway's own process runs.
+/// The run status of an agent in the gateway's own process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RunStatus {
-    /// How often it started again.
+    /// The number of restarts.
     restarts: u64,
-    /// When it starts again, if it waits.
+    /// The time of the next start, if the agent waits for one.
     starts_at: Option<Instant>,
-    /// Why it ended last.
+    /// The reason of the last exit.
     last_exit: Option<String>,
 }
 
@@ -73,13 +73,13 @@ impl RunStatus {
         self.restarts += u64::from(self.starts_at.take().is_some());
     }
 
-    /// Records that the agent ended, and when it starts again.
+    /// Records that the agent ended, and when it restarts.
     pub(super) fn on_exit(&mut self, reason: &str, starts_at: Instant) {
         self.starts_at = Some(starts_at);
         self.last_exit = Some(reason.chars().take(MAX_REASON_CHARS).collect());
     }
 
-    /// Returns the state for lists of agents, with the reason of the last exit if `with_reason`.
+    /// Returns the status for lists of agents. With `with_reason`, includes the reason of the last exit.
     pub(super) fn to_json(&self, now: Instant, with_reason: bool) -> Value {
         let mut status = json!({"restarts": self.restarts});
         if let Some(at) = self.starts_at {

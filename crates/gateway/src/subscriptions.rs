@@ -14,7 +14,7 @@ pub(super) enum Channel {
     Status,
     /// Decisions of the triad.
     Decisions,
-    /// Events of the gateway, for its operator. `events.rs` has its subscribers.
+    /// Events of the gateway, for its operator. `events.rs` manages the subscribers.
     Events,
 }
 
@@ -51,7 +51,7 @@ struct StatusSubscriber {
 }
 
 impl Subscriptions {
-    /// Subscribes `client`. Replaces its earlier subscription to the channel.
+    /// Subscribes `client`. Replaces its previous subscription to the channel.
     pub(super) fn insert(
         &mut self,
         channel: Channel,
@@ -81,7 +81,7 @@ impl Subscriptions {
         }
     }
 
-    /// Sends a status change to its subscribers. A subscriber whose outbox is full misses it.
+    /// Sends a status change to its subscribers. Skips a subscriber whose outbox is full.
     pub(super) fn publish_status(&self, agent: &str, text: &Utf8Bytes) {
         for subscriber in self.status.values() {
             if subscriber
@@ -94,7 +94,7 @@ impl Subscriptions {
         }
     }
 
-    /// Sends a decision to its subscribers. A subscriber whose outbox is full misses it.
+    /// Sends a decision to its subscribers. Skips a subscriber whose outbox is full.
     pub(super) fn publish_decision(&self, text: &Utf8Bytes) {
         for client in self.decisions.values() {
             let _ = client.outbox.try_send(text.clone());

@@ -1,25 +1,25 @@
-//! Timeouts that the configuration does not set. `limits.idleMs` and `heartbeatMs` are in `config`.
+//! Timeouts that are not configurable. `limits.idleMs` and `heartbeatMs` are in `config`.
 
 use std::time::Duration;
 
-/// How long the gateway waits. Only tests change the defaults.
+/// The timeouts of the gateway. Only tests change the defaults.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// For TLS and for the upgrade request, each.
+    /// The timeout of the TLS handshake, and that of the upgrade request.
     pub handshake: Duration,
-    /// For the upgrade request of a connection that was evicted.
+    /// How long an evicted connection may still take to send its upgrade request.
     pub eviction_grace: Duration,
-    /// For the credential of a new connection.
+    /// The timeout for the credential of a new connection.
     pub authentication: Duration,
-    /// For a client's socket to accept a write.
+    /// The timeout of a write to a client's socket.
     pub write: Duration,
-    /// For the reply to a message without a `ttl`.
+    /// The timeout of a reply to a message without a `ttl`.
     pub reply: Duration,
-    /// For the response of a service.
+    /// The timeout of a service's response.
     pub service: Duration,
-    /// For the client to close after a side ended the connection.
+    /// How long the client may take to close after either side ended the connection.
     pub close: Duration,
-    /// For running work at shutdown.
+    /// The timeout of running work at shutdown.
     pub shutdown: Duration,
 }
 

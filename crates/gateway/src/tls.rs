@@ -9,7 +9,7 @@ use common::config::ConfigError;
 /// Creates the TLS acceptor. Requests client certificates if `files` names client authorities.
 ///
 /// # Errors
-/// The first unusable file, with its place in the configuration; never its content.
+/// The first unusable file, with its JSON Pointer in the configuration. The error never contains the content of a file.
 pub fn acceptor(files: &TlsConfig) -> Result<TlsAcceptor, ConfigError> {
     let files = TlsFiles {
         certificates: &files.cert_file,

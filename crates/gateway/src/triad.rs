@@ -19,7 +19,7 @@ use super::error::RequestError;
 const MAX_PENDING: usize = 1024;
 /// The maximum size of all pending proposals, in bytes.
 const MAX_PENDING_BYTES: usize = 64 << 20;
-/// The number of recent decisions that are kept.
+/// The number of recent decisions that the gateway stores.
 const RECENT_DECISIONS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// The maximum number of connections that wait for one decision.
 const MAX_LISTENERS: usize = 16;
@@ -66,7 +66,7 @@ impl Triad {
         Tally::new(members, self.quorum)
     }
 
-    /// Sends the listeners of each pending proposal an error, and removes the proposals.
+    /// Sends an error to the listeners of each pending proposal, and removes the proposals.
     pub(super) fn fail_pending(&self, error: &RequestError, now: u64) {
         for (id, listeners) in self.proposals().drain() {
             let error = error
@@ -78,7 +78,7 @@ impl Triad {
     }
 }
 
-/// Sends a message to the listeners that are connected, and returns their number.
+/// Sends a message to the connected listeners, and returns their number.
 pub(super) fn send_all(listeners: &[Weak<Client>], text: &Utf8Bytes) -> usize {
     let connected = listeners.iter().filter_map(Weak::upgrade);
     connected
@@ -86,12 +86,12 @@ pub(super) fn send_all(listeners: &[Weak<Client>], text: &Utf8Bytes) -> usize {
         .count()
 }
 
-/// The digest of a proposal's content, which identifies a repeated proposal.
+/// The digest of a proposal's content. It identifies a repeated proposal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// Hashes the content as text. Keys are sorted, so that equal content has equal text.
+    /// Hashes the content as text. Its keys are sorted, so equal content has equal text.
     pub(super) fn new(text: &str) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest(&SHA256, text.as_bytes()).as_ref());
@@ -103,21 +103,21 @@ impl Fingerprint {
 pub(super) struct PendingProposal {
     pub(super) tally: Tally,
     pub(super) fingerprint: Fingerprint,
-    /// The message for the members, without `agent`.
+    /// The message to the members, without `agent`.
     pub(super) envelope: Envelope,
-    /// The latest time of the decision, in milliseconds since 1970.
+    /// The deadline of the decision, in milliseconds since 1970.
     pub(super) deadline: u64,
     /// The name of the proposer.
     pub(super) proposer: Arc<str>,
-    /// The connections that receive votes and the decision.
+    /// The connections that receive the votes and the decision.
     pub(super) listeners: Vec<Weak<Client>>,
     pub(super) bytes: usize,
-    /// The members and connections that got the proposal.
+    /// The members that received the proposal, with the connection that it was sent on.
     pub(super) sent: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl PendingProposal {
-    /// Sends the proposal to a member, once for each connection. A member whose outbox is full misses it.
+    /// Sends the proposal to a member, at most once per connection. Skips a member whose outbox is full.
     pub(super) fn send_to(&mut self, member: &Arc<str>, connection: &Client) {
         let voted = self.tally.votes().any(|(name, _)| *name == **member);
         let sent = (Arc::clone(member), Arc::clone(connection.id()));
@@ -135,11 +135,11 @@ impl PendingProposal {
 pub(super) enum ProposalOutcome {
     /// The proposal is new.
     New,
-    /// The same proposal is pending.
+    /// The same proposal is already pending.
     Pending,
-    /// The same proposal was decided; this is the message with the decision.
+    /// The same proposal is already decided. Contains the decision message.
     Decided(Arc<str>),
-    /// A different proposal has this id.
+    /// A different proposal has the same id.
     Conflict,
     /// Too many proposals are pending, or too many connections wait for this one.
     Full,
@@ -154,7 +154,7 @@ pub(super) enum VoteOutcome {
     Unknown,
 }
 
-/// A proposal that has just been decided.
+/// A proposal that was just decided.
 pub(super) struct DecidedProposal {
     pub(super) decision: Decision,
     pub(super) listeners: Vec<Weak<Client>>,
@@ -226,9 +226,9 @@ impl Proposals {
         self.pending.contains_key(id) || self.decided.contains(id)
     }
 
-    /// Decides a proposal at its deadline, with the votes that were cast.
+    /// Decides a proposal at its deadline with the votes so far.
     pub(super) fn expire(&mut self, id: &str, deadline: u64) -> Option<DecidedProposal> {
-        // A later proposal may have the id of one that left `decided`.
+        // A later proposal may reuse an id that was evicted from `decided`.
         self.pending
             .get(id)
             .filter(|pending| pending.deadline == deadline)?;
@@ -247,7 +247,7 @@ impl Proposals {
         })
     }
 
-    /// Keeps the message with a decision for later repetitions of the proposal.
+    /// Stores a decision message, for repetitions of the proposal.
     pub(super) fn store_decision(
         &mut self,
         id: &Arc<str>,

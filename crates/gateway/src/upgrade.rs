@@ -1,6 +1,6 @@
-//! The upgrade request (RFC 6455 §4.2), and responses to all others.
+//! Handles the upgrade request (RFC 6455 §4.2) and all other HTTP requests.
 //!
-//! axum's `WebSocketUpgrade` hides the stream below its WebSocket, which `socket.rs` needs to release large buffers.
+//! axum's `WebSocketUpgrade` hides the underlying stream, which `socket.rs` needs to release large buffers.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ use egress::websocket;
 /// The `Server` header.
 const SERVER_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
-/// Routes requests: the WebSocket and the operator's page are at `/`, the state of the process for service managers at `/healthz` and `/readyz`.
+/// Routes HTTP requests. `/` is the WebSocket and the operator's page; `/healthz` and `/readyz` report the state of the
+/// process to service managers.
 pub(super) fn router(state: Arc<GatewayState>) -> Router {
     let page = Page::new(
         include_str!("operator_page/page.html"),
@@ -47,7 +48,7 @@ pub(super) fn router(state: Arc<GatewayState>) -> Router {
         .route("/healthz", get(alive))
         .route("/readyz", get(ready))
         .fallback(not_found)
-        // First, so that a page of another origin learns nothing, not even which paths exist.
+        // The outermost check, so that a page of another origin cannot even detect which paths exist.
         .layer(from_fn_with_state(Arc::clone(&state), check_access))
         .layer(map_response(add_server_name))
         .with_state(state)
@@ -95,7 +96,7 @@ async fn add_server_name(mut response: Response) -> Response {
     response
 }
 
-/// Returns whether a browser asks for the operator's page. The page is a client like others: it has no data of its own.
+/// Returns whether a browser requests the operator's page. The page is a normal client and contains no data.
 fn wants_page(request: &Request) -> bool {
     let headers = request.headers();
     let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("text/html"));
@@ -115,12 +116,12 @@ async fn check_access(
     Ok(next.run(request).await)
 }
 
-/// Answers that the process runs.
+/// Reports that the process is running.
 async fn alive() -> Response {
     health(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
-/// Answers whether the gateway serves connections; 503 while it stops.
+/// Reports whether the gateway serves connections; 503 during shutdown.
 async fn ready(State(state): State<Arc<GatewayState>>) -> Response {
     match state.stopping.is_cancelled() {
         false => health(StatusCode::OK, r#"{"status":"ok"}"#),
@@ -204,7 +205,7 @@ fn accept(request: &Request) -> Result<Accepted, Refused> {
     }
 }
 
-/// Returns the value of a header that occurs once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {

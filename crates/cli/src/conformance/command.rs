@@ -1,5 +1,5 @@
-//! Another implementation, a program that speaks the JSON Lines of `remote-agent call --jsonl`, as the runner of cases
-//! drives it.
+//! Drives another implementation in the conformance runner: a program that implements the JSON Lines protocol of
+//! `remote-agent call --jsonl`.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::exit;
 use testkit::conformance::{Driver, Failure, Step};
 
-/// One process, started with the first operation and killed with the case.
+/// A process of the program. It starts with the first operation of a case and is killed at the end of the case.
 pub(super) struct ExternalCommand {
     program: OsString,
     arguments: Vec<OsString>,
@@ -39,7 +39,7 @@ struct Process {
 /// The output of the process.
 #[derive(Default)]
 struct Received {
-    /// The receivers of the lines with an id.
+    /// The senders for response lines, by operation id.
     waiting: Mutex<HashMap<u64, mpsc::UnboundedSender<Value>>>,
     log: Mutex<Vec<(String, String)>>,
     broken: Mutex<Option<String>>,
@@ -56,7 +56,7 @@ impl ExternalCommand {
         }
     }
 
-    /// Tries whether the program can be started at all, so that the error is reported once and not for each case.
+    /// Checks that the program starts, so that the runner reports a start error once instead of once per case.
     pub(super) fn can_start(&self) -> Result<(), exit::Failure> {
         match self.start() {
             Err(Failure::Broken(why)) => Err(exit::Failure::usage(why)),
@@ -89,7 +89,7 @@ impl ExternalCommand {
         })
     }
 
-    /// Sends one operation. It goes by the id; its lines come out of the receiver, which ends with the process.
+    /// Sends one operation. Its response lines arrive in the receiver, which closes when the process ends.
     async fn write_line(
         &self,
         mut line: Value,
@@ -104,13 +104,13 @@ impl ExternalCommand {
             return Err(self.ended());
         }
         let mut stdin = process.stdin.lock().await;
-        // A process that reads no more has ended or will: the receiver tells, and why.
+        // A failed write means that the process has ended. The receiver reports the reason.
         let _ = stdin.write_all(format!("{line}\n").as_bytes()).await;
         let _ = stdin.flush().await;
         Ok((id, hear))
     }
 
-    /// Returns the one answer to an operation.
+    /// Sends an operation and returns its only response.
     async fn request(&self, line: Value, field: &str) -> Result<Value, Failure> {
         let (_, mut lines) = self.write_line(line).await?;
         let mut answer = lines.recv().await.ok_or_else(|| self.ended())?;
@@ -162,7 +162,7 @@ impl Driver for ExternalCommand {
                 line = lines.recv() => line,
                 () = abort.cancelled(), if !asked_to_stop => {
                     asked_to_stop = true;
-                    // Its own lines say whether the call ends.
+                    // The response lines of the aborted call report whether it ended.
                     drop(self.write_line(json!({"op": "abort", "call": id})).await?);
                     continue;
                 }
@@ -187,7 +187,7 @@ impl Driver for ExternalCommand {
     }
 }
 
-/// Passes each line of the process to the caller that waits for it, and reports the end.
+/// Forwards each output line of the process to the operation that waits for it, and records the end of the output.
 async fn answers(stdout: impl AsyncRead + Unpin, received: Arc<Received>) {
     let mut lines = BufReader::new(stdout).lines();
     let why = loop {
@@ -202,7 +202,7 @@ async fn answers(stdout: impl AsyncRead + Unpin, received: Arc<Received>) {
         let id = value.get("id").and_then(Value::as_u64);
         let waiting = id.and_then(|id| lock(&received.waiting).get(&id).cloned());
         match waiting {
-            // A call that took too long has no listener.
+            // The receiver is gone if the call timed out.
             Some(tell) => drop(tell.send(value)),
             None => break format!("it answered what was not asked: {line}"),
         }
@@ -211,7 +211,7 @@ async fn answers(stdout: impl AsyncRead + Unpin, received: Arc<Received>) {
     lock(&received.waiting).clear();
 }
 
-/// Standard error is the log: `LEVEL: LINE`, as `remote-agent --verbose` writes it, or anything else.
+/// Collects the log lines of standard error: `LEVEL: LINE`, the format of `remote-agent --verbose`, or any other text.
 async fn log(stderr: impl AsyncRead + Unpin, received: Arc<Received>) {
     let mut lines = BufReader::new(stderr).lines();
     while let Ok(Some(line)) = lines.next_line().await {

@@ -1,4 +1,4 @@
-//! The library behind the Rust door, as the runner of cases drives it.
+//! Drives the library through its Rust interface in the conformance runner.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

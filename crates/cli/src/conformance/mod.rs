@@ -1,4 +1,4 @@
-//! `remote-agent conformance`: the recorded cases, against the library or against another implementation.
+//! `remote-agent conformance`: runs the recorded cases against the library or another implementation.
 
 mod command;
 mod library;
@@ -145,8 +145,8 @@ fn directory(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Returns the possible directories of the cases: in the checkout of the command (`target/PROFILE/remote-agent`) or of
-/// the current directory, or beside the command.
+/// Returns the directories that may contain the cases: in the checkout that built the command
+/// (`target/PROFILE/remote-agent`), in the checkout of the current directory, or next to the command.
 fn places(command: Option<PathBuf>, current: Option<PathBuf>) -> Vec<PathBuf> {
     let beside = command.as_deref().and_then(Path::parent);
     let checkout = beside
@@ -161,7 +161,7 @@ fn places(command: Option<PathBuf>, current: Option<PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The progress of the run, on standard error if that is a terminal.
+/// The progress bar of the run. It appears only if standard error is a terminal.
 struct Progress(ProgressBar);
 
 impl Progress {

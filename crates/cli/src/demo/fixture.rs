@@ -1,5 +1,5 @@
-//! The setting of the demo: three agents on loopback, a gateway with three more, an instance of the plugin, and calls
-//! with checked results.
+//! The environment of the demo: three agents on loopback, a gateway with three more agents, an instance of the plugin, and
+//! calls whose results are checked.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,18 +25,18 @@ use testkit::conformance::Peers;
 /// The scripted agents; `fixtures/README.md` has the format.
 const SCRIPT: &str = include_str!("peers.json");
 
-/// The stage.
+/// The agents, the gateway and the instance of the demo.
 pub(super) struct Fixture {
     library: Library,
     pub(super) peers: Peers,
     gateway: Embedded,
     pub(super) printer: Arc<Printer>,
-    /// `None` only while it is restarted.
+    /// `None` only during a restart.
     instance: Option<Instance>,
     step: usize,
 }
 
-/// The members of the triad: how each votes, why, and after how many milliseconds, so that the votes arrive in this order.
+/// The members of the triad with vote, reasoning and delay in milliseconds. The delays determine the order of the votes.
 const TRIAD: [(&str, Vote, &str, u64); 3] = [
     (
         "alpha",
@@ -48,7 +48,7 @@ const TRIAD: [(&str, Vote, &str, u64); 3] = [
     ("charlie", Vote::Approve, "The tests are green.", 350),
 ];
 
-/// Returns a gateway in this process, and three agents behind it that vote.
+/// Starts a gateway in this process with three agents that vote.
 async fn collective() -> Result<Embedded, Failure> {
     let mut gateway = Embedded::start().await?;
     for (name, vote, reasoning, millis) in TRIAD {
@@ -67,7 +67,7 @@ async fn collective() -> Result<Embedded, Failure> {
     Ok(gateway)
 }
 
-/// A result to be checked.
+/// The result of a step, with methods that check it.
 pub(super) struct StepResult {
     step: usize,
     updates: usize,
@@ -94,7 +94,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Closes the instance and starts a new one, as a restart of the host does.
+    /// Closes the instance and creates a new one, like a restart of the host.
     pub(super) fn restart(&mut self, task_handles: &Value) -> Result<(), Failure> {
         self.instance = None;
         let targets = json!([
@@ -119,7 +119,7 @@ impl Fixture {
         self.step
     }
 
-    /// Calls the tool, and tells its updates as they come.
+    /// Calls the tool and prints its updates as they arrive.
     pub(super) async fn call(&self, request: &Value) -> Result<StepResult, Failure> {
         let Some(instance) = &self.instance else {
             return Err(Failure::new("the demo has no instance of the plugin"));
@@ -144,7 +144,7 @@ impl Fixture {
         })
     }
 
-    /// Fails unless the agents' side saw what the step expects.
+    /// Fails unless `holds`, a condition on what the agents received.
     pub(super) fn check(&self, holds: bool, what: &str) -> Result<(), Failure> {
         if holds {
             return Ok(());
@@ -157,7 +157,7 @@ impl Fixture {
 }
 
 impl StepResult {
-    /// Checks one value, by its JSON Pointer.
+    /// Checks the value at a JSON Pointer.
     pub(super) fn is(&self, pointer: &str, expected: impl Into<Value>) -> Result<&Self, Failure> {
         let expected = expected.into();
         let found = self.envelope.pointer(pointer).unwrap_or(&Value::Null);
@@ -170,7 +170,7 @@ impl StepResult {
         )))
     }
 
-    /// Checks how many updates came before the result.
+    /// Checks the number of updates before the result.
     pub(super) fn after_updates(&self, expected: usize) -> Result<&Self, Failure> {
         if self.updates == expected {
             return Ok(self);
@@ -192,18 +192,18 @@ impl StepResult {
         )))
     }
 
-    /// Returns a value; `null` where there is none.
+    /// Returns the value at a JSON Pointer, or `null`.
     pub(super) fn at(&self, pointer: &str) -> &Value {
         self.envelope.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    /// Returns a text; empty where there is none.
+    /// Returns the text at a JSON Pointer, or an empty string.
     pub(super) fn text(&self, pointer: &str) -> &str {
         self.at(pointer).as_str().unwrap_or_default()
     }
 }
 
-/// A file for as long as the demo runs.
+/// A temporary file, removed on drop.
 pub(super) struct TempFile(PathBuf);
 
 impl TempFile {

@@ -1,4 +1,4 @@
-//! `remote-agent demo`: the plugin at work with scripted agents and a gateway, without OpenClaw and without a network.
+//! `remote-agent demo`: demonstrates the plugin with scripted agents and a gateway. Needs neither OpenClaw nor a network.
 
 mod fixture;
 mod printer;
@@ -41,7 +41,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let printer = Arc::new(Printer::new(args.json, args.color));
     let gone = printer.lines.gone().clone();
-    // Whatever ends first, the agents and the instance go with the demo.
+    // The agents and the instance are dropped with the demo, whichever branch completes first.
     tokio::select! {
         biased;
         Ok(()) = tokio::signal::ctrl_c() => {
@@ -68,7 +68,7 @@ async fn play(verbose: bool, printer: Arc<Printer>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the command as this process was started: after a build, `remote-agent` may not be on the `PATH`.
+/// Returns the program name with which this process was started. After a build, `remote-agent` may not be on the `PATH`.
 fn started_as() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     if name.is_empty() {

@@ -1,4 +1,4 @@
-//! The output of the demo: a few lines for each step, or only the envelopes.
+//! The output of the demo: a few lines per step, or only the envelopes.
 
 use std::io::{self, IsTerminal};
 
@@ -60,7 +60,7 @@ impl Printer {
         self.line(format!("   <- {by}: {}", self.said.apply_to(message)));
     }
 
-    /// News of a running task.
+    /// Prints a status change of a running task.
     pub(super) fn news(&self, what: &str) {
         let what = text::line(what);
         self.line(format!("   .. {}", self.dim.apply_to(what)));
@@ -105,7 +105,7 @@ impl Printer {
     }
 }
 
-/// Returns whether to use colors: on a capable terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+/// Returns whether the output may use colors: the terminal supports them and `NO_COLOR` is unset (<https://no-color.org>).
 fn may_colour() -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     io::stdout().is_terminal()

@@ -1,4 +1,4 @@
-//! The demo, step by step. Each step checks what it shows.
+//! The steps of the demo. Each step checks its own result.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::fixture::{Fixture, TempFile};
 use crate::{exit::Failure, follow_up};
 
-/// Short enough to wait for.
+/// The lifetime of a task handle, short enough for the demo to wait until it expires.
 const HANDLE_TTL: Duration = Duration::from_millis(20);
 
-/// The timeout of the watch that expires before its task ends.
+/// The timeout of a watch that must expire before its task ends.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(300);
 
 const ANSWER: &str = "/summary/message_text";
@@ -19,7 +19,7 @@ const STATE: &str = "/summary/continuation/task/status";
 const HANDLE: &str = "/summary/continuation/task/task_handle";
 const CONTINUATION: &str = "/summary/continuation";
 
-/// Plays every step.
+/// Runs all steps.
 pub(super) async fn play(fixture: &mut Fixture) -> Result<(), Failure> {
     list_targets(fixture).await?;
     message(fixture).await?;
@@ -136,7 +136,7 @@ async fn cut_stream(fixture: &mut Fixture) -> Result<(), Failure> {
     request["follow_updates"] = json!(true);
     let seen = fixture.call(&request).await?;
     let remedy = "In May a larger pool of connections helped.";
-    // The second connection's snapshot has no news, so it causes no update.
+    // The snapshot of the second connection repeats the known state, so it causes no update.
     seen.after_updates(4)?
         .is(STATE, "completed")?
         .is(ANSWER, remedy)?;
@@ -200,7 +200,7 @@ async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the continuation of the watched task.
+/// Starts a watch that times out, and returns the continuation of its task.
 async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
     fixture.step("watch", "Begin now, look in later.");
     let message = "Repair it.";
@@ -279,7 +279,7 @@ async fn triad(fixture: &mut Fixture) -> Result<(), Failure> {
     let mut request = send("gateway:triad", message);
     request["follow_updates"] = json!(true);
     let seen = fixture.call(&request).await?;
-    // The decision, the end, and before them the votes; those that come together may be one update.
+    // The votes, the decision and the end. Votes that arrive together may share one update.
     seen.after_at_least(3)?
         .is(STATE, "completed")?
         .is("/summary/artifacts/0/name", "decision")?
@@ -301,7 +301,7 @@ async fn expired_handle(fixture: &mut Fixture, repair: &Value) -> Result<(), Fai
     let by_continuation = json!({"action": "status", "continuation": repair});
     let seen = fixture.call(&by_continuation).await?;
     seen.is(STATE, "completed")?;
-    // Its time began before the result came, so it is over now.
+    // The lifetime started before the result arrived, so the handle has expired after this sleep.
     tokio::time::sleep(HANDLE_TTL).await;
     let request = json!({"action": "status", "task_handle": seen.at(HANDLE)});
     let late = fixture.call(&request).await?;

@@ -1,4 +1,4 @@
-//! `remote-agent gateway agent`: an agent that answers and votes by a backend, or as its options say.
+//! `remote-agent gateway agent`: runs an agent whose replies and votes come from a backend or from options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,7 +139,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Returns a function that prints events, and cancels `shutdown` when standard output is closed.
+/// Returns a function that prints events and cancels `shutdown` when standard output is closed.
 fn reporter(
     args: &Args,
     shutdown: CancellationToken,

@@ -1,4 +1,4 @@
-//! `remote-agent gateway agents`: who is behind a gateway.
+//! `remote-agent gateway agents`: lists the agents of a gateway.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The message says what failed, why, and what to do.
+/// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     let as_json = args.json;
@@ -138,7 +138,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the agents that the gateway lists, else those of the configuration.
+/// Returns the agents that the gateway lists, or those of the configuration if no gateway is running.
 async fn agents(gateway_args: &GatewayArgs) -> Result<Vec<Value>, Failure> {
     match gateway_args.listed().await? {
         Ok(agents) => Ok(agents),

@@ -24,7 +24,7 @@ use egress::address::is_this_machine;
 /// The maximum size of the instructions for a model, in bytes.
 const MAX_SYSTEM_BYTES: u64 = 1 << 20;
 
-/// The prefix of the aliases of the agents of a local gateway.
+/// The alias prefix of agents behind a local gateway.
 const GATEWAY_ALIAS: &str = "gateway:";
 
 /// The backend of an agent.
@@ -134,7 +134,7 @@ impl BackendArgs {
     }
 }
 
-/// A backend that is ready, with the instance of the library that it uses.
+/// An initialized backend, with the library instance that it uses.
 pub(super) struct OpenedBackend {
     pub(super) backend: Arc<dyn AgentBackend>,
     _instance: Option<Instance>,
@@ -158,7 +158,7 @@ pub(super) fn settings(name: &str, config: &BackendConfig) -> AgentSettings {
     }
 }
 
-/// Returns the environment variables with secrets of a backend, which no command of an agent gets.
+/// Returns the environment variables with secrets of a backend. Commands of agents do not inherit them.
 pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = String> + use<> {
     let key = config
         .model
@@ -172,7 +172,7 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
         let args = ConfigArgs {
             config: Some(target.config_file.clone()),
         };
-        // A file that cannot be read is an error of `open`.
+        // `open` reports a file that cannot be read.
         let plugin = args.read().unwrap_or_default();
         let (_, variables) = resolve(&plugin, |_| None);
         let names = variables.iter().map(|variable| variable.name().to_owned());
@@ -188,7 +188,7 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
     own.chain(target.into_iter().flatten())
 }
 
-/// Opens a backend. Commands do not get the variables `hidden`.
+/// Opens a backend. Commands do not inherit the variables in `hidden`.
 ///
 /// # Errors
 /// A file cannot be read, a variable is not set, or a URL is unusable.
@@ -228,8 +228,8 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
     })
 }
 
-/// Returns the URL of the OpenClaw gateway that has the agent; `None` if the target is not an agent of OpenClaw. A gateway whose
-/// dialect is detected may be one of OpenClaw.
+/// Returns the URL of the OpenClaw gateway behind the agent; `None` if the target is not an agent of OpenClaw. A gateway
+/// with the dialect `auto` counts as OpenClaw, because it may be one.
 fn openclaw_url(plugin: &str, alias: &str) -> Option<String> {
     let config: Value = serde_json::from_str(plugin).unwrap_or_default();
     let gateway = &config["gateway"];
@@ -272,7 +272,7 @@ fn system(file: &PathBuf) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(failed)
 }
 
-/// Returns a configuration of the plugin with OpenClaw's gateway.
+/// Returns a plugin configuration for OpenClaw's gateway.
 fn openclaw(config: &OpenClawConfig) -> Result<String, Failure> {
     let url = gateway_url(&config.url)
         .map_err(|wrong| Failure::usage(format!("the URL of OpenClaw's gateway {wrong}")))?;
@@ -286,7 +286,7 @@ fn openclaw(config: &OpenClawConfig) -> Result<String, Failure> {
     Ok(json!({ "gateway": gateway }).to_string())
 }
 
-/// Returns the value of a secret.
+/// Reads the value of a secret.
 fn secret(secret: &Secret) -> Result<SecretString, Failure> {
     match secret {
         Secret::Known(known) | Secret::Resolved(known) => Ok(known.clone()),

@@ -1,4 +1,4 @@
-//! `remote-agent gateway agents create`: an agent more in the gateway's configuration, and in the gateway that runs.
+//! `remote-agent gateway agents create`: adds an agent to the gateway's configuration and to the running gateway.
 
 use std::{fs, path::Path};
 
@@ -35,7 +35,8 @@ pub(super) struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The name is taken, or the configuration would not do, or cannot be written, or the gateway that runs refuses.
+/// The name is in use, the new configuration would be invalid, its file cannot be written, or the running gateway refuses
+/// the agent.
 pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Result<Exit, Failure> {
     // Report existing faults before changing anything.
     let before = args.gateway_args.files.read()?;
@@ -54,7 +55,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
         Err(_) => json!({}),
     };
     if config.get("agents").is_none() {
-        // Without its own list it has the agents of the collective.
+        // A configuration without `agents` has the agents of the collective.
         let listed = before.agents.iter();
         config["agents"] = listed
             .map(|agent| json!({"name": agent.name, "role": agent.role}))
@@ -96,7 +97,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
             ClientErrorKind::Unreachable => note(format_args!(
                 "no gateway answers at {url}; one that starts with this configuration knows the agent"
             )),
-            // It is another gateway, or it knows the agent already.
+            // Another program listens at the address, or the gateway already has the agent.
             ClientErrorKind::WrongServer(_)
             | ClientErrorKind::Refused(ErrorCode::InvalidContent) => {
                 note(format_args!("{url} was not informed: {trouble}"));
@@ -115,7 +116,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
 }
 
 impl Args {
-    /// Informs the gateway that runs, if it has this state directory.
+    /// Registers the agent at the running gateway, if that gateway uses this state directory.
     async fn inform(&self, endpoint: Endpoint, state_dir: &Path) -> Result<(), ClientError> {
         let connector = Connector::new()?;
         let mut asker = connector.connect(endpoint).await?;

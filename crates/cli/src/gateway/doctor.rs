@@ -1,4 +1,4 @@
-//! `remote-agent gateway doctor`: checks of a gateway, with a repair for each fault.
+//! `remote-agent gateway doctor`: checks a gateway, and prints a fix for each problem.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use collective::{ErrorCode, MAJORITY};
 use gateway_server::clients::{ClientError, ClientErrorKind, Health};
 use gateway_server::config::ServerConfig;
 
-/// The difference of two clocks up to which tokens with times are accepted in practice, in milliseconds.
+/// The maximum clock difference in milliseconds. Most servers accept tokens with timestamps within it.
 const MAX_CLOCK_SKEW_MS: u64 = 60_000;
 
 const EXAMPLES: &str = "\
@@ -91,7 +91,7 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     requester.disconnect().await;
     check_clock(time, findings);
     let agents = found["agents"].as_array().map_or(&[][..], Vec::as_slice);
-    // The configuration on this machine is that of the gateway unless the command line names another address.
+    // The local configuration belongs to the checked gateway unless the command line names another address.
     let own = (!args.has_url()).then_some(&config);
     check_agents(agents, own, findings);
     let services = found["services"].as_array();
@@ -115,7 +115,7 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     })
 }
 
-/// Reports why no gateway of `a2a-v1` answers, and which process has the port.
+/// Reports why no `a2a-v1` gateway responds, and which process uses the port.
 fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
     let (check, repair) = match error.kind {
         ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
@@ -143,7 +143,7 @@ fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
     }
 }
 
-/// Returns the process that listens at a port of this machine.
+/// Returns the process that listens on a local port.
 fn holder(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let is_local = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));

@@ -1,4 +1,5 @@
-//! A gateway inside this process, for the time of a command: a free port of loopback, and a state directory that goes with it.
+//! A gateway inside this process for the duration of a command. It uses a free loopback port and a temporary state
+//! directory.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,8 +18,8 @@ use gateway_server::{
     config::{AuditConfig, Fsync, ServerConfig},
 };
 
-/// So much later than the one before it does an agent act: votes come in the order in which the agents are named, or those of a majority would at
-/// times decide before the third arrives.
+/// The delay between the votes of successive agents. Votes arrive in the order of the agents; without the delay, two votes
+/// might decide before the third arrives.
 const VOTE_INTERVAL: Duration = Duration::from_millis(150);
 
 /// A gateway in this process. Dropping it stops it and removes its files.
@@ -26,13 +27,13 @@ pub(crate) struct Embedded {
     url: String,
     shutdown: CancellationToken,
     connector: Connector,
-    /// The gateway and its agents. Before the folder: they end first.
+    /// The gateway and its agents. Declared before the directory, so that they are dropped first.
     tasks: JoinSet<()>,
     _folder: TempDirectory,
 }
 
 impl Embedded {
-    /// Starts it, without agents.
+    /// Starts the gateway without agents.
     ///
     /// # Errors
     /// The gateway cannot listen, or cannot write its files.
@@ -41,7 +42,7 @@ impl Embedded {
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             state_dir: folder.0.clone(),
-            // Nothing of it is to outlive the command.
+            // The temporary state directory needs no durability.
             fsync: Fsync::Never,
             audit: AuditConfig {
                 enabled: false,
@@ -65,10 +66,10 @@ impl Embedded {
         })
     }
 
-    /// Starts it with these agents, and says on standard error where it is and who is there.
+    /// Starts the gateway with these agents, and prints its address and its agents on standard error.
     ///
     /// # Errors
-    /// It cannot start, or an agent cannot connect.
+    /// The gateway cannot start, or an agent cannot connect.
     pub(crate) async fn with(agents: &[Script]) -> Result<Self, Failure> {
         let mut gateway = Self::start().await?;
         let mut later = Duration::ZERO;
@@ -128,8 +129,8 @@ impl Embedded {
     }
 }
 
-/// Returns the configuration with the gateway at `url`, unless it names one of its own. What is no object stays as it
-/// is.
+/// Returns the configuration with the gateway at `url`, unless it already has one. Returns anything but a JSON object
+/// unchanged.
 pub(crate) fn with_gateway(config: &str, url: &str) -> String {
     let Ok(Value::Object(mut settings)) = serde_json::from_str(config) else {
         return config.to_owned();
@@ -151,7 +152,7 @@ impl Drop for Embedded {
     }
 }
 
-/// A folder that goes with its value.
+/// A temporary directory, removed on drop.
 struct TempDirectory(PathBuf);
 
 impl TempDirectory {

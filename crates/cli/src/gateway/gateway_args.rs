@@ -1,4 +1,4 @@
-//! Which gateway is meant: the one that runs at an address, and the files it keeps.
+//! Selects the gateway of a command: a running gateway by its address, or its files.
 
 use std::{
     env, fs,
@@ -23,7 +23,7 @@ use gateway_server::clients::{
 };
 use gateway_server::config::{PORT, ServerConfig, default_state_dir};
 
-/// The file in the state directory that is the configuration where none is named.
+/// The default name of the configuration file, in the state directory.
 const CONFIG: &str = "gateway.json";
 
 /// The maximum number of services whose health a command requests.
@@ -71,7 +71,7 @@ impl GatewayArgs {
     /// Returns the address of the gateway.
     ///
     /// # Errors
-    /// The command line names none, and the configuration cannot be read or leaves the port to the system.
+    /// The command line has no address, and the configuration cannot be read or has port 0.
     pub(super) fn url(&self) -> Result<String, Failure> {
         if let Some(url) = &self.url {
             return Ok(url.clone());
@@ -97,7 +97,7 @@ impl GatewayArgs {
     /// Returns the endpoint of the gateway.
     ///
     /// # Errors
-    /// The address is none, the variable is not set, or the file holds no authorities.
+    /// The address is invalid, the variable is unset, or the file has no certificate authorities.
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         let url = gateway_url(&self.url()?)
             .map_err(|wrong| Failure::usage(format!("the gateway's address {wrong}")))?;
@@ -117,14 +117,15 @@ impl GatewayArgs {
             url,
             token,
             trust: self.ca_file.as_deref().map(trust).transpose()?,
-            // The configuration's own address is the operator's word.
+            // An address from the configuration was set by the operator, so it may be remote.
             allow_remote: self.allow_remote || self.url.is_none(),
             timeout: Duration::from_millis(self.timeout_ms.max(1)),
             heartbeat: Endpoint::DEFAULT_HEARTBEAT,
         })
     }
 
-    /// Connects. If this process is the command of an agent, its messages are one delegation further.
+    /// Connects to the gateway. If this process is the command of an agent, its messages carry the next hop of the
+    /// delegation.
     ///
     /// # Errors
     /// The gateway is unreachable, or refuses the connection.
@@ -143,7 +144,7 @@ impl GatewayArgs {
     /// Returns the agents that the running gateway lists, or why it does not.
     ///
     /// # Errors
-    /// The command line or the configuration is wrong.
+    /// The command line or the configuration is invalid.
     pub(super) async fn listed(&self) -> Result<Result<Vec<Value>, ClientError>, Failure> {
         let (connector, endpoint) = (Self::connector()?, self.endpoint()?);
         let listed = async {
@@ -155,17 +156,17 @@ impl GatewayArgs {
         Ok(listed.await)
     }
 
-    /// Creates the client of gateways.
+    /// Creates a connector for gateways.
     ///
     /// # Errors
-    /// The system's TLS is unusable.
+    /// The system's TLS configuration is unusable.
     pub(super) fn connector() -> Result<Connector, Failure> {
         Connector::new().map_err(|trouble| failure(&trouble))
     }
 }
 
-/// Requests the health of a service that the gateway at `url` lists. Requests nothing for a gateway on another machine, which
-/// could name any address that only this machine reaches.
+/// Requests the health of a service that the gateway at `url` lists. Skips services of a remote gateway, because it could
+/// name an address that only this machine can reach.
 pub(super) async fn service_health(connector: &Connector, url: &str, service: &Value) -> Health {
     let is_local = gateway_url(url).is_ok_and(|url| is_this_machine(&url));
     let endpoint = service["healthEndpoint"].as_str().filter(|_| is_local);
@@ -184,7 +185,7 @@ fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
     })
 }
 
-/// Returns the error as an error of the command.
+/// Converts an error of the gateway client to a failure of the command.
 pub(super) fn failure(trouble: &ClientError) -> Failure {
     let (exit, next) = match trouble.kind {
         ClientErrorKind::Unreachable | ClientErrorKind::WrongServer(_) => (Exit::Unreachable, ""),
@@ -206,7 +207,8 @@ pub(super) fn failure(trouble: &ClientError) -> Failure {
     }
 }
 
-/// Does the same as [`failure`] for a message to an agent: its exit code shows whether the agent is offline or busy.
+/// Converts an error like [`failure`], for a message to an agent. The exit code distinguishes an offline agent from a busy
+/// one.
 pub(super) fn delivery_failure(trouble: &ClientError) -> Failure {
     let failure = failure(trouble);
     match trouble.kind {
@@ -236,7 +238,7 @@ pub(super) struct FileArgs {
 }
 
 impl FileArgs {
-    /// Returns the configuration's file, which may be missing unless an option named it.
+    /// Returns the path of the configuration file. The file may be missing unless an option named it.
     pub(super) fn config_file(&self) -> PathBuf {
         let own = |folder: PathBuf| folder.join(CONFIG);
         match (&self.config, &self.state_dir) {
@@ -254,7 +256,7 @@ impl FileArgs {
     /// Returns the configuration.
     ///
     /// # Errors
-    /// A file that was named cannot be read, or what is wrong in it.
+    /// The named file cannot be read, or the configuration is invalid.
     pub(super) fn read(&self) -> Result<ServerConfig, Failure> {
         let file = self.config_file();
         let mut config = match self.config.is_some() || file.exists() {
@@ -269,7 +271,7 @@ impl FileArgs {
         if let Some(folder) = &self.state_dir {
             config.state_dir.clone_from(folder);
         }
-        // A running gateway may have another working directory.
+        // The running gateway may have another working directory.
         if let Ok(folder) = std::path::absolute(&config.state_dir) {
             config.state_dir = folder;
         }

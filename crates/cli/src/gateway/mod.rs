@@ -1,4 +1,4 @@
-//! `remote-agent gateway`: the reference gateway, agents for it, and what there is to know and to do about it.
+//! `remote-agent gateway`: runs the reference gateway, runs agents, and inspects and manages a gateway.
 
 mod agent;
 mod agents;
@@ -70,7 +70,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The message says what failed, why, and what to do.
+/// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
         None => run::run(args.run, verbose).await,

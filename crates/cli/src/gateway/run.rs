@@ -28,7 +28,7 @@ use gateway_server::{
 };
 use testkit::conformance::gateways::{Gateways, PROFILES, profile};
 
-/// The profile of the reference gateway with the setting `strict`.
+/// The profile name of the reference gateway with `strict` enabled.
 const STRICT: &str = "strict";
 
 /// The options of `gateway`.
@@ -78,7 +78,7 @@ fn named(name: &str) -> Result<String, String> {
 /// Runs the gateway until Ctrl-C.
 ///
 /// # Errors
-/// The configuration is wrong, or the port is taken.
+/// The configuration is invalid, or the port is in use.
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     match args.profile.as_deref() {
@@ -163,7 +163,7 @@ fn supervisor(
     Ok((supervisor, all))
 }
 
-/// Returns what to change on the command line, if the error does not say it.
+/// Returns a hint about the command line, if the error message has none.
 fn next(error: &StartError) -> &'static str {
     match error {
         StartError::Taken { .. } => "; `--port` names another, and `--port 0` selects a free one",
@@ -185,7 +185,7 @@ struct StandardError {
 impl Log for StandardError {
     fn log(&self, level: Level, line: &str) {
         if self.wants(level) {
-            // Lines contain text of commands, models and peers.
+            // A log line may contain text of commands, models and peers.
             let line = text::line(line);
             let line: String = line.chars().take(MAX_LINE_CHARS).collect();
             note(format_args!("{}: {line}", level.as_str()));
@@ -197,7 +197,7 @@ impl Log for StandardError {
     }
 }
 
-/// Runs a scripted gateway until Ctrl-C, to test clients.
+/// Runs a scripted gateway until Ctrl-C, for tests of clients.
 async fn scripted(name: &str, args: &RunArgs, lines: &LineWriter) -> Result<Exit, Failure> {
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, args.port.unwrap_or(PORT)).into();
     let failed = |error: std::io::Error| {

@@ -1,4 +1,4 @@
-//! Agents of an embedded gateway, as the command line writes them: `NAME=HOW`.
+//! Parses the agents of an embedded gateway from the command line: `NAME=HOW`.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use gateway_server::clients::{Ballot, Script};
 /// The hint for an invalid value.
 const FORM: &str = "write NAME=approve, NAME=reject, NAME=abstain, NAME=silent or NAME=reply:TEXT";
 
-/// The delay of scripted agents, in milliseconds, so that a person sees the votes arrive one by one.
+/// The delay of scripted agents in milliseconds. It lets a user watch the votes arrive one by one.
 const REPLY_DELAY_MS: u64 = 300;
 
 /// Reads `NAME=HOW`.
 ///
 /// # Errors
-/// The value is invalid; the message shows the form.
+/// The value is invalid. The message shows the expected form.
 pub(crate) fn scripted(text: &str) -> Result<Script, String> {
     let (name, how) = text.split_once('=').ok_or(FORM)?;
     if name.is_empty() {

@@ -1,4 +1,4 @@
-//! Sessions in the form of the Agent Protocol.
+//! Exports sessions in the format of the Agent Protocol.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -15,16 +15,16 @@ pub(super) enum ExportFormat {
     AgentProtocol,
 }
 
-/// Converts the lines of a session to a task: each entry of the user begins a step, and the entries until the next one are its
-/// output.
+/// Converts the lines of a session to a task. Each entry of the user starts a step; the entries up to the next one are the
+/// output of the step.
 ///
 /// # Errors
-/// Lines that are no JSON, with their number and the place of the first one.
+/// Some lines are not JSON. The error has their number and the position of the first one.
 pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Result<Value, Failure> {
     let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(jsonl.lines()) {
         match serde_json::from_str::<Value>(line) {
-            // Lines that record changes of the session itself are not part of the conversation.
+            // Lines with an `event` record changes of the session itself, not the conversation.
             Ok(entry) if entry["event"].is_null() => entries.push(entry),
             Ok(_) => {}
             Err(_) if line.trim().is_empty() => {}
@@ -81,7 +81,7 @@ pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Result<Value, Failur
     }))
 }
 
-/// Returns the text of an entry: the text parts of content with parts, and JSON for other objects.
+/// Returns the text of an entry: the text parts of its content, or JSON for an object without parts.
 fn content_text(content: &Value) -> String {
     if let Some(text) = content.as_str() {
         return text.to_owned();

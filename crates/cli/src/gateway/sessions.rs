@@ -1,4 +1,4 @@
-//! `remote-agent gateway sessions`: the sessions of a gateway, stored in files (Heretek A2A §7.3).
+//! `remote-agent gateway sessions`: manages the session files of a gateway (Heretek A2A §7.3).
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -118,7 +118,7 @@ struct SessionArgs {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The message says what failed, why, and what to do.
+/// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let of = |one: &SessionArgs| json!({"agent": one.agent, "sessionId": one.session});
     let mut format = ExportFormat::Jsonl;
@@ -217,7 +217,7 @@ impl GatewayArgs {
         };
         let sessions = match sessions {
             Ok(sessions) => sessions,
-            // The gateway most likely holds them.
+            // The lock holder is probably the running gateway.
             Err(SessionError::Locked(..)) => {
                 return self.ask_for(operation, with, &folder).await;
             }
@@ -230,7 +230,7 @@ impl GatewayArgs {
         Ok(done)
     }
 
-    /// Has the gateway do it that has the sessions.
+    /// Sends the operation to the running gateway, which holds the lock of the sessions.
     async fn ask_for(
         &self,
         operation: Operation,

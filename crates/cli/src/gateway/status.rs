@@ -1,4 +1,4 @@
-//! `remote-agent gateway status`: who answers at an address, and how it is.
+//! `remote-agent gateway status`: prints which server responds at an address, and its state.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ pub(super) struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// No gateway of `a2a-v1` answers there.
+/// No `a2a-v1` gateway responds.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     let connector = GatewayArgs::connector()?;
@@ -145,7 +145,7 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
     lines.write(shown.render());
 }
 
-/// Agents as discovery lists them.
+/// Formats agents from a discovery response as a table.
 pub(super) fn agents_table(agents: &[Value]) -> String {
     let field =
         |agent: &Value, name: &str| agent[name].as_str().map(text::line).unwrap_or_default();

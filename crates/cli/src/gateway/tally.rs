@@ -1,4 +1,4 @@
-//! `remote-agent gateway tally`: how a triad's votes are counted, worked out by the code that counts them.
+//! `remote-agent gateway tally`: prints how a triad counts votes. The counting code itself computes the table.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ struct Row {
     reject: usize,
     abstain: usize,
     decision: Decision,
-    /// The outcome is fixed before all have voted.
+    /// Whether the votes decide before all members have voted.
     early: bool,
 }
 
@@ -56,7 +56,7 @@ const TABLE_HEADER: [&str; 7] = [
     "decided early",
 ];
 
-/// Returns the same as a table of Markdown.
+/// Returns the table as Markdown.
 #[must_use]
 pub fn table() -> String {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
@@ -67,7 +67,8 @@ pub fn table() -> String {
     all.join("\n")
 }
 
-/// Full tallies first, then those with one, two and three votes missing at the deadline; more approvals before fewer.
+/// Returns the rows: complete tallies first, then those with one, two and three missing votes at the deadline. Rows with
+/// more approvals precede rows with fewer.
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for missing in 0..=3 {

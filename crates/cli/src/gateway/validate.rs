@@ -1,4 +1,4 @@
-//! `remote-agent gateway validate`: whether a configuration, or envelopes, keep to the rules.
+//! `remote-agent gateway validate`: validates a configuration or envelopes.
 
 use std::{fs, path::PathBuf};
 
@@ -46,7 +46,7 @@ pub(super) struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The fault, with its JSON Pointer.
+/// The input is invalid. The error has a JSON Pointer.
 pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     let file = args

@@ -1,4 +1,4 @@
-//! `remote-agent gateway vote`: a proposal to the triad, its votes and its decision.
+//! `remote-agent gateway vote`: sends a proposal to the triad and prints its votes and its decision.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use crate::{
     text,
 };
 
-/// The time between the deadline of a proposal and the end of the wait for its decision.
+/// How long the command waits for the decision after the deadline of the proposal.
 const DECISION_GRACE: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\

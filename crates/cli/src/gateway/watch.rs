@@ -1,4 +1,4 @@
-//! `remote-agent gateway watch`: what happens at a gateway, line by line.
+//! `remote-agent gateway watch`: prints the events of a gateway, one per line.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -74,7 +74,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Returns the line of an observation: the time in UTC, then the text on one line.
+/// Formats an observation as one line: the time in UTC, then the text.
 fn shown(observation: &Observation) -> String {
     let millis = match observation {
         Observation::Event(event) => event["time"].as_u64(),

@@ -1,4 +1,4 @@
-//! `remote-agent gateway workspaces`: the workspaces of a gateway and their sessions (Heretek A2A §6.3).
+//! `remote-agent gateway workspaces`: lists the workspaces of a gateway and their sessions (Heretek A2A §6.3).
 
 use serde_json::{Value, json};
 

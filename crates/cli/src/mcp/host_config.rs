@@ -1,4 +1,4 @@
-//! `remote-agent mcp --print-config`: the configuration for a host.
+//! `remote-agent mcp --print-config`: prints the configuration for an MCP host.
 
 use std::env;
 use std::path::Path;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{exit::Failure, target::PeerArgs};
 
-/// The name of the server in the configuration of a host, where tools carry it as a prefix.
+/// The name of the server in a host's configuration. Hosts use it as a prefix of tool names.
 const SERVER: &str = "a2a";
 
-/// The variable with the token for the server over HTTP.
+/// The environment variable with the token for the server over HTTP.
 const TOKEN_VARIABLE: &str = "REMOTE_AGENT_TOKEN";
 
 /// A host of MCP servers.
@@ -40,7 +40,8 @@ impl Host {
         }
     }
 
-    /// Returns the configuration that starts this command with the agents of `peers`, or connects to the server at `url`.
+    /// Returns the host configuration that starts this command with the agents of `peers`, or connects to the server at
+    /// `url`.
     ///
     /// # Errors
     /// The path of this command or of the configuration is unknown.
@@ -81,7 +82,7 @@ impl Host {
                 .iter()
                 .map(|name| (name.clone(), reference(name).into()))
                 .collect();
-            // Codex starts servers with few variables, and does not expand references.
+            // Codex starts servers with few environment variables and does not expand references.
             if self == Self::Codex {
                 let names: Vec<&String> = variables.keys().collect();
                 entry.insert("env_vars".into(), json!(names));
@@ -90,7 +91,7 @@ impl Host {
             }
         }
         match self {
-            // Two delegations at once need it.
+            // Parallel delegations need this setting.
             Self::Openclaw => drop(entry.insert("supportsParallelToolCalls".into(), true.into())),
             // A call returns after at most 25 seconds by default, and `timeout_ms` may extend that.
             Self::Codex => drop(entry.insert("tool_timeout_sec".into(), 120.into())),

@@ -1,4 +1,4 @@
-//! The key that binds the ids of MCP tasks to clients. It is stored, so that tasks outlive the server.
+//! The key that binds the ids of MCP tasks to clients. The server stores it, so that task ids survive a restart.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -10,13 +10,13 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::exit::Failure;
 
-/// The file's name in the state directory.
+/// The name of the file in the state directory.
 const FILE: &str = "task-ids.key";
 
-/// Returns the key in `directory`, which is created there first.
+/// Reads the key in `directory`, or creates the directory and the key.
 ///
 /// # Errors
-/// The file cannot be read or written, others may read it, or its content is not a key.
+/// The file cannot be read or written, other users can read it, or its content is not a key.
 pub(super) fn read_or_create(directory: &Path) -> Result<TaskIdKey, Failure> {
     let path = directory.join(FILE);
     let failed = |error: io::Error| {
@@ -34,7 +34,7 @@ pub(super) fn read_or_create(directory: &Path) -> Result<TaskIdKey, Failure> {
     })
 }
 
-/// Creates the key unless it exists. The file appears complete: another server may start at the same time.
+/// Creates the key unless it exists. Writes it atomically, because another server may start at the same time.
 fn create(path: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_ok() {
         return Ok(());
@@ -57,7 +57,7 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that the key is a regular file of its owner alone.
+/// Checks that the key is a regular file that only its owner can read.
 fn check(path: &Path) -> io::Result<()> {
     let facts = path.symlink_metadata()?;
     if !facts.is_file() {

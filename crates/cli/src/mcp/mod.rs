@@ -1,4 +1,4 @@
-//! `remote-agent mcp`: the tool for MCP hosts and for programs that speak HTTP.
+//! `remote-agent mcp`: serves the tool to MCP hosts and to programs over HTTP.
 
 mod host_config;
 mod key;
@@ -98,14 +98,14 @@ fn default_timeout_ms(route: Route) -> u64 {
 }
 
 impl HttpArgs {
-    /// Returns the directory of clients and keys.
+    /// Returns the directory with the clients and keys.
     fn state_dir(&self) -> PathBuf {
         self.state_dir.clone().unwrap_or_else(|| {
             common::config::default_state_dir("mcp", |name| std::env::var_os(name))
         })
     }
 
-    /// Returns the configuration of the HTTP server: that of `serve`, without its executor and store.
+    /// Returns the configuration of the HTTP server: that of `serve` without executor and task store.
     fn config(&self, listen: SocketAddr) -> Result<ServeConfig, Failure> {
         let mut config = Map::new();
         config.insert("listen".into(), listen.to_string().into());
@@ -129,7 +129,7 @@ impl HttpArgs {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The library or the address cannot be used.
+/// The library cannot be loaded, or the address cannot be used.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     if let Some(host) = args.print_config {
         check(&args.peers, verbose)?;
@@ -185,7 +185,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Checks the configuration of the agents, so that a host is not set up with one that the server refuses.
+/// Validates the agent configuration, so that a user does not set up a host with an invalid one.
 fn check(peers: &PeerArgs, verbose: bool) -> Result<(), Failure> {
     if peers.is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The instance behind the server. A missing or invalid configuration is an error of each call, not of the process: a host
-//! shows its user the result of a call, and hides the output of a process that ends.
+//! The tool instance behind the MCP server. A missing or invalid configuration fails each call but not the process: a host
+//! shows the result of a call to its user and hides the output of a process that exits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::{
     target::PeerArgs,
 };
 
-/// Opens the instance at the first use.
+/// Opens the instance on first use.
 pub(super) struct ToolSource {
     unconfigured: Instance,
     opened: Arc<Opened>,
@@ -39,7 +39,7 @@ impl ToolSource {
         })
     }
 
-    /// Returns the tool. Its calls read the configuration until it is valid.
+    /// Returns the tool. Each call reads the configuration again until it is valid.
     pub(super) fn tool(&self) -> Tool {
         let opened = Arc::clone(&self.opened);
         Tool::new(self.unconfigured.tool(), move || {
@@ -57,7 +57,7 @@ impl ToolSource {
         })
     }
 
-    /// Closes the instance, and leaves the local gateway.
+    /// Closes the instance and the connection to the local gateway.
     pub(super) fn close(self) {
         drop(self.opened.lock().take());
     }
@@ -78,7 +78,7 @@ impl Opened {
     }
 }
 
-/// Makes the agent of `--url` the default: a model need not name the only one.
+/// Makes the agent of `--url` the default target, so that a model need not name it.
 fn with_default(config: &str) -> String {
     let mut config: Value = serde_json::from_str(config).unwrap_or_default();
     if let Some(target) = config.pointer_mut("/targets/0") {

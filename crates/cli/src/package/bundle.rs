@@ -14,16 +14,16 @@ use super::{
     platforms::Platform,
 };
 
-/// The name of the npm package, which differs from the plugin's: OpenClaw refuses plugins that start processes.
+/// The name of the npm package. It differs from that of the plugin, because OpenClaw refuses plugins that start processes.
 const NPM_NAME: &str = "openclaw-remote-agent-mcp";
 
-/// The name in the MCP registry. The npm package repeats it, as proof of ownership.
+/// The name in the MCP registry. The npm package repeats it as proof of ownership.
 const REGISTRY_NAME: &str = "io.github.openclaw-remote-agent/remote-agent";
 
 const DESCRIPTION: &str =
     "One tool that delegates work to A2A agents: send, follow, answer, cancel.";
 
-/// Starts the binary of this platform: that of the platform's package, or else the one next to it.
+/// The launcher of the npm package. It starts the binary of the package for this platform, or else the one next to it.
 const START_JS: &str = r#"#!/usr/bin/env node
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
@@ -121,7 +121,7 @@ struct Binaries {
 }
 
 impl Binaries {
-    /// Returns the command and its library in `folder`. The command looks for the library beside itself.
+    /// Returns the command and its library, placed in `folder`. The command looks for its library in its own directory.
     fn files(&self, folder: &str) -> [File; 2] {
         let command = format!("{folder}/remote-agent{}", std::env::consts::EXE_SUFFIX);
         let library = format!("{folder}/{}", self.library_name);
@@ -132,7 +132,8 @@ impl Binaries {
     }
 }
 
-/// Returns the files of the Agent Plugins bundle. It has no manifest of a native plugin, which would win.
+/// Returns the files of the Agent Plugins bundle. The bundle has no manifest of a native plugin, because hosts would prefer
+/// that.
 fn plugin_bundle(
     source_root: &Path,
     binaries: &Binaries,
@@ -182,8 +183,8 @@ fn plugin_bundle(
     Ok(files)
 }
 
-/// Returns the plugin's skill without its requirement, the settings of the native plugin, and with the name of the tool
-/// behind MCP.
+/// Converts the skill of the plugin to the skill of the bundle: without the requirement for the native plugin's settings,
+/// and with the name that the tool has in MCP.
 fn skill_of_bundle(skill: &str) -> String {
     let lines = skill.lines().filter(|line| !line.starts_with("metadata:"));
     let text = lines.collect::<Vec<_>>().join("\n");

@@ -1,4 +1,4 @@
-//! The files of the package, as a directory and as a tarball.
+//! The files of the package, in a directory and in a tarball.
 
 use std::{fs, io, path::Path};
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::PackageError;
 
-/// The time npm gives every file it packs: 1985-10-26T08:15:00Z, in seconds. Zero would be refused by some file systems.
+/// The modification time of files in npm tarballs: 1985-10-26T08:15:00Z, in seconds. Some file systems refuse zero.
 const NPM_MTIME_UNIX_SECONDS: u64 = 499_162_500;
 
-/// A file of the package: its path in it, with `/`, and its bytes.
+/// A file of the package: the path in the package, separated by `/`, and the content.
 pub(super) type File = (String, Vec<u8>);
 
-/// Returns the files that `files` of the manifest names, the manifest, the license and the library, sorted by path.
+/// Collects the files in the manifest's `files`, the manifest itself, the license and the library, sorted by path.
 pub(super) fn collect(
     source_root: &Path,
     manifest: &Value,
@@ -68,7 +68,7 @@ pub(super) fn write_directory(directory: &Path, files: &[File]) -> Result<(), Pa
         .try_for_each(|(name, bytes)| write(&directory.join(name), bytes))
 }
 
-/// Returns the files as npm packs them, below `package/`, compressed fast: an install waits for it.
+/// Packs the files below `package/` like npm. Uses fast compression, because an installation waits for it.
 pub(super) fn pack(files: &[File]) -> io::Result<Vec<u8>> {
     let gzip = GzBuilder::new()
         .mtime(0)

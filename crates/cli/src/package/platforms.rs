@@ -1,4 +1,4 @@
-//! The npm packages of a release: the main one without a library, and one with a library for each platform.
+//! The npm packages of a release: the main package without a library, and one package with a library per platform.
 
 use std::{
     collections::BTreeSet,
@@ -15,10 +15,10 @@ use super::{
     sbom,
 };
 
-/// The glibc that every library for `linux-*-gnu` runs on, that of Debian 10 and RHEL 8.
+/// The newest glibc that a library for `linux-*-gnu` may require: that of Debian 10 and RHEL 8.
 const GLIBC_FLOOR: Version = Version(2, 28);
 
-/// A platform by npm's names.
+/// A platform, in npm's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Platform {
     pub(super) os: &'static str,
@@ -49,7 +49,7 @@ impl fmt::Display for Platform {
 }
 
 impl Platform {
-    /// Returns the platform that this command was built for.
+    /// Returns the platform of this build.
     pub(super) fn current() -> Self {
         let os = match std::env::consts::OS {
             "macos" => "darwin",
@@ -70,7 +70,7 @@ impl Platform {
         platform(os, cpu, abi)
     }
 
-    /// Sets the fields by which npm selects the platforms of a package.
+    /// Sets the manifest fields that restrict a package to this platform.
     pub(super) fn restrict(self, manifest: &mut Value) {
         manifest["os"] = json!([self.os]);
         manifest["cpu"] = json!([self.cpu]);
@@ -81,7 +81,7 @@ impl Platform {
         }
     }
 
-    /// Returns the library's file name, which `native.js` looks up.
+    /// Returns the library's file name, which `native.js` expects.
     pub(super) fn library_name(self) -> String {
         format!("remote_agent.{self}.node")
     }
@@ -90,7 +90,7 @@ impl Platform {
         format!("{NAME}-{self}")
     }
 
-    /// Returns why `library` does not run on this platform.
+    /// Returns an error if `library` does not run on this platform.
     fn check(self, library: &[u8]) -> Result<(), String> {
         let file = object::File::parse(library)
             .map_err(|error| format!("it is not a shared library: {error}"))?;
@@ -148,7 +148,7 @@ impl Version {
     }
 }
 
-/// Returns the imported symbol of an ELF library that needs the newest glibc.
+/// Returns the imported symbol of an ELF library with the newest glibc version.
 fn newest_glibc(library: &[u8]) -> object::Result<Option<(String, Version)>> {
     let elf = ElfFile64::<Endianness>::parse(library)?;
     let endian = elf.endian();
@@ -170,12 +170,12 @@ fn newest_glibc(library: &[u8]) -> object::Result<Option<(String, Version)>> {
     Ok(newest)
 }
 
-/// Assembles in `out` the npm tarballs of a release from the libraries in `DIR/PLATFORM/`, with their checksums in `SHA256SUMS` and the crates in
-/// `sbom.cdx.json`. Returns the paths, that of the main package last.
+/// Assembles the npm tarballs of a release in `out` from the libraries in `DIR/PLATFORM/`. Also writes their checksums to
+/// `SHA256SUMS` and the list of crates to `sbom.cdx.json`. Returns the paths, with the main package last.
 ///
 /// # Errors
-/// A directory is named for no platform, has no library or several, or one that does not run on its platform or needs a newer glibc than 2.28; and
-/// those of [`super::assemble`].
+/// A directory has no platform's name, or does not contain exactly one library; a library does not run on its platform, or
+/// requires a glibc newer than 2.28; and the errors of [`super::assemble`].
 pub fn assemble_platforms(
     source_root: &Path,
     libraries: &Path,
@@ -293,7 +293,7 @@ fn list(directory: &Path) -> Result<Vec<PathBuf>, PackageError> {
         .map_err(failed("read", directory))
 }
 
-/// Returns the manifest of the package that carries the library for `platform`.
+/// Returns the manifest of the package with the library for `platform`.
 fn platform_manifest(platform: Platform, main: &Value) -> String {
     let library = platform.library_name();
     let mut manifest = json!({
@@ -310,7 +310,8 @@ fn platform_manifest(platform: Platform, main: &Value) -> String {
     format!("{manifest:#}\n")
 }
 
-/// Makes the main package depend on the packages of `platforms`: npm installs the one that fits, and OpenClaw requires it.
+/// Adds the packages of `platforms` as dependencies of the main package. npm installs the matching one; OpenClaw requires
+/// it.
 fn require_platforms(main: &mut Value, platforms: &[Platform], version: &str) {
     let distinct = |field: fn(&Platform) -> &'static str| {
         json!(platforms.iter().map(field).collect::<BTreeSet<_>>())
@@ -374,7 +375,7 @@ mod tests {
         assert!(reason.starts_with("it is not a shared library"), "{reason}");
     }
 
-    /// The test itself is an ELF file that imports from the glibc it runs on.
+    /// Uses the test binary itself, an ELF file that imports symbols of the installed glibc.
     #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
     #[test]
     fn a_gnu_file_is_refused_on_other_platforms() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::PackageError;
 
-/// Returns the crates that the library links on any platform, without build scripts and macros. Two runs give the same document.
+/// Returns the crates that the library links on any platform, without build scripts and macros. The output is reproducible.
 pub(super) fn generate(
     source_root: &Path,
     name: &str,
@@ -50,7 +50,7 @@ pub(super) fn generate(
     }))
 }
 
-/// Parses lines of `name v1.2.3 (path)`, a tab and the licence. A crate that appears again has the same line with ` (*)`.
+/// Parses lines of `name v1.2.3 (path)`, a tab and the license. Cargo appends ` (*)` to the line of a repeated crate.
 fn components(tree: &str) -> Vec<Value> {
     let crates: BTreeSet<(&str, &str, String)> = tree
         .lines()
@@ -58,7 +58,7 @@ fn components(tree: &str) -> Vec<Value> {
             let (package, licence) = line.split_once('\t')?;
             let mut words = package.split(' ');
             let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
-            // Old crates separate licences with a slash, which SPDX does not have.
+            // Old crates separate licenses with a slash, which SPDX does not allow.
             let licence = licence.trim_end_matches(" (*)").replace('/', " OR ");
             Some((name, version, licence))
         })

@@ -1,4 +1,4 @@
-//! `remote-agent serve clients`: who may ask a server.
+//! `remote-agent serve clients`: manages the clients that may call a server.
 
 use clap::Subcommand;
 use secrecy::ExposeSecret as _;
@@ -78,7 +78,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The message says what failed, why, and what to do.
+/// A sentence with the failed action, the cause and a hint.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     let failed = |error: ClientFileError| Failure::new(error.to_string());

@@ -1,4 +1,4 @@
-//! The flags of a server, and the file that they win over.
+//! The flags of a server. They override the configuration file.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::overrides::{ConfigOverrides, command, in_variable, kept, pairs, path}
 use crate::exit::Failure;
 use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir};
 
-/// The file in the state directory that is the configuration where none is named.
+/// The default name of the configuration file, in the state directory.
 const CONFIG: &str = "serve.json";
 
 /// The files of a server.
@@ -26,10 +26,10 @@ pub(super) struct FileArgs {
 }
 
 impl FileArgs {
-    /// Returns the configuration, without other flags.
+    /// Reads the configuration file, without other flags.
     ///
     /// # Errors
-    /// A file that was named cannot be read, or what is wrong in it.
+    /// The named file cannot be read, or the configuration is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
         self.read_under(Map::new())
     }
@@ -259,7 +259,7 @@ pub(super) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Returns the configuration, with the flags over it.
+    /// Reads the configuration and applies the flags.
     ///
     /// # Errors
     /// The file or a flag is invalid.
@@ -271,7 +271,7 @@ impl ServeArgs {
         Ok(config)
     }
 
-    /// Returns the flags that have no effect with `executor`.
+    /// Returns the flags that `executor` ignores.
     pub(super) fn unused(&self, executor: ExecutorKind) -> Vec<&'static str> {
         let WorkArgs {
             gateway,
@@ -307,7 +307,7 @@ impl ServeArgs {
         given.map(|(flag, _)| flag).collect()
     }
 
-    /// Returns the flags as they would stand in a file.
+    /// Converts the flags to the JSON of the configuration file.
     fn overrides(&self) -> Map<String, Value> {
         let mut overrides = ConfigOverrides(Map::new());
         let Self {
@@ -372,7 +372,7 @@ impl WorkArgs {
     fn gateway(&self) -> Option<Map<String, Value>> {
         let mut gateway = ConfigOverrides(Map::new());
         gateway.put("url", self.gateway.as_deref());
-        // A secured address elsewhere that is written out is meant.
+        // A remote `wss` address on the command line is intended by the user.
         let elsewhere = self
             .gateway
             .as_deref()

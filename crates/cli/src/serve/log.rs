@@ -16,14 +16,14 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// Sends the log to standard error from now on. Keeps an earlier choice.
+/// Installs a logger that writes to standard error. Does nothing if a logger is already installed.
 pub(super) fn install(form: LogFormat, verbose: bool) {
     let level = if verbose {
         LevelFilter::DEBUG
     } else {
         LevelFilter::INFO
     };
-    // The MCP library logs what clients say of themselves.
+    // The MCP library logs text that clients send about themselves.
     let levels = Targets::new()
         .with_default(level)
         .with_target("rmcp", LevelFilter::WARN);

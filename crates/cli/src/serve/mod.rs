@@ -1,4 +1,4 @@
-//! `remote-agent serve`: an A2A server in front of a local OpenClaw, and what there is to do about it.
+//! `remote-agent serve`: an A2A server in front of a local OpenClaw, and the commands that manage it.
 
 mod clients;
 mod flags;
@@ -13,7 +13,7 @@ use super::exit::{Exit, Failure};
 
 pub(crate) use run::failure as start_failure;
 
-/// Sends the log of a server to standard error, in the form for people.
+/// Installs a logger that writes to standard error, in the human-readable format.
 pub(crate) fn install_log(verbose: bool) {
     log::install(log::LogFormat::Human, verbose);
 }
@@ -64,7 +64,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The message says what failed, why, and what to do.
+/// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
         None => run::run(args.run, verbose).await,

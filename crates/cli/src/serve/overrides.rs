@@ -1,10 +1,10 @@
-//! Flags as settings that override a configuration file.
+//! Converts flags to settings that override a configuration file.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// Keys that were set.
+/// The settings that flags override.
 pub(super) struct ConfigOverrides(pub(super) Map<String, Value>);
 
 impl ConfigOverrides {
@@ -34,13 +34,13 @@ pub(super) fn in_variable(name: &str) -> Value {
     json!({"source": "env", "id": name})
 }
 
-/// Returns a path that begins where the command was called.
+/// Returns an absolute path, resolved from the current directory.
 pub(super) fn path(path: &Path) -> Value {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     whole.to_string_lossy().into()
 }
 
-/// Returns a command: a path, or a name in `PATH`.
+/// Returns a command: an absolute path, or a name to look up in `PATH`.
 pub(super) fn command(file: &Path) -> Value {
     match file.components().count() {
         1 => file.to_string_lossy().into(),

@@ -35,7 +35,7 @@ pub(super) struct RunArgs {
     log: LogFormat,
 }
 
-/// Runs the server until Ctrl-C, or until the system ends it.
+/// Runs the server until Ctrl-C, or until the system stops it.
 ///
 /// # Errors
 /// The configuration is invalid, the port is taken, or the task store is unusable.
@@ -97,7 +97,7 @@ fn print_started(server: &Server, as_json: bool, lines: &LineWriter) {
     ));
 }
 
-/// Returns the failure of a server that does not start.
+/// Converts the error of a server that cannot start.
 pub(crate) fn failure(error: StartError) -> Failure {
     let exit = match &error {
         StartError::Config(_) => Exit::Usage,

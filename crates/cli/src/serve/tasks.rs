@@ -1,4 +1,4 @@
-//! `remote-agent serve tasks`: the tasks of all clients that a server keeps.
+//! `remote-agent serve tasks`: manages the stored tasks of all clients of a server.
 
 mod running;
 mod salvage;
@@ -36,7 +36,7 @@ file is damaged.
 Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants \
 another token";
 
-/// A page of tasks, and the cursor of the page after it.
+/// A page of tasks, and the cursor of the next page.
 #[derive(Default)]
 struct Page {
     tasks: Vec<Value>,
@@ -115,7 +115,7 @@ const STATES: [&str; 8] = [
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The message says what failed, why, and what to do.
+/// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     match args.command {
         Command::List {

@@ -1,4 +1,4 @@
-//! Bytes on their way: bodies of responses, and WebSockets.
+//! Transports bytes with faults: response bodies and WebSocket streams.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,10 +17,10 @@ use super::fault::Fault;
 use super::random::Random;
 use super::world::World;
 
-/// A peer replaces this text with the credential that it received.
+/// The placeholder that a peer replaces with the credential that it received.
 pub(super) const ECHOED: &str = "CREDENTIAL";
 
-/// Carries the body of a response.
+/// Transports a response body.
 pub(super) struct Pump {
     pub(super) fault: Fault,
     pub(super) random: Random,
@@ -30,7 +30,7 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    /// Returns how many bytes the server sent.
+    /// Transports the body and returns the number of bytes that the server sent.
     pub(super) async fn run(mut self, body: Body, closed: CancellationToken) -> usize {
         let sender = self.sender.clone();
         tokio::select! {
@@ -77,7 +77,7 @@ impl Pump {
         }
     }
 
-    /// Puts the credential of the request where the peer is asked to repeat it.
+    /// Replaces the placeholder in a piece with the credential of the request.
     fn echoing(&self, piece: Bytes) -> Bytes {
         let Some(secret) = &self.secret else {
             return piece;
@@ -89,7 +89,7 @@ impl Pump {
         [&piece[..at], secret, &rest].concat().into()
     }
 
-    /// Sends a piece up to the fault, in parts. Returns whether more follows.
+    /// Sends a piece in parts, up to the fault. Returns whether more pieces follow.
     async fn send(&mut self, piece: Bytes) -> bool {
         let begins = self.sent;
         self.sent += piece.len();
@@ -139,7 +139,7 @@ impl Pump {
     }
 }
 
-/// Carries the bytes of a WebSocket in both directions up to the fault.
+/// Transports the bytes of a WebSocket in both directions, up to the fault.
 pub(super) async fn wire(
     mut near: tokio::io::DuplexStream,
     mut far: Box<dyn Duplex>,
@@ -203,7 +203,7 @@ pub(super) async fn wire(
             return;
         }
         if stalls {
-            // Both ends stay open and silent.
+            // A stall: both ends stay open without traffic.
             closed.cancelled().await;
             return;
         }

@@ -1,4 +1,4 @@
-//! The invariants.
+//! Checks the invariants.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::random::Random;
 use super::world::Attempt;
 use super::{Call, Known, Simulation};
 
-/// How long a server lets a task run, and a little more.
+/// The maximum time that a server lets a task run, with a margin.
 const MAX_RUN: Duration = Duration::from_secs(299);
 
 impl Simulation {
-    /// Nothing is sent twice, and what an error says about delivery is true.
+    /// Checks that the network carried no message twice, and that the delivery status in an error is correct.
     pub(super) fn check_sent(&self, id: &str, envelope: &Value) {
         let error = &envelope["error"];
         let delivered = error["details"]["delivered"].as_str().unwrap_or_default();
@@ -32,7 +32,7 @@ impl Simulation {
             .push((id.to_owned(), claim.to_owned()));
     }
 
-    /// A cut is not an end.
+    /// Checks that a lost connection does not end a followed task.
     pub(super) fn check_followed(&self, call: &Call, envelope: &Value) {
         let summary = &envelope["summary"];
         let status = summary["continuation"]["task"]["status"].as_str();
@@ -51,7 +51,7 @@ impl Simulation {
         }
     }
 
-    /// Complete artifacts, once, and no other state than the script's.
+    /// Checks that the task has complete artifacts, each once, and the state that its script leads to.
     pub(super) fn check_task(
         &self,
         task: &Known,
@@ -68,7 +68,7 @@ impl Simulation {
         let restarted = self.world.servers.starts.lock().unwrap()[task.server] > task.starts
             || !self.world.servers.is_up(task.server);
         let possible = ["submitted", "working", task.command.state()].contains(&status)
-            // A watch that learned nothing in its time.
+            // A watch may time out before it receives a status.
             || status.is_empty() && summary["wait_expired"] == true
             || status == "canceled" && task.canceled
             || status == "failed" && (restarted || task.sent.elapsed() > MAX_RUN);
@@ -99,7 +99,8 @@ impl Simulation {
         }
     }
 
-    /// Checks what holds once the faults are over: counts of messages, and every task through its continuation.
+    /// Checks the invariants after the end of the faults: the number of deliveries of each message, and every task by its
+    /// continuation.
     pub(super) async fn check_the_end(&self) {
         let world = &self.world;
         for number in 0..INSTANCES {
@@ -122,7 +123,7 @@ impl Simulation {
             }
         }
         for id in world.broken.lock().unwrap().iter() {
-            // A refused message is sent again, whole.
+            // A client may send a refused message again, unchanged.
             let once = world.attempts.lock().unwrap()[id].len() == 1;
             if once && runs.contains_key(id) {
                 world.violation(format!("{id} ran, and did not arrive whole"));

@@ -8,7 +8,7 @@ use super::body::ECHOED;
 use super::random::Random;
 use super::servers::SERVERS;
 
-/// The targets with the servers behind them.
+/// The targets, each with the index of its server.
 pub(super) const TARGETS: [(&str, usize); 5] = [
     ("rpc-1", 0),
     ("rpc-0.3", 1),
@@ -17,7 +17,7 @@ pub(super) const TARGETS: [(&str, usize); 5] = [
     ("any", SERVERS - 1),
 ];
 
-/// What a message makes the scripted executor do.
+/// The behavior that a message requests from the scripted executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     Echo,
@@ -69,7 +69,7 @@ impl Command {
         }
     }
 
-    /// Returns the state that the script leads to.
+    /// Returns the final state of the script.
     pub(super) fn state(self) -> &'static str {
         match self {
             Self::Endless => "working",
@@ -80,7 +80,7 @@ impl Command {
         }
     }
 
-    /// Returns the text of all artifacts at the end, where it can be predicted.
+    /// Returns the text of all artifacts at the end, if it can be predicted.
     pub(super) fn artifact(self, id: &str) -> Option<String> {
         match self {
             Self::Echo | Self::Endless => Some(id.to_owned()),
@@ -95,7 +95,7 @@ impl Command {
 /// A message to a server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
-    /// The alias, and the server behind it.
+    /// The alias and the index of its server.
     pub(super) target: (&'static str, usize),
     pub(super) command: Command,
     pub(super) follows: bool,
@@ -113,7 +113,7 @@ impl Work {
     }
 }
 
-/// Returns the timeout of a request, which may have none.
+/// Returns a random timeout for a request, or `None`.
 pub(super) fn any_timeout(random: &mut Random) -> Option<u64> {
     match random.below(4) {
         0 => None,
@@ -122,10 +122,10 @@ pub(super) fn any_timeout(random: &mut Random) -> Option<u64> {
     }
 }
 
-/// Sets the timeout of a request. Returns how long the call may take.
+/// Sets the timeout of a request. Returns the maximum duration of the call.
 pub(super) fn limit(request: &mut Value, timeout_ms: Option<u64>) -> Duration {
     let Some(millis) = timeout_ms else {
-        // The default timeout of a call that does not follow.
+        // The default timeout of a call that does not follow its task.
         return Duration::from_secs(120);
     };
     request["timeout_ms"] = millis.into();

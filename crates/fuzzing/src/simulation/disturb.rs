@@ -11,7 +11,7 @@ use super::servers::SERVERS;
 use super::{Simulation, processes};
 
 impl Simulation {
-    /// Stops and starts processes, and sets clocks, until the faults end.
+    /// Stops and starts processes and adjusts clocks until the simulation stops injecting faults.
     pub(super) async fn disturb(self: Arc<Self>, mut random: Random) {
         let world = &self.world;
         if self.settings.faults == 0 {

@@ -9,7 +9,7 @@ pub(crate) enum Fault {
     Unreachable,
     LostRequest,
     LostAnswer,
-    /// The request arrives after the sender has given it up.
+    /// The request arrives after the client has given up.
     LateRequest,
     DuplicateRequest,
     Delay,
@@ -48,7 +48,7 @@ impl Fault {
         }
     }
 
-    /// Returns whether the peer seems to say something that it did not say.
+    /// Returns whether the fault changes the content of a response.
     pub(super) fn alters(self) -> bool {
         matches!(
             self,
@@ -60,7 +60,7 @@ impl Fault {
     }
 
     pub(super) fn any(random: &mut Random) -> Self {
-        // Half of the positions lie in the first bytes, where a plain answer is.
+        // Half of the positions are in the first bytes, because plain responses are short.
         let limit = random.pick(&[60, 600, 6000]);
         let at = random.index(limit);
         match random.below(16) {

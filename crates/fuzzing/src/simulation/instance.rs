@@ -16,10 +16,10 @@ use super::random::SimulatedEnvironment;
 use super::servers::{CLIENT_SECRET, LOGIN_HOST, SERVERS, host_of, token_of};
 use super::world::World;
 
-/// Plugin instances.
+/// The number of plugin instances.
 pub(super) const INSTANCES: usize = 3;
 
-/// An instance until it crashes.
+/// A running instance.
 pub(super) struct Instance {
     pub(super) agent: RemoteAgent,
     pub(super) net: Arc<SimulatedNet>,
@@ -27,7 +27,7 @@ pub(super) struct Instance {
     pub(super) crashed: CancellationToken,
 }
 
-/// The lines of all instances, none of which shows a credential.
+/// The log of all instances. It checks that no line contains a credential.
 pub(super) struct CheckedLog(Arc<World>);
 
 impl Log for CheckedLog {
@@ -72,14 +72,14 @@ fn config(gateway: &Value) -> String {
     .to_string()
 }
 
-/// Starts an instance beside the gateway of a2a-v1.
+/// Starts an instance that uses the `a2a-v1` gateway.
 pub(super) fn start_instance(world: &Arc<World>, number: usize, faults: u64) -> Arc<Instance> {
     let gateway =
         json!({"enabled": true, "url": "ws://127.0.0.1:1", "dialect": "a2a-v1", "timeoutMs": 5000});
     start_beside(world, number, faults, &gateway)
 }
 
-/// Starts an instance without chance in its faults, beside the gateway of OpenClaw.
+/// Starts an instance without random faults that uses the OpenClaw gateway.
 pub(super) fn start_openclaw_instance(world: &Arc<World>, number: usize) -> Arc<Instance> {
     let url = format!("ws://127.0.0.1:{OPENCLAW_PORT}");
     let gateway = json!({

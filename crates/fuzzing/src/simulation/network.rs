@@ -28,13 +28,13 @@ use super::servers::LOGIN_HOST;
 use super::webhooks::{HOOKS_HOST, Late};
 use super::world::{Attempt, CALL, Exchange, Recorded, TRAP_HOST, World};
 
-/// The size of the buffer of each direction of a connection.
+/// The buffer size of each direction of a connection.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How late a request arrives whose sender has given it up.
+/// The delay of a request that arrives after its client has given up.
 pub(super) const LATE: Duration = Duration::from_secs(15);
 
-/// What chance or the plan decides about an exchange.
+/// The fault of an exchange, random or planned.
 struct Drawn {
     fault: Fault,
     delay: Duration,
@@ -42,16 +42,16 @@ struct Drawn {
     is_planned: bool,
 }
 
-/// The network of one process.
+/// The network interface of one process.
 pub(super) struct SimulatedNet {
     world: Arc<World>,
-    /// The name of the process at a gateway.
+    /// The name of the process at the gateway.
     name: String,
-    /// How many of a hundred exchanges have a fault.
+    /// The percentage of exchanges with a fault.
     faults: u64,
     random: Mutex<Random>,
     retries: RetryContext,
-    /// Whether a WebSocket carried other bytes than were sent.
+    /// Whether a fault changed bytes of a WebSocket.
     pub(super) garbled: AtomicBool,
 }
 
@@ -77,7 +77,7 @@ impl SimulatedNet {
         }
     }
 
-    /// Returns the fault of the next exchange, and the chance for its body.
+    /// Returns the fault of the next exchange, and the random source for its body.
     fn draw(&self, exchange: Option<Exchange>, is_card: bool) -> Drawn {
         let mut random = self.random.lock().unwrap();
         let planned = self
@@ -106,7 +106,7 @@ impl SimulatedNet {
         } else {
             40
         });
-        // What a card says decides about many calls.
+        // A changed card would affect many calls, so it gets no fault that changes content.
         let fault = match has_fault && !(is_card && fault.alters()) {
             true => fault,
             false => Fault::None,
@@ -133,7 +133,7 @@ impl SimulatedNet {
         if let Err(foreign) = credential {
             world.violation(format!("{host} received {foreign} in {shown}"));
         }
-        // A notification repeats the message.
+        // A notification contains the id of the message.
         let id = match host == HOOKS_HOST {
             true => None,
             false => message_id(request.body.as_deref().unwrap_or_default()),
@@ -226,7 +226,7 @@ impl SimulatedNet {
             return Err(cut);
         }
         let (parts, mut body) = answer.into_parts();
-        // A stream has no exact length. It begins after the server has accepted the message.
+        // A stream has no exact length. It starts after the server has accepted the message.
         if sent.id.is_some() && body.size_hint().exact().is_some() {
             let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
             if parts.status == StatusCode::UNAUTHORIZED || refuses_operation(&bytes) {
@@ -315,7 +315,7 @@ impl SimulatedNet {
 }
 
 impl HttpClient for SimulatedNet {
-    /// As [`egress::ReqwestClient`]: the credential first, then retries, then the request.
+    /// Behaves like [`egress::ReqwestClient`]: obtains the credential, then sends the request with retries.
     fn exchange(&self, mut request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
         if let Some(authorization) = request.authorization.take() {
             return Box::pin(auth::exchange(self, authorization, request));
@@ -331,14 +331,14 @@ impl HttpClient for SimulatedNet {
     }
 }
 
-/// Returns the id of the message in a request, which the simulation chose.
+/// Returns the message id in a request. The simulation chose it.
 fn message_id(body: &[u8]) -> Option<String> {
     let start = memmem::find(body, br#""messageId":"call-"#)? + r#""messageId":""#.len();
     let id = body[start..].split(|byte| *byte == b'"').next()?;
     Some(String::from_utf8_lossy(id).into_owned())
 }
 
-/// Returns whether a server answers that it does not know the operation, because the network changed its name.
+/// Returns whether a server does not know the operation, because the network changed the operation's name.
 fn refuses_operation(answer: &[u8]) -> bool {
     let code = format!("\"code\":{}", ErrorReason::MethodNotFound.code());
     memmem::find(answer, code.as_bytes()).is_some()

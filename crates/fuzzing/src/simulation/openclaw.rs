@@ -1,4 +1,4 @@
-//! A gateway of OpenClaw, as much of its protocol 4 as calls to an agent use. The frames are those of a recorded one.
+//! A simulated OpenClaw gateway with the part of protocol 4 that calls of an agent use. Its frames come from a recording.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,28 +15,28 @@ use super::fault::Fault;
 /// The token of the gateway.
 pub(super) const GATEWAY_TOKEN: &str = "s3cret-gateway";
 
-/// The agents of both gateways, which are also the triad.
+/// The agents of both gateways. They are also the members of the triad.
 pub(super) const AGENTS: [&str; 3] = ["alpha", "beta", "charlie"];
 
-/// How often the work of each message began, by its id or its text.
+/// The number of runs of each message, by its id or text.
 pub(super) type Runs = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// The port of the gateway.
 pub(super) const OPENCLAW_PORT: u16 = 2;
 
-/// How far apart the events of a run are.
+/// The interval between the events of a run.
 const STEP: Duration = Duration::from_millis(20);
 
-/// What an agent answers, with the credential that the gateway received.
+/// The prefix of an agent's answer; the credential that the gateway received follows.
 pub(super) const ANSWER: &str = "You said: ";
 
-/// How a member of the triad votes.
+/// The vote of each member of the triad.
 const VOTE: &str = r#"{"vote": "approve", "reasoning": "it fits", "confidence": 0.9}"#;
 
-/// The length of the id of a call.
+/// The length of a call's id.
 const CALL_ID_BYTES: usize = 21;
 
-/// The gateway with its runs, which outlive connections.
+/// The gateway and its runs, which outlive connections.
 #[derive(Default)]
 pub(super) struct OpenClaw {
     runs: Mutex<BTreeMap<String, watch::Receiver<Option<String>>>>,
@@ -47,7 +47,7 @@ impl OpenClaw {
     /// Connects a client. `fault` may duplicate or reorder frames of the gateway. `began` counts the runs.
     ///
     /// # Errors
-    /// None: the network may fail, and the gateway does not.
+    /// Never: the network may fail, but the gateway does not.
     pub(super) async fn upgrade(
         self: &Arc<Self>,
         request: Request,
@@ -133,7 +133,7 @@ impl OpenClaw {
                 if self.runs.lock().unwrap().contains_key(&run) {
                     return;
                 }
-                // The id of the call in the text, except where a vote is asked for again.
+                // The text contains the id of the call, except in the second request for a vote.
                 let asked = text("message");
                 let at = asked.find("call-");
                 let about = at.and_then(|at| asked.get(at..at + CALL_ID_BYTES));
@@ -191,7 +191,7 @@ impl OpenClaw {
         }
     }
 
-    /// Sends the events of a run to every client.
+    /// Sends the events of a run to all clients.
     async fn run(&self, run: &str, reply: &str) {
         let delta = |text: &str, delta: &str| json!({"text": text, "delta": delta});
         let events = [

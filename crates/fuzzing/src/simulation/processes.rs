@@ -29,7 +29,7 @@ use super::openclaw::{AGENTS, Runs};
 use super::servers::{Running, RunningGateway, host_of};
 use super::world::World;
 
-/// Starts an A2A server with the tasks that it had before.
+/// Starts an A2A server with its previous tasks.
 pub(super) async fn start_server(world: &Arc<World>, server: usize, faults: u64) {
     let servers = &world.servers;
     servers.starts.lock().unwrap()[server] += 1;
@@ -98,7 +98,7 @@ pub(super) async fn start_server(world: &Arc<World>, server: usize, faults: u64)
         .insert(host_of(server), running);
 }
 
-/// Stops an A2A server. Its connections break.
+/// Stops an A2A server and breaks its connections.
 pub(super) async fn stop_server(world: &World, server: usize) {
     let running = world.servers.hosts.lock().unwrap().remove(&host_of(server));
     if let Some(running) = running {
@@ -107,7 +107,7 @@ pub(super) async fn stop_server(world: &World, server: usize) {
     }
 }
 
-/// Starts the gateway with the sessions that it had before. `plugins` are the names of its other clients.
+/// Starts the gateway with its previous sessions. `plugins` are the names of the other clients.
 pub(super) async fn start_gateway(world: &Arc<World>, plugins: &[String]) {
     let servers = &world.servers;
     let config = serde_json::json!({
@@ -130,7 +130,7 @@ pub(super) async fn start_gateway(world: &Arc<World>, plugins: &[String]) {
     *servers.gateway.lock().unwrap() = Some(running);
 }
 
-/// Stops the gateway. Its connections break.
+/// Stops the gateway and breaks its connections.
 pub(super) async fn stop_gateway(world: &World) {
     let running = world.servers.gateway.lock().unwrap().take();
     if let Some(running) = running {
@@ -139,7 +139,7 @@ pub(super) async fn stop_gateway(world: &World) {
     }
 }
 
-/// Starts the agents of the gateway, which connect again whenever it comes back.
+/// Starts the agents of the gateway. They reconnect after each restart of the gateway.
 pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
     for (number, name) in AGENTS.into_iter().enumerate() {
         let env = Arc::new(SimulatedEnvironment::new(world.fork()));
@@ -161,7 +161,7 @@ pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
             reply: Script::REPLY.to_owned(),
         };
         let runs = Arc::clone(&world.servers.runs);
-        // The connection, and that on which each proposal arrived.
+        // The id of the current connection, and the connection on which each proposal arrived.
         let asked = Mutex::new((String::new(), BTreeMap::new()));
         let count = move |event: &AgentEvent| {
             let (connection, asked) = &mut *asked.lock().unwrap();
@@ -170,7 +170,7 @@ pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
                 AgentEvent::Received(_, text) => text,
                 AgentEvent::Asked(id, text) => {
                     let before = asked.insert(id.clone(), connection.clone());
-                    // The gateway repeats a pending proposal, with its id, to a member that connects again.
+                    // The gateway sends a pending proposal again, with the same id, to a member that reconnects.
                     if before.is_some_and(|before| before != *connection) {
                         return;
                     }
@@ -194,7 +194,7 @@ pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
                     CancellationToken::new(),
                 );
                 let _ = serving.await;
-                // It gives up where the first connection fails.
+                // `serve` returns an error if the first connection fails, so try again.
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         });

@@ -1,4 +1,4 @@
-//! The only source of chance in a simulation.
+//! The only source of randomness in a simulation.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use common::environment::{Clock, IdGenerator};
 use uuid::Uuid;
 
-/// When a simulation begins, in seconds since 1970.
+/// The start time of a simulation, in seconds since 1970.
 const START_UNIX_SECONDS: u64 = 1_800_000_000;
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a seed gives the same numbers everywhere.
+/// SplitMix64 (Steele, Lea, Flood 2014). The same seed gives the same numbers on every platform.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -26,7 +26,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
@@ -35,7 +35,7 @@ impl Random {
         usize::try_from(self.below(limit as u64)).unwrap_or_default()
     }
 
-    /// Returns `true` in this many of a hundred cases.
+    /// Returns `true` with a probability of `chance` percent.
     pub(super) fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
@@ -48,17 +48,17 @@ impl Random {
         of[self.index(of.len())]
     }
 
-    /// Returns an independent source.
+    /// Returns an independent generator.
     pub(super) fn fork(&mut self) -> Self {
         Self(self.next())
     }
 }
 
-/// The clocks of one process, which go with the runtime's, and its random ids.
+/// The clocks of one process, which follow tokio's clock, and its random ids.
 pub(super) struct SimulatedEnvironment {
     began: tokio::time::Instant,
     base: Instant,
-    /// How far the time of day was set forward or back, in seconds.
+    /// The offset of the time of day, in seconds.
     adjusted: AtomicI64,
     random: Mutex<Random>,
 }
@@ -73,7 +73,7 @@ impl SimulatedEnvironment {
         }
     }
 
-    /// Sets the time of day to this many seconds before or after the right one.
+    /// Sets the offset of the time of day, in seconds.
     pub(super) fn adjust(&self, seconds: i64) {
         self.adjusted.store(seconds, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The processes that answer: A2A servers, an authorization server, and a gateway with its agents.
+//! The server processes: A2A servers, an authorization server, and a gateway with its agents.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 use super::openclaw::{GATEWAY_TOKEN, OpenClaw, Runs};
 use super::random::SimulatedEnvironment;
 
-/// The authorization server of the last A2A server.
+/// The authorization server, which issues the tokens for the last A2A server.
 pub(super) const LOGIN_HOST: &str = "login.example";
 
-/// The part of every credential that nothing may show.
+/// A prefix of every credential that must not appear in any output.
 const SECRET: &str = "s3cret";
 
-/// The client's secret at [`LOGIN_HOST`].
+/// The client secret at [`LOGIN_HOST`].
 pub(super) const CLIENT_SECRET: &str = "s3cret-client";
 
-/// The token of every webhook.
+/// The token of all webhooks.
 pub(super) const HOOK_TOKEN: &str = "t-1";
 
 /// The number of A2A servers.
@@ -39,11 +39,11 @@ pub(super) struct Servers {
     pub(super) openclaw: Arc<OpenClaw>,
     pub(super) stores: Vec<Arc<MemoryStore>>,
     pub(super) environments: Mutex<Vec<Arc<SimulatedEnvironment>>>,
-    /// How often the authorization server gave out a token.
+    /// The number of tokens that the authorization server issued.
     tokens: Mutex<u64>,
     pub(super) state_dir: TempDir,
     pub(super) runs: Runs,
-    /// How often each server has started.
+    /// The number of starts of each server.
     pub(super) starts: Mutex<Vec<u64>>,
 }
 
@@ -74,14 +74,14 @@ impl Servers {
         }
     }
 
-    /// Returns what answers for a host, and what is cancelled when it stops.
+    /// Returns the router of a host, and the token that is cancelled when the server stops.
     pub(super) fn router(&self, host: &str) -> Option<(Router, CancellationToken)> {
         let hosts = self.hosts.lock().unwrap();
         let running = hosts.get(host)?;
         Some((running.router.clone(), running.closed.clone()))
     }
 
-    /// Returns the gateway as a process sees it, and what is cancelled when it stops.
+    /// Returns the network of the gateway for one process, and the token that is cancelled when the gateway stops.
     pub(super) fn gateway(&self, name: &str) -> Option<(Arc<dyn HttpClient>, CancellationToken)> {
         let gateway = self.gateway.lock().unwrap();
         let gateway = gateway.as_ref()?;
@@ -92,16 +92,16 @@ impl Servers {
         self.hosts.lock().unwrap().contains_key(&host_of(server))
     }
 
-    /// Checks that a host receives no other credential than its own.
+    /// Checks that a host receives only its own credential.
     ///
     /// # Errors
-    /// The other credential.
+    /// The header contains another credential.
     pub(super) fn credential(&self, host: &str, headers: &HeaderMap) -> Result<(), String> {
         let Some(value) = headers.get(AUTHORIZATION) else {
             return Ok(());
         };
         let value = value.to_str().unwrap_or_default();
-        // A corrupted message registers another webhook or token.
+        // A corrupted message may register another webhook or token.
         if is_near(value.as_bytes(), format!("Bearer {HOOK_TOKEN}").as_bytes()) {
             return Ok(());
         }
@@ -125,12 +125,12 @@ impl Servers {
         authorization == format!("Bearer {token}")
     }
 
-    /// Returns how many tokens the authorization server has issued.
+    /// Returns the number of issued tokens.
     pub(super) fn issued(&self) -> u64 {
         *self.tokens.lock().unwrap()
     }
 
-    /// Issues a token. Those before it are refused from now on.
+    /// Issues a token. The server refuses the earlier ones from now on.
     pub(super) fn issue_token(&self) -> String {
         let mut tokens = self.tokens.lock().unwrap();
         *tokens += 1;
@@ -138,7 +138,8 @@ impl Servers {
         format!(r#"{{"access_token": "{token}", "token_type": "Bearer", "expires_in": 3600}}"#)
     }
 
-    /// Returns whether a text shows a credential or a part of one. One in which the network changed a bit is none.
+    /// Returns whether a text contains a credential or a part of one. Ignores a credential in which the network changed a
+    /// bit.
     pub(super) fn are_credentials_in(&self, text: &str) -> bool {
         let is_changed = |rest: &[u8]| {
             let servers = (0..SERVERS).map(token_of);
@@ -154,7 +155,7 @@ impl Servers {
         memmem::find_iter(bytes, SECRET).any(|at| !is_changed(&bytes[at..]))
     }
 
-    /// Sets the time of day of every server to this many seconds before or after the right one.
+    /// Sets the offset of the time of day of all servers, in seconds.
     pub(super) fn adjust_clocks(&self, seconds: i64) {
         for env in self.environments.lock().unwrap().iter() {
             env.adjust(seconds);
@@ -166,17 +167,17 @@ pub(super) fn host_of(server: usize) -> String {
     format!("server-{server}.example")
 }
 
-/// The token of a server; the last one takes those of the authorization server.
+/// Returns the token of a server. The last server accepts tokens of the authorization server.
 pub(super) fn token_of(server: usize) -> String {
     format!("{SECRET}-token-{server}{server}")
 }
 
-/// Returns a token of the authorization server. Two of them differ in more than one bit, as those of servers do.
+/// Returns a token of the authorization server. Two tokens always differ in more than one bit.
 fn access_token(number: u64) -> String {
     format!("{SECRET}-access-{number:04}{number:04}")
 }
 
-/// Returns whether two texts are equal but for the bit that the network changes.
+/// Returns whether two texts differ at most in the bit that the network changes.
 fn is_near(one: &[u8], other: &[u8]) -> bool {
     let changed = one
         .iter()

@@ -1,4 +1,4 @@
-//! One fault at one byte of one exchange, byte after byte.
+//! Injects a single fault at every byte position of an exchange.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use super::webhooks::{HOOKS_HOST, Notification, RECEIPT};
 use super::world::Exchange;
 use super::{Call, Outcome, Report, Settings, Simulation, start, summary};
 
-/// The exchanges: messages to each target, and what only some of them have.
+/// The exchanges: a message to each target, and exchanges that only some targets have.
 pub const EXCHANGES: [&str; 10] = [
     "rpc-1",
     "rpc-0.3",
@@ -32,7 +32,7 @@ pub const EXCHANGES: [&str; 10] = [
     "notification",
 ];
 
-/// The faults at a byte of an answer or a connection.
+/// The faults at a byte of a response or a connection.
 const AT_A_BYTE: [fn(usize) -> Fault; 4] = [Fault::Cut, Fault::End, Fault::Stall, Fault::Corrupt];
 
 /// The faults at a byte of a request.
@@ -51,19 +51,19 @@ const WHOLE: [Fault; 9] = [
     Fault::Status(429),
 ];
 
-/// The longest number of an event that is duplicated or reordered.
+/// The maximum index of an event that is duplicated or reordered.
 const EVENTS: usize = 8;
 
-/// The longest number of a frame that OpenClaw's gateway duplicates or reorders.
+/// The maximum index of a frame of OpenClaw's gateway that is duplicated or reordered.
 const FRAMES: usize = 12;
 
-/// The tasks of a server that are checked together.
+/// The number of tasks of a server after which they are checked.
 const TASKS: usize = 1000;
 
-/// The longest time in which a webhook that fails once receives the end of a task.
+/// The maximum time until a webhook that fails once receives the end of a task.
 const MAX_DELIVERY: Duration = Duration::from_secs(120);
 
-/// Makes calls of one of the [`EXCHANGES`], each with a fault at a byte: at every `step`th byte, in every way there is.
+/// Makes calls of one of the [`EXCHANGES`], each with a fault at every `step`th byte. Injects each kind of fault there.
 #[must_use]
 pub fn torture(exchange: &str, step: usize) -> Report {
     let runtime = super::runtime();
@@ -83,7 +83,8 @@ pub fn torture(exchange: &str, step: usize) -> Report {
     })
 }
 
-/// Lets a day pass between calls, then sets the servers' clocks forward by a week, and checks what expires and what does not.
+/// Advances the clocks by a day between calls, then adjusts the servers' clocks by a week. Checks what expires and what does
+/// not.
 #[must_use]
 pub fn expiries() -> Report {
     super::runtime().block_on(async {
@@ -155,7 +156,7 @@ impl Simulation {
         if world.servers.issued() != tokens + 1 {
             world.violation("an expired token is used again".to_owned());
         }
-        // The servers' clocks jump forward.
+        // Adjust only the servers' clocks.
         world.servers.adjust_clocks(7 * 24 * 3600);
         sleep(Duration::from_hours(2)).await;
         seen.push(state(by_continuation).await);
@@ -206,7 +207,7 @@ impl Simulation {
             for fault in at_bytes.chain(events).chain(WHOLE) {
                 self.plan(Exchange::Message, fault);
                 self.send(0, work, None, &mut Random::new(0)).await;
-                // A server forgets finished tasks when it has many.
+                // A server evicts finished tasks when it has many.
                 if self.known.lock().unwrap().len() >= TASKS {
                     self.check_the_end().await;
                 }
@@ -214,7 +215,7 @@ impl Simulation {
         }
     }
 
-    /// Each fault needs a connection of its own, and so an instance. `dialect` is the gateway's.
+    /// Each fault needs a new connection, and therefore a new instance. `dialect` is that of the gateway.
     async fn connections(&self, dialect: &str, agent: &str, step: usize) {
         let alias = format!("gateway:{agent}");
         let is_openclaw = dialect == "openclaw";
@@ -229,7 +230,7 @@ impl Simulation {
             let asked = self.ask(0, &alias, follows, Some(20_000), &mut random);
             if let Some(outcome) = asked.await
                 && is_openclaw
-                // The bridge keeps votes in its memory.
+                // The bridge keeps votes only in memory.
                 && agent != "triad"
             {
                 self.check_run(&outcome).await;
@@ -248,7 +249,7 @@ impl Simulation {
         }
     }
 
-    /// A run at OpenClaw outlives its connection: another instance finds it, and its end.
+    /// Checks that another instance finds a run of OpenClaw, and its end, after the connection was lost.
     async fn check_run(&self, outcome: &Outcome) {
         let continuation = &summary(&outcome.envelope)["continuation"];
         if outcome.altered || continuation["task"].is_null() {
@@ -291,8 +292,9 @@ impl Simulation {
         }
     }
 
-    /// Runs a task with a webhook, and a fault in one of its notifications, after `others`. The webhook receives each
-    /// notification in order, and once where the network delivers it once and the answer arrives. Returns them.
+    /// Runs a task with a webhook, with a fault in the notification after `others` ones. Checks that the webhook receives
+    /// the notifications in order, and once if the network delivers both the notification and the response. Returns the
+    /// notifications.
     async fn notify(
         &self,
         alias: &str,
@@ -328,7 +330,7 @@ impl Simulation {
         let received = webhooks.received(&id);
         let repeated = webhooks.repeated(&id);
         let mut states: Vec<_> = received.iter().map(|one| one.state.clone()).collect();
-        // The receiver can order them by their time, unless the network changed it.
+        // The receiver can order them by time, unless the network changed the time.
         let is_corrupt = matches!(fault, Fault::CorruptRequest(_));
         let last = received.iter().max_by_key(|one| &one.timestamp);
         let has_ended = has_ended && (is_corrupt || last.is_some_and(Notification::is_terminal));

@@ -1,4 +1,4 @@
-//! The receiver of notifications.
+//! The receiver of push notifications.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,28 +11,28 @@ use axum::routing::post;
 use bytes::Bytes;
 use serde_json::Value;
 
-/// The webhooks; the path is the id of the message.
+/// The host of the webhooks. The path is the id of the message.
 pub(super) const HOOKS_HOST: &str = "hooks.example";
 
-/// The answer to a notification.
+/// The response to a notification.
 pub(super) const RECEIPT: &str = r#"{"ok":true}"#;
 
-/// Marks a request that the network delivered after the sender had given it up.
+/// Marks a request that the network delivered after the sender had given up.
 #[derive(Clone, Copy)]
 pub(super) struct Late;
 
-/// A notification that arrived whole.
+/// A completely received notification.
 #[derive(Debug, Clone)]
 pub(super) struct Notification {
     /// The state of the task; `None` for an artifact.
     pub(super) state: Option<String>,
-    /// The time of the state, so that an earlier one is a smaller text.
+    /// The time of the status, in a format that sorts as text.
     pub(super) timestamp: String,
     body: Bytes,
 }
 
 impl Notification {
-    /// Reads a body of 0.3 or 1.0; `None` if it is neither.
+    /// Parses a body of A2A 0.3 or 1.0; `None` for any other body.
     fn parse(body: Bytes) -> Option<Self> {
         let value: Value = serde_json::from_slice(&body).ok()?;
         let status = match value.get("statusUpdate") {
@@ -75,7 +75,7 @@ const STATES: [&str; 8] = [
     "auth-required",
 ];
 
-/// What each webhook received, in the order of arrival.
+/// The notifications of each webhook, in the order of arrival.
 #[derive(Default)]
 pub(super) struct Webhooks {
     received: Mutex<BTreeMap<String, Vec<Notification>>>,
@@ -88,7 +88,7 @@ impl Webhooks {
         received.get(id).cloned().unwrap_or_default()
     }
 
-    /// Returns how many notifications arrived more than once.
+    /// Returns the number of notifications that arrived more than once.
     pub(super) fn repeated(&self, id: &str) -> usize {
         let received = self.received(id);
         let bodies: std::collections::BTreeSet<_> =
@@ -106,7 +106,8 @@ impl Webhooks {
             .with_state(Arc::clone(self))
     }
 
-    /// Records a notification. None of an earlier state follows the end of a task, unless the network delayed it.
+    /// Records a notification. An earlier state must not follow the end of a task, unless the network delayed the
+    /// notification.
     fn record(&self, id: &str, notification: Notification, late: bool) {
         let mut received = self.received.lock().unwrap();
         let before = received.entry(id.to_owned()).or_default();

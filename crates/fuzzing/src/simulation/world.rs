@@ -1,4 +1,4 @@
-//! What all processes of a simulation share.
+//! The state that all processes of a simulation share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
@@ -11,24 +11,24 @@ use super::random::Random;
 use super::servers::Servers;
 use super::webhooks::Webhooks;
 
-/// A redirect leads here, and no request may follow it.
+/// The host that redirects point to. No client may send a request to it.
 pub(super) const TRAP_HOST: &str = "trap.example";
 
-/// How a message left, by the id of the message.
+/// The delivery of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
-    /// Certainly not.
+    /// No byte was sent.
     NeverLeft,
-    /// The peer refused it before it acted.
+    /// The peer refused the message without processing it.
     Refused,
     /// It may have arrived.
     Left,
 }
 
-/// The state of one call that the network sees.
+/// The state of one call that the network reads and writes.
 #[derive(Default)]
 pub(super) struct CallState {
-    /// Whether the network changed what a peer said, so that the content cannot be predicted.
+    /// Whether the network changed a response, so that its content cannot be predicted.
     pub(super) altered: Mutex<bool>,
 }
 
@@ -36,30 +36,31 @@ tokio::task_local! {
     pub(super) static CALL: Arc<CallState>;
 }
 
-/// What all processes share.
+/// The shared state.
 pub(super) struct World {
     pub(super) servers: Servers,
-    /// No faults happen once this is cancelled.
+    /// Cancelled when the simulation stops injecting faults.
     pub(super) healed: CancellationToken,
     pub(super) faults: Mutex<BTreeMap<&'static str, u64>>,
     pub(super) attempts: Mutex<BTreeMap<String, Vec<Attempt>>>,
     pub(super) violations: Mutex<Vec<String>>,
     pub(super) random: Mutex<Random>,
-    /// The fault of an exchange of a kind, in place of chance, after so many others of that kind.
+    /// A planned fault, which replaces random faults: the kind of exchange, the number of earlier exchanges of that kind to
+    /// skip, and the fault.
     pub(super) plan: Mutex<Option<(Exchange, usize, Fault)>>,
-    /// How many bytes the last planned exchange carried, without and with a fault.
+    /// The number of bytes in the last planned exchange, with or without a fault.
     pub(super) carried: AtomicUsize,
-    /// The ids of messages that did not arrive whole, which no server may act on.
+    /// The ids of messages that arrived incompletely. A server must not process them.
     pub(super) broken: Mutex<Vec<String>>,
     /// The ids of messages that the network duplicated.
     pub(super) duplicated: Mutex<BTreeSet<String>>,
     pub(super) webhooks: Arc<Webhooks>,
 }
 
-/// An exchange that carries work.
+/// A kind of exchange that planned faults apply to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exchange {
-    /// A message to a server, and the answer.
+    /// A message to a server, with its response.
     Message,
     /// A connection to the gateway.
     Connection,
@@ -81,7 +82,7 @@ impl World {
     }
 }
 
-/// Records how a message left, also if the call is dropped meanwhile.
+/// Records the delivery of a message on drop, even if the call is dropped earlier.
 pub(super) struct Recorded<'a> {
     pub(super) world: &'a World,
     pub(super) id: Option<String>,

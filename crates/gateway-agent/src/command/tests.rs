@@ -162,7 +162,7 @@ async fn cancellation_kills_the_process_group() {
 #[tokio::test]
 async fn command_gets_no_removed_variable() {
     let backend = CommandBackend::new("echo \"[$PATH]\"").without_variables(["PATH".to_owned()]);
-    // The shell may set a path of its own, which is not the one of this process.
+    // The shell may set its own `PATH`, which differs from that of this process.
     let shown = backend
         .answer(&turn(""), &|_| {}, &CancellationToken::new())
         .await

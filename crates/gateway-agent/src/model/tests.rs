@@ -9,7 +9,7 @@ use crate::backend::Utterance;
 
 const KEY: &str = "sk-0123456789abcdef";
 
-/// An endpoint that answers one request after another with literal responses, and the bodies of its requests.
+/// Starts an endpoint that sends literal responses in order. Returns a backend for it, and the bodies of its requests.
 async fn endpoint_of(responses: Vec<Vec<u8>>) -> (ModelBackend, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -22,7 +22,7 @@ async fn endpoint_of(responses: Vec<Vec<u8>>) -> (ModelBackend, mpsc::UnboundedR
                 assert!(stream.read_buf(&mut request).await.unwrap() > 0);
             }
             let _ = received.send(String::from_utf8(request).unwrap());
-            // The client may have read enough.
+            // The client may close before it has read the whole response.
             let _ = stream.write_all(&response).await;
         }
     });

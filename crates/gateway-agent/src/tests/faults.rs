@@ -1,4 +1,4 @@
-//! Backends and peers with faults.
+//! Faulty backends and peers.
 
 use super::*;
 
@@ -135,7 +135,7 @@ async fn refused_message_does_not_release_the_next_one() {
     client.send(deep).await;
     assert_eq!(client.next().await.content()["code"], 3004);
     client.send(message("s-1", "third")).await;
-    // The other session is answered after the third message arrived.
+    // The other session gets its answer even though the third message arrived earlier.
     assert_eq!(text(&client.ask("s-2", "other").await), "I read: other");
     assert_eq!(coder.turn().await.text, "other");
     assert!(coder.turns.try_recv().is_err(), "the first turn still runs");

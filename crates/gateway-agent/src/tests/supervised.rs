@@ -4,7 +4,7 @@ use common::log::{Level, Log};
 
 use super::*;
 
-/// A log for the test.
+/// A log that the test reads.
 struct Lines(mpsc::UnboundedSender<String>);
 
 impl Log for Lines {
@@ -17,7 +17,7 @@ impl Log for Lines {
     }
 }
 
-/// Starts a gateway with `auth`, which runs `coder` itself.
+/// Starts a gateway with `auth` that runs `coder` itself.
 async fn supervised(acts: Vec<Act>) -> (Gateway, mpsc::UnboundedReceiver<Turn>) {
     let folder = tempfile::tempdir().unwrap();
     let key = "bf88c644bfeac846c3294403f8a3522e529709ea4d1710a68aeedbd1448df956";
@@ -68,7 +68,7 @@ impl Gateway {
     }
 }
 
-/// Asks until the agent is online.
+/// Sends a message repeatedly until the agent is online.
 async fn answer(client: &mut Client) -> Envelope {
     loop {
         let reply = client.ask("s-1", "work").await;

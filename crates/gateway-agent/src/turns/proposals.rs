@@ -1,4 +1,4 @@
-//! Proposals, from their arrival to the vote.
+//! Handles proposals, from their arrival to the vote.
 
 use std::hash::BuildHasher as _;
 use std::sync::{Arc, PoisonError};
@@ -16,11 +16,11 @@ use super::{ActiveGuard, Connection, Turns, delegation, failed};
 use crate::backend::{BackendError, Proposal, Turn};
 use crate::vote;
 
-/// The time before the deadline of a proposal at which the agent votes without its backend.
+/// How long before the deadline of a proposal the agent votes without its backend.
 const VOTE_MARGIN: Duration = Duration::from_millis(500);
 
 impl Turns {
-    /// Handles a proposal. One that arrives again gets the same vote.
+    /// Handles a proposal. A repeated proposal gets the same vote.
     pub(crate) fn on_proposal(self: &Arc<Self>, envelope: &Envelope, connection: &Connection) {
         let Some(id) = envelope.correlation_id().or(envelope.id()) else {
             return;
@@ -91,10 +91,10 @@ impl Turns {
         ballots.put(self.ballot_key(proposal), ballot);
     }
 
-    /// Asks the backend for a vote until `until`, at most twice.
+    /// Requests a vote from the backend until `until`, with at most two attempts.
     ///
     /// # Errors
-    /// It gives none; the error says why.
+    /// The backend returned no vote. The error is the reason.
     async fn ballot(
         &self,
         header: &Envelope,
@@ -148,7 +148,7 @@ impl Turns {
         Err(reason)
     }
 
-    /// Returns when the vote must be sent.
+    /// Returns the time at which the agent must send the vote.
     fn vote_deadline(&self, envelope: &Envelope) -> Instant {
         let limit = self.settings.timeout;
         let since = self.env.system_time().duration_since(UNIX_EPOCH);

@@ -1,11 +1,11 @@
-//! The turns that wait or run, within bounds.
+//! A bounded count of waiting and running turns.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The maximum size of the texts of messages that wait or run, in bytes; that of proposals is the same.
+/// The maximum total size of the texts of waiting and running messages, in bytes. The same limit applies to proposals.
 const MAX_WAITING_BYTES: usize = 8 * 1024 * 1024;
 
-/// Counts the turns that wait or run, and the size of their texts.
+/// Counts the waiting and running turns, and the size of their texts.
 #[derive(Default)]
 pub(super) struct Queue(Arc<Mutex<QueueSize>>);
 
@@ -16,7 +16,7 @@ struct QueueSize {
 }
 
 impl Queue {
-    /// Counts a turn with `bytes` of text. Returns `None` above the limits.
+    /// Adds a turn with `bytes` of text. Returns `None` if that exceeds the limits.
     pub(super) fn admit(&self, bytes: usize, max_turns: usize) -> Option<QueueGuard> {
         let mut size = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if size.turns >= max_turns || size.bytes + bytes > MAX_WAITING_BYTES {
@@ -31,7 +31,7 @@ impl Queue {
     }
 }
 
-/// A turn that waits or runs; dropping it makes room for another.
+/// A counted turn. Dropping it removes the turn from the queue.
 pub(super) struct QueueGuard {
     size: Arc<Mutex<QueueSize>>,
     bytes: usize,

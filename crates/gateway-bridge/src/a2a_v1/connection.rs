@@ -25,14 +25,14 @@ const AGENT_STATUS_CHANNEL: &str = "agent:status";
 /// The channel with decisions on proposals from earlier connections.
 const DECISION_CHANNEL: &str = "triad:decision";
 
-/// The prefix of the correlation ids of subscriptions.
+/// The prefix of the correlation ids of subscription requests.
 const SUBSCRIPTION_ID_PREFIX: &str = "sub-";
 
-/// Converts envelopes to frames and back. Older dialects spell the same messages differently.
+/// Converts envelopes to frames and back. Older dialects use other names for the same fields and types.
 pub(crate) struct DialectCodec {
     /// The dialect's name in results.
     pub(crate) dialect: &'static str,
-    /// Whether the gateway itself lets a triad vote.
+    /// Whether the gateway itself runs the triad.
     pub(crate) has_triad: bool,
     /// Encodes an envelope as a frame.
     pub(crate) encode: fn(Envelope) -> String,
@@ -61,7 +61,7 @@ pub(crate) struct A2aV1Connection {
     log: Arc<dyn Log>,
     pub(super) tasks: Arc<PendingTasks>,
     pub(crate) agents: AgentRegistry,
-    /// A ping was sent, and neither a pong nor an error has answered it.
+    /// Whether a ping was sent that the gateway has not yet answered with a pong or an error.
     pub(super) pinging: AtomicBool,
 }
 
@@ -107,7 +107,7 @@ impl A2aV1Connection {
         ended.as_ref().is_some_and(|ended| ended.dismissed)
     }
 
-    /// Marks the connection as closed and fails everything that waits for it. Only the first call has an effect.
+    /// Marks the connection as closed and fails all waiting callers. Only the first call has an effect.
     pub(super) fn mark_closed(&self, why: &str, dismissed: bool) {
         {
             let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,8 +183,7 @@ impl A2aV1Connection {
 
     /// Sends a frame.
     ///
-    /// # Errors
-    /// Error 1003; `delivered` says whether any byte left. The connection has ended then.
+    /// Error 1003. `delivered` states whether any byte was sent. The connection is closed on error.
     pub(super) async fn send_frame(&self, frame: String) -> Result<(), PeerError> {
         let Some(sender) = self.sender() else {
             let why = self.close_reason().unwrap_or_default();
@@ -204,7 +203,7 @@ impl A2aV1Connection {
         Err(lost(&error.to_string(), error.sent()))
     }
 
-    /// Subscribes to the status of agents. A gateway without that channel answers with an error, which is ignored.
+    /// Subscribes to the status of agents. Ignores the error of a gateway without that channel.
     pub(super) async fn subscribe(&self) {
         let mut content = json!({"channel": AGENT_STATUS_CHANNEL});
         if !self.settings.agents.is_empty() {
@@ -221,7 +220,7 @@ impl A2aV1Connection {
         let asked = self.envelope(Kind::Subscribe, content);
         let id = format!("{SUBSCRIPTION_ID_PREFIX}{}", self.env.uuid());
         let asked = asked.with_metadata("correlationId", id);
-        // A connection that is lost here fails the next send.
+        // If the connection is lost here, the next send fails.
         drop(self.send(asked).await);
     }
 

@@ -1,4 +1,5 @@
-//! Decisions of the triad (Heretek A2A §10.5). The gateway's decision counts; a contradiction with the votes becomes a warning.
+//! Decisions of the triad (Heretek A2A §10.5). The gateway's decision is authoritative; if it contradicts the votes, the
+//! bridge adds a warning.
 
 use serde_json::{Map, Value, json};
 
@@ -117,7 +118,7 @@ fn result(said: &Value) -> Result<&str, &'static str> {
     }
 }
 
-/// Fails the task of an unreadable decision. The gateway might never send another one.
+/// Fails the task of an unreadable decision, because the gateway may never send another one.
 fn malformed(connection: &A2aV1Connection, entry: &PendingTask, wrong: &str) {
     connection.warn(&format!("proposal {}: invalid decision: {wrong}", entry.id));
     let message = format!(
@@ -127,7 +128,7 @@ fn malformed(connection: &A2aV1Connection, entry: &PendingTask, wrong: &str) {
     entry.finish(TaskOutcome::Failed(error));
 }
 
-/// Describes the votes that differ from those that the gateway sent before.
+/// Describes the votes in the decision that differ from the votes that the gateway sent before.
 fn other_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<String> {
     let others = entry.votes().into_iter().filter_map(|(member, before)| {
         let now = listed.get(&member).and_then(Value::as_str);

@@ -16,11 +16,11 @@ use super::registry::is_name;
 /// The timeout of a caller that requests the list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Lists the agents. If the gateway does not answer, returns the agents that it named before. A message does not wait
-/// for the list if the last request had no answer.
+/// Lists the agents. If the gateway does not answer, returns the agents of its last list. A message does not wait for the
+/// list if the previous request had no answer.
 ///
 /// # Errors
-/// The gateway refused the request, or it did not answer and has named no agent yet.
+/// The gateway refused the request, or it did not answer and no agent is known yet.
 pub(super) async fn list(
     connection: &A2aV1Connection,
     purpose: ListPurpose,

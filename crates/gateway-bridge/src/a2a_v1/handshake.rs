@@ -27,7 +27,7 @@ const AUTH_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The status values of an accepted credential.
 const ACCEPTED_AUTH_STATUSES: [&str; 3] = ["ok", "success", "authenticated"];
 
-/// The message kinds that the bridge supports. It serves no agents.
+/// The message types that the bridge supports. It serves no agents.
 const SUPPORTED_KINDS: [Kind; 12] = [
     Kind::Message,
     Kind::Status,

@@ -28,7 +28,7 @@ const RESERVED_METADATA: [&str; 2] = ["correlationId", "requiresResponse"];
 /// Sends one message and stores its task.
 ///
 /// # Errors
-/// `delivered` says whether the gateway may have received the message.
+/// `delivered` states whether the gateway may have received the message.
 pub(super) async fn send(
     connection: &A2aV1Connection,
     about: &CallContext,
@@ -74,8 +74,9 @@ pub(super) async fn submit(
     Ok(entry)
 }
 
-/// Returns the session of a message: the one the call is bound to, the one of the conversation that the caller names, the
-/// one of the task it continues, or a new one. A server in front of the gateway binds each call to a session of its client.
+/// Returns the session of a message: the session that the call is bound to, the session of the given conversation, the
+/// session of the task that the message continues, or a new one. An A2A server in front of the gateway binds each call to a
+/// session of its client.
 ///
 /// # Errors
 /// [`PeerErrorKind::TaskForgotten`](peer::PeerErrorKind::TaskForgotten)

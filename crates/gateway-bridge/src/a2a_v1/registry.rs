@@ -27,7 +27,7 @@ pub(crate) struct AgentRegistry {
     /// The name of this plugin at the gateway, if the gateway assigned one.
     own_name: OnceLock<String>,
     pending: Mutex<Option<PendingList>>,
-    /// Serializes list requests: a list does not say which request it answers.
+    /// Serializes list requests, because a list does not refer to its request.
     pub(super) turn: tokio::sync::Mutex<()>,
     /// Whether the last list request had no answer.
     silent: AtomicBool,
@@ -47,7 +47,7 @@ struct PendingList {
     answer: oneshot::Sender<Result<(), PeerError>>,
 }
 
-/// Withdraws the list request when its caller stops waiting, so that it cannot claim a later error.
+/// Removes the list request when its caller stops waiting, so that a later error is not matched with it.
 pub(super) struct ListGuard<'a> {
     registry: &'a AgentRegistry,
     /// Receives the answer.
@@ -71,7 +71,7 @@ impl AgentRegistry {
 
     /// Excludes this plugin's own name from later lists.
     pub(crate) fn set_own_name(&self, name: &str) {
-        // The first name counts: it belongs to this connection.
+        // Only the first name counts, because it belongs to this connection.
         let _ = self.own_name.set(name.to_owned());
     }
 
@@ -158,8 +158,8 @@ impl AgentRegistry {
         true
     }
 
-    /// Fails the pending list request if the error answers it. An error without a request id answers it if `idle`: then
-    /// no message waits for an answer.
+    /// Fails the pending list request if the error refers to it. An error without a request id refers to it if `idle`, which
+    /// means that no message waits for an answer.
     pub(super) fn fail_list(&self, envelope: &Envelope, idle: bool) -> bool {
         let mut pending = self.pending();
         let names = [envelope.correlation_id(), envelope.parent_id()];
@@ -195,7 +195,7 @@ impl AgentRegistry {
     }
 }
 
-/// Returns whether this is a valid name of an agent. The triad is not an agent.
+/// Returns whether this is a valid agent name. The triad is not an agent.
 pub(super) fn is_name(name: &str) -> bool {
     let clean = |c: char| !c.is_control() && c != '/';
     !name.is_empty()

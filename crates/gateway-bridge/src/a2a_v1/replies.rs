@@ -55,8 +55,8 @@ fn knows_no_pings(connection: &A2aV1Connection, error: &Envelope) -> bool {
         && connection.pinging.swap(false, Ordering::SeqCst)
 }
 
-/// Returns the task that a reply belongs to: by correlation id in either place, message id, or proposal id.
-/// An error without ids belongs to the only pending message, if there is exactly one.
+/// Returns the task that a reply belongs to: by correlation id in either place, message id, or proposal id. An error without
+/// ids belongs to the pending message if there is exactly one.
 fn answered(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<PendingTask>> {
     let tasks = &connection.tasks;
     let by_id = |id: &str| {

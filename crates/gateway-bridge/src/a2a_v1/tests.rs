@@ -1,4 +1,4 @@
-//! The bridge against a gateway that the test plays: literal JSON, and time that stands still.
+//! The bridge against a gateway that the test controls, with literal JSON and a paused clock.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod correlation;
@@ -29,7 +29,7 @@ use peer::{
     PeerError, PeerErrorKind, PeerProvider as _,
 };
 
-/// The bridge, and the place where its connections arrive.
+/// The bridge, and the receiver of its connections.
 struct Rig {
     gateway: Gateway,
     net: ScriptedNet,
@@ -72,7 +72,7 @@ impl Rig {
             .into()
     }
 
-    /// Begins to send `outgoing` to `agent`.
+    /// Starts to send `outgoing` to `agent`.
     fn send(&self, agent: &str, outgoing: SendRequest) -> JoinHandle<Result<Reply, PeerError>> {
         let peer = self.peer(agent);
         tokio::spawn(async move { peer.send(&outgoing).await })
@@ -83,12 +83,12 @@ impl Rig {
         std::mem::replace(&mut self.arrivals, network().1)
     }
 
-    /// Returns the next connection, greeted.
+    /// Returns the next connection after its handshake.
     async fn greeted(&mut self) -> Connection {
         greeted(&mut self.arrivals).await
     }
 
-    /// Returns a connection that is open before any call.
+    /// Connects before the first call and returns the connection.
     async fn connected(&mut self) -> Connection {
         let (members, connection) = tokio::join!(self.gateway.members(), async {
             let mut connection = greeted(&mut self.arrivals).await;
@@ -128,7 +128,7 @@ async fn greeted(arrivals: &mut Arrivals) -> Connection {
     connection
 }
 
-/// Returns the answer to a query for the agents.
+/// Returns the response to a request for the list of agents.
 fn list(asked: &Value, agents: Value) -> Value {
     assert_eq!(
         (&asked["type"], &asked["content"]["action"]),
@@ -146,7 +146,7 @@ fn text(text: &str) -> SendRequest {
     }
 }
 
-/// Returns the same message, where a task is wanted.
+/// Returns the message as a non-blocking one, whose result is a task.
 fn task_of(outgoing: SendRequest) -> SendRequest {
     SendRequest {
         blocking: false,
@@ -164,7 +164,7 @@ fn with_metadata(outgoing: SendRequest, metadata: Value) -> SendRequest {
     }
 }
 
-/// An agent's answer to what it was asked.
+/// Returns an agent's reply to the message `asked`.
 fn reply(asked: &Value, from: &str, said: &str) -> Value {
     json!({"type": "message", "from": from, "agent": "client-1",
         "content": {"role": "agent", "content": said},
@@ -203,7 +203,7 @@ fn artifact_text(task: &Task) -> String {
     artifact.text().unwrap_or_default().into_owned()
 }
 
-/// Lets whatever was sent arrive.
+/// Waits until all sent frames have arrived.
 async fn wait_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

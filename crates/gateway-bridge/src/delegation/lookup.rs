@@ -10,7 +10,8 @@ use common::log::{Level, Log};
 use super::Delegation;
 use super::file::{DelegationFile, FileVersion, by_session};
 
-/// Within this time of a write, another write may leave the modification time unchanged. File systems tick slowly.
+/// The resolution of modification times in a file system. A second write within this time may not change the modification
+/// time.
 const MTIME_GRANULARITY: Duration = Duration::from_secs(2);
 
 /// Looks up delegations and caches the newest version of the file.
@@ -24,7 +25,8 @@ struct CachedFile {
     file: DelegationFile,
     stamp: Option<FileVersion>,
     sessions: HashMap<String, Delegation>,
-    /// The file was unchanged for a while before it was read, so its modification time detects later changes.
+    /// Whether the file was unchanged for [`MTIME_GRANULARITY`] before it was read, so that its modification time detects
+    /// later changes.
     calm: bool,
 }
 

@@ -42,7 +42,7 @@ impl Delegation {
         Some(Self { hop, chain })
     }
 
-    /// Returns the delegation of the next message. `incoming` is the delegation that the sender works on.
+    /// Returns the delegation of the next message. `incoming` is the delegation of the message that the sender works on.
     /// `fresh` creates the id of a new or unnamed chain, as 32 hexadecimal digits.
     pub fn next(incoming: Option<Self>, fresh: impl FnOnce() -> Uuid) -> Self {
         let (hop, chain) = incoming.map_or((0, None), |known| (known.hop, known.chain));

@@ -11,7 +11,7 @@ use super::*;
 use common::log::{Log, Recorder, Silent};
 use testkit::folder::Folder;
 
-/// Returns the file of a host whose state is in this folder.
+/// Returns the delegation file of a host with this state directory.
 fn file_in(folder: &Folder) -> DelegationFile {
     DelegationFile::of_host(folder.path())
 }
@@ -23,7 +23,7 @@ fn work(hop: u64) -> Delegation {
     }
 }
 
-/// Returns a time after everything that a test writes.
+/// Returns a time after all writes of a test.
 fn later() -> SystemTime {
     SystemTime::now() + Duration::from_secs(60)
 }
@@ -183,7 +183,7 @@ fn a_file_that_cannot_be_read_just_now_is_not_begun_anew() {
     let folder = Folder::new();
     let file = file_in(&folder);
     fs::create_dir(file.path().parent().unwrap()).unwrap();
-    // A link to itself cannot be opened, though it could be replaced.
+    // A symbolic link to itself cannot be opened, but it could be replaced.
     std::os::unix::fs::symlink(file.path(), file.path()).unwrap();
     let lines = Recorder::default();
     file.record("s", &work(1), &lines).unwrap_err();
@@ -245,7 +245,7 @@ async fn a_file_that_has_not_changed_is_not_read_again() {
         lookup.find(folder.path(), "s", later(), &log).await,
         Some(work(1))
     );
-    // Other bytes under the same stamp, which only a reader of the bytes would notice.
+    // Other content with the same modification time. Only a reader that ignores the cache would notice it.
     let times = fs::metadata(file.path()).unwrap().modified().unwrap();
     let text = fs::read_to_string(file.path())
         .unwrap()

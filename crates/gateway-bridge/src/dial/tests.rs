@@ -14,7 +14,7 @@ fn settings(dialect: DialectChoice) -> Settings {
     }
 }
 
-/// Dials a gateway whose first frame is `word`. Returns the outcome.
+/// Dials a gateway that first sends the frame `word`. Returns the outcome.
 async fn met(word: Value, dialect: DialectChoice) -> Result<DialedSocket, PeerError> {
     let (net, mut arrivals) = network();
     let settings = settings(dialect);

@@ -55,8 +55,9 @@ pub(super) async fn handshake(
     Ok(a2a_v1::spawn_reader(connection, socket.receiver))
 }
 
-/// Returns the name to register. The gateway copies the name in the URL into our messages, so that name wins. Otherwise
-/// the name is random, because the second client of a name receives the first one's messages.
+/// Returns the name to register. A name in the URL takes precedence, because the gateway copies it into the client's
+/// messages. Otherwise the name is random, because a second client with the same name would receive the messages of the
+/// first.
 fn name(settings: &Settings, env: &dyn Environment) -> String {
     let mut query = settings.url.query_pairs();
     let named = query.find(|(field, value)| field == "agentId" && !value.is_empty());

@@ -56,7 +56,7 @@ impl Rig {
             .into()
     }
 
-    /// Sends to alpha, and answers it with what `answer` makes of it.
+    /// Sends a message to alpha and replies with the result of `answer`.
     async fn answered(
         &mut self,
         answer: impl Fn(&Value, &str) -> Value,
@@ -79,7 +79,7 @@ impl Rig {
     }
 }
 
-/// Returns a connection that has registered, and by which name.
+/// Returns a registered connection and its name.
 async fn registered(arrivals: &mut Arrivals) -> (Connection, String) {
     let mut connection = arrivals.next().await;
     connection

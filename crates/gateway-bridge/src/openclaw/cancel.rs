@@ -34,7 +34,7 @@ impl OpenClaw {
             return self.settled(about, run).await;
         }
         let Some(entry) = run_status::find_record(&self.connection, about, run).await? else {
-            // The run is over and gone from the ledger, or was never known.
+            // The run has ended and left the ledger, or never existed.
             return run_status::status(&self.connection, about, run).await;
         };
         if entry.outcome().is_terminal() {

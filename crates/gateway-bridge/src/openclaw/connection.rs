@@ -94,7 +94,7 @@ impl OpenClawConnection {
         look(&mut self.state().runs)
     }
 
-    /// Sends a request and waits for the response, for `longer` than the usual timeout.
+    /// Sends a request and waits for the response. Adds `longer` to the usual timeout.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -290,7 +290,7 @@ impl OpenClawConnection {
         }
     }
 
-    /// Passes an event to the subscribers of its run. Most runs of a gateway belong to other operators.
+    /// Delivers an event to the subscribers of its run. Most events belong to runs of other operators.
     fn spread(&self, payload: &RawValue) {
         let mut state = self.state();
         if state.subscribers.is_empty() {
@@ -306,7 +306,7 @@ impl OpenClawConnection {
         let mut state = self.state();
         state.over.get_or_insert(why);
         state.sender = None;
-        // A waiting caller sees its channel closed and reads the reason.
+        // Waiting callers see a closed channel and read the reason.
         state.pending.clear();
         state.subscribers.clear();
         state.ends.clear();
@@ -339,7 +339,7 @@ impl OpenClawConnection {
     pub(super) async fn ping(&self) {
         let sender = self.state().sender.clone();
         if let Some(sender) = sender {
-            // The reader sees whether an answer arrives.
+            // The reader checks whether a pong arrives.
             let _ = sender.ping().await;
         }
     }

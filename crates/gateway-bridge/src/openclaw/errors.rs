@@ -26,10 +26,10 @@ impl RequestError {
     }
 }
 
-/// Converts a refused handshake, which sent a token if `sent_token`.
+/// Converts the error of a refused handshake. `sent_token` states whether the client sent a token.
 pub(super) fn of_connect(refusal: &RpcError, sent_token: bool) -> PeerError {
     let RpcError { message, .. } = refusal;
-    // Without a token the gateway asks for a device identity instead.
+    // Without a token, the gateway requests a device identity instead.
     let asks_for_device =
         |detail: &str| detail.contains("PAIRING") || detail.starts_with("DEVICE_");
     let (code, what) = match (refusal.detail(), refusal.code.as_str()) {
@@ -104,7 +104,7 @@ pub(super) fn cut(why: &str) -> PeerError {
     )
 }
 
-/// Returns the error of a connection that ended while a message was sent.
+/// Returns the error of a connection that was lost during the send of a message.
 pub(super) fn unsent(error: &NetError) -> PeerError {
     let mut cut = cut(&error.to_string());
     if error.sent() == Sent::No {

@@ -1,7 +1,8 @@
 //! Converts the parts of a message to the parameters of the gateway's method `agent`.
 //!
 //! `agent` accepts text and base64 images and refuses other attachments. So data becomes JSON in the text, and the text
-//! includes the content of text files. Files that cannot be sent are named in the text, so that the agent can say so.
+//! includes the content of text files. For files that cannot be sent, the text contains their names, so that the agent can
+//! report them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

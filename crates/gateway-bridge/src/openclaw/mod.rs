@@ -6,8 +6,8 @@
 //! `run_status.rs` return its status, also after a restart. The bridge sends no request twice: a request that a lost
 //! connection interrupts fails.
 //!
-//! An OpenClaw agent cannot wait for its caller during a run. It asks its question as the answer, and the task is
-//! completed. The caller answers with another message under the same context id.
+//! An OpenClaw agent cannot wait for its caller during a run. It returns its question as the answer, and the task is
+//! completed. The caller replies with another message in the same context.
 
 mod cancel;
 mod connection;

@@ -1,7 +1,7 @@
 //! Reads the outcome of a run from the gateway's records.
 //!
-//! Four records describe a finished run: the last response to `agent`, which is complete; the response to `agent.wait`,
-//! for a while; the gateway's task ledger on disk; and the history of the session.
+//! Four records describe a finished run: the final response to `agent`, which is complete; the response to `agent.wait`,
+//! which the gateway keeps for a while; the gateway's task ledger on disk; and the history of the session.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use super::media;
 /// The id of the artifact with the answer.
 pub(super) const ARTIFACT_ID: &str = "reply";
 
-/// The ledger's text for a run whose process ended, in [`of_record`].
+/// The ledger's text for a run whose process exited; see [`of_record`].
 const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
 
 /// The state and the result of a run.

@@ -21,10 +21,10 @@ const TASK_PAGE_LEN: u64 = 500;
 /// The number of session messages that are searched for an answer.
 const HISTORY_PAGE_LEN: u64 = 200;
 
-/// The timeout of one wait for the end of a run. The bridge then checks whether the gateway still knows the run.
+/// The timeout of one wait for the end of a run. After it, the bridge checks whether the gateway still has the run.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A run that the gateway knows.
+/// A run at the gateway, with its status.
 #[derive(Debug)]
 pub(super) struct RunStatus {
     /// The outcome.
@@ -215,7 +215,7 @@ async fn history(
     }
 }
 
-/// Returns whether an error says that the gateway has forgotten the run.
+/// Returns whether the error means that the gateway no longer has the run.
 pub(super) fn is_forgotten(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::TaskForgotten
 }

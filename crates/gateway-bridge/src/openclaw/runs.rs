@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The maximum number of cached runs. The least recently queried one is evicted.
 const MAX_RUNS: usize = 128;
 
-/// The maximum size of a cached response, in bytes. The gateway has longer ones.
+/// The maximum size of a cached response, in bytes. Longer responses are requested from the gateway again.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// A cached run.

@@ -1,11 +1,11 @@
-//! Keeps OpenClaw from executing commands in a message of a client.
+//! Prevents OpenClaw from executing commands in a message of a client.
 //!
 //! OpenClaw 2026.9.6 parses a message before the agent reads it, after JavaScript's `trim`. A leading `/` is a command:
-//! `/new` and `/reset` discard the session (the command `openclaw agent` has operator rights), `/NAME` and `$NAME` run
-//! a skill of the operator, and the command refuses `/compact`. OpenClaw looks for `$NAME` everywhere, unless the
-//! message begins with `/`; `//` begins no command. Directives such as `/think high` on a later line count only in
-//! channels. So a message with any of these gets a first line that begins with `//` and says what it does. The client's
-//! text is unchanged. Session keys in a message have no effect: the session is a separate argument.
+//! `/new` and `/reset` discard the session (the command `openclaw agent` has operator rights), `/NAME` and `$NAME` run a
+//! skill of the operator, and the command refuses `/compact`. OpenClaw looks for `$NAME` everywhere, unless the message
+//! begins with `/`; `//` begins no command. Directives such as `/think high` on a later line count only in channels. So this
+//! module prepends to a message with any of these a first line that begins with `//` and explains its purpose. The client's
+//! text is unchanged. Session keys in a message have no effect, because the session is a separate argument.
 //!
 //! OpenClaw also attaches images of its machine that a message names by path, see [`inert`].
 
@@ -40,19 +40,20 @@ fn refers(text: &str) -> bool {
         .any(|(at, _)| named(&text[at + 1..]))
 }
 
-/// The extensions of the images that OpenClaw attaches.
+/// The extensions of images that OpenClaw attaches.
 const IMAGES: [&str; 10] = [
     "png", "jpg", "jpeg", "gif", "webp", "bmp", "tiff", "tif", "heic", "heif",
 ];
 
-/// Returns `text` without paths of this machine to images: `./x.png` becomes `./x[.]png`, which a model still reads and
-/// OpenClaw does not. OpenClaw 2026.9.6 takes for such a path whatever ends with the extension of an image and is
+/// Returns `text` without paths to images on this machine. For example, `./x.png` becomes `./x[.]png`, which a model can
+/// still read and OpenClaw ignores. OpenClaw 2026.9.6 treats a text as such a path if it ends with the extension of an image
+/// and is
 ///
 /// - `file://` and what follows, up to white space, a quote, `<`, `>` or `]`,
 /// - `/`, `~`, `./`, `../` or a drive (`C:\`) at the beginning or after white space, a quote or `(`, and what follows, up to
 ///   white space, a quote, a parenthesis or a bracket. It blanks `[media attached: …]` before, so `]` counts as space.
 ///
-/// An address such as `https://example.com/x.png` is none of these, and stays as it is.
+/// A URL such as `https://example.com/x.png` matches none of these and remains unchanged.
 pub fn inert(text: &str) -> Cow<'_, str> {
     let mut dots = Vec::new();
     let (mut in_url, mut in_path, mut may_begin) = (false, false, true);
@@ -117,7 +118,7 @@ mod tests {
         }
     }
 
-    /// One of each kind of white space that JavaScript's `trim` removes, and `U+0085`, which it keeps.
+    /// Tests each white space character that JavaScript's `trim` removes, and `U+0085`, which `trim` keeps.
     #[test]
     fn a_command_behind_white_space_of_javascript_is_found() {
         for space in [

@@ -31,8 +31,8 @@ impl OpenClaw {
     /// Starts a run with a message.
     ///
     /// # Errors
-    /// [`PeerErrorKind::OwnSession`] if the target is the caller's own session; otherwise why the run did not start, or
-    /// may not have.
+    /// [`PeerErrorKind::OwnSession`] if the target is the caller's own session. Otherwise the reason why the run did not
+    /// start, or may not have started.
     pub(super) async fn begin(
         &self,
         about: &CallContext,
@@ -86,8 +86,8 @@ impl OpenClaw {
 
 fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: usize) -> Value {
     let message = message::to_agent_message(&outgoing.parts, image_bytes);
-    // `inputProvenance` would mark the sender, but the gateway does not record runs that have it. Their status would
-    // not survive a restart.
+    // `inputProvenance` would identify the sender, but the gateway does not record runs with it, and their status would not
+    // survive a restart.
     let mut params = json!({
         "agentId": about.agent,
         "sessionKey": key,
@@ -142,7 +142,7 @@ async fn record(
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    // Without the record, agents could delegate to each other without end.
+    // Without the record, agents could delegate to each other endlessly.
     Err(PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::PermissionDenied),
         format!(

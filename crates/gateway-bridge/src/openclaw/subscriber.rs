@@ -10,7 +10,7 @@ use super::run_event::{RunEvent, RunEventDecoder};
 /// The maximum number of queued events of a subscriber.
 const MAX_QUEUED_EVENTS: usize = 512;
 
-/// The maximum size of a subscriber's queued events, in bytes. A slower subscriber queries the rest later.
+/// The maximum size of a subscriber's queued events, in bytes. A slower subscriber must query the remaining events later.
 const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 
 /// The sending end of a subscription.

@@ -1,4 +1,4 @@
-//! The bridge against a gateway of OpenClaw that the test plays.
+//! The bridge against an OpenClaw gateway that the test controls.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod connection;
@@ -26,7 +26,7 @@ use super::*;
 struct Gateway(Connection);
 
 impl Gateway {
-    /// Returns the next request, which has to be for `method`: its id and its parameters.
+    /// Returns the id and the parameters of the next request, which must be for `method`.
     async fn asked(&mut self, method: &str) -> (String, Value) {
         let mut frame = self.0.recv().await;
         assert_eq!(
@@ -54,7 +54,7 @@ impl Gateway {
         self.0.send(json!({"type": "event", "event": "agent", "payload": {"runId": run, "stream": stream, "data": data}})).await;
     }
 
-    /// Takes a run up and gives the request's id.
+    /// Accepts a run and returns the id of its request.
     async fn accept(&mut self) -> (String, Value) {
         let (id, params) = self.asked("agent").await;
         self.answer(

@@ -1,7 +1,8 @@
 //! Tasks for gateways that have none: each message becomes a task with its reply.
 //!
-//! Tasks outlive connections. A late reply is kept for a later query and never assigned to another message. The bridge
-//! keeps 256 tasks for a day, within eight times the frame size. It never evicts a task with a subscriber.
+//! Tasks outlive connections. The bridge stores a late reply for a later query and never assigns it to another message. It
+//! stores 256 tasks for a day, with a total size of at most eight times the frame size. It never evicts a task with a
+//! subscriber.
 
 mod render;
 mod stream;
@@ -25,8 +26,8 @@ pub(super) use task::{AwaitGuard, PendingTask, Resend, TaskKind};
 /// The maximum number of tasks.
 const MAX_TASKS: usize = 256;
 
-/// The maximum size of all tasks in bytes: messages to send again, status texts and replies. It holds eight replies of
-/// the maximum size, or 32 kB for each of the 256 tasks.
+/// The maximum total size of the tasks in bytes: messages to send again, status texts and replies. Eight replies of the
+/// maximum size fit, or 32 kB for each of the 256 tasks.
 const MAX_TOTAL_BYTES: usize = 8 * MAX_FRAME_BYTES;
 
 /// The time to live of a task.
@@ -163,7 +164,7 @@ impl PendingTasks {
     }
 
     /// Handles a lost connection. Messages fail and are not sent again. A proposal waits for its decision on the next
-    /// connection. If the gateway `dismissed` the client, only a new call connects again.
+    /// connection. If the gateway `dismissed` the client, only a new call reconnects.
     pub(super) fn connection_lost(&self, why: &str, dismissed: bool) {
         for entry in self.unfinished() {
             entry.connection_lost(why, dismissed);

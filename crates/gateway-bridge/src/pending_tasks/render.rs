@@ -10,7 +10,7 @@ use super::weight;
 /// The text for a message that cannot be withdrawn.
 const CANCELED_TEXT: &str = "the call stopped waiting for the answer; the gateway cannot withdraw a message, so the agent may continue with it";
 
-/// The ids that every update of a task carries.
+/// The ids in every update of a task.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TaskIds<'a> {
     /// The id that message and reply share.

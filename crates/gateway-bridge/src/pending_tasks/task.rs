@@ -202,7 +202,7 @@ impl PendingTask {
         })
     }
 
-    /// Records a lost connection. With `dismissed`, only a new call connects again.
+    /// Records a lost connection. With `dismissed`, only a new call reconnects.
     pub(super) fn connection_lost(&self, why: &str, dismissed: bool) {
         match self.what {
             TaskKind::Message => drop(self.finish(TaskOutcome::Failed(reset(why)))),
@@ -222,7 +222,7 @@ impl PendingTask {
         !late && self.progress.borrow().awaits_decision()
     }
 
-    /// Makes a proposal that failed with its connection wait again. Returns whether it waits.
+    /// Reopens a proposal that failed with its connection. Returns whether it waits for its decision again.
     pub(super) fn reopen(&self) -> bool {
         let awaits = self.awaits_decision();
         self.progress.send_if_modified(|progress| {
@@ -231,7 +231,7 @@ impl PendingTask {
         awaits
     }
 
-    /// Returns when the task stops expecting events.
+    /// Returns the time after which no event of the task is expected.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.what {
             TaskKind::Message => None,
@@ -273,7 +273,7 @@ impl PendingTask {
     /// Returns the task in its current state.
     ///
     /// # Errors
-    /// No known case: the bridge reads what it wrote.
+    /// Never in practice: the bridge parses a task that it serialized itself.
     pub(crate) fn task(&self) -> Result<Task, PeerError> {
         self.expire_if_due();
         let progress = self.progress.borrow();
@@ -284,7 +284,7 @@ impl PendingTask {
         ))
     }
 
-    /// Returns the task as far as it was delivered. The next subscription continues there.
+    /// Returns the task with the steps delivered so far. The next subscription continues there.
     ///
     /// # Errors
     /// See [`task`](Self::task).
@@ -293,7 +293,7 @@ impl PendingTask {
         read(self.delivered_snapshot(&self.progress.borrow()).0)
     }
 
-    /// Returns the task as far as it was delivered, the number of steps, and whether that is the end.
+    /// Returns the task with the steps delivered so far, their number, and whether they include the end.
     pub(super) fn delivered_snapshot(&self, progress: &TaskProgress) -> (Value, usize, bool) {
         let steps = &progress.steps[..self
             .delivered_steps

@@ -94,7 +94,7 @@ impl Deliberation {
         self.progress(&[text_part(&text), json!({ "kind": "data", "data": data })]);
     }
 
-    /// Reports that a member has no vote.
+    /// Reports that a member did not vote.
     pub(super) fn member_missing(&self, member: &str, why: &str) {
         self.progress(&[text_part(&format!("{member} has not voted: {why}"))]);
     }

@@ -1,8 +1,8 @@
-//! A triad for gateways without one. The bridge asks three agents in parallel, each in its own session, and counts
-//! their votes (Heretek A2A §10.6).
+//! A triad for gateways without one. The bridge requests votes from three agents in parallel, each in its own session, and
+//! counts them (Heretek A2A §10.6).
 //!
-//! A vote is a task of this process. It continues without subscribers, and a restart of the process forgets it. The
-//! task of a rejected proposal is completed: the triad has done its work.
+//! A vote is a task of this process. It continues without subscribers, but does not survive a restart of the process. The
+//! task of a rejected proposal is completed, because the triad has decided.
 
 mod ballot;
 mod deliberation;
@@ -69,7 +69,7 @@ impl Triad {
         }
     }
 
-    /// Puts a proposal to the vote. A blocking call returns the decided task if the vote ends in time.
+    /// Starts a vote on a proposal. A blocking call returns the decided task if the vote ends in time.
     ///
     /// # Errors
     /// The vote was not started.
@@ -86,7 +86,7 @@ impl Triad {
         task(&vote).map(Reply::Task)
     }
 
-    /// Puts a proposal to the vote and subscribes to it.
+    /// Starts a vote on a proposal and subscribes to it.
     ///
     /// # Errors
     /// The vote was not started.
@@ -173,7 +173,7 @@ impl Triad {
             let about = CallContext {
                 agent,
                 context_id: Some(format!("triad-{}", fresh())),
-                // Each member votes in a session of its own.
+                // Each member votes in its own session.
                 session: None,
                 ..about.clone()
             };
@@ -279,7 +279,8 @@ struct VoteRound {
     log: Arc<dyn Log>,
 }
 
-/// Asks all members at once, and counts until the outcome is fixed, every member has answered, or the time is up.
+/// Requests the votes of all members at once. Counts until the outcome is fixed, all members have answered, or the deadline
+/// has passed.
 async fn deliberate(session: VoteRound) {
     let VoteRound {
         vote,

@@ -38,7 +38,7 @@ struct Agents {
     gate: Semaphore,
 }
 
-/// Events, and whether nothing follows them for ever.
+/// The events of a stream, and whether the stream stays open after them.
 struct Said(Vec<Value>, bool);
 
 impl EventStream for Said {

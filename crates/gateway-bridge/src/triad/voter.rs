@@ -1,4 +1,4 @@
-//! Asks one member for its vote.
+//! Requests the vote of one member.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -33,10 +33,10 @@ pub(super) struct Voter {
 }
 
 impl Voter {
-    /// Returns the vote. After an invalid answer, asks the member once more. After a second one, the member abstains.
+    /// Returns the vote. After an invalid answer, sends a second request. After another invalid answer, the member abstains.
     ///
     /// # Errors
-    /// The member cannot vote. The error is a clause.
+    /// The member cannot vote. The error is a clause for a longer sentence.
     pub(super) async fn vote(
         &self,
         links: &LinkProvider,

@@ -1,15 +1,15 @@
-//! Refused credentials and operations.
+//! Errors of authentication and authorization.
 
 use std::fmt;
 
 use collective::ErrorCode;
 
-/// Why a credential or an operation is refused. Never shows a credential.
+/// A refused credential or operation. The error never contains a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessError {
-    /// 5001 to 5004.
+    /// The code in the error registry, from 5001 to 5004.
     pub code: ErrorCode,
-    /// What was refused, why, and what to do, as a sentence without a full stop. The other side may see it.
+    /// The refused action, the reason and a hint, as a sentence without a full stop. The gateway may send it to the client.
     pub message: String,
 }
 

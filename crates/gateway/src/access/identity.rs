@@ -11,17 +11,18 @@ pub struct Identity {
     pub roles: Vec<String>,
     /// The agent that its credential names.
     pub agent: Option<String>,
-    /// Whether the client is an agent that the gateway itself runs. It needs no role to serve its name, read
-    /// its workspace, send, vote and subscribe, and may do nothing else; the permissions of the agent restrict it further.
+    /// Whether the client is an agent that the gateway itself runs. Without any role, such a client may serve its name, read
+    /// its workspace, send, vote and subscribe. It may do nothing else, and the permissions of the agent may restrict it
+    /// further.
     pub is_local: bool,
 }
 
-/// The identity of a valid credential, with its expiry.
+/// The identity of a valid credential, and the expiry of the credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
     /// The identity.
     pub identity: Identity,
-    /// The end of its validity; `None` means never.
+    /// The expiry; `None` means that the credential does not expire.
     pub expires_at: Option<SystemTime>,
 }
 

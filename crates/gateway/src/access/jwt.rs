@@ -32,7 +32,7 @@ enum Key {
     Public(KeySet),
 }
 
-/// Why a token is invalid: the end of a sentence that begins with "the token".
+/// Why a token is invalid, as the end of a sentence that starts with "the token".
 type Problem = String;
 
 impl TokenVerifier {
@@ -129,7 +129,7 @@ impl TokenVerifier {
         if named != Some(self.algorithm.as_str()) {
             return Err(format!("is not signed with {}", self.algorithm.as_str()));
         }
-        // The recipient must understand every extension that `crit` names (RFC 7515 §4.1.11), and supports none.
+        // A recipient must support every extension that `crit` lists (RFC 7515 §4.1.11). This one supports none.
         if about.contains_key("crit") {
             return Err("has unsupported critical extensions (`crit`)".into());
         }

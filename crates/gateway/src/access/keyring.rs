@@ -32,7 +32,7 @@ impl Keyring {
     /// Loads the keyring of a valid configuration, with its key files.
     ///
     /// # Errors
-    /// The first unusable key file, with its place in the configuration.
+    /// The first unusable key file, with its JSON Pointer in the configuration.
     pub fn load(config: &ServerConfig) -> Result<Self, ConfigError> {
         let auth = config.auth.clone().unwrap_or_default();
         let key = |name: String, sha256: &str, roles, agent, expires: Option<String>| Key {
@@ -119,7 +119,7 @@ impl Keyring {
         Some(find(&self.certificates, der)?.identity.clone())
     }
 
-    /// Checks that `identity` may perform an operation while it speaks as an agent.
+    /// Checks that `identity` may perform an operation while the client acts as an agent.
     ///
     /// # Errors
     /// 5004 without permission.
@@ -133,7 +133,7 @@ impl Keyring {
     }
 }
 
-/// Finds the key with this content. Compares all bytes of all keys, so that the time reveals nothing.
+/// Finds a key by its content. Compares all bytes of all keys, so that the duration does not depend on the content.
 fn find<'a>(keys: &'a [Key], content: &[u8]) -> Option<&'a Key> {
     let actual = digest(&SHA256, content);
     let mut found = None;
@@ -147,7 +147,7 @@ fn find<'a>(keys: &'a [Key], content: &[u8]) -> Option<&'a Key> {
     found
 }
 
-/// Decodes a digest, whose form the schema has checked.
+/// Decodes a hexadecimal digest. The schema has validated its format.
 fn hex(digits: &str) -> [u8; DIGEST_BYTES] {
     let digits: Vec<u32> = digits.chars().filter_map(|c| c.to_digit(16)).collect();
     let mut bytes = [0; DIGEST_BYTES];

@@ -24,7 +24,7 @@ pub enum Operation<'a> {
     Request(&'a str),
     /// Read the sessions of this workspace.
     Workspace(&'a str),
-    /// Speak as this agent and receive its messages.
+    /// Act as this agent and receive its messages.
     Serve(&'a str),
 }
 
@@ -45,7 +45,7 @@ impl Rules {
         }
     }
 
-    /// Checks that a role of the identity allows the operation, and that the agent `speaks_as` does not forbid it.
+    /// Checks that a role of the identity allows the operation, and that the permissions of the agent `speaks_as` do too.
     pub(super) fn authorize(
         &self,
         identity: &Identity,
@@ -86,7 +86,7 @@ impl Rules {
                 Operation::Propose | Operation::Broadcast | Operation::Request(_) => false,
             };
         }
-        // Without roles, authentication suffices, but a credential for one agent serves only that agent.
+        // Without roles, any authenticated client is allowed. A credential for one agent may serve only that agent.
         if self.roles.is_empty() {
             return match (operation, &identity.agent) {
                 (Operation::Serve(name), Some(agent)) => agent == name,
@@ -96,7 +96,7 @@ impl Rules {
         if matches!(operation, Operation::Serve(name) if identity.agent.as_deref() == Some(name)) {
             return true;
         }
-        // Permission was checked when it began to speak as the agent.
+        // The gateway checked the permission when the client started to act as the agent.
         if is_own(speaks_as, operation) && !matches!(operation, Operation::Serve(_)) {
             return true;
         }
@@ -108,7 +108,7 @@ impl Rules {
     }
 }
 
-/// Returns whether the operation concerns the agent itself.
+/// Returns whether the operation only concerns the agent itself.
 fn is_own(speaks_as: Option<&str>, operation: Operation<'_>) -> bool {
     match operation {
         Operation::Workspace(name) | Operation::Serve(name) => speaks_as == Some(name),
@@ -125,7 +125,7 @@ impl Permissions {
             Operation::Vote => self.vote,
             Operation::Subscribe => self.subscribe,
             Operation::Broadcast => self.broadcast,
-            // `*` excludes the service `gateway`, which manages the gateway.
+            // `*` does not include the service `gateway`, which manages the gateway.
             Operation::Request(GATEWAY) => self.request.iter().any(|one| one == GATEWAY),
             Operation::Request(service) => listed(&self.request, service),
             Operation::Workspace(agent) => listed(&self.workspaces, agent),

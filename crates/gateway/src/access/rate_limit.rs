@@ -1,11 +1,11 @@
-//! The rate limit of one client.
+//! The rate limit of a client.
 
 use std::time::{Duration, Instant};
 
 /// A token bucket with a sustained rate and a burst, in constant time and memory.
 #[derive(Debug, Clone)]
 pub struct RateLimit {
-    /// The time between two messages at the sustained rate.
+    /// The interval between two messages at the sustained rate.
     interval: Duration,
     /// The time by which a client may be ahead of its rate.
     max_ahead: Duration,
@@ -14,7 +14,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Allows `per_second` messages a second and `burst` at once. 0 counts as 1.
+    /// Creates a limit of `per_second` messages per second with bursts of `burst` messages. 0 counts as 1.
     pub fn new(per_second: u64, burst: u64, now: Instant) -> Self {
         let interval =
             Duration::from_secs(1) / u32::try_from(per_second.max(1)).unwrap_or(u32::MAX);

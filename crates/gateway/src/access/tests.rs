@@ -22,7 +22,7 @@ use crate::config::ServerConfig;
 use collective::ErrorCode;
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
-/// In seconds since 1970.
+/// The current time, in seconds since 1970.
 const NOW: u64 = 1_800_000_000;
 
 fn now() -> SystemTime {
@@ -42,7 +42,7 @@ fn load(json: &Value) -> Keyring {
     Keyring::load(&ServerConfig::parse(&json.to_string()).unwrap()).unwrap()
 }
 
-/// A file that is gone when the test is over.
+/// A temporary key file, removed on drop.
 struct KeyFile(PathBuf);
 
 impl KeyFile {
@@ -52,7 +52,7 @@ impl KeyFile {
         Self(path)
     }
 
-    /// Returns a gateway that takes tokens of this algorithm.
+    /// Returns a gateway configuration that accepts tokens with this algorithm.
     fn gateway(&self, alg: &str) -> Value {
         let key = if alg == "HS256" {
             "keyFile"
@@ -88,7 +88,7 @@ fn claims() -> Value {
         "agent": "alpha"})
 }
 
-/// Returns the claims with one changed; null takes it away.
+/// Returns the claims with one changed value. Null removes the claim.
 fn but(claim: &str, value: Value) -> Value {
     let mut all = claims();
     all[claim] = value;
@@ -181,7 +181,7 @@ fn a_certificate_is_known_by_its_fingerprint() {
         Some("beta")
     );
     assert_eq!(keyring.certificate(b"other"), None);
-    // It is no key.
+    // A certificate is not an API key.
     assert_eq!(refused(&keyring, "der").0, ErrorCode::AuthFailed);
 }
 
@@ -251,7 +251,7 @@ fn a_token_of_every_algorithm_is_checked_with_its_key() {
         for_eddsa.authenticate(&eddsa, now()).unwrap().identity,
         alice()
     );
-    // The configuration says which algorithm counts, and never the token.
+    // The configuration determines the algorithm, not the token.
     assert_eq!(refused(&for_es256, &eddsa).0, ErrorCode::AuthFailed);
     assert_eq!(refused(&for_eddsa, &es256).0, ErrorCode::AuthFailed);
     assert_eq!(
@@ -262,7 +262,7 @@ fn a_token_of_every_algorithm_is_checked_with_its_key() {
 
 #[test]
 fn a_token_of_an_rsa_key_is_taken() {
-    // A key of 2048 bits, its set, and a token that openssl signed with it.
+    // A 2048-bit key, its key set, and a token that openssl signed with it.
     let made: Value = serde_json::from_str(include_str!("rs256.json")).unwrap();
     let file = KeyFile::new(made["jwks"].to_string().as_bytes());
     let keyring = load(&file.gateway("RS256"));

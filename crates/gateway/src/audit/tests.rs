@@ -10,7 +10,7 @@ use super::*;
 use crate::config::AuditConfig;
 use common::log::Silent;
 
-/// Returns the lines of a log into which `passed` was written, and of the one put aside before.
+/// Writes `passed` to a log. Returns the lines of the log file and of the rotated file.
 fn written(passed: &[AuditRecord<'_>], max_bytes: u64) -> [Vec<Value>; 2] {
     let path = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
     let config = ServerConfig {

@@ -18,21 +18,22 @@ pub(super) use pending::{InsertError, PendingRequest, PendingRequests};
 pub(super) struct Client {
     id: Arc<str>,
     connected_at: Instant,
-    /// Messages for the client.
+    /// The messages to send to the client.
     pub(super) outbox: Outbox,
-    /// Requests for the client, without their replies yet.
+    /// The requests to the client that have no reply yet.
     pub(super) pending: PendingRequests,
-    /// The number of the client's own requests that are pending at others.
+    /// The number of pending requests that the client sent to others.
     pub(super) open_requests: AtomicUsize,
     identity: OnceLock<Identity>,
-    /// The connection until it is authenticated; it counts as unauthenticated as long as this holds it.
+    /// The unauthenticated connection; `None` after authentication. The connection counts as unauthenticated until it is
+    /// dropped here.
     unauthenticated: Mutex<Option<Connection>>,
-    /// The end of the credential's validity.
+    /// The expiry of the credential.
     expires_at: Mutex<Option<SystemTime>>,
     names: Mutex<Arc<[Arc<str>]>>,
-    /// The last activity, in milliseconds after `connected_at`.
+    /// The time of the last activity, in milliseconds after `connected_at`.
     last_active: AtomicU64,
-    /// Whether the gateway is handling a message of the client, and reads no other.
+    /// Whether the gateway is handling a message of the client. It reads the next message afterwards.
     busy: AtomicBool,
 }
 
@@ -63,7 +64,8 @@ impl Client {
         self.identity.get()
     }
 
-    /// Sets the identity. A second credential of the same identity changes only the expiry; one of another is ignored.
+    /// Sets the identity. For a second credential of the same identity, updates only the expiry. Ignores a credential of
+    /// another identity.
     pub(super) fn authenticate(&self, authenticated: Authenticated) {
         let identity = self.identity.get_or_init(|| authenticated.identity.clone());
         if *identity == authenticated.identity {
@@ -76,14 +78,14 @@ impl Client {
         drop(self.unauthenticated().take());
     }
 
-    /// Holds the connection until the client is authenticated.
+    /// Stores the connection until the client is authenticated.
     pub(super) fn hold(&self, connection: Connection) {
         if self.identity().is_none() {
             *self.unauthenticated() = Some(connection);
         }
     }
 
-    /// Returns whether the connection is unauthenticated and was evicted.
+    /// Returns whether the connection was evicted before authentication.
     pub(super) fn is_evicted(&self) -> bool {
         let connection = self.unauthenticated();
         connection.as_ref().is_some_and(Connection::is_evicted)
@@ -115,8 +117,8 @@ impl Client {
         std::mem::replace(&mut current, names.into())
     }
 
-    /// Returns the agent that the client speaks as: `from` if it serves that agent, else the first that it serves, else the
-    /// one that its credential names.
+    /// Returns the agent that the client acts as: `from` if it serves that agent, else the first agent that it serves, else
+    /// the agent of its credential.
     pub(super) fn speaks_as(&self, from: Option<&str>) -> Option<Arc<str>> {
         let names = self.names();
         let own = from.and_then(|from| names.iter().find(|name| ***name == *from));
@@ -126,7 +128,7 @@ impl Client {
         self.identity()?.agent.as_deref().map(Into::into)
     }
 
-    /// Returns the name that others see: the agent that the client speaks as, else its id.
+    /// Returns the sender name of the client's messages: the agent that it acts as, or else its id.
     pub(super) fn name(&self, from: Option<&str>) -> Arc<str> {
         self.speaks_as(from).unwrap_or_else(|| Arc::clone(&self.id))
     }

@@ -1,4 +1,4 @@
-//! Requests that a client has not replied to yet.
+//! The pending requests of a client.
 //!
 //! Each client has its own table, so that it can reply only to requests that were sent to it.
 
@@ -13,12 +13,12 @@ use super::Client;
 /// The maximum number of pending requests of one client.
 const MAX_PENDING: usize = 4096;
 
-/// A message whose sender expects a reply.
+/// A message whose sender waits for a reply.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingRequest {
     /// The sender.
     pub(crate) requester: Weak<Client>,
-    /// The name that the sender used.
+    /// The name of the sender in the message.
     pub(crate) requester_name: Arc<str>,
     /// The sender's correlation id (`metadata.correlationId`).
     pub(crate) correlation_id: Arc<str>,
@@ -28,22 +28,22 @@ pub(crate) struct PendingRequest {
     pub(crate) agent: Arc<str>,
     /// The session of the message.
     pub(crate) session: Option<Arc<str>>,
-    /// Whether the requester gets a reply or an error in any case.
+    /// Whether the requester receives either a reply or an error in any case.
     pub(crate) reply_required: bool,
-    /// The number of the message in the recipient's outbox, once it is there.
+    /// The number of the message in the recipient's outbox, once it is queued.
     pub(crate) outbox_number: Option<u64>,
-    /// The end of the wait for a reply.
+    /// The deadline for the reply.
     pub(crate) deadline: Instant,
-    /// Whether the session has the reply already, which could not be delivered yet.
+    /// Whether the session already contains a reply that the gateway could not deliver yet.
     pub(crate) is_stored: bool,
 }
 
-/// Why a request is not accepted.
+/// Why a request cannot become pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InsertError {
-    /// Too many requests are pending.
+    /// The client has too many pending requests.
     Full,
-    /// The client disconnected.
+    /// The client has disconnected.
     Closed,
 }
 
@@ -53,10 +53,10 @@ pub(crate) struct PendingRequests(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By the correlation id that the recipient got.
+    /// By the correlation id that the recipient received.
     by_correlation: HashMap<Arc<str>, PendingRequest>,
     by_message: HashMap<Arc<str>, Arc<str>>,
-    /// In order of expiry. Contains completed requests too.
+    /// In order of the deadlines. May contain completed requests.
     order: VecDeque<(Instant, Arc<str>)>,
     renamed: u64,
     closed: bool,
@@ -67,8 +67,8 @@ impl PendingRequests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Inserts a request. Returns the correlation id for the recipient: the requester's own unless another pending request has
-    /// the same one.
+    /// Inserts a request and returns the correlation id for the recipient. That is the requester's own id, unless another
+    /// pending request already uses it.
     pub(crate) fn insert(&self, pending: PendingRequest) -> Result<Arc<str>, InsertError> {
         let mut table = self.table();
         if table.closed {
@@ -132,7 +132,7 @@ impl PendingRequests {
         let mut table = self.table();
         let mut expired = Vec::new();
         while let Some((deadline, id)) = table.order.front() {
-            // A later request may have the id of a completed one.
+            // A later request may have the same id as a completed one.
             let current = table.by_correlation.get(id).map(|pending| pending.deadline);
             if current == Some(*deadline) {
                 if *deadline > now {

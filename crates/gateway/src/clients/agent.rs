@@ -1,4 +1,4 @@
-//! A scripted agent, which replies and votes, for demonstrations and tests.
+//! A scripted agent for demonstrations and tests. It replies and votes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use egress::HttpClient;
 /// The channel of the triad's decisions.
 const DECISIONS: &str = "triad:decision";
 
-/// The maximum number of replies in progress. Further requests get the error `AGENT_BUSY`.
+/// The maximum number of concurrent replies. The agent rejects further requests with `AGENT_BUSY`.
 const MAX_REPLIES: usize = 1024;
 
 /// The behavior of the agent.
@@ -28,7 +28,7 @@ const MAX_REPLIES: usize = 1024;
 pub struct Script {
     /// Its name.
     pub name: String,
-    /// Its votes; `None` means that it never votes.
+    /// Its vote; `None` means that it does not vote.
     pub ballot: Option<Ballot>,
     /// The delay of each vote and reply.
     pub delay: Duration,
@@ -55,11 +55,11 @@ pub struct Ballot {
     pub confidence: Option<f64>,
 }
 
-/// Serves the agent until `shutdown`, or until the gateway ends the connection for good. Connects again when the connection is
-/// lost.
+/// Serves the agent until `shutdown` is cancelled, or until the gateway disconnects it for good. Reconnects after a lost
+/// connection.
 ///
 /// # Errors
-/// No gateway of `a2a-v1`, or a refused agent or credential.
+/// The server is not an `a2a-v1` gateway, or it refuses the agent or the credential.
 pub(super) async fn serve(
     net: Arc<dyn HttpClient>,
     endpoint: Endpoint,
@@ -78,7 +78,7 @@ pub(super) async fn serve(
     keep_connected(served, &on_event, &shutdown, run).await
 }
 
-/// Handles messages until the gateway ends the connection for good, which is `Ok`, or the connection is lost.
+/// Handles messages. Returns `Ok` when the gateway disconnects the agent for good, and an error when the connection is lost.
 async fn run(
     mut connection: ClientConnection,
     script: &Script,
@@ -94,7 +94,7 @@ async fn run(
         let envelope = tokio::select! {
             received = connection.recv() => received?,
             Some(done) = replies.join_next() => {
-                // An aborted reply has no event.
+                // An aborted reply produces no event.
                 if let Ok(done) = done {
                     on_event(&done?);
                 }
@@ -112,7 +112,7 @@ async fn run(
                 on_event(&AgentEvent::decided(&envelope));
                 None
             }
-            // An agent may vote without permission to subscribe.
+            // An agent may lack the permission to subscribe, and still vote.
             Kind::Error if decisions.is_some() && envelope.parent_id() == decisions.as_deref() => {
                 None
             }
@@ -143,7 +143,7 @@ async fn run(
     }
 }
 
-/// Subscribes to decisions (Heretek A2A §6.2). Returns the id of the request.
+/// Subscribes to decisions (Heretek A2A §6.2) and returns the id of the request.
 async fn subscribe_decisions(
     sender: &MessageSender,
     env: &dyn Environment,
@@ -165,7 +165,7 @@ async fn send_after(
     Ok(done)
 }
 
-/// Returns the reply, if the sender requires one. Otherwise two such agents would reply to each other without end.
+/// Returns the reply if the sender requires one. Without this condition, two such agents would reply to each other forever.
 fn reply_to_message(
     envelope: &Envelope,
     script: &Script,
@@ -208,7 +208,7 @@ fn vote_on_proposal(
     Some((answer, AgentEvent::Voted(id.to_owned(), ballot.vote)))
 }
 
-/// Returns the text of a message: of its content, or of the parts of its content.
+/// Returns the text content of a message, or the text of its parts.
 pub fn message_text(message: &Envelope) -> String {
     let content = message.content();
     let content = match content.get("content") {

@@ -38,13 +38,13 @@ pub struct ClientConnection {
     sender: MessageSender,
     receiver: Receiver,
     endpoint: Endpoint,
-    /// When the last frame arrived, or the last ping left.
+    /// The time of the last received frame, or of the last ping if that is later.
     silent_since: Instant,
     /// The number of pings since the last frame.
     pings: u32,
 }
 
-/// The number of heartbeats without a frame after which the connection is lost.
+/// The number of heartbeats without a frame after which the client considers the connection lost.
 const MAX_SILENT_HEARTBEATS: u32 = 3;
 
 /// The sending half of a connection. Clones share the connection.
@@ -58,7 +58,7 @@ impl MessageSender {
     /// Sends an envelope with the current time, and with a new id if it has none.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// The connection was lost.
     pub async fn send(&self, envelope: Envelope) -> Result<(), ClientError> {
         let since_1970 = self.env.system_time().duration_since(UNIX_EPOCH);
         let now = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or_default();
@@ -212,10 +212,10 @@ impl ClientConnection {
         }
     }
 
-    /// Receives the next frame. Sends a ping after each heartbeat without one.
+    /// Receives the next frame. Sends a ping after each heartbeat without a frame.
     ///
     /// # Errors
-    /// No frame arrived for three heartbeats: the gateway is gone, and its machine did not close the connection.
+    /// No frame arrived during three heartbeats. The gateway is unreachable, and its machine did not close the connection.
     async fn next_frame(&mut self) -> Result<Frame, ClientError> {
         loop {
             let due = self.silent_since + self.endpoint.heartbeat;
@@ -235,7 +235,7 @@ impl ClientConnection {
                 );
                 return Err(ClientError::new(ClientErrorKind::Unreachable, message));
             }
-            // Spawned: a full socket must not delay the deadline.
+            // Spawned, because a blocked write must not delay the deadline.
             let socket = self.sender.socket.clone();
             tokio::spawn(async move { socket.ping().await });
         }
@@ -246,7 +246,7 @@ impl ClientConnection {
     /// This method is cancel safe.
     ///
     /// # Errors
-    /// The connection is lost, or the server is no gateway of `a2a-v1`.
+    /// The connection was lost, or the server is not an `a2a-v1` gateway.
     pub async fn recv(&mut self) -> Result<Envelope, ClientError> {
         loop {
             let text = match self.next_frame().await? {
@@ -270,7 +270,7 @@ impl ClientConnection {
                 return Err(self.wrong_server("openclaw", "is OpenClaw's own gateway"));
             }
             if envelope.kind() == Kind::Ping {
-                // Spawned, so that receiving does not wait for the gateway to read.
+                // Spawned, because receiving must not block while the gateway does not read.
                 let pong = Envelope::answer(Kind::Pong, json!({}), &envelope);
                 let sender = self.sender.clone();
                 tokio::spawn(async move { sender.send(pong).await });

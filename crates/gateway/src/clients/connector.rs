@@ -1,4 +1,4 @@
-//! The factory of clients, with their sockets, clock and ids.
+//! Creates clients, with their network, clock and ids.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ pub struct Connector {
 /// The health of a service (Heretek A2A §6.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// Its health endpoint responds with success.
+    /// The health endpoint responds with a success status.
     Healthy,
-    /// Its health endpoint responds with this HTTP status.
+    /// The health endpoint responds with this HTTP status.
     Unhealthy(u16),
-    /// Its health endpoint does not respond, for this reason.
+    /// The health endpoint does not respond, for this reason.
     Unreachable(String),
-    /// It has no health endpoint.
+    /// The service has no health endpoint.
     Unknown,
 }
 
 impl Connector {
-    /// Creates a connector with the sockets and the clock of the system.
+    /// Creates a connector with the system's network and clock.
     ///
     /// # Errors
     /// The TLS configuration of the system is unusable.
@@ -80,11 +80,11 @@ impl Connector {
         Requester::connect(&*self.net, endpoint, Arc::clone(&self.env)).await
     }
 
-    /// Serves a scripted agent until `shutdown`, or until the gateway ends the connection for good. Connects again when the
-    /// connection is lost, and reports that to `on_event`.
+    /// Serves a scripted agent until `shutdown` is cancelled, or until the gateway disconnects it for good. Reconnects after
+    /// a lost connection, and reports events to `on_event`.
     ///
     /// # Errors
-    /// No gateway of `a2a-v1`, or a refused agent or credential.
+    /// The server is not an `a2a-v1` gateway, or it refuses the agent or the credential.
     pub async fn serve(
         &self,
         endpoint: Endpoint,
@@ -96,11 +96,12 @@ impl Connector {
         agent::serve(net, endpoint, script, env, on_event, shutdown).await
     }
 
-    /// Watches a gateway until `shutdown`; with `content`, also the texts of messages. Connects again when the connection is
-    /// lost, and reports that to `observe`.
+    /// Watches a gateway until `shutdown` is cancelled. With `content`, includes the texts of messages. Reconnects after a
+    /// lost connection, and reports observations to `observe`.
     ///
     /// # Errors
-    /// No gateway of `a2a-v1` at the first connection, a refused credential, or no permission to watch.
+    /// At the first connection, the server is not an `a2a-v1` gateway; or the gateway refuses the credential or the
+    /// permission to watch.
     pub async fn watch(
         &self,
         endpoint: Endpoint,
@@ -112,11 +113,11 @@ impl Connector {
         watch::watch(net, endpoint, content, env, observe, shutdown).await
     }
 
-    /// Connects as the agent `name` and passes the connection to `serve`, until that returns `Ok` or `shutdown` is cancelled.
-    /// Connects again when the connection is lost, and sends `disconnect` at the end.
+    /// Connects as the agent `name` and passes the connection to `serve`, until that returns `Ok` or `shutdown` is
+    /// cancelled. Reconnects after a lost connection, and sends `disconnect` at the end.
     ///
     /// # Errors
-    /// No gateway of `a2a-v1`, or a refused agent or credential.
+    /// The server is not an `a2a-v1` gateway, or it refuses the agent or the credential.
     pub async fn keep_connected<F>(
         &self,
         endpoint: &Endpoint,
@@ -137,7 +138,7 @@ impl Connector {
         keep_connected(served, on_event, shutdown, serve).await
     }
 
-    /// Requests the health endpoint of a service. The address must be public, or written as one of this machine.
+    /// Requests the health endpoint of a service. The address must be public, or be written as a loopback address.
     pub async fn health(&self, endpoint: Option<&str>) -> Health {
         let Some(url) = endpoint.and_then(|endpoint| Url::parse(endpoint).ok()) else {
             return Health::Unknown;

@@ -1,4 +1,4 @@
-//! Errors of the clients.
+//! Errors of gateway clients.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use super::Endpoint;
 use collective::{CloseCode, Envelope, ErrorCode};
 use egress::{NetError, NetFault, websocket::WsError};
 
-/// An error of a client of a gateway.
+/// An error of a gateway client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientError {
     /// The kind.
     pub kind: ClientErrorKind,
-    /// What failed, why, and what to do: a sentence without a full stop.
+    /// The failed action, the cause and a hint, as a sentence without a full stop.
     pub message: String,
 }
 
 /// The kind of a [`ClientError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientErrorKind {
-    /// No connection, or a lost one.
+    /// The client cannot connect, or the connection was lost.
     Unreachable,
-    /// Not a gateway of `a2a-v1`; contains its dialect, if known.
+    /// The server is not an `a2a-v1` gateway. Contains its dialect, if known.
     WrongServer(Option<&'static str>),
     /// The gateway did not respond in time.
     Timeout,
-    /// The gateway responded with this error of the registry.
+    /// The gateway responded with this error code.
     Refused(ErrorCode),
 }
 
@@ -55,7 +55,7 @@ impl ClientError {
         )
     }
 
-    /// Creates the error of an error message.
+    /// Converts an error message of the gateway.
     pub fn from_error(error: &Envelope) -> Self {
         let content = error.content();
         let name = error
@@ -93,7 +93,7 @@ impl ClientError {
         Self::new(kind, format!("{error}{next}"))
     }
 
-    /// Creates the error of a close frame.
+    /// Converts a close frame.
     pub(super) fn from_close(code: Option<u16>, reason: &str, endpoint: &Endpoint) -> Self {
         let place = endpoint.redacted_url();
         let known = code.and_then(CloseCode::from_number);
@@ -112,7 +112,7 @@ impl ClientError {
         }
     }
 
-    /// Creates the error of a failed upgrade.
+    /// Converts the error of a failed upgrade.
     pub(super) fn from_upgrade(error: WsError, endpoint: &Endpoint) -> Self {
         let place = endpoint.redacted_url();
         match error {

@@ -1,4 +1,4 @@
-//! Events of an agent.
+//! The events of an agent.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use serde_json::{Value, json};
 use super::ClientError;
 use collective::{Envelope, Vote};
 
-/// An event of the agent.
+/// An event of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// It connected, with this id.
+    /// The agent connected, with this client id.
     Connected(String),
-    /// The connection failed; it connects again after the delay.
+    /// The connection failed. The agent reconnects after the delay.
     Lost(ClientError, Duration),
-    /// It received a message: sender and text.
+    /// The agent received a message: sender and text.
     Received(String, String),
-    /// It sent this reply.
+    /// The agent sent this reply.
     Answered(String),
-    /// It received a proposal: id and text.
+    /// The agent received a proposal: id and text.
     Asked(String, String),
-    /// It voted on a proposal.
+    /// The agent voted on a proposal: id and vote.
     Voted(String, Vote),
     /// The triad decided a proposal: id and result.
     Decided(String, String),
-    /// Its backend failed, for this reason.
+    /// The backend of the agent failed, for this reason.
     Failed(String),
     /// The gateway sent an error.
     Error(ClientError),
-    /// The gateway ended the connection for good, with this message.
+    /// The gateway disconnected the agent for good, with this message.
     Disconnected(String),
 }
 

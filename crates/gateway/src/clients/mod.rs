@@ -1,6 +1,6 @@
-//! Clients of an `a2a-v1` gateway: a scripted agent, a requester, a client that watches, and the connection of agents with a backend.
+//! Clients of an `a2a-v1` gateway: a scripted agent, a requester, a watcher, and the connection of agents with a backend.
 //!
-//! They support no other dialect, and name a gateway of another one in their error.
+//! The clients support no other dialect. Their error names the dialect of a gateway that speaks another one.
 
 mod agent;
 mod connection;
@@ -46,8 +46,8 @@ pub struct Endpoint {
     pub allow_remote: bool,
     /// The timeout of the handshake and of each response.
     pub timeout: Duration,
-    /// The client sends a ping after this time without a frame, as the gateway does. After three times as long the connection is
-    /// lost.
+    /// The silence after which the client sends a ping, like the gateway does. After three times as long, the client
+    /// considers the connection lost.
     pub heartbeat: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Endpoint {
     /// The default of [`heartbeat`](Self::heartbeat).
     pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(30);
 
-    /// Creates the endpoint of a gateway on this machine without authentication.
+    /// Creates the endpoint of a local gateway without authentication.
     pub fn new(url: Url) -> Self {
         Self {
             url,
@@ -70,7 +70,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the URL without user info, query and fragment, which may contain a credential.
+    /// Returns the URL without user info, query and fragment, which may contain credentials.
     fn redacted_url(&self) -> String {
         let mut url = self.url.clone();
         let _ = url.set_username("");

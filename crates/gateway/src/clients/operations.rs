@@ -31,15 +31,15 @@ pub struct Reply {
 }
 
 impl Requester {
-    /// Sends a message that needs no reply. Returns its id after the gateway accepted it.
+    /// Sends a message that needs no reply. Returns its id once the gateway has accepted it.
     ///
     /// # Errors
-    /// The gateway refuses the message, a timeout, or a lost connection.
+    /// The gateway refuses the message, a timeout expires, or the connection is lost.
     pub async fn send(&mut self, message: &Message) -> Result<String, ClientError> {
         let id = new_id(&*self.env);
         let envelope = envelope(message).with("id", id.as_str());
         self.send_envelope(envelope).await?;
-        // The gateway handles messages in order: an error of the message precedes the pong.
+        // The gateway handles messages in order, so an error about the message arrives before the pong.
         let ping = new_id(&*self.env);
         let request = Envelope::new(Kind::Ping, json!({})).with("id", ping.as_str());
         self.connection.sender().send(request).await?;
@@ -63,7 +63,7 @@ impl Requester {
     /// Sends a message and waits for its reply. Calls `on_progress` with each status text of the agent.
     ///
     /// # Errors
-    /// The gateway or the agent responds with an error, no reply within `limit`, or a lost connection.
+    /// The gateway or the agent responds with an error, no reply arrives within `limit`, or the connection is lost.
     pub async fn ask(
         &mut self,
         message: &Message,
@@ -96,11 +96,11 @@ impl Requester {
         })
     }
 
-    /// Sends a proposal to the triad and waits for the decision. Calls `on_vote` with the sender and the content of each vote.
-    /// A proposal that the gateway knows by its `id` is not opened again: the gateway repeats its decision.
+    /// Sends a proposal to the triad and waits for the decision. Calls `on_vote` with the sender and the content of each
+    /// vote. For a proposal that was sent before with the same `id`, the gateway repeats its decision.
     ///
     /// # Errors
-    /// The gateway refuses the proposal, no decision within `limit`, or a lost connection.
+    /// The gateway refuses the proposal, no decision arrives within `limit`, or the connection is lost.
     pub async fn propose(
         &mut self,
         id: &str,

@@ -1,4 +1,4 @@
-//! An agent that connects again when its connection is lost.
+//! Keeps an agent connected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use super::{ClientError, Endpoint, connection::ClientConnection, event::AgentEve
 use common::environment::Environment;
 use egress::HttpClient;
 
-/// The delay before the agent connects again: the first and the maximum.
+/// The initial and the maximum delay before the agent reconnects.
 pub(super) const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
-/// The agent that a connection serves, and the way to its gateway.
+/// The agent that a connection serves, and how to connect to its gateway.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
     pub(super) net: &'a dyn HttpClient,
@@ -22,11 +22,11 @@ pub(super) struct Served<'a> {
     pub(super) env: &'a Arc<dyn Environment>,
 }
 
-/// Connects and passes the connection to `serve`, until that returns `Ok` or `shutdown` is cancelled. Connects again when the
-/// connection is lost, and sends `disconnect` at the end.
+/// Connects and passes the connection to `serve`, until that returns `Ok` or `shutdown` is cancelled. Reconnects after a
+/// lost connection, and sends `disconnect` at the end.
 ///
 /// # Errors
-/// No gateway of `a2a-v1`, or a refused agent or credential.
+/// The server is not an `a2a-v1` gateway, or it refuses the agent or the credential.
 pub(super) async fn keep_connected<F>(
     served: Served<'_>,
     on_event: &(impl Fn(&AgentEvent) + Send + Sync),
@@ -75,7 +75,8 @@ where
     }
 }
 
-/// Returns between half of the delay and all of it, so that agents of one gateway do not reconnect at the same time.
+/// Returns a random duration between half of the delay and the whole delay, so that agents of one gateway do not reconnect
+/// at the same time.
 pub fn jittered(pause: Duration, env: &dyn Environment) -> Duration {
     let random = env.uuid().as_u128() % 1000;
     let random = u32::try_from(random).unwrap_or_default();

@@ -21,7 +21,7 @@ pub struct Requester {
     pub(super) env: Arc<dyn Environment>,
     /// The acknowledgement of the gateway.
     pub welcome: Welcome,
-    /// Metadata of every message of this client: name and value.
+    /// The name and the value of a metadata field that every message of this client contains.
     pub(super) metadata: Option<(&'static str, Value)>,
 }
 
@@ -29,7 +29,7 @@ impl Requester {
     /// Connects to a gateway.
     ///
     /// # Errors
-    /// No connection, no gateway of `a2a-v1`, or a refused credential.
+    /// The client cannot connect, the server is not an `a2a-v1` gateway, or it refuses the credential.
     pub async fn connect(
         net: &dyn HttpClient,
         endpoint: Endpoint,
@@ -45,7 +45,7 @@ impl Requester {
         })
     }
 
-    /// Adds a field to the metadata of every message that it sends.
+    /// Adds a metadata field to every message of this client.
     pub fn set_metadata(&mut self, name: &'static str, value: Value) {
         self.metadata = Some((name, value));
     }
@@ -59,10 +59,10 @@ impl Requester {
         self.connection.sender().send(envelope).await
     }
 
-    /// Sends a request and waits for the response, which has the correlation id or names the message of the request.
+    /// Sends a request and waits for the response. A response has the request's correlation id or refers to its message id.
     ///
     /// # Errors
-    /// An error response, a timeout, or a lost connection.
+    /// The gateway responds with an error, a timeout expires, or the connection is lost.
     pub async fn request(&mut self, kind: Kind, content: Value) -> Result<Envelope, ClientError> {
         let id = new_id(&*self.env);
         let request = Envelope::new(kind, content)
@@ -74,7 +74,7 @@ impl Requester {
         answer.unwrap_or_else(|_| Err(ClientError::timeout(&self.endpoint, "respond")))
     }
 
-    /// Sends a request and waits for the response. Calls `on_progress` with each `status` and `vote` that belongs to it.
+    /// Sends a request and waits for the response. Calls `on_progress` with each related `status` and `vote`.
     pub(super) async fn exchange(
         &mut self,
         request: Envelope,
@@ -86,7 +86,7 @@ impl Requester {
         loop {
             let envelope = self.connection.recv().await?;
             let reference = envelope.correlation_id().or(envelope.parent_id());
-            // Gateways that follow the examples of Heretek A2A send responses without a reference.
+            // Gateways that follow the examples in Heretek A2A send responses without a reference to the request.
             let matches = match reference {
                 Some(reference) => reference == id,
                 None => {
@@ -108,8 +108,7 @@ impl Requester {
         }
     }
 
-    /// Sends a ping (Heretek A2A A.2), and returns the round-trip time and the time on the gateway's clock, in milliseconds since
-    /// 1970.
+    /// Sends a ping (Heretek A2A A.2). Returns the round-trip time and the gateway's time in milliseconds since 1970.
     ///
     /// # Errors
     /// The same as [`request`](Self::request).
@@ -120,7 +119,7 @@ impl Requester {
         Ok((round_trip, pong.field("timestamp").and_then(Value::as_u64)))
     }
 
-    /// Returns the content of a discovery (Heretek A2A §6.1).
+    /// Returns the content of a discovery response (Heretek A2A §6.1).
     ///
     /// # Errors
     /// The same as [`request`](Self::request).
@@ -147,7 +146,7 @@ impl Requester {
         Ok(answer.content()["result"].clone())
     }
 
-    /// Disconnects, within a second.
+    /// Sends `disconnect` and closes the connection, within a second.
     pub async fn disconnect(self) {
         self.connection.sender().disconnect().await;
     }

@@ -1,4 +1,4 @@
-//! The scripted agent and the requester, with gateways that send literal JSON.
+//! The scripted agent and the requester, against gateways that send literal JSON.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -18,7 +18,7 @@ use testkit::conformance::gateways::Gateways;
 
 mod half_open;
 
-/// An agent that serves `alpha`, with its events.
+/// A running agent `alpha` and its events.
 struct Agent {
     events: mpsc::UnboundedReceiver<AgentEvent>,
     served: JoinHandle<Result<(), ClientError>>,
@@ -72,7 +72,7 @@ impl Agent {
     }
 }
 
-/// Starts a gateway that acknowledges every client, sends it `first`, and then follows `rules`.
+/// Starts a gateway that acknowledges every client, sends it `first`, and then applies `rules`.
 async fn gateway(first: &[Value], rules: &[Value]) -> Gateways {
     let acknowledge = json!({"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1",
         "availableAgents": ["alpha"], "protocolVersion": "1.0.0"}}});
@@ -273,7 +273,7 @@ async fn request_without_reply_times_out() {
     assert!(error.message.contains("200 ms"), "{error}");
 }
 
-/// An environment whose random ids are all the same.
+/// An environment that always returns the same id.
 struct FixedId(u128);
 
 impl Clock for FixedId {

@@ -1,4 +1,4 @@
-//! A client that shows what happens at a gateway.
+//! A client that reports the events of a gateway.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -30,17 +30,18 @@ pub enum Observation {
     Connected(String),
     /// The connection failed; the client connects again after the delay.
     Lost(ClientError, Duration),
-    /// The status of an agent: its current one, or a change.
+    /// The current status of an agent, or a change of it.
     Status(Value),
-    /// An event at the gateway.
+    /// An event of the gateway.
     Event(Value),
 }
 
-/// Watches the gateway until `shutdown`. Connects again when an established connection is lost, and then catches up with the
-/// events that the gateway still has.
+/// Watches the gateway until `shutdown` is cancelled. After a lost connection, reconnects and requests the events that it
+/// missed, as far as the gateway still has them.
 ///
 /// # Errors
-/// No gateway of `a2a-v1` at the first connection, a refused credential, or no permission to watch.
+/// At the first connection, the server is not an `a2a-v1` gateway; or the gateway refuses the credential or the permission
+/// to watch.
 pub(super) async fn watch(
     net: Arc<dyn HttpClient>,
     endpoint: Endpoint,
@@ -74,7 +75,7 @@ pub(super) async fn watch(
             }
             Err(error) => error,
         };
-        // Without a cursor the client has never watched: the command line may be wrong.
+        // Without a cursor, no subscription has succeeded yet: the command line may be wrong.
         if watcher.cursor.is_none() || !error.is_retryable() {
             return Err(error);
         }
@@ -90,12 +91,12 @@ pub(super) async fn watch(
 
 struct Watcher {
     content: bool,
-    /// The last event that the client received.
+    /// The cursor of the last received event.
     cursor: Option<String>,
 }
 
 impl Watcher {
-    /// Subscribes, and reports what it receives until the connection is lost.
+    /// Subscribes and reports observations until the connection is lost.
     async fn run(
         &mut self,
         connection: ClientConnection,
@@ -256,7 +257,7 @@ fn write_event(f: &mut fmt::Formatter<'_>, event: &Value) -> fmt::Result {
     }
 }
 
-/// A field of an event; a missing one is `-`.
+/// Formats a field of an event. A missing field is `-`.
 struct Field<'a>(&'a Value);
 
 impl fmt::Display for Field<'_> {

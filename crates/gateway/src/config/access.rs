@@ -51,21 +51,22 @@ pub struct CertificateConfig {
     pub agent: Option<String>,
 }
 
-/// JSON Web Tokens (RFC 7519): `sub` is the name, `roles` a list or words, `agent` the agent that the holder acts as.
+/// JSON Web Tokens (RFC 7519). `sub` is the name of the holder, `roles` is a list or a space-separated string, `agent` is
+/// the agent that the holder acts as.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtConfig {
-    /// The signature algorithm. The gateway ignores the one in the header of a token.
+    /// The signature algorithm. The gateway ignores the `alg` header of a token.
     pub alg: JwtAlgorithm,
-    /// The file with the shared key of `HS256`.
+    /// The file with the shared key for `HS256`.
     pub key_file: Option<PathBuf>,
-    /// The file with the public keys of the other algorithms, a JSON Web Key Set.
+    /// The file with the public keys for the other algorithms, as a JSON Web Key Set.
     pub jwks_file: Option<PathBuf>,
     /// The required issuer (`iss`).
     pub issuer: Option<String>,
     /// The required audience (`aud`).
     pub audience: Option<String>,
-    /// The tolerated clock difference, in milliseconds.
+    /// The tolerated clock skew, in milliseconds.
     #[serde(default, deserialize_with = "validation::whole")]
     pub leeway_ms: u64,
 }
@@ -88,7 +89,7 @@ pub enum JwtAlgorithm {
 }
 
 impl JwtAlgorithm {
-    /// Returns its name in the header of a token.
+    /// Returns its name in the `alg` header of a token.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hs256 => "HS256",
@@ -103,21 +104,21 @@ impl JwtAlgorithm {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Permissions {
-    /// The agents that may receive its messages.
+    /// The agents that the client may send messages to.
     pub send: Vec<String>,
-    /// Proposals to the triad.
+    /// Whether the client may send proposals to the triad.
     pub propose: bool,
-    /// Votes, for members of the triad.
+    /// Whether the client may vote, as a member of the triad.
     pub vote: bool,
-    /// Subscriptions.
+    /// Whether the client may subscribe.
     pub subscribe: bool,
-    /// Broadcasts.
+    /// Whether the client may broadcast.
     pub broadcast: bool,
-    /// The services that accept its requests. `*` excludes `gateway`, the service that manages the gateway.
+    /// The services that the client may call. `*` does not include `gateway`, the service that manages the gateway.
     pub request: Vec<String>,
-    /// The workspaces whose sessions it may read. An agent may always read its own.
+    /// The workspaces whose sessions the client may read. An agent may always read its own.
     pub workspaces: Vec<String>,
-    /// The agents that a client may act as, besides the one of its credential.
+    /// The agents that the client may act as, besides the one of its credential.
     pub serve: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use super::{BackendConfig, Permissions};
 use collective::{DELIBERATION_MS, Quorum};
 use common::validation;
 
-/// An agent that is listed before it connects.
+/// A configured agent. The gateway lists it even before it connects.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfig {
@@ -18,9 +18,9 @@ pub struct AgentConfig {
     pub role: String,
     /// Its purpose.
     pub description: Option<String>,
-    /// The upper bound of the permissions of clients that act as this agent; `None` adds no bound to their roles.
+    /// The maximum permissions of clients that act as this agent. `None` does not restrict their roles.
     pub permissions: Option<Permissions>,
-    /// The backend with which the gateway itself runs the agent; `None` waits for a client that serves it.
+    /// The backend of an agent that the gateway itself runs. `None` means that a client serves the agent.
     pub backend: Option<BackendConfig>,
 }
 
@@ -63,7 +63,7 @@ impl Default for TriadConfig {
     }
 }
 
-/// Omits the URLs: path and query may contain a key.
+/// Omits the URLs, because path and query may contain a key.
 impl fmt::Debug for ServiceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceConfig")

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use common::config::Secret;
 use common::validation;
 
-/// The backend of an agent that the gateway runs: one of `run`, `model`, `target` and `openclaw`. Neither `Debug` nor the
-/// serialized form shows a secret.
+/// The backend of an agent that the gateway runs. Exactly one of `run`, `model`, `target` and `openclaw` is set. Neither
+/// `Debug` nor the serialized form contains a secret.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendConfig {
@@ -25,19 +25,19 @@ pub struct BackendConfig {
     /// An agent of a local OpenClaw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openclaw: Option<OpenClawConfig>,
-    /// The time limit of an answer or a vote, in milliseconds.
+    /// The timeout of a reply or a vote, in milliseconds.
     #[serde(default = "timeout_ms", deserialize_with = "validation::whole")]
     pub timeout_ms: u64,
-    /// The number of messages and proposals that are answered at the same time.
+    /// The maximum number of messages and proposals that the agent answers concurrently.
     #[serde(default = "concurrency")]
     pub concurrency: NonZeroUsize,
 }
 
-/// The endpoint of a model that speaks OpenAI's Chat Completions API.
+/// The endpoint of a model with OpenAI's Chat Completions API.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelConfig {
-    /// The URL of the endpoint.
+    /// The name of the model at the endpoint.
     pub url: String,
     /// The model, as the endpoint names it.
     pub name: String,
@@ -84,7 +84,7 @@ impl BackendConfig {
     /// The default URL of OpenClaw's gateway.
     pub const OPENCLAW_URL: &str = "ws://127.0.0.1:18789";
 
-    /// Returns the kinds of backends that it names.
+    /// Returns the kinds of backends that are set; a valid configuration has one.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
         let named = [
             ("run", self.run.is_some()),
@@ -97,7 +97,7 @@ impl BackendConfig {
             .filter_map(|(kind, is_named)| is_named.then_some(kind))
     }
 
-    /// Returns the files that it names.
+    /// Returns the files that the backend needs.
     pub(super) fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let system = self
             .model

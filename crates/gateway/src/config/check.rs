@@ -1,4 +1,4 @@
-//! Checks of the configuration that its schema cannot express.
+//! Validates the parts of a configuration that the schema cannot express.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use collective::GATEWAY;
 use common::config::{ConfigError, gateway_url, normal_url};
 use common::validation::escape;
 
-/// Checks values whose parse errors would have no JSON Pointer.
+/// Validates values whose parse errors would have no JSON Pointer.
 pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
     let Some(listen) = value.get("listen").and_then(Value::as_str) else {
         return Ok(());
@@ -26,7 +26,7 @@ pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks a configuration that fits the schema.
+/// Validates a configuration that conforms to the schema.
 pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
     if !config.listen.ip().is_loopback() && (config.tls.is_none() || config.auth.is_none()) {
         let message = format!(
@@ -43,7 +43,7 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
         }
     }
     let agents = config.agents.iter().map(|agent| agent.name.as_str());
-    // A workspace is a directory, and some file systems ignore case.
+    // A workspace is a directory, and some file systems are case-insensitive.
     unique(agents, "/agents", "name", str::to_ascii_lowercase)?;
     for (i, agent) in config.agents.iter().enumerate() {
         if let Some(backend) = &agent.backend {
@@ -194,7 +194,7 @@ fn check_roles(roles: &[String], config: &ServerConfig, place: &str) -> Result<(
     }
 }
 
-/// Fails at the second of two equal names.
+/// Refuses the second of two equal names.
 fn unique<'a>(
     names: impl Iterator<Item = &'a str>,
     place: &str,

@@ -12,22 +12,22 @@ pub struct Limits {
     /// The maximum number of connections.
     #[serde(deserialize_with = "whole_size")]
     pub connections: usize,
-    /// The sustained number of messages per second of one client.
+    /// The sustained message rate of a client, per second.
     #[serde(deserialize_with = "whole")]
     pub messages_per_second: u64,
-    /// The number of messages that a client may send at once.
+    /// The maximum burst of messages of a client.
     #[serde(deserialize_with = "whole")]
     pub burst: u64,
-    /// The size of the outbox of one client, in bytes.
+    /// The maximum size of the outbox of a client, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub queue_bytes: usize,
-    /// The size of all outboxes, in bytes.
+    /// The maximum total size of all outboxes, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub total_queue_bytes: usize,
     /// The maximum size of a frame, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub frame_bytes: usize,
-    /// The time after which the gateway closes a silent connection, in milliseconds.
+    /// The silence after which the gateway closes a connection, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub idle_ms: u64,
 }

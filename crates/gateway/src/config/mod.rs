@@ -1,6 +1,7 @@
 //! The gateway's configuration.
 //!
-//! `schema/gateway.schema.json` describes it. `check.rs` checks what a schema cannot express. Errors contain a JSON Pointer.
+//! The schema is `schema/gateway.schema.json`; `check.rs` validates what the schema cannot express. Errors have a JSON
+//! Pointer.
 
 mod access;
 mod agents;
@@ -30,7 +31,7 @@ use common::validation;
 /// The schema of the gateway's configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../../../schema/gateway.schema.json");
 
-/// The file of the audit log in the state directory.
+/// The name of the audit log in the state directory.
 const AUDIT: &str = "audit.jsonl";
 
 /// The default port of a gateway (Heretek A2A §3.1).
@@ -42,32 +43,32 @@ pub const PORT: u16 = 18789;
 pub struct ServerConfig {
     /// The listen address. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Accepted values of the `Host` header, besides loopback and the listen address.
+    /// The accepted values of the `Host` header, besides loopback addresses and the listen address.
     pub hosts: Vec<String>,
-    /// Accepted origins of web pages, besides its own.
+    /// The accepted origins of web pages, besides the gateway's own.
     pub origins: Vec<String>,
     /// The state directory. Sessions are in `agents/<name>/`.
     pub state_dir: PathBuf,
     /// When the gateway acknowledges a session entry.
     pub fsync: Fsync,
-    /// The longest time from a write to its sync with `fsync: interval`, in milliseconds.
+    /// The maximum time between a write and its sync with `fsync: interval`, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub fsync_interval_ms: u64,
-    /// The time after its last entry at which a session expires, in milliseconds; `None` means never.
+    /// The time to live of a session after its last entry, in milliseconds; `None` means unlimited.
     #[serde(deserialize_with = "validation::optional_whole")]
     pub session_ttl_ms: Option<u64>,
-    /// The agents that are listed before they connect.
+    /// The agents that the gateway lists even before they connect.
     pub agents: Vec<AgentConfig>,
-    /// The services that discovery lists and that accept a `request`.
+    /// The services that discovery lists and that clients may call with `request`.
     pub services: Vec<ServiceConfig>,
-    /// The voters.
+    /// The members and rules of the triad.
     pub triad: TriadConfig,
-    /// Whether clients must create a session before they use it (else 4001), and whether the gateway rejects a message with
-    /// the name of another sender (5004) instead of correcting it.
+    /// Whether the gateway is strict. If so, clients must create a session before they use it (otherwise 4001), and the
+    /// gateway rejects a message with another sender's name (5004) instead of correcting the name.
     pub strict: bool,
     /// Whether the proposer receives each vote.
     pub vote_visibility: bool,
-    /// The accepted credentials; `None` accepts every client that reaches the port.
+    /// The accepted credentials; `None` accepts every client that can reach the port.
     pub auth: Option<AuthConfig>,
     /// The permissions of each role. Without roles, every client has all permissions.
     pub roles: BTreeMap<String, Permissions>,
@@ -82,11 +83,11 @@ pub struct ServerConfig {
     pub audit: AuditConfig,
 }
 
-/// When the gateway acknowledges a session entry. It always writes the entry first.
+/// When the gateway acknowledges a session entry. It always writes the entry before that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fsync {
-    /// After a sync to disk: the entry survives a power failure.
+    /// After the sync to disk. The entry survives a power failure.
     #[default]
     Always,
     /// After the write; a sync follows within `fsyncIntervalMs`.
@@ -103,7 +104,7 @@ pub struct TlsConfig {
     pub cert_file: PathBuf,
     /// The private key.
     pub key_file: PathBuf,
-    /// The certificate authorities of clients. With it, a client needs a certificate.
+    /// The certificate authorities of clients. If set, every client needs a certificate.
     pub client_ca_file: Option<PathBuf>,
 }
 
@@ -111,9 +112,9 @@ pub struct TlsConfig {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuditConfig {
-    /// Whether the gateway writes it.
+    /// Whether the gateway writes the audit log.
     pub enabled: bool,
-    /// The file; `None` means `audit.jsonl` in the state directory.
+    /// The path of the file; `None` means `audit.jsonl` in the state directory.
     pub path: Option<PathBuf>,
     /// The size at which the file is rotated, in bytes.
     #[serde(deserialize_with = "validation::whole")]
@@ -156,10 +157,10 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// Reads a configuration file. Relative paths in it are relative to its directory.
+    /// Reads a configuration file. Resolves relative paths in it from the directory of the file.
     ///
     /// # Errors
-    /// The file cannot be read, or is invalid; the error contains the JSON Pointer of the first fault.
+    /// The file cannot be read or is invalid. The error has the JSON Pointer of the first problem.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = fs::read_to_string(path).map_err(|e| {
             let message = format!("cannot read the configuration `{}`: {e}", path.display());
@@ -170,10 +171,10 @@ impl ServerConfig {
         Ok(config)
     }
 
-    /// Parses a configuration. Missing settings are those of [`Default`]. Reads no files.
+    /// Parses a configuration without reading files. Missing settings have the values of [`Default`].
     ///
     /// # Errors
-    /// The first fault, with its JSON Pointer.
+    /// The first problem, with its JSON Pointer.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
         let value: Value = serde_json::from_str(json)
             .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))?;

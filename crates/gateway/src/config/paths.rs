@@ -1,4 +1,4 @@
-//! Paths of files.
+//! Paths in the configuration.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::ServerConfig;
 use common::config;
 
-/// Returns the default of the state directory: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, else in
-/// `~/.local/state`. `variable` looks up an environment variable.
+/// Returns the default state directory: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, or else in `~/.local/state`.
+/// `variable` returns the value of an environment variable.
 pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     config::default_state_dir("gateway", variable)
 }

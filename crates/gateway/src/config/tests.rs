@@ -10,13 +10,13 @@ fn parse(json: &Value) -> Result<ServerConfig, ConfigError> {
     ServerConfig::parse(&json.to_string())
 }
 
-/// Returns the place of the error, and what it says.
+/// Returns the JSON Pointer and the message of the error.
 fn wrong(json: Value) -> (String, String) {
     let error = parse(&json).map(drop).unwrap_err();
     (error.path, error.message)
 }
 
-/// Returns a configuration with every key.
+/// Returns a configuration with every key set.
 fn everything() -> Value {
     json!({
         "$schema": "gateway.schema.json",
@@ -50,7 +50,7 @@ fn everything() -> Value {
     })
 }
 
-/// Returns the same with something else at a place.
+/// Returns that configuration with another value at a JSON Pointer.
 fn with(place: &str, value: Value) -> Value {
     let mut all = everything();
     *all.pointer_mut(place).unwrap() = value;

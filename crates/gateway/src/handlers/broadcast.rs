@@ -16,8 +16,8 @@ use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
 
 impl GatewayState {
-    /// Sends a message to every other client. Replies with the agents, or ids of other clients, that got it and those that
-    /// did not; offline agents are among the latter.
+    /// Sends a message to every other client. Replies with the lists of recipients that received the message and of those
+    /// that did not, by agent name or else by client id. Offline agents did not receive it.
     pub(super) async fn handle_broadcast(
         &self,
         client: &Arc<Client>,

@@ -34,7 +34,7 @@ impl GatewayState {
         check_action(envelope, &["list"])?;
         let listed = self.registry().list();
         let now = self.env.now();
-        // The reason of an exit is for clients that may operate the gateway: without roles, for each.
+        // The reason of an exit is only for clients that may manage the gateway. Without roles, all clients may.
         let operation = Operation::Request(GATEWAY);
         let is_operator = self.authorize(client, envelope.from(), operation).is_ok();
         let agents: Vec<Value> = listed
@@ -44,7 +44,7 @@ impl GatewayState {
                     "name": &*agent.name,
                     "role": &*agent.role,
                     "status": agent.status.as_str(),
-                    // Relative: clients do not learn the gateway's directory.
+                    // A relative path, so that clients do not learn the gateway's directory.
                     "workspace": format!("agents/{}", agent.name),
                 });
                 if let Some(description) = &agent.description {
@@ -133,8 +133,8 @@ impl GatewayState {
         Ok(listed.iter().map(entry).collect())
     }
 
-    /// Subscribes to a channel, or unsubscribes (Heretek A2A §6.2). A new subscriber to status changes gets the current status
-    /// of each agent.
+    /// Subscribes to a channel or unsubscribes (Heretek A2A §6.2). A new subscriber to status changes receives the current
+    /// status of each agent.
     pub(super) async fn handle_subscription(
         &self,
         client: &Arc<Client>,
@@ -204,7 +204,7 @@ impl GatewayState {
             return Ok(Outcome::Done);
         }
         if channel == Channel::Status {
-            // The lock is held: later changes follow these.
+            // The registry is locked, so later changes follow these statuses.
             let wanted = |name: &str| agents.as_ref().is_none_or(|agents| agents.contains(name));
             for agent in registry.list().iter().filter(|agent| wanted(&agent.name)) {
                 let _ = client

@@ -1,12 +1,12 @@
-//! The service `gateway`, with which the command manages a running gateway.
+//! The service `gateway`, which lets the command manage a running gateway.
 //!
 //! `content.operation` is an operation of `manage.rs` or one of these:
 //! - `agents.create` with `content.agent`, `content.role` and optionally `content.description` registers an agent until the
 //!   gateway stops. The command writes the configuration.
-//! - `agents.restart` with `content.agent` sends `disconnect` with the reason `shutdown` to the agent's connection and closes
-//!   it, so that the client connects again.
+//! - `agents.restart` with `content.agent` sends `disconnect` with the reason `shutdown` to the agent's connection and
+//!   closes it, so that the client reconnects.
 //!
-//! A gateway refuses a `content.stateDir` that is not its own.
+//! The gateway refuses a request whose `content.stateDir` is not its own state directory.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -73,7 +73,7 @@ impl GatewayState {
             RequestError::new(error.code(), error.public_message())
         })?;
         if let Some(listed) = result["sessions"].as_array_mut() {
-            // Without `content.agent` the list has every workspace.
+            // Without `content.agent`, the list contains all workspaces.
             listed.retain(|session| {
                 let agent = session["agent"].as_str().unwrap_or_default();
                 let operation = Operation::Workspace(agent);

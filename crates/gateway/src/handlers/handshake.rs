@@ -19,7 +19,7 @@ use crate::state::GatewayState;
 const MAX_SERVED_AGENTS: usize = 256;
 
 impl GatewayState {
-    /// Handles a credential (Heretek A2A §5.4).
+    /// Handles an authentication message (Heretek A2A §5.4).
     pub(super) async fn handle_auth(
         &self,
         client: &Arc<Client>,
@@ -64,7 +64,7 @@ impl GatewayState {
         }
     }
 
-    /// Handles the agents that a client advertises (Heretek A2A §5.2) and acknowledges them (Heretek A2A §5.3).
+    /// Registers the agents that a client advertises (Heretek A2A §5.2) and acknowledges the handshake (Heretek A2A §5.3).
     pub(super) async fn handle_handshake(
         &self,
         client: &Arc<Client>,
@@ -79,7 +79,7 @@ impl GatewayState {
         }
         let capabilities = envelope.content().get("capabilities");
         let version = capabilities.and_then(|all| all.get("version")?.as_str());
-        // The version is optional, as the handshake is.
+        // The version is optional, like the handshake itself.
         if let Some(version) = version.filter(|version| !is_compatible(version)) {
             let version: String = version.chars().take(32).collect();
             let message = format!(
@@ -126,7 +126,7 @@ impl GatewayState {
         });
         self.send(client, context.reply(Kind::Handshake, content))
             .await;
-        // After the acknowledgement, which clients expect first.
+        // Clients expect the acknowledgement before any other message.
         for name in &advertised {
             self.send_pending_proposals(name, client);
         }
@@ -153,7 +153,7 @@ impl GatewayState {
         Ok(Outcome::Done)
     }
 
-    /// Handles a disconnect (Heretek A2A §5.5): the agents go offline at once, and the client gets time to close.
+    /// Handles a disconnect (Heretek A2A §5.5). The client's agents go offline at once; the client has time to close.
     pub(super) fn handle_disconnect(&self, client: &Arc<Client>) {
         self.registry_mut().remove_client(client);
         let (client, wait) = (Arc::clone(client), self.timeouts.close);

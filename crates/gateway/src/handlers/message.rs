@@ -20,7 +20,7 @@ use crate::sessions::Entry;
 use crate::state::GatewayState;
 use crate::status::Status;
 
-/// The maximum number of own requests of one client that are pending.
+/// The maximum number of pending requests that one client has sent.
 const MAX_OPEN_REQUESTS: usize = 1024;
 
 impl GatewayState {
@@ -33,7 +33,7 @@ impl GatewayState {
     ) -> Result<Outcome, RequestError> {
         let pending = client.pending.find(&envelope);
         if let Some(pending) = pending {
-            // A message with the same ids for a third agent is a new one.
+            // A message with the same ids for another agent is a new message.
             let is_reply = envelope.agent().is_none_or(|agent| {
                 let requester = pending.requester.upgrade();
                 *agent == *pending.requester_name
@@ -106,7 +106,7 @@ impl GatewayState {
         }
     }
 
-    /// Stores a message in its session, then sends it to its recipient.
+    /// Stores a message in its session, then delivers it to its recipient.
     pub(super) async fn forward(
         &self,
         client: &Arc<Client>,
@@ -176,8 +176,8 @@ impl GatewayState {
         }
     }
 
-    /// Returns the session of a message: its own, else a new one. Messages of a connection that get no reply share one
-    /// session, because their sender never learns its id.
+    /// Returns the session of a message: the one it names, or a new one. Messages of a connection that need no reply share
+    /// one session, because their sender never receives the session's id.
     async fn session(
         &self,
         client: &Client,
@@ -261,7 +261,7 @@ impl GatewayState {
         })
     }
 
-    /// Removes the pending request of a message that was not delivered, and passes its error on.
+    /// Removes the pending request of an undelivered message, and returns the error.
     fn withdraw(&self, server: &Client, key: Option<&str>, error: RequestError) -> RequestError {
         if let Some(pending) = key.and_then(|key| server.pending.remove(Some(key), None)) {
             self.complete(&pending);
@@ -269,7 +269,7 @@ impl GatewayState {
         error
     }
 
-    /// Returns the entry for the recipient's outbox. The outbox checks the `ttl` of a message again before it writes it.
+    /// Returns the outbox entry. The outbox checks the `ttl` of the message again before it writes the message.
     fn outbox_item(
         &self,
         client: &Arc<Client>,

@@ -1,4 +1,4 @@
-//! Handlers of the messages that clients send, one module per group of message types.
+//! Handlers of the messages from clients, one module per group of message types.
 
 mod broadcast;
 mod discovery;
@@ -23,17 +23,17 @@ use super::outbox::Close;
 use super::reply_context::ReplyContext;
 use super::state::GatewayState;
 
-/// The number of frames without a valid credential that ends a connection.
+/// The number of frames without a valid credential after which the gateway closes the connection.
 const MAX_UNAUTHENTICATED_FRAMES: u32 = 3;
 
-/// The gateway parses a frame above the rate limit, for the ids of its error, up to this size in bytes.
+/// The maximum size in bytes of a rate-limited frame that the gateway still parses, for the ids in its error.
 const MAX_SCANNED_BYTES: usize = 64 * 1024;
 
 /// Handles the frames of one client: rate limit, authentication, validation and dispatch.
 pub(super) struct FrameHandler {
     pub(super) state: Arc<GatewayState>,
     pub(super) client: Arc<Client>,
-    /// `None` for an agent of the gateway's own process: every message of a client can make it send some.
+    /// `None` for an agent in the gateway's own process, because every message of a client can make it send messages.
     rate: Option<RateLimit>,
     /// The number of consecutive frames above the rate limit.
     over_rate: u64,
@@ -55,7 +55,7 @@ impl FrameHandler {
         }
     }
 
-    /// Handles a text frame. Returns the close frame if the connection must end.
+    /// Handles a text frame. Returns a close frame if the gateway must close the connection.
     pub(super) async fn handle_text(&mut self, text: &str) -> Option<Close> {
         if let Err(wait) = self.acquire_rate() {
             return self.refuse_over_rate(text, wait).await;
@@ -101,7 +101,7 @@ impl FrameHandler {
         (self.unauthenticated_frames >= MAX_UNAUTHENTICATED_FRAMES).then_some(Close::AUTH_REQUIRED)
     }
 
-    /// Refuses a frame above the rate limit. Ends the connection of a client that continues.
+    /// Refuses a frame above the rate limit. Closes the connection of a client that continues to exceed the limit.
     async fn refuse_over_rate(&mut self, text: &str, wait: Duration) -> Option<Close> {
         self.over_rate += 1;
         let limits = &self.state.config.limits;
@@ -157,7 +157,7 @@ impl FrameHandler {
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
-                // Errors in reply to errors could go on for ever.
+                // An error in reply to an error could cause an endless loop.
                 if context.kind != Kind::Error {
                     state.send_error(&client, &context, &error).await;
                 }

@@ -14,7 +14,7 @@ use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
 
 impl GatewayState {
-    /// Adds the recipient that a reply omits: the requester.
+    /// Sets the requester as the recipient of a reply without a recipient.
     pub(super) fn with_recipient(&self, client: &Client, envelope: Envelope) -> Envelope {
         if envelope.kind() != Kind::Message || envelope.field("agent").is_some() {
             return envelope;
@@ -44,7 +44,7 @@ impl GatewayState {
         }
     }
 
-    /// Stores a reply in the session, then sends it to the requester.
+    /// Stores a reply in the session, then delivers it to the requester.
     pub(super) async fn deliver_reply(
         &self,
         client: &Client,
@@ -61,7 +61,7 @@ impl GatewayState {
         if !is_error && !pending.is_stored {
             let stored = self.store(&pending.agent, &reply, pending.session.as_deref());
             if let Err(error) = stored.await {
-                // The agent may retry when the store is busy. Any other error is final.
+                // The agent may send the reply again when the store is busy. Any other error is final.
                 if error.code != ErrorCode::AgentBusy
                     && let Some(pending) = remove()
                     && let Some(requester) = self.complete(&pending)

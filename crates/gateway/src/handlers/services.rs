@@ -20,7 +20,7 @@ use crate::events::delivery;
 use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
 
-/// The size of an envelope beside the service's response, in bytes.
+/// The size of an envelope without the service's response, in bytes.
 pub(super) const ENVELOPE_BYTES: usize = 4096;
 
 impl GatewayState {
@@ -82,7 +82,7 @@ impl GatewayState {
                 }
                 Err(error) => state.send_error(&client, &context, &error).await,
             }
-            // The permit bounds the responses in memory.
+            // The permit bounds the number of responses in memory.
             drop(permit);
         });
         Ok(Outcome::Delivered)
@@ -99,7 +99,7 @@ impl GatewayState {
             url,
             headers,
             body: Some(body),
-            // The operator configured the address.
+            // The operator configured this address.
             access: AddressPolicy::AnyAddress,
             trust: None,
             repeatable: false,

@@ -26,7 +26,7 @@ use crate::triad::{
 const MAX_DEADLINE: Duration = Duration::from_hours(24);
 
 impl GatewayState {
-    /// Handles a proposal, and sends it to the members.
+    /// Validates a proposal and sends it to the members.
     pub(super) async fn handle_proposal(
         self: &Arc<Self>,
         client: &Arc<Client>,
@@ -100,7 +100,8 @@ impl GatewayState {
                 members.filter_map(|member| Some((member, Arc::clone(registry.server(member)?))));
             servers.collect()
         };
-        // A known proposal gets its decision again: its deadline and the connected members do not matter.
+        // For a known proposal, the gateway only repeats the decision, so the deadline and the connected members do not
+        // matter.
         if !proposals.contains(id) {
             let _ = deadline.as_ref().map_err(RequestError::clone)?;
             if servers.len() < MAJORITY {
@@ -207,7 +208,7 @@ impl GatewayState {
         Ok(Outcome::Done)
     }
 
-    /// Counts a vote and publishes the result under one lock, so that no listener gets a vote after the decision.
+    /// Counts a vote and publishes the result under one lock, so that a listener never receives a vote after the decision.
     fn count_vote(
         &self,
         id: &Arc<str>,
@@ -272,7 +273,7 @@ impl GatewayState {
             .into();
         proposals.store_decision(id, decided, Arc::clone(&message));
         let text = Utf8Bytes::from(&*message);
-        // The proposer may have connected again, which its name shows.
+        // The proposer may have reconnected. Find the new connection by name.
         let registry = self.registry();
         if send_all(&decided.listeners, &text) == 0
             && let Some(proposer) = registry.server(&decided.proposer)
@@ -283,7 +284,7 @@ impl GatewayState {
         registry.subscriptions.publish_decision(&event.into());
     }
 
-    /// Sends a member that connects the pending proposals.
+    /// Sends the pending proposals to a member that has connected.
     pub(super) fn send_pending_proposals(&self, member: &Arc<str>, server: &Client) {
         if self.triad.is_member(member) {
             let mut proposals = self.triad.proposals();

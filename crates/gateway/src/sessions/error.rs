@@ -8,13 +8,13 @@ use collective::ErrorCode;
 
 use super::name::SessionKey;
 
-/// An operation on a session failed. The messages say what to do, and never show the content of a session.
+/// An error of a session operation. The message has a hint, and never contains the content of a session.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SessionError {
-    /// 4001: unknown session.
+    /// 4001: the session is unknown.
     #[error("unknown {0}; create it, or list the sessions")]
     NotFound(SessionKey),
-    /// 4002: the session is older than its time to live.
+    /// 4002: the session's time to live has expired.
     #[error("the {0} has expired; export it to read it, or begin another")]
     Expired(SessionKey),
     /// 4002: the session is in the archive.
@@ -38,7 +38,7 @@ pub enum SessionError {
     /// 2005: invalid session id.
     #[error("invalid session id `{}`; use 1 to 256 bytes without control characters", excerpt(.0))]
     SessionId(String),
-    /// 2005: a line of the import, counted from 1, is wrong.
+    /// 2005: a line of the import, counted from 1, is invalid.
     #[error("cannot import the session: line {0} {1}")]
     Import(u64, &'static str),
     /// 2005: the entry exceeds the maximum length of a line.

@@ -1,4 +1,4 @@
-//! Entries of sessions, and the lines that hold them.
+//! Session entries and their lines in a file.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -21,26 +21,26 @@ const ROLES: [&str; 4] = ["user", "assistant", "system", "agent"];
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry<'a> {
-    /// When the gateway received it, in milliseconds since 1970.
+    /// When the gateway received the message, in milliseconds since 1970.
     #[serde(default, deserialize_with = "validation::whole")]
     pub timestamp: u64,
     /// The speaker: `user`, `assistant`, `system` or `agent`.
     pub role: Cow<'a, str>,
-    /// Text or an object.
+    /// The content: text or an object.
     pub content: Cow<'a, Value>,
-    /// Its session.
+    /// The session id.
     pub session_id: Cow<'a, str>,
-    /// The id of the message; empty if it has none.
+    /// The id of the message; empty if the message has no id.
     #[serde(default)]
     pub id: Cow<'a, str>,
-    /// The change of the session that the line records instead of an entry.
+    /// The change of the session, if the line records one instead of an entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) event: Option<Event>,
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the entry for a message received at `now`: `content.content` if the content has the form of a message (Heretek
-    /// A2A §4.2), otherwise the content itself with the role `agent`.
+    /// Creates the entry of a message received at `now`. If the content has the format of a message (Heretek A2A §4.2), the
+    /// entry has its role and its `content`. Otherwise it has the whole content and the role `agent`.
     pub fn new(envelope: &'a Envelope, session_id: &'a str, now: SystemTime) -> Self {
         let content = envelope.content();
         let role = content.get("role").and_then(Value::as_str);
@@ -57,16 +57,17 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Converts a time to milliseconds since 1970; earlier times are 0.
+/// Converts a time to milliseconds since 1970. Earlier times become 0.
 pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The longest line of a session file: frames have at most 16 MiB, and JSON may grow when it is serialized again.
+/// The maximum length of a line in a session file. Frames have at most 16 MiB, but JSON may grow when it is serialized
+/// again.
 pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
 
-/// Marks a line that records a change of its session. Other readers see it as an entry of the system.
+/// A change of the session that a line records. Other programs read such a line as an entry of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Event {
@@ -80,7 +81,7 @@ pub(super) enum Event {
 
 /// Serializes an entry as a line, with its line end.
 pub(super) fn serialize(entry: &Entry<'_>) -> Vec<u8> {
-    // Serializing fails only for maps whose keys are not strings, which entries lack.
+    // Serialization only fails for maps with non-string keys, and entries have none.
     let mut line = serde_json::to_vec(entry).unwrap_or_default();
     line.push(b'\n');
     line
@@ -105,7 +106,7 @@ pub(super) fn serialize_event(event: Event, session: &str, timestamp: u64) -> Ve
 
 /// One line of a file.
 pub(super) struct Line<'a> {
-    /// The offset behind its line end.
+    /// The offset after its line end.
     pub(super) end: u64,
     /// Its number, from 1.
     pub(super) number: u64,
@@ -123,7 +124,7 @@ impl Line<'_> {
     }
 }
 
-/// Reads lines and holds one at a time.
+/// Reads lines. Holds only one line in memory.
 pub(super) struct Scanner<R> {
     from: R,
     line: Vec<u8>,
@@ -142,7 +143,7 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    /// Reads the next line that is not blank. Of a line that is too long it returns the beginning.
+    /// Reads the next line that is not blank. Truncates a line that is too long.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             self.line.clear();
@@ -170,7 +171,7 @@ impl<R: BufRead> Scanner<R> {
     }
 }
 
-/// The entries of a session in order, as of the time it was opened. Holds one entry at a time; reading blocks.
+/// Reads the entries that a session had when it was opened, in order. Holds only one entry in memory. Reading blocks.
 pub struct Reader {
     pub(super) key: SessionKey,
     pub(super) path: PathBuf,

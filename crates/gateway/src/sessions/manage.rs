@@ -1,4 +1,4 @@
-//! Lists, reads, archives, deletes, exports and imports sessions (Heretek A2A §7.3, §7.5). Everything here blocks.
+//! Lists, reads, archives, deletes, exports and imports sessions (Heretek A2A §7.3, §7.5). All functions block.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -34,13 +34,13 @@ pub struct Summary {
 /// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It accepts entries.
+    /// The session accepts entries.
     Active,
-    /// Its time to live is over.
+    /// The session's time to live has expired.
     Expired,
-    /// It is in the archive.
+    /// The session is in the archive.
     Archived,
-    /// Its file is damaged.
+    /// The session's file is damaged.
     Corrupt,
 }
 
@@ -71,7 +71,8 @@ impl Sessions {
         Ok(names.into_iter().collect())
     }
 
-    /// Lists at most `limit` sessions of a workspace, oldest first. `archived` adds those of the archive, behind the others.
+    /// Lists at most `limit` sessions of a workspace, the oldest first. With `archived`, archived sessions follow the
+    /// others.
     ///
     /// # Errors
     /// 3004 if a file cannot be read.
@@ -105,7 +106,7 @@ impl Sessions {
                 None if store.is_expired(&meta) => State::Expired,
                 None => State::Active,
             };
-            // A file without a complete line is not a session yet.
+            // A file without a complete line does not contain a session yet.
             all.extend(meta.exists.then(|| Summary {
                 agent: key.agent,
                 session_id: key.session,
@@ -120,7 +121,7 @@ impl Sessions {
         Ok(all)
     }
 
-    /// Returns the sessions in a directory, the first `limit` by file name.
+    /// Returns the sessions in a directory: the first `limit` in order of the file names.
     fn keys(
         &self,
         agent: &str,
@@ -141,7 +142,7 @@ impl Sessions {
                 .join(folder)
                 .join(format!("{stem}.{EXTENSION}"));
             let read = read_session_id(&path, &stem);
-            // Without an id in any line, all lines are damaged.
+            // A file in which no line has an id is entirely damaged.
             let session = read
                 .map_err(|e| SessionError::io("read", &path, e))?
                 .unwrap_or(stem);
@@ -176,8 +177,8 @@ impl Sessions {
         Ok(Reader { key, path, scanner })
     }
 
-    /// Archives the sessions whose last entry is at least this old, and returns their ids. They answer with 4002 from then on.
-    /// Damaged sessions stay.
+    /// Archives the sessions whose last entry is at least this old, and returns their ids. Further operations on them fail
+    /// with 4002. Does not archive damaged sessions.
     ///
     /// # Errors
     /// 3004 if a file cannot be renamed.
@@ -201,7 +202,7 @@ impl Sessions {
         Ok(archived)
     }
 
-    /// Deletes a session, archived ones included.
+    /// Deletes a session, whether it is archived or not.
     ///
     /// # Errors
     /// 4001, or 3004 if a file cannot be removed.
@@ -223,7 +224,8 @@ impl Sessions {
         }
     }
 
-    /// Writes the entries of a session to `to`, one per line, and returns their number. Includes expired and archived sessions.
+    /// Writes the entries of a session to `to`, one per line, and returns their number. Accepts expired and archived
+    /// sessions.
     ///
     /// # Errors
     /// 4001, 4004, or 3004 if reading or writing fails.
@@ -247,8 +249,8 @@ impl Sessions {
         Ok(count)
     }
 
-    /// Creates a session from exported lines, under their id or `session_id`, and returns its id and number of entries. It
-    /// imports all lines or none.
+    /// Creates a session from exported lines, with their session id or `session_id`. Returns the id and the number of
+    /// entries. Imports either all lines or none.
     ///
     /// # Errors
     /// 2005 if the id is in use or a line is not an entry of the session, or 3004 if reading or writing fails.
@@ -262,7 +264,7 @@ impl Sessions {
         let store = &self.0.store;
         store.check_agent(agent)?;
         let folder = store.root.join(agent).join(ACTIVE);
-        // A file name that no session has.
+        // A file name that no session can have.
         let draft = folder.join(format!("{}.import", store.env.uuid()));
         let failed = |error| SessionError::io("write", &draft, error);
         files::create_private_dir_durably(&folder).map_err(failed)?;
@@ -314,7 +316,7 @@ impl Sessions {
             return Err(SessionError::Import(1, problem));
         };
         let key = self.key(agent, &target)?;
-        // Gives the session the age of the import.
+        // The time to live starts with the import.
         let last = line::serialize_event(Event::Imported, &target, store.now());
         file.write_all(&last).map_err(failed)?;
         file.flush().map_err(failed)?;

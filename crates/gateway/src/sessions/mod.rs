@@ -1,8 +1,8 @@
 //! Sessions on disk: JSON Lines, one append-only file per session.
 //!
-//! `agents/NAME/sessions/FILE.jsonl` below the state directory holds the entries of one session, each on a line in the form of
-//! Heretek A2A §7.2. A line never changes. Archiving renames the file into `agents/NAME/archive/`, deleting removes it. A crash
-//! costs at most an unfinished line at the end of a file.
+//! Below the state directory, `agents/NAME/sessions/FILE.jsonl` contains the entries of one session, one per line, in the
+//! format of Heretek A2A §7.2. A written line never changes. Archiving moves the file to `agents/NAME/archive/`; deleting
+//! removes it. A crash loses at most an incomplete line at the end of a file.
 
 mod error;
 mod line;
@@ -32,7 +32,7 @@ use lock::ProcessLock;
 use name::SessionKey;
 use store::Store;
 
-/// The directory of all workspaces, below the gateway's state.
+/// The directory of all workspaces, below the state directory.
 const AGENTS: &str = "agents";
 
 /// The sessions of all workspaces. Clones share them.
@@ -41,7 +41,7 @@ pub struct Sessions(Arc<Inner>);
 
 struct Inner {
     store: Arc<Store>,
-    /// Held by the process that may write.
+    /// The lock of the process that may write; `None` for read-only access.
     lock: Option<ProcessLock>,
 }
 
@@ -60,17 +60,17 @@ impl Sessions {
         Ok(Self(Arc::new(Inner { store, lock })))
     }
 
-    /// Opens the sessions for reading, beside a process that may be writing.
+    /// Opens the sessions for reading. Another process may write at the same time.
     pub fn read_only(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         let store = Arc::new(Store::new(config, env, log));
         Self(Arc::new(Inner { store, lock: None }))
     }
 
-    /// Appends an entry, in the order of the calls, even if the caller drops the future.
+    /// Appends an entry. Entries are appended in the order of the calls, even if the caller drops the future.
     ///
     /// # Errors
-    /// 4001, 4002 or 4004 if the session does not accept entries, 3003 if the queue is full, 3004 if the write failed. The
-    /// file then lacks the entry.
+    /// 4001, 4002 or 4004 if the session does not accept entries, 3003 if the queue is full, 3004 if the write failed. On
+    /// error the file does not contain the entry.
     pub fn append(
         &self,
         agent: &str,
@@ -80,10 +80,10 @@ impl Sessions {
         self.write(agent, &entry.session_id, None, entry.timestamp, line)
     }
 
-    /// Creates a session, under a new id unless `session_id` names one, and returns its id.
+    /// Creates a session with the id `session_id` or a new id, and returns the id.
     ///
     /// # Errors
-    /// 2005 if the id is in use, otherwise as [`append`](Self::append).
+    /// 2005 if the id is in use; otherwise the same as [`append`](Self::append).
     pub async fn create(
         &self,
         agent: &str,
@@ -98,7 +98,7 @@ impl Sessions {
     /// Syncs a session to disk and records the commit.
     ///
     /// # Errors
-    /// As [`append`](Self::append).
+    /// The same as [`append`](Self::append).
     pub async fn commit(&self, agent: &str, session_id: &str) -> Result<(), SessionError> {
         self.write_event(agent, session_id, Event::Committed).await
     }
@@ -132,7 +132,7 @@ impl Sessions {
         }
     }
 
-    /// Returns how many sessions a workspace has, archived ones excluded, without I/O once the workspace is in use.
+    /// Returns the number of sessions of a workspace without archived ones. Needs no I/O once the workspace is in use.
     pub fn count(&self, agent: &str) -> usize {
         self.0.store.count(agent).unwrap_or(0)
     }
@@ -158,7 +158,7 @@ impl Sessions {
     }
 }
 
-/// Empties the queue before other processes can get the lock.
+/// Writes the queued lines before other processes can acquire the lock.
 impl Drop for Inner {
     fn drop(&mut self) {
         let _ = self.store.flush();

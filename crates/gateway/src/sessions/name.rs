@@ -1,4 +1,4 @@
-//! Names of agents and ids of sessions, and the paths made of them.
+//! Agent names, session ids and the paths derived from them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use ring::digest::{SHA256, digest};
 const MAX_AGENT_BYTES: usize = 64;
 const MAX_SESSION_ID_BYTES: usize = 256;
 
-/// The longest session id that is its own file name, in bytes.
+/// The maximum length in bytes of a session id that is used as a file name.
 const MAX_PLAIN_BYTES: usize = 100;
 
-/// The directory of the sessions in use, below that of their workspace.
+/// The directory of active sessions, in the directory of their workspace.
 pub(super) const ACTIVE: &str = "sessions";
 /// The directory of the archived sessions.
 pub(super) const ARCHIVE: &str = "archive";
 pub(super) const EXTENSION: &str = "jsonl";
 
-/// Names a session of a workspace.
+/// Identifies a session of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey {
     /// The agent whose workspace it is.
@@ -27,7 +27,7 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// Returns `None` for an invalid session id.
+    /// Creates a key. Returns `None` for an invalid session id.
     pub(super) fn new(agent: &str, session: &str) -> Option<Self> {
         let length = 1..=MAX_SESSION_ID_BYTES;
         let valid = length.contains(&session.len()) && !session.chars().any(char::is_control);
@@ -35,7 +35,7 @@ impl SessionKey {
         valid.then_some(Self { agent, session })
     }
 
-    /// Returns the path of its file in the directory `folder` of its workspace.
+    /// Returns the path of the session's file in the directory `folder` of its workspace.
     pub(super) fn path(&self, root: &Path, folder: &str) -> PathBuf {
         let name = format!("{}.{EXTENSION}", file_stem(&self.session));
         root.join(&self.agent).join(folder).join(name)
@@ -48,7 +48,7 @@ impl fmt::Display for SessionKey {
     }
 }
 
-/// Returns whether an agent can have this name. It becomes a directory, so it must not lead elsewhere.
+/// Returns whether an agent may have this name. The name becomes a directory, so it must not be a path to another one.
 pub(crate) fn is_agent_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.len() <= MAX_AGENT_BYTES
@@ -57,7 +57,7 @@ pub(crate) fn is_agent_name(name: &str) -> bool {
         && !name.ends_with('.')
 }
 
-/// Returns the file name of a session, without extension: the id itself if that is safe on every file system, otherwise `~` and
+/// Returns the file name of a session without extension: the id itself if every file system accepts it, otherwise `~` and
 /// its SHA-256.
 pub(super) fn file_stem(session: &str) -> String {
     let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');

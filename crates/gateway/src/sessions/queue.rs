@@ -1,4 +1,4 @@
-//! Lines that wait to be written.
+//! The queue of lines to write.
 
 use tokio::sync::oneshot;
 
@@ -17,7 +17,7 @@ pub(super) struct Queue {
 
 pub(super) struct PendingLine {
     pub(super) key: SessionKey,
-    /// `None` for an entry.
+    /// The recorded change; `None` for an entry.
     pub(super) event: Option<Event>,
     pub(super) time: u64,
     pub(super) bytes: Vec<u8>,

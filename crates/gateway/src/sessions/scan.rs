@@ -1,4 +1,4 @@
-//! Metadata of a session, from a scan of its file.
+//! Reads the metadata of a session from its file.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -10,21 +10,21 @@ use super::line::{Event, Scanner};
 #[derive(Debug, Clone, Default)]
 pub(super) struct SessionMeta {
     pub(super) file_bytes: u64,
-    /// Length of the complete lines.
+    /// The length of the complete lines, in bytes.
     pub(super) line_bytes: u64,
-    /// Whether the last line, though complete, lacks its line end.
+    /// Whether the last line is complete except for its line end.
     pub(super) unended: bool,
     pub(super) exists: bool,
     pub(super) entries: u64,
     pub(super) created: u64,
     pub(super) updated: u64,
     pub(super) committed: Option<u64>,
-    /// The first damaged line, from 1.
+    /// The number of the first damaged line, counted from 1.
     pub(super) damaged: Option<u64>,
 }
 
 impl SessionMeta {
-    /// Scans a session file. `now` caps timestamps, so that a wrong clock cannot keep a session alive.
+    /// Scans a session file. Limits timestamps to `now`, so that a wrong clock cannot extend the time to live.
     pub(super) fn scan(file: &File, session: &str, now: u64) -> io::Result<Self> {
         let file_bytes = file.metadata()?.len();
         let mut meta = Self {

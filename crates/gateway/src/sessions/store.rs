@@ -20,10 +20,10 @@ use common::environment::Environment;
 use common::files;
 use common::log::{Level, Log};
 
-/// Sessions whose metadata stays in memory, at about 300 bytes each.
+/// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
 
-/// Session files that stay open between appends. Connections need file descriptors too.
+/// The maximum number of session files that stay open between appends. Connections need file descriptors too.
 const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 pub(super) struct Store {
@@ -33,19 +33,19 @@ pub(super) struct Store {
     pub(super) log: Arc<dyn Log>,
     pub(super) fsync: Fsync,
     pub(super) fsync_interval: Duration,
-    /// Time after its last line at which a session expires.
+    /// The time to live of a session after its last line.
     ttl: Option<Duration>,
-    /// Whether an entry creates its session; otherwise an unknown session is 4001.
+    /// Whether the first entry creates its session. Otherwise an unknown session is an error (4001).
     create_on_append: bool,
     pub(super) max_queued_bytes: usize,
     pub(super) queue: Mutex<Queue>,
     /// Held while session files are written, renamed or removed.
     pub(super) files: Mutex<()>,
-    /// Metadata by path. The length of the file tells whether it is current.
+    /// Metadata by path. An entry is current if its length equals that of the file.
     cache: Mutex<LruCache<PathBuf, SessionMeta>>,
     /// Files that stay open and locked between appends.
     open_files: Mutex<LruCache<PathBuf, File>>,
-    /// How many sessions each workspace in use has.
+    /// The number of sessions of each workspace in use.
     counts: Mutex<HashMap<String, usize>>,
     /// The paths that wait for the next sync of [`Fsync::Interval`].
     pub(super) unsynced: Mutex<BTreeSet<PathBuf>>,
@@ -76,12 +76,13 @@ impl Store {
         millis(self.env.system_time())
     }
 
-    /// Checks the name of an agent, also against the names of other workspaces: some file systems ignore case.
+    /// Validates an agent's name. Also compares it with the names of other workspaces, because some file systems are
+    /// case-insensitive.
     pub(super) fn check_agent(&self, agent: &str) -> Result<(), SessionError> {
         self.count(agent).map(drop)
     }
 
-    /// Returns how many sessions a workspace has, archived ones excluded.
+    /// Returns the number of sessions of a workspace, without archived ones.
     pub(super) fn count(&self, agent: &str) -> Result<usize, SessionError> {
         if !is_agent_name(agent) {
             return Err(SessionError::AgentName(agent.to_owned()));
@@ -102,7 +103,7 @@ impl Store {
         Ok(count)
     }
 
-    /// Changes the count of a workspace by a session that was added or removed.
+    /// Adds `change` to the session count of a workspace.
     pub(super) fn add_to_count(&self, agent: &str, change: isize) {
         if let Some(count) = lock(&self.counts).get_mut(agent) {
             *count = count.saturating_add_signed(change);
@@ -134,7 +135,7 @@ impl Store {
         key.path(&self.root, ARCHIVE)
     }
 
-    /// Decides whether a session accepts a line.
+    /// Checks whether a session accepts a line.
     pub(super) fn admit(
         &self,
         key: &SessionKey,
@@ -157,7 +158,7 @@ impl Store {
         }
     }
 
-    /// Returns why a workspace lacks a session.
+    /// Returns the error of a session that is not in its workspace: unknown or archived.
     pub(super) fn missing(&self, key: &SessionKey) -> SessionError {
         match self.archive_path(key).exists() {
             true => SessionError::Archived(key.clone()),
@@ -185,7 +186,7 @@ impl Store {
             .is_some_and(|ttl| meta.exists && meta.idle(self.now()) > ttl)
     }
 
-    /// Returns the metadata of a session file. Scans a file that changed or that the cache lacks.
+    /// Returns the metadata of a session file. Scans the file if it changed or is not cached.
     pub(super) fn meta(&self, path: &Path, session: &str) -> Result<SessionMeta, SessionError> {
         let failed = |error| SessionError::io("read", path, error);
         let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -214,12 +215,12 @@ impl Store {
         Ok(meta)
     }
 
-    /// Caches the metadata of a file that was written.
+    /// Caches the metadata of a file after a write.
     pub(super) fn remember(&self, path: PathBuf, meta: SessionMeta) {
         lock(&self.cache).put(path, meta);
     }
 
-    /// Drops the metadata of a file that was renamed or removed, and closes the file.
+    /// Removes the metadata of a renamed or removed file, and closes the file.
     pub(super) fn forget(&self, path: &Path) {
         lock(&self.cache).pop(path);
         lock(&self.open_files).pop(path);
@@ -252,7 +253,7 @@ impl Store {
     }
 }
 
-/// Returns whether an open file is still the one at `path`: an operator may have replaced or removed it.
+/// Returns whether an open file is still the one at `path`. An operator may have replaced or removed it.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -261,7 +262,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     open.is_ok_and(|open| fs::metadata(path).map(identity).is_ok_and(|at| at == open))
 }
 
-/// Returns `false`: the file is opened again for each append.
+/// Returns `false`, so that the file is opened again for each append.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> bool {
     false

@@ -1,7 +1,7 @@
 //! The write queue.
 //!
-//! One writer at a time takes everything that the queue holds. Lines of one session that arrive together share one write and
-//! one sync, and several sessions sync side by side.
+//! One writer at a time takes all lines of the queue. Lines of one session that arrive together share one write and one
+//! sync; several sessions are synced in parallel.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,29 +22,29 @@ use crate::config::Fsync;
 use common::files;
 use common::log::Level;
 
-/// Sessions that are written at a time.
+/// The maximum number of sessions in one batch.
 const MAX_BATCH: usize = 64;
 
-/// Threads that sync files at a time. Disks sync several files faster side by side.
+/// The number of threads that sync files. Parallel syncs are faster on most disks.
 const SYNC_THREADS: usize = 8;
 
-/// Lines of one session in its file, before their sync.
+/// Lines of one session that are written but not synced.
 struct UnsyncedLines {
     file: File,
     path: PathBuf,
-    /// The metadata with the lines.
+    /// The metadata of the file including the lines.
     meta: SessionMeta,
-    /// The length of the file without the lines.
+    /// The length of the file before the lines.
     old_bytes: u64,
     is_new: bool,
-    /// Whether a sync precedes the replies.
+    /// Whether the lines must be synced before the replies.
     durable: bool,
     synced: Result<(), Arc<io::Error>>,
     lines: Vec<PendingLine>,
 }
 
 impl Store {
-    /// Queues a line. Inside a tokio runtime a blocking thread writes it, otherwise the caller.
+    /// Queues a line. Inside a tokio runtime, a blocking thread writes it; otherwise the calling thread does.
     ///
     /// # Errors
     /// 3003 if the queue is full, 2005 if the line is too long.
@@ -89,11 +89,11 @@ impl Store {
 
     /// Writes the lines in the queue, and returns whether more arrived meanwhile.
     fn write_queue(self: &Arc<Self>) -> bool {
-        // Taken first: batches are written in the order in which they leave the queue.
+        // Lock first, so that batches are written in the order in which they leave the queue.
         let _files = lock(&self.files);
         let mut lines = std::mem::take(&mut lock(&self.queue).lines);
         let bytes: usize = lines.iter().map(|line| line.bytes.len()).sum();
-        // Stable: the lines of one session stay in order.
+        // A stable sort keeps the lines of one session in order.
         lines.sort_by(|one, other| one.key.cmp(&other.key));
         let mut lines = lines.into_iter().peekable();
         let mut written = Vec::new();
@@ -113,7 +113,7 @@ impl Store {
         queue.has_writer
     }
 
-    /// Writes lines of one session. Replies to those that it refuses.
+    /// Writes the lines of one session. Replies with an error to the lines that it refuses.
     fn write_group(&self, key: &SessionKey, group: Vec<PendingLine>) -> Option<UnsyncedLines> {
         let path = self.path(key);
         let existing = self.meta(&path, &key.session);
@@ -151,7 +151,7 @@ impl Store {
         }
     }
 
-    /// Appends lines of one session to its file. Returns the file, its metadata and its length before.
+    /// Appends the lines of one session to its file. Returns the file, its metadata and its previous length.
     fn append(
         &self,
         path: &Path,
@@ -175,7 +175,7 @@ impl Store {
         };
         for line in lines {
             bytes.extend_from_slice(&line.bytes);
-            // A wrong clock must not keep a session alive.
+            // A wrong clock must not extend the time to live.
             meta.record(line.event, line.time.min(self.now()));
         }
         let old_bytes = meta.line_bytes;
@@ -189,7 +189,7 @@ impl Store {
         Ok((file, meta, old_bytes))
     }
 
-    /// Syncs what must be durable, and replies.
+    /// Syncs the lines that must be durable, and sends the replies.
     fn finish(self: &Arc<Self>, mut written: Vec<UnsyncedLines>) {
         let chunk = written.len().div_ceil(SYNC_THREADS).max(1);
         let parallel = self.fsync == Fsync::Always && written.len() > 1;
@@ -200,7 +200,7 @@ impl Store {
                         one.synced = one.file.sync_data().map_err(Arc::new);
                     }
                 };
-                // Without `always`, few lines are commits.
+                // Without `fsync: always`, only commits need a sync, and they are rare.
                 match parallel {
                     true => drop(scope.spawn(sync)),
                     false => sync(),
@@ -224,7 +224,7 @@ impl Store {
     fn acknowledge(self: &Arc<Self>, written: UnsyncedLines) {
         let path = written.path;
         if let Err(error) = written.synced {
-            // Refused lines must not stay. If this fails too, the next scan counts those that are complete.
+            // Remove refused lines. If this fails too, the next scan accepts the complete ones.
             let _ = written.file.set_len(written.old_bytes);
             let error = SessionError::Io("sync", path, error);
             self.log.log(Level::Error, &error.to_string());
@@ -243,7 +243,7 @@ impl Store {
         reply(written.lines, &Ok(()));
     }
 
-    /// Syncs a file and its directories after the interval.
+    /// Schedules a sync of a file and its directories after the interval.
     fn schedule_sync(self: &Arc<Self>, path: &Path) {
         let mut unsynced = lock(&self.unsynced);
         let scheduled = !unsynced.is_empty();
@@ -259,14 +259,14 @@ impl Store {
         });
     }
 
-    /// Syncs what waits for it, and logs errors.
+    /// Syncs the unsynced files, and logs errors.
     fn sync(&self) -> Result<(), SessionError> {
         let mut result = Ok(());
         for path in std::mem::take(&mut *lock(&self.unsynced)) {
             let synced = match path.is_dir() {
                 true => files::sync_dir(&path),
                 false => match files::private_options().append(true).open(&path) {
-                    // Deleted or archived since; archiving syncs.
+                    // The session was deleted or archived since; archiving syncs it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                     file => file.and_then(|file| file.sync_data()),
                 },
@@ -280,7 +280,7 @@ impl Store {
         result
     }
 
-    /// Writes the queue, syncs and closes the files.
+    /// Writes the queue, syncs the files and closes them.
     pub(super) fn flush(self: &Arc<Self>) -> Result<(), SessionError> {
         self.run_writer();
         self.close_files();
@@ -290,7 +290,7 @@ impl Store {
 
 fn reply(lines: Vec<PendingLine>, reply: &Reply) {
     for line in lines {
-        // A caller that dropped its future does not need the reply.
+        // The caller may have dropped the future.
         let _ = line.reply.send(reply.clone());
     }
 }

@@ -12,7 +12,7 @@ fn config() -> WebSocketConfig {
         .write_buffer_size(4096)
 }
 
-/// Returns a masked frame of a client; the mask is zero.
+/// Returns a client frame with a zero mask.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![first];
     match payload.len() {
@@ -39,7 +39,7 @@ async fn text(mut socket: &Socket<DuplexStream>) -> String {
     }
 }
 
-/// Nothing more comes for now, which is when buffers are let go.
+/// Polls a socket without further data, so that it releases its buffers.
 async fn silence(mut socket: &Socket<DuplexStream>) {
     let more = timeout(Duration::from_millis(1), socket.next()).await;
     assert!(more.is_err(), "{more:?}");

@@ -6,7 +6,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::*;
 use testkit::authority::Authority;
 
-/// Returns the files of a gateway with the certificate of this name.
+/// Returns the TLS configuration with the certificate `name`.
 fn files(authority: &Authority, name: &str, clients: bool) -> TlsConfig {
     TlsConfig {
         cert_file: authority.file(&format!("{name}.pem")),
@@ -15,15 +15,15 @@ fn files(authority: &Authority, name: &str, clients: bool) -> TlsConfig {
     }
 }
 
-/// Says a word over TLS; gives the client's certificate as the gateway sees it, or why it does not hear the word, with what
-/// the client has to say of it.
+/// Sends four bytes over TLS. Returns the client certificate that the gateway received, or the errors of the gateway and of
+/// the client.
 async fn shaken(acceptor: TlsAcceptor, connector: TlsConnector) -> Result<Option<Vec<u8>>, String> {
     let (near, far) = tokio::io::duplex(1 << 16);
     let client = tokio::spawn(async move {
         let name = ServerName::try_from("gateway.example").unwrap();
         let mut stream = connector.connect(name, near).await?;
         stream.write_all(b"word").await?;
-        // It ends with the gateway's side.
+        // Wait until the gateway closes.
         stream.read(&mut [0]).await.map(drop)
     });
     let received = async {

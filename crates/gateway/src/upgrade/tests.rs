@@ -31,7 +31,7 @@ fn usual(line: &str, more: &[&str]) -> String {
     request(line, &headers)
 }
 
-/// A gateway that ends with the test.
+/// A running gateway, stopped on drop.
 struct Gateway {
     address: SocketAddr,
     _stop: DropGuard,
@@ -58,7 +58,7 @@ impl Gateway {
         }
     }
 
-    /// Returns the head of the answer to a request, in lower case.
+    /// Returns the head of the response to a request, in lower case.
     async fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -211,7 +211,7 @@ async fn plain_request_gets_426() {
 async fn a_head_without_end_is_not_read_to_its_end() {
     let gateway = Gateway::start().await;
     let mut long = "GET / HTTP/1.1\r\nhost: localhost\r\nx: ".to_owned();
-    // Not a byte more: what is left unread would reset the connection.
+    // Exactly the limit, because unread bytes would reset the connection.
     long.push_str(&"y".repeat((8 << 10) - long.len()));
     assert_eq!(gateway.status(&long).await, "431");
     let other = "\u{16}\u{3}\u{1} no HTTP at all\r\n\r\n";
@@ -223,7 +223,7 @@ async fn frames_behind_the_request_are_read() {
     let gateway = Gateway::start().await;
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let mut request = usual("GET / HTTP/1.1", &["host: localhost"]).into_bytes();
-    // A ping with the payload `?`, under a mask that changes nothing.
+    // A ping with the payload `?` and a zero mask.
     request.extend_from_slice(&[0x89, 0x81, 0, 0, 0, 0, b'?']);
     stream.write_all(&request).await.unwrap();
     let mut answer = Vec::new();

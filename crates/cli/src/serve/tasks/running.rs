@@ -1,4 +1,4 @@
-//! Tasks that a server has: it is asked as its page asks it.
+//! Accesses the tasks of a running server through the API that the server's web page uses.
 
 use a2a_server::http::api;
 use http::header::AUTHORIZATION;
@@ -13,7 +13,7 @@ use egress::{
     AddressPolicy, HttpClient as _, NetFault, Request, ReqwestClient, body::read_response,
 };
 
-/// Two hundred tasks with excerpts are far less.
+/// The maximum size of a response. A page of 200 tasks with excerpts is much smaller.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
 pub(super) struct RunningServer {
@@ -113,7 +113,7 @@ impl RunningServer {
     }
 }
 
-/// Returns the access of a configured address: any address, or loopback only for this machine, which uses no proxy.
+/// Returns the address policy for a configured URL. A loopback URL may only reach this machine, without a proxy.
 fn access(url: &Url) -> AddressPolicy {
     if is_this_machine(url) {
         AddressPolicy::Loopback

@@ -1,4 +1,4 @@
-//! `remote-agent serve tasks check` and `export`: the file of the tasks, read without a server.
+//! `remote-agent serve tasks check` and `export`: read the task file without a server.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use crate::{
 };
 use openclaw_server::config::TaskStoreKind;
 
-/// Checks the file of the tasks.
+/// Checks the task file.
 ///
 /// # Errors
-/// It cannot be opened.
+/// The file cannot be opened.
 pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
     let directory = directory(files)?;
     let wrong = sqlite::check(&directory).map_err(|error| Failure::new(error.to_string()))?;
@@ -36,7 +36,7 @@ pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Prints every task that can be read.
+/// Prints every readable task.
 ///
 /// # Errors
 /// The file cannot be opened.

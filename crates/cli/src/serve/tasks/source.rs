@@ -1,4 +1,4 @@
-//! Access to tasks: through a running server, or in a store that this command opens.
+//! Accesses tasks through a running server, or in a store that this command opens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,19 +34,19 @@ pub(super) struct TaskSourceArgs {
 /// The source of tasks.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum TaskSource {
-    /// A server has them.
+    /// A running server holds the store.
     RunningServer(RunningServer),
-    /// No server holds them, or any may open them.
+    /// No server holds the store, or the store can be shared.
     StoredTasks(StoredTasks),
     /// The directory does not exist yet.
     Nowhere,
 }
 
 impl TaskSourceArgs {
-    /// Finds the tasks.
+    /// Locates the tasks.
     ///
     /// # Errors
-    /// The holder is unknown, or the store cannot be opened.
+    /// Another, unknown process holds the store, or the store cannot be opened.
     pub(super) async fn open(&self, files: &FileArgs) -> Result<TaskSource, Failure> {
         if let Some(url) = &self.url {
             return Ok(TaskSource::RunningServer(RunningServer::new(
@@ -121,7 +121,7 @@ impl TaskSourceArgs {
 }
 
 impl TaskSource {
-    /// Tasks of all clients, the last changed first; those after `after`, where that is given.
+    /// Returns a page of the tasks of all clients, the most recently changed first. `after` is the cursor of the page.
     ///
     /// # Errors
     /// The source cannot be read.
@@ -133,10 +133,10 @@ impl TaskSource {
         }
     }
 
-    /// Deletes a task. Says whether there was one.
+    /// Deletes a task. Returns whether it existed.
     ///
     /// # Errors
-    /// It cannot be deleted.
+    /// The task cannot be deleted.
     pub(super) async fn delete(&self, id: &str) -> Result<bool, Failure> {
         match self {
             Self::RunningServer(running) => running.delete(id).await,
@@ -145,7 +145,7 @@ impl TaskSource {
         }
     }
 
-    /// Leaves the tasks to others.
+    /// Releases the store.
     pub(super) async fn close(self) {
         if let Self::StoredTasks(stored) = self {
             stored.close().await;

@@ -1,4 +1,4 @@
-//! Tasks in a store that this command has opened itself.
+//! Accesses tasks in a store that this command opened.
 
 use std::sync::Arc;
 

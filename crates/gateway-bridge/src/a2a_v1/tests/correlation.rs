@@ -1,4 +1,4 @@
-//! Which answer is whose, and which errors mean what.
+//! Matching replies and errors with their requests.
 
 use super::*;
 

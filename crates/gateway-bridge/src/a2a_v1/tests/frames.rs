@@ -74,7 +74,7 @@ async fn h_17_the_id_begins_with_msg_and_is_the_tools_own() {
 #[tokio::test(start_paused = true)]
 async fn h_18_the_timestamp_is_milliseconds_and_the_calls_own() {
     let asked = sent(text("hello")).await;
-    // The 150 ms in which the gateway might have spoken first are behind us by now.
+    // The 150 ms in which the gateway might have sent the first frame have passed by now.
     assert_eq!(asked["timestamp"], START_UNIX_MILLIS);
 }
 

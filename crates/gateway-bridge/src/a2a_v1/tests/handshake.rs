@@ -1,4 +1,4 @@
-//! From an open connection to one that is ready.
+//! The handshake on an open connection.
 
 use super::*;
 
@@ -41,7 +41,7 @@ async fn h_08_we_advertise_and_are_ready_when_that_is_acknowledged() {
     let server = async {
         let mut connection = rig.arrivals.next().await;
         let advertised = connection.recv().await;
-        // Nothing else is said before the acknowledgement.
+        // The client sends nothing else before the acknowledgement.
         let waited = tokio::time::timeout(Duration::from_secs(5), connection.recv()).await;
         assert!(waited.is_err());
         connection.send(acknowledge()).await;
@@ -168,7 +168,7 @@ async fn h_11_every_word_for_a_good_credential_is_understood() {
     for word in ["ok", "success", "authenticated"] {
         let good = json!({"type": "auth-response", "content": {"status": word}});
         let error = greeting(with_token(), vec![good, json!({"type": "ping"})]).await;
-        // The greeting went on to the handshake, which was not acknowledged.
+        // The client continued with the handshake, which the gateway did not acknowledge.
         assert_eq!(
             error.kind,
             PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),

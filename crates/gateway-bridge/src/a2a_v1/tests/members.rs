@@ -212,7 +212,7 @@ async fn only_the_first_message_waits_for_the_agent_list() {
     );
     found.unwrap();
     assert_eq!(connection.recv().await["type"], "discovery");
-    // What a gateway has to speak first comes before.
+    // The client first waits for a greeting of the gateway.
     assert!(
         (Duration::from_millis(1000)..Duration::from_millis(1200)).contains(&began.elapsed()),
         "{:?}",

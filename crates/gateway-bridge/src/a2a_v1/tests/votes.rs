@@ -18,7 +18,7 @@ async fn decides(connection: &mut Connection, id: &Value) {
     connection.send(decision(id, "approved", true, votes)).await;
 }
 
-/// Returns a word for each event of a stream that ends without an error.
+/// Returns one word for each event of a stream that ends without an error.
 async fn reported(stream: &mut Box<dyn EventStream>) -> Vec<String> {
     let mut reported = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! The greeting.
+//! The handshake.
 
 use super::*;
 use peer::LocalGateway as _;
@@ -98,7 +98,7 @@ async fn gateway_that_greets_late_is_dialed_once_more() {
     let challenge =
         || json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}});
     let server = async {
-        // It says nothing for longer than is waited, so it is taken for one that waits for us.
+        // The gateway sends no frame before the timeout, so the client assumes that it is an `a2a-v1` gateway.
         let mut first = arrivals.next().await;
         assert_eq!(first.recv().await["type"], "auth");
         first.send(challenge()).await;

@@ -1,4 +1,4 @@
-//! Messages and the runs that they begin.
+//! Messages and the runs that they start.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! Outcomes of runs, also of other clients.
+//! Outcomes of runs, including runs of other clients.
 
 use super::*;
 
-/// Answers two who wait for a run that was stopped.
+/// Responds to two requests that wait for a cancelled run.
 async fn tell_twice_that_it_is_over(gateway: &mut Gateway) {
     for _ in 0..2 {
         let (id, _) = gateway.asked("agent.wait").await;
@@ -68,7 +68,7 @@ async fn run_is_found_in_ledger_after_gateway_restart() {
     assert_eq!(task.json()["artifacts"][0]["parts"][0]["text"], "hi");
 }
 
-/// Answers that nothing is known of a run, wherever it is looked for.
+/// Responds to every query about a run that the gateway does not know it.
 async fn knows_nothing(gateway: &mut Gateway) {
     let (id, _) = gateway.asked("agent.wait").await;
     gateway.answer(&id, json!({"status": "timeout"})).await;

@@ -13,7 +13,7 @@ async fn h_40_two_equal_votes_decide_and_the_third_is_not_waited_for() {
         json!({"proposalId": "proposal-1", "result": "approved", "consensus": true,
             "votes": {"alpha": "approve", "beta": "approve"}, "missing": ["charlie"]})
     );
-    // The run of the third is stopped after the decision.
+    // The bridge cancels the run of the third member after the decision.
     agents.stopped.notified().await;
     assert_eq!(*agents.canceled.lock().unwrap(), ["charlie"]);
 }

@@ -1,4 +1,4 @@
-//! Who may do what, and how often.
+//! Permissions and rate limits.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn operations() -> [Operation<'static>; 8] {
     ]
 }
 
-/// Returns the indices in [`operations`] of those that `roles` allow.
+/// Returns the indices of the [`operations`] that `roles` allow.
 fn allowed(roles: Value, speaks_as: Option<&str>, agents: Value) -> Vec<usize> {
     let names: Vec<_> = roles.as_object().unwrap().keys().cloned().collect();
     let keyring = load(&json!({"roles": roles, "agents": agents}));
@@ -76,7 +76,7 @@ fn an_agent_is_held_to_its_own_permissions_as_well() {
         allowed(json!({"r": all}), Some("gamma"), agents.clone()),
         [0, 1, 2, 6]
     );
-    // The same holds without authentication.
+    // The same rules apply without authentication.
     let keyring = load(&json!({"agents": agents}));
     let anonymous = keyring.anonymous().unwrap();
     let may = |operation| {
@@ -93,7 +93,7 @@ fn an_agent_is_held_to_its_own_permissions_as_well() {
 fn an_agent_sees_its_own_workspace_and_no_other() {
     let own = allowed(json!({"r": {}}), Some("alpha"), json!([]));
     assert_eq!(own, [6]);
-    // To be asked about is not to be allowed: who says it speaks as `beta` may not begin to by that.
+    // Naming `beta` as the sender does not grant the permission to serve `beta`.
     assert_eq!(allowed(json!({"r": {}}), Some("beta"), json!([])), [0; 0]);
 }
 
@@ -150,7 +150,7 @@ fn client_bursts_then_keeps_its_rate() {
     assert_eq!(taken(&mut limit, 100), 1);
     assert_eq!(taken(&mut limit, 250), 1);
     assert_eq!(taken(&mut limit, 300), 1);
-    // Silence is not saved up beyond the burst.
+    // A silent client accumulates no more messages than the burst.
     assert_eq!(taken(&mut limit, 3_600_000), 3);
 }
 
@@ -160,7 +160,7 @@ fn long_run_keeps_the_rate() {
     let mut limit = RateLimit::new(200, 400, start);
     let tries = (0..10_000).map(|milli| start + Duration::from_millis(milli));
     let taken = tries.filter(|now| limit.try_acquire(*now).is_ok()).count();
-    // Ten seconds' worth, and the burst.
+    // Ten seconds at the sustained rate, and the burst.
     assert_eq!(taken, 2000 + 399);
 }
 

@@ -1,4 +1,4 @@
-//! Connections whose other end is gone without a close.
+//! Half-open connections: the peer has disappeared without a close.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// Forwards connections to a gateway. After a notification it keeps the open ones and forwards nothing more for them.
+/// Forwards connections to a gateway. After a notification, it keeps the open connections but forwards nothing more on them.
 async fn proxy(gateway: &Gateways, stall: Arc<Notify>) -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
@@ -48,7 +48,7 @@ async fn agent_reconnects_after_a_half_open_connection() {
 
 #[tokio::test]
 async fn silent_gateway_that_answers_pings_keeps_its_agent() {
-    // The message follows after many heartbeats.
+    // The message arrives after many heartbeats.
     let message = json!({"type": "message", "from": "steward", "content": {"role": "user", "content": "hello"}});
     let late = json!({"repeat": {"count": 2, "gap_ms": 1200, "each": [{ "send": message }]}});
     let gateway = gateway(&[late], &[]).await;

@@ -1,10 +1,10 @@
-//! A process that is stopped at any byte loses nothing that was acknowledged.
+//! A process that crashes at any byte of a write loses no acknowledged entry.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// So many bytes of a file, as a crash in the middle of a write leaves it.
+/// Truncates the file to `at` bytes, like a crash during a write.
 fn cut(place: &Place, whole: &[u8], at: usize) {
     place.write("alpha", "s", &whole[..at]);
 }
@@ -13,7 +13,7 @@ fn cut(place: &Place, whole: &[u8], at: usize) {
 async fn truncation_at_any_byte_keeps_earlier_entries() {
     let place = Place::new();
     let sessions = place.open();
-    // The byte behind each entry's line end: with it, the entry may have been acknowledged.
+    // The offset after each entry's line end. The store may acknowledge the entry once the file reaches it.
     let mut ends = Vec::new();
     for i in 0..12 {
         let content = format!("{i} \"{}\" é\n", "x".repeat(i * 3));
@@ -35,9 +35,9 @@ async fn truncation_at_any_byte_keeps_earlier_entries() {
                 "cut at {at}: m{i} is gone"
             );
         }
-        // The one that is whole but for its line end may be there as well.
+        // An entry that lacks only its line end may be present, too.
         assert!(found.len() <= kept + 1, "cut at {at}: {found:?}");
-        // It goes on, on a line of its own.
+        // The next entry starts on a new line.
         keep(&sessions, "alpha", "s", "next").await;
         drop(sessions);
         let text = place.text("alpha", "s");
@@ -51,7 +51,7 @@ async fn truncation_at_any_byte_keeps_earlier_entries() {
     }
 }
 
-/// Returns the file after the entry `two`.
+/// Returns the content of the file after the entry `two`.
 fn expected(before: &[u8]) -> Vec<u8> {
     [before, &line::serialize(&entry("s", "two", "two"))].concat()
 }
@@ -62,7 +62,7 @@ async fn unfinished_line_is_cut_off_and_logged() {
     keep(&place.open(), "alpha", "s", "one").await;
     let whole = place.bytes("alpha", "s");
     place.write("alpha", "s", &[&whole[..], b"{\"timestamp\": 17"].concat());
-    // Who only reads changes nothing.
+    // A reader does not change the file.
     assert_eq!(ids(&place.read_only(), "alpha", "s"), ["one"]);
     assert_eq!(place.bytes("alpha", "s").len(), whole.len() + 16);
     let sessions = place.open();
@@ -102,7 +102,7 @@ async fn drafts_of_a_killed_import_are_no_sessions() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any entries, cut anywhere: the complete ones are there, in order and unchanged.
+    /// Truncates random entries at any byte. The complete entries remain, unchanged and in order.
     #[test]
     fn keeps_complete_entries_wherever_the_file_is_cut(
         said in prop::collection::vec("\\PC{0,40}|.{0,12}|\\{\"sessionId\":\"s1\"\\}", 1..20),

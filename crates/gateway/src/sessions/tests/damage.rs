@@ -1,8 +1,8 @@
-//! A file that another program damaged.
+//! Session files that another program damaged.
 
 use super::*;
 
-/// Writes so many entries, whose ids are `0`, `1`, …, and returns the lines of the file.
+/// Writes `entries` entries with the ids `0`, `1`, …, and returns the lines of the file.
 async fn filled(place: &Place, session: &str, entries: usize) -> Vec<Vec<u8>> {
     let sessions = place.open();
     for i in 0..entries {
@@ -51,7 +51,7 @@ async fn damaged_line_is_4004_and_names_file_and_line() {
     );
     keep(&sessions, "alpha", "b", "5").await;
     keep(&sessions, "alpha", "c", "6").await;
-    // It is never archived, so that it stays in sight.
+    // A damaged session is not archived, so that it stays visible.
     assert_eq!(
         sessions.archive("alpha", Duration::ZERO).unwrap(),
         ["b", "c"]
@@ -70,7 +70,7 @@ async fn foreign_lines_damage_a_session() {
         place.write("alpha", "a", &bytes);
         let sessions = place.open();
         assert_eq!(code(sessions.get("alpha", "a")), ErrorCode::SessionCorrupt);
-        // No operation but deleting changes the file.
+        // Only deleting changes the file.
         assert_eq!(place.bytes("alpha", "a"), bytes);
     }
     let place = Place::new();

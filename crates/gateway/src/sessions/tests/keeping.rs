@@ -1,4 +1,4 @@
-//! Entries are kept: in which form, in which order, and when it is said that they are.
+//! The format, the order and the acknowledgement of stored entries.
 
 use super::*;
 
@@ -28,7 +28,7 @@ async fn message_entry_keeps_its_content() {
         (5, "assistant", "m")
     );
     assert_eq!(*kept.content, json!([1]));
-    // The entry keeps other content whole, and a client cannot invent a role.
+    // The entry contains other content unchanged, and a client cannot invent a role.
     let text = r#"{"type": "broadcast", "content": {"role": "root", "message": "x"}}"#;
     let message = Envelope::parse(text).unwrap();
     let kept = Entry::new(&message, "s", now);
@@ -214,7 +214,7 @@ async fn expired_session_is_4002() {
     check(&sessions);
     let refused = sessions.append("alpha", &entry("s", "two", "")).await;
     assert_eq!(code(refused), ErrorCode::SessionExpired);
-    // It still is for the next process.
+    // The next process sees the same state.
     drop(sessions);
     let sessions = place.opened(&config).unwrap();
     check(&sessions);
@@ -251,7 +251,7 @@ async fn full_write_queue_is_3003_and_keeps_no_entry() {
     let refused = sessions.append("alpha", &entry("s", "one", &"x".repeat(400)));
     assert_eq!(code(refused.await), ErrorCode::AgentBusy);
     keep(&sessions, "alpha", "s", "two").await;
-    // What was written waits no more.
+    // Written lines no longer count as queued.
     for i in 0..20 {
         keep(&sessions, "alpha", "s", &format!("m{i}")).await;
     }
@@ -262,7 +262,7 @@ async fn full_write_queue_is_3003_and_keeps_no_entry() {
 async fn failed_write_is_reported_and_leaves_no_entry() {
     let place = Place::new();
     let sessions = place.open();
-    // A folder where the file should be: nothing can be written to it.
+    // A directory in place of the file, so that writes fail.
     let folder = place.file("alpha", "s");
     fs::create_dir_all(&folder).unwrap();
     let refused = sessions
@@ -304,7 +304,7 @@ async fn only_the_owner_may_read_sessions() {
     for file in [&place.file("alpha", "t"), &archived] {
         assert_eq!(mode(file), 0o600, "{file:?}");
     }
-    // A file that another program put there is closed, too.
+    // The store also restricts the permissions of a file that another program created.
     drop(sessions);
     fs::set_permissions(place.file("alpha", "t"), fs::Permissions::from_mode(0o644)).unwrap();
     keep(&place.open(), "alpha", "t", "two").await;
@@ -319,7 +319,7 @@ async fn second_process_gets_the_id_of_the_first() {
     assert_eq!(refused.code(), ErrorCode::SessionLocked);
     let process = format!("process {}", std::process::id());
     assert!(refused.to_string().contains(&process), "{refused}");
-    // It may look, and not write.
+    // A read-only process can read but not write.
     keep(&sessions, "alpha", "s", "one").await;
     let other = place.read_only();
     assert_eq!(ids(&other, "alpha", "s"), ["one"]);

@@ -1,4 +1,4 @@
-//! Sessions are listed, committed, archived, deleted, and carried to other workspaces.
+//! Lists, commits, archives and deletes sessions, and moves them to other workspaces.
 
 use super::*;
 
@@ -32,7 +32,7 @@ async fn session_list_omits_message_content() {
         sessions.list("alpha", true, 100).unwrap(),
         std::slice::from_ref(&one)
     );
-    // The next process knows the same, and so does the archive.
+    // The next process reads the same metadata, also from the archive.
     drop(sessions);
     let sessions = place.open();
     assert_eq!(
@@ -144,7 +144,7 @@ async fn a_session_is_carried_to_another_workspace_by_export_and_import() {
     );
     assert_eq!(ids(&place.read_only(), "beta", "u"), ["one", "two"]);
     keep(&sessions, "beta", "u", "three").await;
-    // The archive keeps the ids it has.
+    // An id in the archive stays in use.
     sessions.archive("beta", Duration::ZERO).unwrap();
     let again = sessions.import("beta", &mut text.as_bytes(), None);
     assert_eq!(code(again), ErrorCode::InvalidContent);

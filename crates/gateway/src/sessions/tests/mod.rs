@@ -20,10 +20,10 @@ use collective::{Envelope, ErrorCode};
 use common::environment::{Clock, IdGenerator};
 use common::log::Recorder;
 
-/// The time of day when a test begins, in milliseconds since 1970.
+/// The start time of a test, in milliseconds since 1970.
 const START: u64 = 1_711_843_200_000;
 
-/// A folder that is gone when the test is over, and a clock that stands.
+/// A temporary state directory, removed on drop, and a clock that does not advance.
 struct Place {
     state: PathBuf,
     clock: Arc<TestClock>,
@@ -91,7 +91,7 @@ impl Place {
         String::from_utf8(self.bytes(agent, session)).unwrap()
     }
 
-    /// Replaces the file of a session.
+    /// Replaces the content of a session's file.
     fn write(&self, agent: &str, session: &str, bytes: &[u8]) {
         let file = self.file(agent, session);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -125,7 +125,7 @@ fn entry(session: &str, id: &str, content: &str) -> Entry<'static> {
     }
 }
 
-/// Keeps one entry, whose content is its id.
+/// Appends an entry whose content is its id.
 async fn keep(sessions: &Sessions, agent: &str, session: &str, id: &str) {
     let mut entry = entry(session, id, id);
     entry.timestamp = sessions.0.store.now();

@@ -1,4 +1,4 @@
-//! Names and ids lead nowhere.
+//! Names and ids cannot refer to other directories.
 
 use super::*;
 
@@ -41,7 +41,7 @@ async fn no_id_of_a_session_leads_anywhere() {
             ErrorCode::InvalidContent
         );
     }
-    // Anything else is a key, and the archive names files otherwise.
+    // Any other text is a valid session id; the file name is then a hash.
     let ids_ = ["../../../escape", "agent:main:x", "ä\"{}", "/", "*"];
     for id in ids_ {
         keep(&sessions, "alpha", id, "m").await;
@@ -65,7 +65,7 @@ async fn names_that_differ_in_case_alone_are_not_two_workspaces() {
     let kept = sessions.append("Alpha", &entry("s", "m", "")).await;
     assert_eq!(code(kept), ErrorCode::AgentNotFound);
     drop(sessions);
-    // Neither for a process that has not used the other yet.
+    // The same holds for a process that has not used the other workspace yet.
     assert_eq!(
         code(place.open().list("ALPHA", true, 1)),
         ErrorCode::AgentNotFound
