@@ -1,4 +1,4 @@
-//! The operations of the operator, on tasks of all clients.
+//! The operations of the operator on the tasks of all clients.
 
 use a2a::v1_0::Task;
 
@@ -47,7 +47,8 @@ impl Service {
             }
             None => return Ok(false),
         };
-        // The deletion removes its webhooks, which have to be notified of the end before.
+        // Deleting the task deletes its webhooks, so wait until the notifier has looked them up for the end of the
+        // task.
         self.core.notifier.barrier().await;
         let deleted = self.core.store.delete(task_id).await;
         deleted.map_err(|error| refused(error, task_id))
