@@ -47,7 +47,7 @@ mod streams;
 use stage::{NamedAgents, Post};
 use stage::{Run, Stage, TestClock};
 
-/// A service, and the runs for the test to play.
+/// A service, and a receiver of the runs that the test controls.
 struct TestService {
     service: Service,
     runs: mpsc::UnboundedReceiver<Run>,
@@ -126,7 +126,7 @@ impl TestService {
         self.runs.recv().await.unwrap()
     }
 
-    /// Sends a message and returns the task at once.
+    /// Sends a message with `returnImmediately` and returns the task.
     async fn begin(&self, send: SendMessage) -> Task {
         self.begin_as(&alice(), send).await
     }
@@ -281,7 +281,7 @@ fn artifact(id: &str, text: &str) -> ExecutionEvent {
     }
 }
 
-/// Returns the events of a stream in short.
+/// Returns a short text for an event of a stream.
 fn short(event: &StreamResponse) -> String {
     match event {
         StreamResponse::Task(task) => format!("task {:?}", task.status.state),

@@ -1,4 +1,4 @@
-//! Tasks of an earlier process.
+//! Recovery of the tasks of an earlier process.
 
 use super::*;
 
