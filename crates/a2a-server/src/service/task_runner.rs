@@ -46,7 +46,7 @@ pub(super) enum RunRequest {
     Reattach(String),
 }
 
-/// The size of the body of a record, in bytes of JSON, above which a waiting task is unloaded from memory.
+/// The size of the body of a record, in bytes of JSON, from which a waiting task is unloaded from memory.
 const UNLOAD_BYTES: usize = 4096;
 
 /// The work on a task.
