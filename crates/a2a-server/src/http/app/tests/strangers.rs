@@ -1,4 +1,4 @@
-//! Requests without a token, or with another client's, against the whole server.
+//! Requests to the whole server without a token, or with the token of another client.
 
 use serde_json::json;
 
@@ -74,7 +74,7 @@ async fn token_counts_in_authorization_only() {
     assert_eq!(known.await, 200);
 }
 
-/// The other client is also the operator, which makes no difference over A2A.
+/// The other client is also an operator. Over A2A, that must make no difference.
 const OTHER: &str = OPERATOR;
 
 #[tokio::test]
