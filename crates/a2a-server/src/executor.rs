@@ -94,7 +94,7 @@ pub enum ExecutionEvent {
         artifact: Artifact,
         /// Whether the chunk is appended to the artifact of the same id.
         append: bool,
-        /// Whether it is the last chunk.
+        /// Whether this is the last chunk of the artifact.
         last_chunk: bool,
     },
     /// Facts such as token usage, which the server merges into the metadata of the task.

@@ -42,7 +42,7 @@ struct WithResult {
 /// The outcome of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PushResult {
-    /// The webhook accepted it.
+    /// The webhook accepted the notification.
     Delivered,
     /// All attempts failed, or the address policy forbids the webhook.
     Failed,

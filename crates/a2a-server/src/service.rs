@@ -150,7 +150,7 @@ impl Service {
     /// Sends a message and returns the updates of its task (A2A 1.0 §3.1.2).
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The same errors as [`send`](Self::send).
     pub async fn stream(
         &self,
         caller: &CallContext,

@@ -25,7 +25,7 @@ pub struct Settings {
     pub limits: ServiceLimits,
 }
 
-/// Limits of a [`Service`](crate::service::Service).
+/// The limits of a [`Service`](crate::service::Service).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceLimits {
     /// The maximum number of concurrent runs. Further runs wait.

@@ -48,7 +48,7 @@ pub enum TaskChange {
         artifact: Artifact,
         /// Whether the chunk is appended to the artifact of the same id.
         append: bool,
-        /// Whether it is the last chunk.
+        /// Whether this is the last chunk of the artifact.
         last_chunk: bool,
     },
     /// A message of the client or the agent.
@@ -136,7 +136,7 @@ pub fn is_interrupted(state: &TaskState) -> bool {
 /// The maximum length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 240;
 
-/// Returns the beginning of a message's text.
+/// Returns an excerpt of the text of a message.
 pub fn excerpt(message: &Message) -> String {
     let texts = message.parts.iter().filter_map(|part| match &part.content {
         PartContent::Text(text) => Some(text.as_str()),

@@ -20,7 +20,7 @@ mod tests;
 
 use script::{Script, Step};
 
-/// The default of [`ScriptedExecutor::timeout`].
+/// How long the compatibility kit waits for the events of a stream by default.
 const DEFAULT_TCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An executor that answers by scripts instead of agents.

@@ -76,7 +76,7 @@ pub(crate) async fn serve(app: &App, parts: &Parts, agent: Option<String>) -> Re
 async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Response, Failure> {
     let agent = request::agent(app, agent, None).await?;
     let base = request::base_url(app, parts)?;
-    // The card tells a client that names no version, or an unknown one, which versions the server supports.
+    // A client that requests no version, or an unknown one, needs the supported versions in the card.
     let format = match version::requested(parts) {
         Ok(Version::V1_0) => CardFormat::V1,
         _ => CardFormat::Both,

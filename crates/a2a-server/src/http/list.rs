@@ -21,7 +21,7 @@ enum Next {
     Head,
     /// A task; `true` for the first one.
     Task(bool),
-    /// The end.
+    /// The end of the body.
     End,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Path {
     pub(crate) route: Route,
 }
 
-/// The resource of a path.
+/// The resource in a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     /// The agent card.

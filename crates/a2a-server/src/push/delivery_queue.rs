@@ -34,7 +34,7 @@ impl QueueCapacity {
         }
     }
 
-    /// Returns the share of one origin.
+    /// Returns the part of this capacity that one origin may use.
     fn share(self) -> Self {
         Self {
             deliveries: self.deliveries.div_ceil(2),

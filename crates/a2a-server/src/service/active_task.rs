@@ -21,7 +21,7 @@ pub(super) struct ActiveTask {
     state: watch::Sender<State>,
 }
 
-/// Why a task is canceled.
+/// The reason of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CancelReason {
     /// Its client or the operator requested the cancellation.
@@ -37,7 +37,7 @@ struct State {
     exposed: bool,
 }
 
-/// The progress of a task.
+/// The progress of the work on a task.
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
     /// The store has not stored the message yet.

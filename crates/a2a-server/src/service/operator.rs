@@ -23,7 +23,7 @@ impl Service {
     /// Cancels a task of any client and returns it.
     ///
     /// # Errors
-    /// The task does not exist, or it ended otherwise.
+    /// The task does not exist, or is in another terminal state.
     pub async fn stop(&self, task_id: &str) -> Result<Task, A2aError> {
         let record = self.any(task_id).await?;
         let record = record.ok_or_else(|| A2aError::task_not_found(task_id))?;

@@ -18,7 +18,7 @@ pub const INTERRUPTED: &str = "interrupted";
 /// The text of an interrupted task.
 pub(super) const CUT: &str = "the server stopped before the task was done; send the message again";
 
-/// The run took too long.
+/// The run exceeded its timeout.
 pub const TIMEOUT: &str = "timeout";
 
 /// The store failed, so that an event of the run was lost.

@@ -241,7 +241,7 @@ impl TaskRunner {
                             self.flush().await?;
                             self.apply_waiting(&mut events).await?;
                         }
-                        // The write of the end stores the last of them.
+                        // The write of the end also stores the last pending changes.
                         Ok(())
                     };
                     let ending = apply_rest.await.err();

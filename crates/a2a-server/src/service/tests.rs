@@ -70,7 +70,7 @@ impl TestService {
         Self::behind(settings, store, behind, alive).await
     }
 
-    /// Creates one over `store`.
+    /// Creates a service with the task store `store`.
     async fn behind(
         settings: Settings,
         store: MemoryStore,
@@ -80,7 +80,7 @@ impl TestService {
         Self::for_clients(settings, store, behind, alive, None).await
     }
 
-    /// Creates one with these clients.
+    /// Creates a service with these clients.
     async fn for_clients(
         settings: Settings,
         store: MemoryStore,

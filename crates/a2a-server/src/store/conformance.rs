@@ -125,7 +125,7 @@ pub(crate) fn moment(ms: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(1_790_000_000_000 + ms).unwrap()
 }
 
-/// Returns the same in milliseconds since 1970.
+/// Returns the time of [`moment`] in milliseconds since 1970.
 pub(crate) fn ms(ms: i64) -> i64 {
     moment(ms).timestamp_millis()
 }

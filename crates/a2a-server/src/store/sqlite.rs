@@ -82,7 +82,7 @@ struct Shared {
     left: Mutex<Option<i64>>,
 }
 
-/// Idle connections for readers.
+/// The idle connections for readers.
 #[derive(Default)]
 struct Readers {
     idle: Vec<Connection>,
@@ -149,7 +149,7 @@ impl SqliteStore {
     /// Writes the URL of this server to the lock file, for other processes that try to open the directory.
     ///
     /// # Errors
-    /// The store is closed.
+    /// The store was closed.
     pub async fn announce(&self, url: String) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         let command = Command::Announce(url, reply);

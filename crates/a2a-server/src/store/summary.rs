@@ -71,15 +71,15 @@ pub struct CursorError;
 /// A task without its body, for lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The task id.
+    /// The id of the task.
     pub id: String,
-    /// The context id.
+    /// The id of its context.
     pub context_id: String,
-    /// The client that owns it.
+    /// The client that owns the task.
     pub owner: String,
-    /// The agent that works on it; `None` for the executor's default.
+    /// The agent of the task; `None` for the executor's default agent.
     pub agent: Option<String>,
-    /// The state of its status.
+    /// The state of the task.
     pub state: TaskState,
     /// The timestamp of its status, in microseconds since 1970.
     pub since_us: Option<i64>,
@@ -138,7 +138,7 @@ fn since_us(status: &TaskStatus) -> Option<i64> {
 
 /// The part of changes that updates a summary.
 pub(crate) struct SummaryChange {
-    /// The last status.
+    /// The last new status among the changes.
     pub(crate) status: Option<StatusChange>,
     /// An excerpt of the client's message. It never replaces the excerpt of an earlier message.
     pub(crate) asked: Option<String>,
@@ -209,11 +209,11 @@ impl Filter {
 /// The class of a state, by which stores recover and delete tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A server works on it.
+    /// A server runs the task.
     Working = 0,
-    /// It waits for its client.
+    /// The task waits for its client.
     Interrupted = 1,
-    /// It has ended.
+    /// The task is terminal.
     Terminal = 2,
 }
 

@@ -59,7 +59,7 @@ fn patient() -> ConnectionConfig {
     }
 }
 
-/// Waits until the server closes a silent connection.
+/// Waits until the server closes an idle connection.
 async fn closed(mut stream: TcpStream) {
     let end = tokio::time::timeout(Duration::from_secs(20), stream.read_u8());
     assert!(end.await.expect("the connection stays open").is_err());

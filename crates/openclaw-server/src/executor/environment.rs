@@ -37,7 +37,7 @@ const COMMON_VARIABLES: [&str; 47] = [
     "ALL_PROXY",
     "NO_PROXY",
     "OPENCLAW_*",
-    // Windows.
+    // Variables of Windows.
     "SYSTEMROOT",
     "SYSTEMDRIVE",
     "WINDIR",

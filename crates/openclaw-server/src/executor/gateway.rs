@@ -4,8 +4,8 @@
 //!
 //! The executor generates the id of a run, because two clients may use the same message id. The server stores the id
 //! with the name of the agent (`AGENT/ID`) to find the run after a restart. The triad is an agent only if the gateway
-//! counts its votes (`collective.rs`). Behind OpenClaw's gateway it is none, because the client would count the votes
-//! and lose them in a restart.
+//! counts its votes (`collective.rs`). With OpenClaw's gateway, the client would count the votes and lose them in a
+//! restart.
 
 mod abort;
 mod collective;

@@ -295,7 +295,7 @@ fn empty() -> Artifact {
     }
 }
 
-/// Redacts all members of a part except its text.
+/// Redacts all fields of a part except its text.
 fn redact_part(secrets: &Secrets, part: &mut Part) {
     match &mut part.content {
         PartContent::Text(_) => {}

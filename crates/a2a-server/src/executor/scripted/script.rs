@@ -12,7 +12,7 @@ pub(super) enum Step {
     Wait(Duration),
     /// Waits until the run is stopped.
     WaitForEver,
-    /// Sends a report.
+    /// Sends an event.
     ExecutionEvent(ExecutionEvent),
 }
 

@@ -314,7 +314,7 @@ async fn body_that_stalls_ends_the_request() {
     assert_eq!(read(slow.await).await.status, 503);
 }
 
-/// Limits of 8,000 bytes of bodies, 4,000 of them for one client, and a long timeout.
+/// Returns rules with limits of 8,000 bytes of bodies, 4,000 of them for one client, and a long timeout.
 fn tight() -> AccessRules {
     let mut rules = rules();
     rules.limits.body_bytes = 4000;
@@ -374,7 +374,7 @@ fn holding() -> (Router, mpsc::Receiver<()>) {
     (mirror().route("/hold", post(hold)), holds)
 }
 
-/// Makes the server hold a body of 4,000 bytes.
+/// Sends a body of 4,000 bytes, which the server keeps in memory.
 async fn held(server: &Server, who: &str, holds: &mut mpsc::Receiver<()>) -> TcpStream {
     let head = format!("POST /hold HTTP/1.1\r\nHost: localhost\r\n{who}\r\nContent-Length: 4000");
     let stream = server

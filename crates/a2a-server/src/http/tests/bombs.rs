@@ -8,7 +8,7 @@ use crate::http::json_limits::DEPTH;
 
 const REST: &str = "/rest/message:send";
 
-/// Returns a message whose data nests `depth` lists.
+/// Returns a message whose data nests `levels` lists.
 fn deep(levels: usize) -> Value {
     let mut data = Value::Array(Vec::new());
     for _ in 1..levels {

@@ -1,4 +1,4 @@
-//! Paths.
+//! Paths of requests.
 
 use http::{Method, StatusCode};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns a store with an unfinished task.
+/// Returns a store with an unfinished task of an earlier process, and the id of the task.
 async fn left(run: Option<&str>, state: TaskState) -> (MemoryStore, String) {
     let store = MemoryStore::new();
     let mut record = record("t");

@@ -54,11 +54,11 @@ pub(super) struct PubSubListener {
 
 type PubSubHalves = (PubSubSink, PubSubStream);
 
-/// Why the listener stops using a connection.
+/// The reason why the listener stops using a connection.
 enum ListenEnd {
     /// The connection broke.
     Broken,
-    /// The store is closed.
+    /// The store was closed.
     StoreClosed,
 }
 

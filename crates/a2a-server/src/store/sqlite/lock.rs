@@ -15,7 +15,7 @@ const LOCK_FILE_NAME: &str = "lock";
 /// The process that has locked a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The process id.
+    /// The id of the process.
     pub process: u32,
     /// When the process acquired the lock.
     pub since: DateTime<Utc>,

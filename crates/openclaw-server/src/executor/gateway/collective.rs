@@ -11,7 +11,7 @@ use gateway_bridge::delegation::METADATA_KEY;
 use peer::Member;
 use serde_json::{Map, Value};
 
-/// The prefix of the ids of proposals.
+/// The prefix of proposal ids.
 const ID_PREFIX: &str = "prop-";
 
 /// The time between the deadline of a proposal and the timeout of its run, in which the decision can arrive.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Spellings of paths that would reveal tasks or the server.
+/// Paths in different spellings, none of which may reveal tasks or data of the server.
 const PATHS: [&str; 24] = [
     "/rest/tasks",
     "/rest/tasks/",
