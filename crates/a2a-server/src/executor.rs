@@ -1,4 +1,4 @@
-//! The interface of the programs that do the work.
+//! The interface between the server and the agents.
 
 use std::collections::HashMap;
 
@@ -10,18 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 pub mod scripted;
 
-/// The media types that every agent answers in. A skill may add others.
+/// The media types in which every agent can answer. A skill may add others.
 pub const OUTPUT_MODES: [&str; 1] = ["text/plain"];
 
 /// Executes messages. One run is one turn of an agent.
 pub trait Executor: Send + Sync + 'static {
-    /// Lists the agents, the default first. Cards are built from it.
+    /// Lists the agents, the default agent first. The agent cards contain them.
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>>;
 
-    /// Works on a message. Sends events to `events` in order. The first poll of the future runs in the client's request and
-    /// must not block. After `cancel` the run must stop within
-    /// seconds, with everything it started; the server then ignores the outcome. Dropping the future has to stop the
-    /// run too.
+    /// Runs an agent with a message, and sends events to `events` in order. The client's request executes the first
+    /// poll of the future, which therefore must not block. After `cancel`, the run must stop within seconds, including
+    /// everything it has started; the server then ignores the outcome. Dropping the future must stop the run too.
     fn run(
         &self,
         input: RunInput,
@@ -29,7 +28,7 @@ pub trait Executor: Send + Sync + 'static {
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome>;
 
-    /// Reattaches to the run that an earlier process named `run`; `None` if that is impossible.
+    /// Reattaches to the run that an earlier process named `run`; `None` if the executor cannot find it.
     fn reattach(
         &self,
         input: RunInput,
@@ -38,56 +37,56 @@ pub trait Executor: Send + Sync + 'static {
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>>;
 
-    /// Checks that the executor can work.
+    /// Checks that the executor can run agents.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The executor cannot run agents. The error contains the cause.
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>>;
 
-    /// Disconnects, within about a second. Called once, after the last run.
+    /// Disconnects within about a second. The server calls this once, after the last run.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 }
 
-/// An agent, as a card describes it.
+/// An agent in the form that agent cards need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
-    /// Its id in paths and metadata.
+    /// The id of the agent in paths and metadata.
     pub name: String,
-    /// Its display name, if that differs.
+    /// The display name, if it differs from the id.
     pub title: Option<String>,
-    /// What it does.
+    /// What the agent does.
     pub description: Option<String>,
-    /// Its own skills.
+    /// The skills of the agent.
     pub skills: Vec<a2a::v1_0::AgentSkill>,
 }
 
-/// The work of one run.
+/// The input of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunInput {
-    /// The task of the message.
+    /// The id of the task.
     pub task_id: String,
-    /// The context of the task.
+    /// The id of the context of the task.
     pub context_id: String,
     /// The executor's session of the context.
     pub session: String,
-    /// The agent; `None` for the executor's default.
+    /// The agent; `None` for the executor's default agent.
     pub agent: Option<String>,
     /// The client that sent the message.
     pub client: String,
     /// The message.
     pub message: Message,
-    /// The position in a chain of delegations: the metadata `openclaw-remote-agent/delegation` of the message.
+    /// The position in a chain of delegations: `openclaw-remote-agent/delegation` in the metadata of the message.
     pub delegation: Option<Value>,
 }
 
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecutionEvent {
-    /// The name of the run. The server stores it before anything else, for reattaching after a restart.
+    /// The name of the run. The server stores it before other events, so that it can reattach after a restart.
     Run(String),
-    /// The run continues, with an optional message of the agent.
+    /// The run continues. Contains an optional message of the agent.
     Working(Option<Vec<Part>>),
     /// An artifact, or a chunk of one.
     Artifact {
@@ -95,24 +94,24 @@ pub enum ExecutionEvent {
         artifact: Artifact,
         /// Whether the chunk is appended to the artifact of the same id.
         append: bool,
-        /// Whether it is the last chunk.
+        /// Whether this is the last chunk of the artifact.
         last_chunk: bool,
     },
-    /// Facts such as usage, merged into the task's metadata.
+    /// Facts such as token usage, which the server merges into the metadata of the task.
     Metadata(HashMap<String, Value>),
 }
 
-/// The channel of events. It is bounded, so a run waits while the store or the subscribers are behind.
+/// The channel of events. It is bounded, so a run waits while the store or the subscribers are slow.
 pub type ExecutionEvents = mpsc::Sender<ExecutionEvent>;
 
-/// The end of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The run completed. The parts become the status message; `None` if an artifact has the answer.
+    /// The run completed. The parts become the status message; `None` if an artifact contains the answer.
     Completed(Option<Vec<Part>>),
-    /// The run answered with a message in place of a task.
+    /// The agent answered with a message in place of a task.
     Message(Vec<Part>),
-    /// The agent waits for an answer of the client.
+    /// The agent waits for input of the client.
     InputRequired(Vec<Part>),
     /// The agent waits for credentials of the client.
     AuthRequired(Vec<Part>),
@@ -120,7 +119,7 @@ pub enum Outcome {
     Rejected(String),
     /// The run failed.
     Failed {
-        /// The reason as one word, such as `binary_not_found`.
+        /// The reason in one word, such as `binary_not_found`.
         reason: &'static str,
         /// What failed, why, and what to do.
         text: String,

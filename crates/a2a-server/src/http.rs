@@ -1,12 +1,12 @@
 //! The HTTP layer: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards, and the operator's page.
 //!
 //! - `handle` dispatches a request by its `route` to `rpc`, `rest` or `card`.
-//! - `rpc` and `rest` parse a `call` and write its answer: 1.0 as JSON of the official types, 0.3 by [`a2a::v0_3`].
-//! - `agent_protocol` has the endpoints of the Agent Protocol.
-//! - `sse` writes streams, `list` pages of tasks, `error` errors.
-//! - [`app`] puts [`access_control`] before everything, and adds the operator's page and [`api`].
+//! - `rpc` and `rest` parse a `call` and write its answer: 1.0 with the official types, 0.3 with [`a2a::v0_3`].
+//! - `agent_protocol` serves the endpoints of the Agent Protocol.
+//! - `sse` writes streams, `list` pages of tasks, and `error` error responses.
+//! - [`app`] adds the operator's page and [`api`], and applies [`access_control`] to all routes.
 //!
-//! The crate `http_server` accepts connections and bounds them.
+//! The crate `http_server` accepts the connections and limits the requests.
 
 pub mod access_control;
 mod agent_protocol;
@@ -45,18 +45,18 @@ pub use card::CardFacts;
 
 use crate::service::Service;
 
-/// The components of the protocol's endpoints.
+/// The components that the endpoints of the protocol need.
 #[derive(Clone)]
 pub struct App {
-    /// Answers the requests.
+    /// Executes the operations.
     pub service: Service,
-    /// Whether requests need a token. The card declares it.
+    /// Whether requests need a token. The agent card declares this.
     pub requires_token: bool,
-    /// The part of the card that does not depend on the agents.
+    /// The part of the agent card that does not depend on the agents.
     pub card: CardFacts,
-    /// The largest request body, in bytes.
+    /// The maximum size of a request body, in bytes.
     pub body_limit: usize,
-    /// How long a stream stays silent before it sends a comment.
+    /// How long a stream may be silent before the server sends a comment.
     pub keep_alive: Duration,
 }
 
@@ -66,10 +66,10 @@ pub const DEFAULT_BODY_BYTES: usize = 10 << 20;
 /// The default of [`App::keep_alive`].
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Returns the router of the protocol's endpoints: `POST /`, those of the Agent Protocol, and a fallback for all other paths,
-/// so that other routes can be merged.
+/// Returns the router of the protocol: `POST /`, the endpoints of the Agent Protocol, and a fallback for all other
+/// paths, so that other routes can be merged.
 ///
-/// Requests need the [`RequestContext`](access_control::RequestContext) that [`access_control::control`] adds.
+/// The requests must have the [`RequestContext`](access_control::RequestContext) that [`access_control::control`] adds.
 pub fn router(app: App) -> Router {
     let app = Arc::new(app);
     Router::new()

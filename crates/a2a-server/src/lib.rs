@@ -1,22 +1,22 @@
-//! An A2A server in front of an [`Executor`](executor::Executor). It speaks A2A 1.0 and 0.3 on one port, over JSON-RPC and
-//! HTTP+JSON.
+//! An A2A server in front of an [`Executor`](executor::Executor). It supports A2A 1.0 and 0.3 on one port, over
+//! JSON-RPC and HTTP+JSON.
 //!
-//! A [`Service`](service::Service) runs the tasks. [`http::router`] is its protocol, [`http::app::router`] adds the access
-//! control and the operator's page, and the crate `http_server` serves the result.
+//! A [`Service`](service::Service) runs the tasks. [`http::router`] serves the protocol, [`http::app::router`] adds
+//! access control and the operator's page, and the crate `http_server` accepts the connections.
 //!
 //! # Modules
 //!
 //! Each module uses only the ones below it.
 //!
 //! - [`http`]: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards.
-//! - [`service`]: the operations of the protocol, and the work on a task from its message to its end.
+//! - [`service`]: the operations of the protocol, and the work on tasks.
 //! - [`push`]: notifications to webhooks.
-//! - [`executor`]: the interface of the programs that do the work, and a scripted one.
+//! - [`executor`]: the interface to the agents, and a scripted implementation.
 //! - [`settings`], [`metrics`]: limits, and metrics for Prometheus.
 //! - [`store`]: task stores in memory, in SQLite, and in a Redis that several servers share.
-//! - [`task_record`], [`call_context`]: a stored task, and the client behind a request.
+//! - [`task_record`], [`call_context`]: a stored task, and the client of a request.
 //!
-//! All modules use the official types of A2A 1.0 ([`a2a::v1_0`]). The HTTP layer converts 0.3 to them and back.
+//! All modules use the official types of A2A 1.0 ([`a2a::v1_0`]). The HTTP layer converts 0.3 to and from them.
 //!
 //! # Examples
 //!

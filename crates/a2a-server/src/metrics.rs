@@ -15,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The upper bounds of run durations, in seconds: from a scripted answer to the longest turn of an agent.
+/// The upper bounds of the histogram of run durations, in seconds.
 const DURATION_BUCKETS: [f64; 10] = [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 1800.0];
 
 /// The metrics of one server. Clones share them.
@@ -42,9 +42,9 @@ struct WithResult {
 /// The outcome of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PushResult {
-    /// The webhook accepted it.
+    /// The webhook accepted the notification.
     Delivered,
-    /// All attempts failed, or the webhook became unreachable by policy.
+    /// All attempts failed, or the address policy forbids the webhook.
     Failed,
     /// The queue was full.
     Dropped,
@@ -88,7 +88,7 @@ impl Metrics {
     /// Encodes the metrics as [`CONTENT_TYPE`].
     pub fn text(&self) -> String {
         let mut written = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = text::encode(&mut written, &self.registry);
         written
     }
@@ -104,7 +104,7 @@ impl Metrics {
         self.running.inc();
     }
 
-    /// Counts a run that ended after `took`.
+    /// Counts the end of a run and its duration.
     pub fn record_run_end(&self, took: Duration) {
         self.running.dec();
         self.durations.observe(took.as_secs_f64());

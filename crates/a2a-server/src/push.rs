@@ -1,8 +1,9 @@
 //! Push notifications to webhooks (A2A 1.0 §4.3.3, A2A 0.3 §9.5).
 //!
-//! Notifications neither change nor delay a task: the caller passes a change and continues. Each configuration has a
-//! queue that keeps the order, and a notification is retried until it is delivered or dropped. A slow or dead origin
-//! delays only its own notifications, and uses at most half of the capacity.
+//! A notification neither changes nor delays a task: the service passes a change to [`Notifier::changed`] and
+//! continues. Each push notification configuration has its own queue, which keeps the order. The notifier retries a
+//! notification until the webhook accepts it or all attempts fail. A slow or unreachable origin delays only its own
+//! notifications and uses at most half of the queue capacity.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,18 +42,18 @@ use dispatcher::{Incoming, PushDispatcher};
 use payload::PushPayload;
 use retry::RetryPolicy;
 
-/// Posts notifications. The implementation enforces the address policy, again for every connection.
+/// Posts notifications. The implementation checks the address policy again for every connection.
 pub trait PushSender: Send + Sync + 'static {
-    /// Checks whether policy allows `url`, before its name is resolved.
+    /// Checks whether the address policy allows `url`, before the implementation resolves its host name.
     ///
     /// # Errors
-    /// Why not, as the end of a sentence.
+    /// The policy forbids the URL. The error is the end of a sentence.
     fn accepts(&self, url: &Url) -> Result<(), String>;
 
-    /// Posts `body` without following redirects, and returns status and headers.
+    /// Posts `body` without following redirects, and returns the status and the headers of the response.
     ///
     /// # Errors
-    /// Why the request failed.
+    /// The request failed.
     fn post(
         &self,
         url: Url,
@@ -61,39 +62,39 @@ pub trait PushSender: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Response<()>, PushError>>;
 }
 
-/// An error of a delivery.
+/// An error of one delivery attempt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct PushError {
-    /// What failed and why, without secrets.
+    /// What failed and why, without secrets such as the path of the URL.
     pub text: String,
     /// Whether a retry may succeed.
     pub retryable: bool,
 }
 
-/// Notifies webhooks. Clones share it.
+/// Sends notifications about task changes to webhooks. Clones share the state.
 #[derive(Clone)]
 pub struct Notifier {
     intake: mpsc::Sender<Incoming>,
     dispatcher: Arc<PushDispatcher>,
 }
 
-/// The numbers of notifications since the start.
+/// The numbers of notifications since the server started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PushCounts {
-    /// Queued or in flight.
+    /// Notifications that are queued or in flight.
     pub waiting: u64,
-    /// Accepted by their webhook.
+    /// Notifications that a webhook accepted.
     pub delivered: u64,
-    /// Failed permanently.
+    /// Notifications whose delivery failed permanently.
     pub failed: u64,
-    /// Dropped from a full queue.
+    /// Notifications that the server dropped because a queue was full.
     pub dropped: u64,
 }
 
 impl Notifier {
-    /// Creates a notifier that reads configurations from `store`, posts with `sender` and counts in `metrics`. Needs a
-    /// tokio runtime.
+    /// Creates a notifier that reads configurations from `store`, posts with `sender` and counts in `metrics`. Must be
+    /// called within a tokio runtime.
     pub fn new(
         store: Arc<dyn TaskStore>,
         sender: Arc<dyn PushSender>,
@@ -131,10 +132,10 @@ impl Notifier {
         Self { intake, dispatcher }
     }
 
-    /// Checks whether notifications can go to this configuration.
+    /// Checks whether the server can notify the webhook of this configuration.
     ///
     /// # Errors
-    /// [`ErrorReason::InvalidParams`] at the invalid field.
+    /// [`ErrorReason::InvalidParams`] that names the invalid field.
     pub fn accepts(&self, config: &TaskPushNotificationConfig) -> Result<(), A2aError> {
         let (url, _) = notification::parse_config(config)?;
         self.dispatcher.sender.accepts(&url).map_err(|why| {
@@ -143,7 +144,7 @@ impl Notifier {
         })
     }
 
-    /// Notifies the webhooks of a task about a stored `change` that resulted in `record`. Skips those of removed
+    /// Notifies the webhooks of a task about a stored `change` that resulted in `record`. Skips the webhooks of removed
     /// clients.
     pub fn changed(&self, record: &TaskRecord, change: &TaskChange) {
         // Most tasks have no webhook.
@@ -171,22 +172,22 @@ impl Notifier {
         }
     }
 
-    /// Replaces the set of clients. Drops the notifications of others, including queued ones.
+    /// Replaces the set of clients. Drops the queued and later notifications of all other clients.
     pub fn retain_clients(&self, clients: &Arc<HashSet<String>>) {
         self.dispatcher.clients.retain(clients);
     }
 
-    /// Returns once all earlier changes have their recipients. A task that is deleted afterwards still notifies its
-    /// webhooks.
+    /// Returns once the dispatcher has looked up the webhooks of all earlier changes. A task that is deleted afterwards
+    /// still notifies its webhooks.
     pub async fn barrier(&self) {
         let (done, all) = oneshot::channel();
         if self.intake.send(Incoming::Barrier(done)).await.is_ok() {
-            // Without a reply, the server is shutting down.
+            // The send fails only when the server shuts down.
             let _ = all.await;
         }
     }
 
-    /// Returns the numbers of notifications so far.
+    /// Returns the numbers of notifications since the server started.
     pub fn figures(&self) -> PushCounts {
         let metrics = &self.dispatcher.metrics;
         PushCounts {
@@ -197,8 +198,8 @@ impl Notifier {
         }
     }
 
-    /// Accepts no more changes, and delivers the queued notifications: at once, with at most one more attempt. Drops
-    /// and logs the rest after `patience`, and returns their number.
+    /// Rejects further changes and delivers the queued notifications without delays, each with at most one more
+    /// attempt. After `timeout`, drops and logs the rest. Returns the number of dropped notifications.
     pub async fn close(&self, timeout: Duration) -> usize {
         let dispatcher = &self.dispatcher;
         dispatcher.closing.cancel();

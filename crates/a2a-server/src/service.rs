@@ -1,4 +1,4 @@
-//! The operations of the protocol, and the tasks behind them.
+//! The operations of the A2A protocol and the tasks behind them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -67,10 +67,10 @@ const MAX_PAGE_SIZE: i32 = 100;
 /// A request to send a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendMessage {
-    /// The request; a 0.3 one is converted.
+    /// The request. The HTTP layer has converted a 0.3 request to 1.0.
     pub request: SendMessageRequest,
-    /// Whether to return the task at once: `returnImmediately`, the opposite of 0.3's `blocking`. `None` if the request
-    /// does not say.
+    /// Whether to return the task at once: `returnImmediately` of 1.0, or the opposite of `blocking` of 0.3. `None` if
+    /// the request contains neither.
     pub return_immediately: Option<bool>,
 }
 
@@ -83,23 +83,23 @@ impl From<SendMessageRequest> for SendMessage {
     }
 }
 
-/// The events of a stream. The first is the task.
+/// The events of a stream. The first event is the task.
 pub type TaskUpdates = BoxStream<'static, Result<StreamResponse, A2aError>>;
 
-/// The operations of an A2A server, without its HTTP. Clones share it.
+/// The operations of an A2A server, independent of HTTP. Clones share the state.
 #[derive(Clone)]
 pub struct Service {
     core: Arc<Core>,
 }
 
-/// Maps contexts to sessions of the executor. The same context always maps to the same session.
+/// Maps contexts to sessions of the executor. The mapping must be stable: one context always has the same session.
 pub trait Sessions: std::marker::Send + Sync + 'static {
-    /// Returns the session id of a context. `client` is `Some` if there may be several; then no two clients share a
-    /// session.
+    /// Returns the session id of a context. `client` is `Some` if the server may have several clients; no two clients
+    /// may then share a session.
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String;
 
-    /// Returns a context id that maps to this session when `client` is `None`, so that a client can continue the
-    /// operator's own session. `None` if no context id does.
+    /// Returns the context id that maps to this session when `client` is `None`, or `None` if there is no such id. With
+    /// it, a client can continue the operator's own session.
     fn context_id(&self, session_id: &str) -> Option<String>;
 }
 
@@ -117,16 +117,16 @@ pub struct Parts {
     pub sessions: Arc<dyn Sessions>,
     /// The clock and the source of ids.
     pub env: Arc<dyn Environment>,
-    /// The names of all clients; `None` admits every name. The service ends the unfinished tasks of others, including
-    /// those of an earlier server.
+    /// The names of all clients; `None` admits every name. The service ends the unfinished tasks of other clients,
+    /// including tasks of an earlier process.
     pub clients: Option<HashSet<String>>,
 }
 
 impl Service {
-    /// Starts the service: recovers the unfinished tasks of earlier processes, and begins to prune old ones.
+    /// Starts the service: recovers the unfinished tasks of earlier processes and begins to delete old ones.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// The store failed.
     pub async fn start(parts: Parts) -> Result<Self, A2aError> {
         let core = Arc::new(Core::new(parts));
         core.recover().await?;
@@ -134,11 +134,11 @@ impl Service {
         Ok(Self { core })
     }
 
-    /// Sends a message (A2A 1.0 §3.1.1). Waits for the answer unless the request or the settings say otherwise, at most
-    /// as long as a run may take; then returns the task so far.
+    /// Sends a message (A2A 1.0 §3.1.1). Waits for the end of the run, unless the request or the settings say
+    /// otherwise. After the timeout of a run, returns the task as it is.
     ///
     /// # Errors
-    /// The message is rejected. No task exists for it.
+    /// The server rejects the message and creates no task for it.
     pub async fn send(
         &self,
         caller: &CallContext,
@@ -150,7 +150,7 @@ impl Service {
     /// Sends a message and returns the updates of its task (A2A 1.0 §3.1.2).
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The same errors as [`send`](Self::send).
     pub async fn stream(
         &self,
         caller: &CallContext,
@@ -175,10 +175,10 @@ impl Service {
         Ok(view.apply(record.task))
     }
 
-    /// Lists the client's tasks (A2A 1.0 §3.1.4). The page loads each task when it is written.
+    /// Lists the client's tasks (A2A 1.0 §3.1.4). The page loads each task only when the HTTP layer writes it.
     ///
     /// # Errors
-    /// A parameter is out of bounds, or the store failed.
+    /// A parameter is out of range, or the store failed.
     pub async fn list(
         &self,
         caller: &CallContext,
@@ -202,10 +202,10 @@ impl Service {
         TaskPage::open(self.clone(), view, listed, page_size).await
     }
 
-    /// Cancels a task (A2A 1.0 §3.1.5) and returns it once it is canceled.
+    /// Cancels a task (A2A 1.0 §3.1.5) and returns the canceled task.
     ///
     /// # Errors
-    /// The client has no such task, or it ended otherwise.
+    /// The client has no such task, or the task is in another terminal state.
     pub async fn cancel(&self, caller: &CallContext, task_id: &str) -> Result<Task, A2aError> {
         self.show(task_id)?;
         let record = self.core.owned(caller, task_id).await?;
@@ -220,7 +220,7 @@ impl Service {
     /// Subscribes to a task (A2A 1.0 §3.1.6). The first event is the task.
     ///
     /// # Errors
-    /// The client has no such task, or, for a client of 1.0, the task has ended.
+    /// The client has no such task. For a client of 1.0, also a task in a terminal state.
     pub async fn subscribe(
         &self,
         caller: &CallContext,
@@ -243,10 +243,10 @@ impl Service {
         ))
     }
 
-    /// Registers a webhook (A2A 1.0 §3.1.7). Generates a missing id.
+    /// Registers a webhook (A2A 1.0 §3.1.7). Generates an id if the configuration has none.
     ///
     /// # Errors
-    /// The client has no such task, or policy forbids the URL.
+    /// The client has no such task, or the address policy forbids the URL.
     pub async fn create_push(
         &self,
         caller: &CallContext,
@@ -258,7 +258,7 @@ impl Service {
         Ok(config)
     }
 
-    /// Returns a webhook (A2A 1.0 §3.1.8). Without an id, which 0.3 allows, returns the first.
+    /// Returns a webhook (A2A 1.0 §3.1.8). Without an id, which 0.3 allows, returns the first webhook of the task.
     ///
     /// # Errors
     /// The webhook does not exist.
@@ -292,7 +292,7 @@ impl Service {
         })
     }
 
-    /// Deletes a webhook (A2A 1.0 §3.1.10). Succeeds if it does not exist.
+    /// Deletes a webhook (A2A 1.0 §3.1.10). Succeeds even if the webhook does not exist.
     ///
     /// # Errors
     /// The client has no such task.
@@ -311,15 +311,15 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the agents, cached for a while.
+    /// Returns the agents of the executor. The service caches the list for 30 seconds.
     ///
     /// # Errors
-    /// The executor cannot list them.
+    /// The executor cannot list its agents.
     pub async fn agents(&self) -> Result<Arc<[Agent]>, A2aError> {
         Ok(self.core.agents().await?.agents)
     }
 
-    /// Returns the agents and the time of their last change.
+    /// Returns the agents and the time when the list last changed.
     pub(crate) async fn agent_list(&self) -> Result<AgentList, A2aError> {
         self.core.agents().await
     }
@@ -329,7 +329,7 @@ impl Service {
         self.core.env.now()
     }
 
-    /// Returns the maximum size of a page's tasks, in bytes.
+    /// Returns the maximum size of the tasks on a page, in bytes.
     pub(crate) fn page_bytes(&self) -> usize {
         self.core.settings.limits.page_bytes
     }
@@ -339,15 +339,15 @@ impl Service {
         &self.core.metrics
     }
 
-    /// Returns the number of tasks that run or wait in this process.
+    /// Returns the number of tasks that run or wait for a run in this process.
     pub fn under_way(&self) -> usize {
         self.core.active_tasks.len()
     }
 
-    /// Checks that the executor and the store can work.
+    /// Checks that the executor and the store are ready.
     ///
     /// # Errors
-    /// Why one of them cannot.
+    /// The executor or the store is not ready. The error contains the cause.
     pub async fn ready(&self) -> Result<(), String> {
         if self.core.closing.is_cancelled() {
             return Err("the server is shutting down".to_owned());
@@ -358,14 +358,15 @@ impl Service {
         executor.map_err(|error| format!("the executor: {error}"))
     }
 
-    /// Shuts down within `patience`: rejects messages, stops the runs and marks their tasks, delivers or drops
+    /// Shuts down within `timeout`: rejects new messages, stops the runs and marks their tasks, delivers or drops the
     /// notifications, and closes the store.
     pub async fn close(&self, timeout: Duration) {
         let core = &self.core;
         let until = Instant::now() + timeout;
         core.closing.cancel();
         core.tasks.close();
-        // The last fifth is for runs that do not stop, for notifications, and for the store.
+        // The last fifth of the timeout is reserved for runs that do not stop, for notifications, and for closing the
+        // store.
         if timeout_at(until - timeout / 5, core.tasks.wait())
             .await
             .is_err()
@@ -391,7 +392,7 @@ impl Service {
         View::new(history_length, self.core.settings.limits.history)
     }
 
-    /// Marks the task as shown to a client, so that no message can replace it.
+    /// Records that a client has seen the task, so that a message can no longer replace it.
     fn show(&self, task_id: &str) -> Result<(), A2aError> {
         match self.core.active_tasks.get(task_id) {
             Some(active) if !active.expose() => Err(A2aError::task_not_found(task_id)),

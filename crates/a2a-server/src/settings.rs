@@ -7,44 +7,44 @@ use crate::store::{Budget, Retention};
 /// The settings of a [`Service`](crate::service::Service).
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long a run may take. Then the server stops it, and the task fails.
+    /// The timeout of a run. The server then stops the run, and the task fails.
     pub timeout: Duration,
     /// Whether a 0.3 request without `blocking` receives the task at once instead of the answer.
     pub async_mode: bool,
-    /// The session of messages without a context; `None` gives each its own.
+    /// The session of messages without a context; `None` creates a session for each of them.
     pub session_id: Option<String>,
-    /// The agent for requests that name none.
+    /// The agent of requests that name none.
     pub agent_id: Option<String>,
-    /// Whether there may be several clients. Session ids then contain the client's name.
+    /// Whether the server may have several clients. Session ids then contain the name of the client.
     pub several_clients: bool,
-    /// How long the server keeps ended tasks.
+    /// How long the server keeps terminal tasks.
     pub retention: Retention,
-    /// How long a task waits for its client before it fails.
+    /// How long an interrupted task waits for its client before it fails.
     pub unanswered: Duration,
     /// Limits on runs, tasks and bytes.
     pub limits: ServiceLimits,
 }
 
-/// Limits of a [`Service`](crate::service::Service).
+/// The limits of a [`Service`](crate::service::Service).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceLimits {
-    /// Concurrent runs; others wait.
+    /// The maximum number of concurrent runs. Further runs wait.
     pub runs: usize,
-    /// Unfinished tasks of one client.
+    /// The maximum number of unfinished tasks of one client.
     pub tasks_per_client: usize,
-    /// Parts of a message.
+    /// The maximum number of parts of a message.
     pub parts: usize,
-    /// The largest `historyLength`, in messages.
+    /// The maximum `historyLength`, in messages.
     pub history: usize,
-    /// The artifacts of one task, or one message of the agent, in bytes of JSON.
+    /// The maximum size of the artifacts of one task, and of one message of the agent, in bytes of JSON.
     pub artifact_bytes: usize,
-    /// A page of a list, in bytes of JSON. A larger first task is still on the page.
+    /// The maximum size of the tasks on a page, in bytes of JSON. A single larger task still fits on a page.
     pub page_bytes: usize,
-    /// The bytes of stored tasks.
+    /// The maximum size of the stored tasks, in bytes.
     pub kept: Budget,
-    /// Push notification configurations of one task.
+    /// The maximum number of push notification configurations of one task.
     pub pushes_per_task: usize,
-    /// Notifications of all tasks that wait for delivery.
+    /// The maximum number of queued notifications of all tasks.
     pub waiting_pushes: usize,
 }
 

@@ -1,7 +1,7 @@
-//! Stores of tasks.
+//! Task stores.
 //!
-//! A method that returns `Ok` has stored its change: in memory until the process ends, in SQLite across crashes, in
-//! Redis for all servers that share it. The server reports a change only after the store has it.
+//! When a method returns `Ok`, the store has the change: in memory until the process ends, in SQLite across crashes, in
+//! Redis for all servers that share it. The server shows a change to clients only after the store has it.
 
 use std::time::Duration;
 
@@ -33,11 +33,11 @@ pub trait TaskStore: Send + Sync + 'static {
     /// Creates a task at revision 0.
     fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Appends changes made at `at_ms` (milliseconds since 1970) to a task at `revision`: all of them, or none. Only the last
-    /// may end the task. The cost does not grow with the task.
+    /// Appends changes made at `at_ms` (milliseconds since 1970) to a task at `revision`, either all of them or none.
+    /// Only the last change may be terminal. The cost does not grow with the size of the task.
     ///
     /// # Errors
-    /// [`StoreError::Terminal`] if the task has ended, [`StoreError::Conflict`] if its revision differs.
+    /// [`StoreError::Terminal`] if the task is terminal, [`StoreError::Conflict`] if it has another revision.
     fn append<'a>(
         &'a self,
         task_id: &'a str,
@@ -46,7 +46,7 @@ pub trait TaskStore: Send + Sync + 'static {
         changes: &'a [TaskChange],
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Returns a task.
+    /// Returns a task; `None` if it does not exist.
     fn load<'a>(
         &'a self,
         task_id: &'a str,
@@ -56,17 +56,17 @@ pub trait TaskStore: Send + Sync + 'static {
     /// id, descending.
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>>;
 
-    /// Deletes a task with its configurations and changes. Returns whether it existed.
+    /// Deletes a task with its push notification configurations and changes. Returns whether it existed.
     fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Returns a task and the changes that follow, from any server. The stream ends after the terminal status or the
-    /// deletion of the task. A subscriber that falls behind receives a snapshot.
+    /// Returns a task and its later changes, whichever server makes them. The stream ends after the terminal status or
+    /// when the task is deleted. A subscriber that falls behind receives a snapshot.
     fn subscribe<'a>(
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>>;
 
-    /// Creates a context for `owner` with the executor's session `session`, unless it exists. Returns the stored context.
+    /// Returns a context. If it does not exist, creates it for `owner` with the executor's session `session`.
     fn get_or_create_context<'a>(
         &'a self,
         context_id: &'a str,
@@ -74,69 +74,71 @@ pub trait TaskStore: Send + Sync + 'static {
         session: &'a str,
     ) -> BoxFuture<'a, Result<Context, StoreError>>;
 
-    /// Joins a first-in, first-out queue. The position is taken when this method returns; the ticket resolves at the
-    /// head of the queue.
+    /// Joins a first-in, first-out queue. This method determines the position in the queue before it returns. The
+    /// ticket resolves at the head of the queue.
     fn enqueue<'a>(
         &'a self,
         queue: &'a str,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<QueueTicket, StoreError>>;
 
-    /// Asks the server that runs a task to cancel it. That server receives the id from
-    /// [`cancel_requests`](Self::cancel_requests). The default, for a single server, does nothing.
+    /// Requests the cancellation of a task from the server that runs it. That server receives the id from
+    /// [`cancel_requests`](Self::cancel_requests). The default implementation, for stores of a single server, does
+    /// nothing.
     fn request_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
         future::ready(Ok(())).boxed()
     }
 
-    /// Returns the ids of tasks to cancel on behalf of other servers. Only the first call receives them. The default
-    /// stream stays empty.
+    /// Returns the ids of tasks whose cancellation other servers request. Only the first call returns requests. The
+    /// default stream is empty and never ends.
     fn cancel_requests(&self) -> BoxStream<'static, String> {
         stream::pending().boxed()
     }
 
-    /// Takes over the unfinished tasks that no live server runs. The server calls this at its start, and again every
-    /// [`recovery_interval`](Self::recovery_interval).
+    /// Takes over the unfinished tasks that no live server runs, and returns them. The server calls this at its start
+    /// and then every [`recovery_interval`](Self::recovery_interval).
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>>;
 
-    /// Returns how often to call [`recover`](Self::recover), or `None` for a store of a single server.
+    /// Returns the interval between calls of [`recover`](Self::recover); `None` for a store of a single server.
     fn recovery_interval(&self) -> Option<Duration> {
         None
     }
 
-    /// Stores a push notification configuration, registered in `version`. It replaces one of the same task and id.
+    /// Stores a push notification configuration that a request of `version` registered. Replaces one of the same task
+    /// and id.
     fn put_push<'a>(
         &'a self,
         config: &'a TaskPushNotificationConfig,
         version: Version,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Returns the configurations of a task in the order of their registration.
+    /// Returns the push notification configurations of a task in the order of their registration.
     fn pushes<'a>(
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>>;
 
-    /// Returns whether a task may have configurations, without waiting. The default is `true`.
+    /// Returns without waiting whether a task may have push notification configurations. The default is `true`.
     fn may_have_pushes(&self, _task_id: &str) -> bool {
         true
     }
 
-    /// Deletes a configuration. Returns whether it existed.
+    /// Deletes a push notification configuration. Returns whether it existed.
     fn delete_push<'a>(
         &'a self,
         task_id: &'a str,
         config_id: &'a str,
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Deletes the ended tasks that exceed `retention`. Returns their number.
+    /// Deletes the terminal tasks that exceed `retention`. Returns their number.
     fn prune<'a>(
         &'a self,
         retention: &'a Retention,
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>>;
 
-    /// Returns the interrupted tasks that last changed before `before_ms` (milliseconds since 1970), the oldest first:
-    /// at most `limit` after the first `skip`.
+    /// Returns the interrupted tasks that last changed before `before_ms` (milliseconds since 1970), the oldest first.
+    /// Skips the first `skip` and returns at most `limit`.
     fn unanswered(
         &self,
         before_ms: i64,
@@ -144,8 +146,8 @@ pub trait TaskStore: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
-    /// Returns whether `bytes` more of `owner` fit into `budget`. If they exceed the owner's share, `forget` lets the
-    /// store delete the owner's oldest ended tasks. The store deletes none if other clients fill the total.
+    /// Returns whether `bytes` more of `owner` fit into `budget`. If they exceed the share of the owner, `forget`
+    /// allows the store to delete the owner's oldest terminal tasks. It deletes none if other clients use up the total.
     fn make_room<'a>(
         &'a self,
         owner: &'a str,
@@ -157,20 +159,20 @@ pub trait TaskStore: Send + Sync + 'static {
     /// Checks that the store accepts writes.
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Flushes and closes the store.
+    /// Writes all changes to the disk or to Redis, and closes the store.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
-/// The owner and the session of a context.
+/// The owner and the executor's session of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// The client that created it.
+    /// The client that created the context.
     pub owner: String,
-    /// Its session in the executor.
+    /// The executor's session of the context.
     pub session: String,
 }
 
-/// A task and the changes that follow.
+/// A task and its later changes.
 pub struct TaskSubscription {
     /// The task at the time of the subscription.
     pub record: TaskRecord,
@@ -181,16 +183,16 @@ pub struct TaskSubscription {
 /// An item of a [`TaskSubscription`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskUpdate {
-    /// A change, with the revision that it made.
+    /// The revision after a change, and the change.
     Change(u64, std::sync::Arc<TaskChange>),
     /// The whole task, for a subscriber that fell behind.
     Snapshot(Box<TaskRecord>),
 }
 
-/// Resolves at the head of a queue. Dropping it leaves the queue.
+/// A position in a queue, which resolves at its head. Dropping the ticket leaves the queue.
 pub type QueueTicket = BoxFuture<'static, Result<QueuePermit, StoreError>>;
 
-/// The head of a queue. Dropping it admits the next ticket.
+/// The right of the head of a queue. Dropping it resolves the next ticket.
 pub struct QueuePermit {
     leave: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -212,27 +214,28 @@ impl Drop for QueuePermit {
     }
 }
 
-/// How long the store keeps ended tasks.
+/// How long the store keeps terminal tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// The time after their last change.
+    /// The maximum time since their last change.
     pub age: Duration,
-    /// The maximum number for each client. The store deletes a client's oldest tasks first, never those of another.
+    /// The maximum number for each client. The store deletes the client's oldest tasks and never those of another
+    /// client.
     pub count: usize,
 }
 
-/// How many bytes of tasks the store keeps, as JSON.
+/// The maximum size of the stored tasks as JSON, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// For each client.
+    /// The maximum for each client.
     pub per_client: u64,
-    /// For all clients.
+    /// The maximum for all clients together.
     pub total: u64,
 }
 
 impl Budget {
-    /// Returns how many of its `own` bytes a client has to free for `more`; `None` if that does not suffice because
-    /// others fill the `total`. A single client is limited by the total too.
+    /// Returns how many of its `own` bytes a client has to free for `more` bytes. Returns `None` if that does not
+    /// suffice because other clients use up the `total`. The total also limits a single client.
     pub(crate) fn lacks(&self, own: u64, total: u64, more: u64) -> Option<u64> {
         let over = |kept: u64, limit| kept.saturating_add(more).saturating_sub(limit);
         let lacks = over(own, self.per_client.min(self.total));
@@ -241,7 +244,7 @@ impl Budget {
 }
 
 impl Retention {
-    /// Returns the time before which tasks have exceeded their age, in milliseconds since 1970.
+    /// Returns the time, in milliseconds since 1970, before which a task last changed if it exceeds the age.
     pub(crate) fn before_ms(&self, now: DateTime<Utc>) -> i64 {
         before_ms(now, self.age)
     }
@@ -253,15 +256,15 @@ pub(crate) fn before_ms(now: DateTime<Utc>, age: Duration) -> i64 {
     now.timestamp_millis().saturating_sub(age)
 }
 
-/// When SQLite writes a change to the disk. Every mode survives the death of the process.
+/// When SQLite writes a change to the disk. In every mode, changes survive a crash of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fsync {
-    /// Before the store acknowledges it: it survives a loss of power.
+    /// Before the store acknowledges the change, which then survives a loss of power.
     Always,
-    /// About a second later: a loss of power loses at most that second.
+    /// About a second later. A loss of power loses at most that second.
     #[default]
     Interval,
-    /// When the operating system writes it: a loss of power loses the changes since then, and may damage the file.
+    /// When the operating system writes it. A loss of power loses the changes since then and may damage the file.
     Never,
 }
 
@@ -277,10 +280,10 @@ pub enum StoreError {
     /// The task does not exist.
     #[error("unknown task")]
     NotFound,
-    /// The store failed: what, why, and what to do.
+    /// The store failed. Contains what failed, why, and what to do.
     #[error("{0}")]
     Failed(String),
-    /// The store works, but cannot read this task: why, and what to do.
+    /// The store works, but cannot read this task. Contains why, and what to do.
     #[error("{0}")]
     Damaged(String),
 }

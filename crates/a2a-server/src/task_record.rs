@@ -1,6 +1,6 @@
 //! The stored form of a task, and the changes to it.
 //!
-//! A record is the result of its changes in order. The server stores a change before it reports it.
+//! A record results from its changes in order. The server stores a change before clients receive it.
 
 use std::collections::HashMap;
 
@@ -10,29 +10,29 @@ use serde_json::Value;
 
 use crate::call_context::Version;
 
-/// A task with the server's own data about it.
+/// A task with the data that only the server uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRecord {
-    /// The task, as clients see it.
+    /// The task in the form that clients receive.
     pub task: Task,
     /// The client that owns the task. Only it can see the task.
     pub owner: String,
-    /// The agent that works on it; `None` for the executor's default.
+    /// The agent of the task; `None` for the executor's default agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The executor's session of the task.
     pub session: String,
-    /// The version of the request that created it.
+    /// The version of the request that created the task.
     pub version: Version,
-    /// The executor's name of the run, for reattaching after a restart.
+    /// The name of the run in the executor, for reattaching after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// When the first message arrived, in milliseconds since 1970.
+    /// The time of the first message, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When the task last changed, in milliseconds since 1970.
+    /// The time of the last change, in milliseconds since 1970.
     pub changed_ms: i64,
-    /// The number of changes.
+    /// The number of changes since the creation.
     pub revision: u64,
 }
 
@@ -48,19 +48,19 @@ pub enum TaskChange {
         artifact: Artifact,
         /// Whether the chunk is appended to the artifact of the same id.
         append: bool,
-        /// Whether it is the last chunk.
+        /// Whether this is the last chunk of the artifact.
         last_chunk: bool,
     },
     /// A message of the client or the agent.
     Message(Message),
-    /// Metadata to merge; new values replace old ones.
+    /// Metadata to merge. New values replace old values of the same key.
     Metadata(HashMap<String, Value>),
-    /// The executor's name of the run.
+    /// The name of the run in the executor.
     Run(String),
 }
 
 impl TaskRecord {
-    /// Applies a change made at `at_ms`. The cost does not grow with the task.
+    /// Applies a change made at `at_ms`. The cost does not grow with the size of the task.
     pub fn apply(&mut self, change: TaskChange, at_ms: i64) {
         self.revision += 1;
         self.changed_ms = at_ms;
@@ -81,7 +81,8 @@ impl TaskRecord {
 
     fn set_status(&mut self, status: TaskStatus) {
         let before = std::mem::replace(&mut self.task.status, status);
-        // The history keeps questions. It drops other status messages, or the task would grow without bound.
+        // The history keeps the questions of the agent. Without dropping other status messages it would grow without
+        // bound.
         if is_interrupted(&before.state)
             && let Some(question) = before.message
         {
@@ -91,7 +92,7 @@ impl TaskRecord {
 
     fn apply_artifact(&mut self, artifact: Artifact, append: bool) {
         let all = self.task.artifacts.get_or_insert_default();
-        // Chunks mostly extend the newest artifact.
+        // Search from the end, because chunks mostly extend the newest artifact.
         let known = all
             .iter_mut()
             .rev()
@@ -127,15 +128,15 @@ impl TaskRecord {
     }
 }
 
-/// Returns whether a task in this state waits for its client (A2A 1.0 §4.1.3).
+/// Returns whether the state is interrupted: the task waits for its client (A2A 1.0 §4.1.3).
 pub fn is_interrupted(state: &TaskState) -> bool {
     matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }
 
-/// The longest excerpt, in characters.
+/// The maximum length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 240;
 
-/// Returns the beginning of a message's text.
+/// Returns an excerpt of the text of a message.
 pub fn excerpt(message: &Message) -> String {
     let texts = message.parts.iter().filter_map(|part| match &part.content {
         PartContent::Text(text) => Some(text.as_str()),

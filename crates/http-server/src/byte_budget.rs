@@ -1,4 +1,4 @@
-//! A budget of bytes: a total, and a share of each client.
+//! A budget of bytes in memory, with a total and a share for each client.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::rate_limit::RateLimitKey;
 
-/// The bytes that all clients together, and each of them, may have in memory.
+/// Limits the bytes in memory, for all clients together and for each client.
 #[derive(Debug)]
 pub struct ByteBudget {
     taken: Mutex<UsedBytes>,
@@ -23,14 +23,14 @@ struct UsedBytes {
 /// An error of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetError {
-    /// The client would exceed its share, in bytes.
+    /// The reservation would exceed the client's share, which is this many bytes.
     Client(usize),
-    /// All clients together would exceed the total.
+    /// The reservation would exceed the total of all clients.
     Total,
 }
 
 impl ByteBudget {
-    /// Creates a budget of `total` bytes, and `per_client` bytes for each client.
+    /// Creates a budget of `total` bytes, of which each client may use `per_client` bytes.
     pub fn new(total: usize, per_client: usize) -> Arc<Self> {
         Arc::new(Self {
             taken: Mutex::default(),
@@ -39,7 +39,7 @@ impl ByteBudget {
         })
     }
 
-    /// Returns a reservation of no bytes, which can grow.
+    /// Returns a reservation of zero bytes, which can grow.
     pub fn empty(self: &Arc<Self>, client: RateLimitKey) -> Reservation {
         Reservation {
             budget: Arc::clone(self),
@@ -48,11 +48,11 @@ impl ByteBudget {
         }
     }
 
-    /// Reserves `bytes` that are in memory already. The first reservation of a client and the first of all always fit,
-    /// whatever their size; otherwise nothing larger than the budget could ever be sent.
+    /// Reserves `bytes` that are already in memory. The first reservation of a client and the first of all clients
+    /// always succeed, whatever their size. Otherwise a body larger than the budget could never be sent.
     ///
     /// # Errors
-    /// The bytes exceed the share or the total.
+    /// The bytes exceed the share of the client or the total.
     pub fn reserve(
         self: &Arc<Self>,
         client: RateLimitKey,
@@ -64,7 +64,7 @@ impl ByteBudget {
         Ok(reservation)
     }
 
-    /// Returns the reserved bytes.
+    /// Returns the number of reserved bytes.
     #[cfg(test)]
     pub(crate) fn reserved(&self) -> usize {
         self.taken.lock().all
@@ -80,19 +80,19 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Grows to `bytes` in all.
+    /// Grows the reservation to `bytes`.
     ///
     /// # Errors
-    /// The bytes exceed the share or the total. The reservation is unchanged.
+    /// The bytes exceed the share of the client or the total. The reservation is then unchanged.
     pub fn grow(&mut self, bytes: usize) -> Result<(), BudgetError> {
         self.add(bytes.saturating_sub(self.bytes), |_| false)
     }
 
-    /// Returns a reservation of `bytes`: split off from this one if it is large enough, else a new one for the same
-    /// client.
+    /// Returns a reservation of `bytes`. Splits it off from this one if this one is large enough. Otherwise creates a
+    /// new reservation for the same client.
     ///
     /// # Errors
-    /// As [`ByteBudget::reserve`].
+    /// The same errors as [`ByteBudget::reserve`].
     pub fn split_off_or_reserve(&mut self, bytes: usize) -> Result<Self, BudgetError> {
         if bytes > self.bytes {
             return self.budget.reserve(self.client.clone(), bytes);
@@ -105,7 +105,7 @@ impl Reservation {
         })
     }
 
-    /// Adds `more` bytes. `always_fit` returns whether they fit in any case, given the reserved bytes.
+    /// Adds `more` bytes. `always_fit` receives the number of reserved bytes and returns whether to ignore the limit.
     fn add(&mut self, more: usize, always_fit: impl Fn(usize) -> bool) -> Result<(), BudgetError> {
         let budget = &self.budget;
         let mut taken = budget.taken.lock();

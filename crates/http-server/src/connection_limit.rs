@@ -1,7 +1,7 @@
-//! Limits open connections, in total and for each client address.
+//! Limits the open connections, in total and for each client address.
 //!
-//! A new connection evicts a silent one: of its own address if that has its share, of any address if the server has its
-//! total. The caller reports the address of each connection, and the begin and end of authenticated requests.
+//! At a limit, a new connection evicts an idle one: of the same address at the limit of the address, or of any address
+//! at the total. The server reports the address of each connection, and the start and end of authenticated requests.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-/// Returns the address that shares are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is one
-/// site.
+/// Returns the address for the limit of an address: an IPv4 address, or the /64 network of an IPv6 address, which
+/// belongs to one site.
 pub fn end_site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -22,7 +22,7 @@ pub fn end_site(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Admits connections up to a total and up to a share of each address. Clones share it.
+/// Admits connections up to a total and up to a maximum for each address. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimiter {
     state: Arc<Mutex<State>>,
@@ -33,43 +33,44 @@ pub struct ConnectionLimiter {
 #[derive(Debug, Default)]
 struct State {
     connections: HashMap<u64, Connection>,
-    /// Counts admissions and ends of requests, which orders them without a clock.
+    /// The number of admissions and ends of requests so far. It orders these events without a clock.
     events: u64,
 }
 
 #[derive(Debug)]
 struct Connection {
-    /// `None` for a proxy, which has no share of its own.
+    /// The network of the client; `None` for a proxy, to which only the total applies.
     network: Option<IpAddr>,
-    /// Whether an authenticated request has begun on it.
+    /// Whether the connection has had an authenticated request.
     authenticated: bool,
-    /// The authenticated requests in progress.
+    /// The number of authenticated requests in progress.
     active: usize,
-    /// The event at which its silence began.
+    /// The event since which the connection is idle.
     silent_since: u64,
     evicted: CancellationToken,
 }
 
 impl Connection {
-    /// Returns the order of eviction, lowest first; `None` for a connection in use.
+    /// Returns the sort key for eviction, the lowest first; `None` for a connection in use.
     fn rank(&self) -> Option<(bool, u64)> {
         (self.active == 0).then_some((self.authenticated, self.silent_since))
     }
 }
 
-/// An error of an admission: no connection can be evicted.
+/// An error of an admission, because no connection can be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionLimitError {
-    /// Every connection of the address is in use by an authenticated client.
+    /// Authenticated clients use every connection of the address.
     #[error("the address has its share of connections, and all are in use")]
     Address,
-    /// Every connection of the server is in use.
+    /// Authenticated clients use every connection of the server.
     #[error("the server has as many connections as it may have, and all are in use")]
     Total,
 }
 
 impl ConnectionLimiter {
-    /// Creates a limiter for `total` connections, and `per_address` of one address or IPv6 /64 network.
+    /// Creates a limiter for `total` connections, and `per_address` connections of one IPv4 address or IPv6 /64
+    /// network.
     pub fn new(total: usize, per_address: usize) -> Self {
         Self {
             state: Arc::default(),
@@ -78,19 +79,21 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Admits a connection from `address`. Evicts the longest idle connection if necessary, preferring those without
-    /// an authenticated request so far. A connection with a request in progress stays.
+    /// Admits a connection from `address`. At a limit, evicts the connection that has been idle longest, and prefers
+    /// those without an authenticated request so far. A connection with an authenticated request in progress is never
+    /// evicted.
     ///
     /// # Errors
-    /// Every connection that could be evicted is in use.
+    /// All connections that could be evicted are in use.
     pub fn admit(&self, address: IpAddr) -> Result<ConnectionPermit, ConnectionLimitError> {
         self.admit_as(Some(end_site(address)))
     }
 
-    /// Admits a connection of a proxy, which carries the requests of many clients: it counts only towards the total.
+    /// Admits a connection from a proxy. It counts only towards the total, because it carries the requests of many
+    /// clients.
     ///
     /// # Errors
-    /// Every connection of the server is in use.
+    /// All connections of the server are in use.
     pub fn admit_proxy(&self) -> Result<ConnectionPermit, ConnectionLimitError> {
         self.admit_as(None)
     }
@@ -128,7 +131,8 @@ impl ConnectionLimiter {
 }
 
 impl State {
-    /// Removes the longest idle of these connections. Looks at each: that is less work than accepting one.
+    /// Evicts the longest idle connection that matches `among`. Scans all connections, which costs less than accepting
+    /// one.
     fn evict(&mut self, among: impl Fn(&Connection) -> bool) -> Option<()> {
         let candidates = self.connections.iter();
         let (_, id) = candidates
@@ -145,7 +149,7 @@ impl State {
     }
 }
 
-/// The slot of an open connection. Dropping it frees the slot.
+/// The slot of an open connection. Dropping it releases the slot.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limiter: ConnectionLimiter,
@@ -154,7 +158,7 @@ pub struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Returns once the connection is evicted and has to close.
+    /// Waits until the connection is evicted. The caller then has to close it.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
@@ -164,8 +168,8 @@ impl ConnectionPermit {
         self.evicted.is_cancelled()
     }
 
-    /// Begins an authenticated request. The connection is not evicted before the guard is dropped, and its silence
-    /// restarts then.
+    /// Begins an authenticated request. Until the guard is dropped, the connection cannot be evicted. Its idle time
+    /// restarts when the guard is dropped.
     pub fn begin(&self) -> ActiveGuard {
         if let Some(connection) = self.limiter.state.lock().connections.get_mut(&self.id) {
             connection.authenticated = true;
@@ -184,7 +188,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// A request in progress. Dropping it ends the request.
+/// An authenticated request in progress. Dropping it ends the request.
 #[derive(Debug)]
 pub struct ActiveGuard {
     limiter: ConnectionLimiter,

@@ -1,4 +1,4 @@
-//! The client's address, host and scheme as trusted proxies report them.
+//! Reads the address, host and scheme of a client from the headers of trusted proxies.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::FORWARDED;
 use ipnet::IpNet;
 
-/// Headers that only a proxy sets.
+/// Headers that only proxies set.
 const PROXY_HEADERS: [&str; 6] = [
     "forwarded",
     "x-forwarded-for",
@@ -16,43 +16,43 @@ const PROXY_HEADERS: [&str; 6] = [
     "via",
 ];
 
-/// Returns whether a proxy forwarded the request.
+/// Returns whether a proxy has forwarded the request.
 pub fn is_forwarded(headers: &HeaderMap) -> bool {
     PROXY_HEADERS.iter().any(|name| headers.contains_key(*name))
 }
 
-/// Parses a network, or an address as a network of one.
+/// Parses a network, or an address as a network with one address.
 pub fn parse_network(text: &str) -> Option<IpNet> {
     let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
     text.parse().ok().or_else(address)
 }
 
-/// The trusted proxies: those on this machine, and those at these addresses.
+/// The trusted proxies: those on this machine, and those with the addresses in `at`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrustedProxies {
-    /// The addresses in addition to loopback.
+    /// The networks of trusted proxies, in addition to loopback.
     pub at: Vec<IpNet>,
 }
 
-/// A client, as reported by the proxies between it and the server.
+/// A client as the trusted proxies report it.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub struct ForwardedClient {
     /// The client's address.
     pub address: Option<IpAddr>,
-    /// The name that the client used for the server, with its port if given.
+    /// The host that the client requested, with its port if the client sent one.
     pub host: Option<String>,
-    /// Whether the client's connection was TLS.
+    /// Whether the client connected by TLS.
     pub is_tls: bool,
 }
 
 impl TrustedProxies {
-    /// Returns whether the proxy headers of a connection from `ip` count.
+    /// Returns whether `ip` is a trusted proxy, whose headers the server may use.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         ip.is_loopback() || self.at.iter().any(|net| net.contains(&ip))
     }
 
-    /// Returns the client as the nearest trusted proxies report it: by `X-Forwarded-*` if present, else by `Forwarded`
+    /// Returns the client as the nearest trusted proxies report it. Reads `X-Forwarded-*` if present, else `Forwarded`
     /// (RFC 7239).
     pub fn client(&self, headers: &HeaderMap) -> ForwardedClient {
         if PROXY_HEADERS[1..4]
@@ -75,7 +75,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Returns the last address that is not a trusted proxy. The client itself may have written those before it.
+    /// Returns the last address that is not a trusted proxy. The client may have forged the addresses before it.
     fn address(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
         let mut nearest = None;
         for hop in hops.rev() {
@@ -89,7 +89,7 @@ impl TrustedProxies {
     }
 }
 
-/// Returns the elements of a list header, which may be repeated.
+/// Returns the elements of a list header, which may occur several times.
 fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
     let values = headers.get_all(name).iter();
     let texts = values.filter_map(|value| value.to_str().ok());
@@ -113,7 +113,7 @@ fn parameter<'a>(element: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Parses the address of a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+/// Parses the address of a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`.
 fn node(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok().or_else(|| {
         let host = match text.strip_prefix('[') {

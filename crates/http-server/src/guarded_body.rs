@@ -1,4 +1,4 @@
-//! The body of a response, whose bytes count against a budget until the client has read them.
+//! A response body whose bytes count against a budget until the client has received them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,13 +8,13 @@ use http_body::{Frame, SizeHint};
 
 use crate::byte_budget::Reservation;
 
-/// Frames up to this size are not counted: each connection needs as much for itself, and connections are limited.
+/// The maximum size of a frame that does not count. Each connection needs a buffer of this size anyway.
 const UNCOUNTED_BYTES: usize = 8 << 10;
 
-/// A body that keeps `held` until it is sent, and reserves the bytes of its frames until they are.
+/// A body that keeps `held` until the end of the response, and reserves the bytes of its frames until they are sent.
 pub(crate) struct GuardedBody<T> {
     body: Body,
-    /// The bytes of frames to come, if their number is known.
+    /// The reserved bytes of later frames, if the length of the body is known.
     reserved: Reservation,
     _held: T,
 }
@@ -28,15 +28,15 @@ impl<T> GuardedBody<T> {
         }
     }
 
-    /// Returns whether a frame of this size is counted.
+    /// Returns whether a frame of `bytes` bytes counts.
     pub(crate) fn counts(bytes: usize) -> bool {
         bytes > UNCOUNTED_BYTES
     }
 
-    /// Attaches a reservation to the bytes of a frame, because the connection holds them longer than the body.
+    /// Attaches a reservation to the bytes of a frame, because the connection may hold them after the body is dropped.
     ///
     /// # Errors
-    /// The budget is exhausted. The stream is cut off.
+    /// The budget is exhausted. The response is then cut off.
     fn count(&mut self, bytes: Bytes) -> Result<Bytes, axum::Error> {
         if !Self::counts(bytes.len()) {
             return Ok(bytes);

@@ -1,7 +1,7 @@
-//! Checks of `Host` and `Origin`.
+//! Checks the headers `Host` and `Origin`.
 //!
-//! Any web page can resolve its own name to 127.0.0.1, and then read responses from there as its own (DNS rebinding).
-//! Its requests still have that name in `Host`, so a server only answers to its own names.
+//! With DNS rebinding, a web page resolves its own host name to 127.0.0.1 and reads responses from there as its own.
+//! `Host` of such requests contains the name of the page, so the server accepts only its own names.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -10,21 +10,21 @@ use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 
-/// An error of a request's host.
+/// An error of the host in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// `Host` is missing or repeated.
     #[error("a request must have exactly one `Host`")]
     Count,
-    /// `Host` is not a name with an optional port.
+    /// `Host` is not a host name with an optional port.
     #[error("`Host` is not a host name with an optional port")]
     Malformed,
-    /// The request target and `Host` differ.
+    /// The request target and `Host` contain different hosts.
     #[error("the request target and `Host` name different servers; send one")]
     Conflict,
 }
 
-/// Returns the host of a request (RFC 9112 §3.2).
+/// Returns the host in a request (RFC 9112 §3.2).
 ///
 /// # Errors
 /// `Host` is missing, repeated or malformed, or differs from the request target.
@@ -40,13 +40,13 @@ pub fn requested_host(headers: &HeaderMap, uri: &Uri) -> Result<Authority, HostE
     }
 }
 
-/// Parses a name with an optional port, as in `Host` (RFC 9110 §7.2).
+/// Parses a host name with an optional port, as in `Host` (RFC 9110 §7.2).
 ///
 /// # Errors
-/// The text is malformed, for example with a user name or an invalid port.
+/// The text is malformed, for example because it contains a user name or an invalid port.
 pub fn parse_host(text: &str) -> Result<Authority, HostError> {
     let authority: Authority = text.parse().map_err(|_| HostError::Malformed)?;
-    // The parser accepts anything behind a bracket or a colon, which would become part of URLs.
+    // The parser accepts any text after a bracket or a colon, which would become a part of URLs.
     let rest = authority.as_str().strip_prefix(authority.host());
     let is_whole = rest.is_some_and(|rest| match rest.strip_prefix(':') {
         Some(port) => port.parse::<u16>().is_ok() && !port.starts_with('+'),
@@ -59,8 +59,9 @@ pub fn parse_host(text: &str) -> Result<Authority, HostError> {
     }
 }
 
-/// Returns whether a web page of another origin sends the request. `own` is the server's origin as the client knows it;
-/// `allowed` admits others. Origins are compared as a whole, because other ports of this machine are other programs.
+/// Returns whether a web page of another origin sent the request. `own` is the origin of the server in the client's
+/// view, and `allowed` returns whether another origin is allowed. The port matters, because other ports of this machine
+/// are other programs.
 pub fn is_foreign_origin(headers: &HeaderMap, own: &str, allowed: impl Fn(&str) -> bool) -> bool {
     headers.get_all(ORIGIN).iter().any(|origin| {
         let origin = origin.to_str().ok();
@@ -68,8 +69,8 @@ pub fn is_foreign_origin(headers: &HeaderMap, own: &str, allowed: impl Fn(&str) 
     })
 }
 
-/// Returns whether a browser marks the request as cross-site. Requests for images and the like have no `Origin`, but
-/// take effect although the page cannot read the response. Following a link is not cross-site in this sense.
+/// Returns whether a browser marks the request as cross-site. Requests for images and similar have no `Origin`, but
+/// have effects although the page cannot read the response. Navigation by a link does not count as cross-site.
 pub fn is_cross_site(headers: &HeaderMap, method: &Method) -> bool {
     let text = |name| {
         headers
@@ -81,17 +82,18 @@ pub fn is_cross_site(headers: &HeaderMap, method: &Method) -> bool {
     is_elsewhere && !is_link
 }
 
-/// The host names of a server. Ports do not count, because forwarding may change them.
+/// The host names of a server. Ports do not matter, because port forwarding may change them.
 #[derive(Debug, Clone, Default)]
 pub struct HostNames {
     named: HashSet<String>,
-    /// Whether the server listens on all addresses. DNS rebinding needs a name, so every literal address is safe.
+    /// Whether the server listens on all addresses. All IP addresses are then accepted, because DNS rebinding needs a
+    /// name.
     any_address: bool,
 }
 
 impl HostNames {
-    /// Creates the names of a server that listens on `listen`, with the configured ones. Loopback names are always
-    /// included.
+    /// Creates the names of a server that listens on `listen`, with the configured names `given`. Loopback names are
+    /// always included.
     pub fn new<'a>(listen: IpAddr, given: impl IntoIterator<Item = &'a str>) -> Self {
         let mut named: HashSet<String> = given.into_iter().map(normalize).collect();
         named.insert(listen.to_string());
@@ -101,7 +103,7 @@ impl HostNames {
         }
     }
 
-    /// Returns whether the server has the name `host`, which is a `Host` header without its port.
+    /// Returns whether `host`, a `Host` header without its port, is a name of the server.
     pub fn contains(&self, host: &str) -> bool {
         is_loopback(host)
             || self.named.contains(&normalize(host))
@@ -123,7 +125,7 @@ fn address(host: &str) -> Option<IpAddr> {
     host.trim_matches(['[', ']']).parse().ok()
 }
 
-/// Converts to lower case, without brackets and without the final dot.
+/// Converts a host to lower case, without brackets and without a final dot.
 fn normalize(host: &str) -> String {
     let host = host.strip_suffix('.').unwrap_or(host);
     let bare = host

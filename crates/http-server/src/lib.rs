@@ -1,15 +1,16 @@
-//! Code that the HTTP servers of this workspace share. Each puts an axum router behind [`serve`](mod@serve).
+//! The HTTP server that the servers of this workspace share: [`serve`](mod@serve) serves an axum router.
 //!
-//! - [`serve`](mod@serve) accepts connections, with limits, TLS handshakes, header timeouts, and a drain at shutdown.
-//!   [`connection_limit`] counts connections, `write_timeout` ends those whose client does not read, and [`tls`] loads the
-//!   certificate.
+//! - [`serve`](mod@serve) accepts connections, with limits, TLS handshakes, timeouts of request heads, and a drain at
+//!   shutdown. [`connection_limit`] limits the connections, `write_timeout` closes those whose client does not read,
+//!   and [`tls`] loads the certificate.
 //! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
-//! - [`request_limit`] bounds requests: [`rate_limit`] their rate, [`open_requests`] their concurrency, [`byte_budget`] the
-//!   bytes of their bodies and of unread responses.
-//! - [`page`] is a page for the operator of a server.
+//! - [`request_limit`] limits requests: [`rate_limit`] their rate, [`open_requests`] their concurrency, and
+//!   [`byte_budget`] the bytes of their bodies and of unread responses.
+//! - [`page`] builds the pages for the operator of a server.
 //!
-//! tower-http's layers for body size and timeouts do not fit. They answer in plain text, while clients of A2A need an error of
-//! their protocol. They also bound each request alone, while a server has to bound all requests of a client together.
+//! tower-http's layers for body size and timeouts do not fit. They respond in plain text, while clients of A2A need an
+//! error of their protocol. They also limit each request separately, while a server has to limit all requests of a
+//! client together.
 //!
 //! # Examples
 //!

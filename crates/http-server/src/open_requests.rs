@@ -1,4 +1,4 @@
-//! The number of concurrent requests of each client.
+//! Limits the concurrent requests of each client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::rate_limit::RateLimitKey;
 
-/// Limits the concurrent requests of each client, so that no client uses every connection.
+/// Limits the concurrent requests of each client, so that no client occupies all connections.
 #[derive(Debug)]
 pub struct OpenRequests {
     counts: Mutex<HashMap<RateLimitKey, usize>>,
@@ -15,7 +15,7 @@ pub struct OpenRequests {
 }
 
 impl OpenRequests {
-    /// Creates a limiter for `per_client` open requests.
+    /// Creates a limiter for `per_client` concurrent requests.
     pub fn new(per_client: usize) -> Arc<Self> {
         Arc::new(Self {
             counts: Mutex::default(),
@@ -23,7 +23,7 @@ impl OpenRequests {
         })
     }
 
-    /// Opens a request until the guard is dropped; `None` if the client has too many.
+    /// Opens a request. Returns `None` if the client has the maximum number of open requests.
     pub fn try_open(self: &Arc<Self>, key: RateLimitKey) -> Option<OpenRequestGuard> {
         let mut counts = self.counts.lock();
         let count = counts.entry(key.clone()).or_default();
@@ -38,7 +38,7 @@ impl OpenRequests {
     }
 }
 
-/// An open request. Dropping it closes it.
+/// An open request. Dropping it closes the request.
 #[derive(Debug)]
 pub struct OpenRequestGuard {
     requests: Arc<OpenRequests>,

@@ -1,4 +1,4 @@
-//! Pages for operators: one document without external resources, and its content security policy.
+//! Pages for operators: an HTML document without external resources, and its content security policy.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -9,7 +9,7 @@ use ring::digest::{SHA256, digest};
 
 const STYLE: &str = include_str!("page.css");
 
-/// A page and its content security policy. The page loads its data by its script.
+/// A page and its content security policy. Its script loads the data.
 ///
 /// ```
 /// use http_server::page::Page;
@@ -24,8 +24,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Builds a page from a document with the placeholders `{{style}}` and `{{script}}`. The style is the same for every page.
-    /// The policy admits only the script and style of the page, by their hashes, and connections to its origin.
+    /// Builds a page from a document with the placeholders `{{style}}` and `{{script}}`. All pages have the same style.
+    /// The policy allows only the style and the script of the page, by their hashes, and connections to its own origin.
     pub fn new(html: &str, script: &str) -> Self {
         let html = html
             .replace("{{style}}", STYLE)
@@ -38,13 +38,13 @@ impl Page {
         );
         Self {
             html: html.into(),
-            // Base64 and the literals above are visible ASCII.
+            // Base64 and the literals consist of visible ASCII characters.
             policy: HeaderValue::try_from(policy)
                 .unwrap_or(HeaderValue::from_static("default-src 'none'")),
         }
     }
 
-    /// Returns the response.
+    /// Returns the page as a response.
     pub fn response(&self) -> Response {
         let mut response = self.html.clone().into_response();
         let headers = response.headers_mut();
@@ -69,7 +69,7 @@ impl Page {
     }
 }
 
-/// Returns a policy source: the hash of a script or style.
+/// Returns the hash of a script or style as a source of a content security policy.
 fn hash(text: &str) -> String {
     format!(
         "sha256-{}",

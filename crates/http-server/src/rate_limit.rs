@@ -1,4 +1,4 @@
-//! The rate of requests of each client.
+//! Limits the rate of requests of each client.
 
 use parking_lot::Mutex;
 use std::net::IpAddr;
@@ -16,33 +16,33 @@ use tokio::time::Instant;
 
 use crate::connection_limit::end_site;
 
-/// The maximum number of addresses with separate quotas. Others share one.
+/// The maximum number of addresses with their own quota. All other addresses share one quota.
 const MAX_ADDRESSES: usize = 10_000;
 
-/// The shortest time between two removals of silent addresses.
+/// The minimum time between two removals of addresses without recent requests.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The key that a request's rate counts against.
+/// The key by which requests count towards a rate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RateLimitKey {
     /// An authenticated client, or all clients of a server without tokens.
     Client(Arc<str>),
-    /// The address of an unauthenticated client.
+    /// The network address of an unauthenticated client.
     Address(IpAddr),
 }
 
 impl RateLimitKey {
-    /// Returns the key of an address. An IPv6 site has 2^64 addresses, and counts once.
+    /// Returns the key of an address. An IPv6 /64 network has one key, because one site has 2^64 addresses.
     pub fn address(ip: IpAddr) -> Self {
         Self::Address(end_site(ip))
     }
 }
 
-/// Limits the rate of requests. The number of clients and `MAX_ADDRESSES` bound its memory.
+/// Limits the rate of requests. The number of clients and `MAX_ADDRESSES` limit the memory that it needs.
 pub struct RateLimiter {
     clients: Keyed<Arc<str>>,
     addresses: Keyed<IpAddr>,
-    /// The quota that all addresses share once `addresses` is full.
+    /// The quota that further addresses share when `addresses` is full.
     overflow: governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Nanos>>,
     swept: Mutex<Instant>,
     clock: TokioClock,
@@ -52,7 +52,7 @@ pub struct RateLimiter {
 type Keyed<K> = governor::RateLimiter<K, DashMapStateStore<K>, TokioClock, NoOpMiddleware<Nanos>>;
 
 impl RateLimiter {
-    /// Creates a limiter for `per_second` sustained requests a second, and `burst` after silence.
+    /// Creates a limiter for a sustained rate of `per_second`, and `burst` requests at once after a pause.
     pub fn new(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
         Self::with_max_addresses(per_second, burst, MAX_ADDRESSES)
     }
@@ -70,10 +70,10 @@ impl RateLimiter {
         }
     }
 
-    /// Counts a request.
+    /// Counts a request towards the rate of its key.
     ///
     /// # Errors
-    /// The rate is exceeded. Contains the time until the next request fits.
+    /// The rate is exceeded. The error is the time until the next request is allowed.
     pub fn check(&self, key: &RateLimitKey) -> Result<(), Duration> {
         let taken = match key {
             RateLimitKey::Client(name) => self.clients.check_key(name),
@@ -96,7 +96,7 @@ impl RateLimiter {
     }
 }
 
-/// Tokio's clock, relative to its start.
+/// Tokio's clock, relative to the creation of the limiter.
 #[derive(Debug, Clone, Copy)]
 struct TokioClock(Instant);
 

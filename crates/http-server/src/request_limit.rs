@@ -1,5 +1,5 @@
-//! Limits on the requests of a client: their rate and number, the bytes of their bodies until they are parsed, and the
-//! bytes of unread responses.
+//! Limits the requests of each client: their rate and concurrency, the bytes of their bodies until they are parsed, and
+//! the bytes of unread responses.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use crate::guarded_body::GuardedBody;
 use crate::open_requests::{OpenRequestGuard, OpenRequests};
 use crate::rate_limit::{RateLimitKey, RateLimiter};
 
-/// The initial capacity of a body, in bytes. It doubles as the body grows.
+/// The initial capacity of the buffer for a body, in bytes. It doubles as the body grows.
 const INITIAL_CAPACITY: usize = 8 << 10;
 
-/// The `Retry-After` of limits that clear quickly, in seconds.
+/// The `Retry-After` for limits that soon allow another request, in seconds.
 const RETRY_AFTER_S: u64 = 1;
 
-/// The limits for clients of a server.
+/// The limits of the requests of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Sustained requests of one client a second.
+    /// The sustained number of requests of one client per second.
     pub requests_per_second: NonZeroU32,
-    /// Requests of one client at once, after silence.
+    /// The number of requests that a client may send at once after a pause.
     pub burst: NonZeroU32,
-    /// Concurrent requests of one client, including streams.
+    /// The maximum number of concurrent requests of one client, including streams.
     pub open_requests: usize,
-    /// The largest body of a request, in bytes.
+    /// The maximum size of a request body, in bytes.
     pub body_bytes: usize,
-    /// All request bodies together until they are parsed, in bytes.
+    /// The maximum size of all request bodies until they are parsed, in bytes.
     pub total_body_bytes: usize,
-    /// All request bodies of one client until they are parsed, in bytes.
+    /// The maximum size of all request bodies of one client until they are parsed, in bytes.
     pub body_bytes_per_client: usize,
-    /// How long the body of a request may take to arrive.
+    /// How long a request body may take to arrive.
     pub body_timeout: Duration,
-    /// All responses that clients have not read, in bytes.
+    /// The maximum size of all responses that clients have not read, in bytes.
     pub total_response_bytes: usize,
-    /// All responses that one client has not read, in bytes.
+    /// The maximum size of all responses that one client has not read, in bytes.
     pub response_bytes_per_client: usize,
 }
 
@@ -65,41 +65,41 @@ impl Default for HttpLimits {
 /// The limit that a request exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// Too many requests a second, and the time until the next one fits.
+    /// Too many requests per second. Contains the time until the next request is allowed.
     #[error("too many requests; try again in {} s", .0.as_secs() + 1)]
     Rate(Duration),
-    /// Too many open requests.
+    /// Too many concurrent requests.
     #[error("too many open requests; end some, or wait until they end")]
     OpenRequests,
-    /// The body exceeds this many bytes.
+    /// The body is larger than this many bytes.
     #[error("the body exceeds {0} bytes; send less")]
     BodyTooLarge(usize),
-    /// The body ended early.
+    /// The connection ended before the body was complete.
     #[error("the body ended early; send it again")]
     BodyIncomplete,
-    /// The body took too long.
+    /// The body did not arrive in time.
     #[error("the body did not arrive in time; send it again")]
     BodyTimeout,
-    /// The client's bodies would exceed their share, in bytes.
+    /// The bodies of the client would exceed its share, which is this many bytes.
     #[error(
         "the bodies of your requests exceed {0} bytes, the maximum of one client; send fewer at a time"
     )]
     ClientBodies(usize),
-    /// All bodies together would exceed their total.
+    /// The bodies of all clients would exceed the total.
     #[error("too many request bodies at a time; try again in a moment")]
     TotalBodies,
-    /// The client's unread responses would exceed their share, in bytes.
+    /// The unread responses of the client would exceed its share, which is this many bytes.
     #[error(
         "your unread responses exceed {0} bytes, the maximum of one client; read them, then try again"
     )]
     ClientResponses(usize),
-    /// All unread responses together would exceed their total.
+    /// The unread responses of all clients would exceed the total.
     #[error("too many unread responses at a time; try again in a moment")]
     TotalResponses,
 }
 
 impl LimitError {
-    /// Returns the status of the response.
+    /// Returns the HTTP status of the error.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Rate(_) | Self::OpenRequests | Self::ClientBodies(_) => {
@@ -114,7 +114,7 @@ impl LimitError {
         }
     }
 
-    /// Returns the seconds for `Retry-After`, if the same request may succeed later.
+    /// Returns the value of `Retry-After` in seconds; `None` if the same request cannot succeed later.
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {
             Self::Rate(wait) => Some(wait.as_secs() + 1),
@@ -152,7 +152,7 @@ impl RequestLimiter {
         }
     }
 
-    /// Counts a request against the rate of its client.
+    /// Counts a request towards the rate of its client.
     ///
     /// # Errors
     /// [`LimitError`] if the rate is exceeded.
@@ -163,16 +163,16 @@ impl RequestLimiter {
     /// Counts a request as open until the guard is dropped.
     ///
     /// # Errors
-    /// [`LimitError`] if the client has too many.
+    /// [`LimitError`] if the client has the maximum number of open requests.
     pub fn try_open(&self, key: RateLimitKey) -> Result<OpenRequestGuard, LimitError> {
         self.open.try_open(key).ok_or(LimitError::OpenRequests)
     }
 
-    /// Reads a whole body. Reserves the bytes that have arrived until they are dropped; an announced length reserves
-    /// none.
+    /// Reads a whole body. Reserves the received bytes until they are dropped. A `Content-Length` alone reserves
+    /// nothing.
     ///
     /// # Errors
-    /// The body is too large, too slow or incomplete, or the budget is exhausted.
+    /// The body is too large, too slow or incomplete, or the budget of bodies is exhausted.
     pub async fn read_body(
         &self,
         key: RateLimitKey,
@@ -194,10 +194,10 @@ impl RequestLimiter {
         Ok(Body::from(bytes))
     }
 
-    /// Reserves the bytes of a response until they are sent, and keeps `held` as long as its body.
+    /// Reserves the bytes of a response until they are sent, and keeps `held` until the body is dropped.
     ///
     /// # Errors
-    /// The budget of unread responses is exhausted. The response is dropped.
+    /// The budget of unread responses is exhausted. The response is then dropped.
     pub fn guard_response(
         &self,
         key: RateLimitKey,
@@ -243,7 +243,7 @@ async fn collect(
     Ok(Bytes::from_owner(read))
 }
 
-/// The bytes of a body, and their reservation.
+/// The bytes of a body with their reservation.
 struct BudgetedBytes {
     bytes: Vec<u8>,
     reservation: Reservation,

@@ -1,4 +1,4 @@
-//! The accept loop.
+//! Accepts connections and serves HTTP on them.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -27,33 +27,33 @@ use crate::connection_limit::{ActiveGuard, ConnectionLimiter, ConnectionPermit};
 use crate::forwarded::TrustedProxies;
 use crate::write_timeout::WriteTimeout;
 
-/// How long the loop waits when the system has no socket.
+/// How long to wait after a failed `accept`, for example because the process has no file descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The shortest time between two warnings of one kind.
+/// The minimum time between two warnings of the same kind.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Limits and timeouts of connections.
+/// The limits and timeouts of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionConfig {
-    /// The maximum number of connections. Another one evicts the longest idle.
+    /// The maximum number of connections. Beyond it, a new connection evicts the longest idle one.
     pub total: usize,
-    /// The maximum for one address, or one IPv6 /64 network.
+    /// The maximum number of connections of one IPv4 address or IPv6 /64 network.
     pub per_address: usize,
-    /// Proxies, whose connections count against `total` only.
+    /// The trusted proxies, whose connections count only towards `total`.
     pub proxies: Option<TrustedProxies>,
-    /// The largest request head, in bytes, at least 8192. A larger one gets the status 431.
+    /// The maximum size of a request head in bytes, at least 8192. A larger head results in the status 431.
     pub max_header_bytes: usize,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How long a request head may take to arrive, which also bounds how long a connection may be idle.
+    /// How long a request head may take to arrive. This is also the maximum idle time of a connection.
     pub header_timeout: Duration,
-    /// How long a client may leave a waiting response unread.
+    /// How long a client may leave a pending response unread.
     pub write_timeout: Duration,
-    /// How long an evicted connection may stay while sockets are available. If many clients connect at once, its
-    /// request may still be unread.
+    /// How long an evicted connection may remain open while sockets are available. When many clients connect at once,
+    /// the server may not yet have read its request.
     pub eviction_grace: Duration,
-    /// How long responses may take after the server stops.
+    /// How long pending responses may take after `stop` is cancelled.
     pub drain_timeout: Duration,
 }
 
@@ -73,8 +73,8 @@ impl Default for ConnectionConfig {
     }
 }
 
-/// A connection, as an extension of its requests. A request that outlives the connection, such as an upgraded one,
-/// keeps its slot by keeping this.
+/// A connection, as an extension of its requests. A request that outlives the connection, such as an upgraded one, must
+/// keep this value to keep the slot.
 #[derive(Debug, Clone)]
 pub struct Connection(Arc<Admitted>);
 
@@ -98,7 +98,7 @@ impl Connection {
         }))
     }
 
-    /// Begins an authenticated request. The connection is not evicted before the guard is dropped.
+    /// Begins an authenticated request. The connection cannot be evicted until the guard is dropped.
     pub fn begin(&self) -> ActiveGuard {
         self.0.permit.begin()
     }
@@ -108,7 +108,7 @@ impl Connection {
         self.0.permit.is_evicted()
     }
 
-    /// Returns the client's certificate, if TLS required one.
+    /// Returns the client's certificate, if TLS requires one.
     pub fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.0.certificate.as_ref()
     }
@@ -119,17 +119,17 @@ struct Server {
     tls: Option<TlsAcceptor>,
     app: Router,
     config: ConnectionConfig,
-    /// The sockets that may be open, including those of evicted connections.
+    /// Permits for the sockets that may be open, including those of evicted connections.
     sockets: Arc<Semaphore>,
-    /// Notified when all sockets are in use, so that evicted connections close at once.
+    /// Notified when all sockets are in use, so that evicted connections are closed at once.
     out_of_sockets: Notify,
     stop: CancellationToken,
 }
 
-/// Serves `app` until `stop` is cancelled. Then accepts no connection, finishes the requests in progress, and cuts
-/// those that exceed `config.drain_timeout`. `warn` receives errors of accepting.
+/// Serves `app` until `stop` is cancelled. Then stops accepting connections, finishes the requests in progress, and
+/// aborts those that take longer than `config.drain_timeout`. Calls `warn` with errors of accepting.
 ///
-/// Each request has the extensions [`ConnectInfo`] of the remote address, and [`Connection`].
+/// Each request has two extensions: [`ConnectInfo`] with the remote address, and [`Connection`].
 pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -203,7 +203,7 @@ pub async fn serve(
     }
 }
 
-/// Admits one warning in each [`WARNING_INTERVAL`], and counts the others.
+/// Allows one warning per [`WARNING_INTERVAL`], and counts the suppressed ones.
 #[derive(Debug, Default)]
 struct WarningLimiter {
     admitted: Option<Instant>,
@@ -211,7 +211,7 @@ struct WarningLimiter {
 }
 
 impl WarningLimiter {
-    /// Returns the end of a warning, which has the number of suppressed ones; `None` if the warning is suppressed.
+    /// Returns the suffix of a warning with the number of suppressed warnings; `None` if this warning is suppressed.
     fn admit(&mut self) -> Option<String> {
         if self
             .admitted
@@ -242,7 +242,7 @@ impl Server {
         Ok((stream, remote, socket))
     }
 
-    /// Performs the TLS handshake, if the server has TLS, and serves the connection to its end.
+    /// Performs the TLS handshake if the server has TLS, and serves the connection until it ends.
     async fn accept_connection(
         &self,
         stream: TcpStream,
@@ -250,7 +250,7 @@ impl Server {
         permit: ConnectionPermit,
         socket: OwnedSemaphorePermit,
     ) {
-        // Responses are small and latency matters.
+        // Disable Nagle's algorithm, because responses are small and latency matters.
         let _ = stream.set_nodelay(true);
         let stream = WriteTimeout::new(stream, self.config.write_timeout);
         let Some(tls) = &self.tls else {
@@ -278,7 +278,7 @@ impl Server {
         }
     }
 
-    /// Returns when an evicted connection has to be closed.
+    /// Waits until an evicted connection has to be closed.
     async fn evicted(&self, permit: &ConnectionPermit) {
         permit.evicted().await;
         tokio::select! {
@@ -287,7 +287,7 @@ impl Server {
         }
     }
 
-    /// Serves HTTP on a connection to its end, or until a request is upgraded.
+    /// Serves HTTP on a connection until it ends or a request upgrades it.
     async fn serve_connection(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -1,4 +1,4 @@
-//! A server on a socket, and clients that send raw bytes, for tests.
+//! A server on a loopback socket, and clients that send raw bytes, for tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,13 +12,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::serve::{ConnectionConfig, serve};
 
-/// A server that ends with the test.
+/// A server that stops when the test ends.
 pub struct Server {
-    /// Its address.
+    /// The address of the server.
     pub address: SocketAddr,
-    /// Stops the server.
+    /// Cancelled to stop the server.
     pub stop: CancellationToken,
-    /// Finishes with the server.
+    /// Finishes when the server has stopped.
     pub ended: JoinHandle<()>,
     _end: DropGuard,
 }
@@ -26,7 +26,7 @@ pub struct Server {
 /// A response.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status; 0 without a response.
+    /// The status; 0 if the server sent no response.
     pub status: u16,
     /// The header lines, with names in lower case.
     pub head: String,
@@ -52,7 +52,7 @@ pub async fn start(app: Router, config: ConnectionConfig) -> Server {
 }
 
 impl Server {
-    /// Connects and writes `text`.
+    /// Connects to the server and writes `text`.
     ///
     /// # Panics
     /// The server refuses the connection.
@@ -62,8 +62,8 @@ impl Server {
         stream
     }
 
-    /// Sends a request with these header lines and `Connection: close`. `Host` is the server's own unless a line names
-    /// another.
+    /// Sends a request with these header lines and `Connection: close`. `Host` is that of the server, unless a line
+    /// contains another.
     pub async fn ask(&self, what: &str, lines: &[&str], body: &str) -> Answer {
         let mut head = format!("{what} HTTP/1.1\r\nConnection: close\r\n");
         if !lines.iter().any(|line| line.starts_with("Host:")) {
@@ -79,7 +79,7 @@ impl Server {
         read(stream).await
     }
 
-    /// Returns the status of a GET of `path` with these header lines.
+    /// Sends a GET request for `path` with these header lines, and returns the status.
     pub async fn get(&self, path: &str, lines: &[&str]) -> u16 {
         self.ask(&format!("GET {path}"), lines, "").await.status
     }
@@ -88,7 +88,7 @@ impl Server {
 /// Reads a response until the server closes the connection.
 pub async fn read(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    // A server that closes early may reset the connection; what arrived before counts.
+    // If the server closes the connection early, the read may fail. The bytes received before still count.
     let _ = stream.read_to_end(&mut bytes).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));

@@ -1,4 +1,4 @@
-//! The acceptor of TLS connections.
+//! Loads certificates and creates the acceptor of TLS connections.
 
 use std::fmt::Display;
 use std::fs;
@@ -12,42 +12,42 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 
-/// The PEM files of a TLS server.
+/// The PEM files for TLS.
 #[derive(Debug, Clone, Copy)]
 pub struct TlsFiles<'a> {
-    /// The certificate chain, beginning with the server's own.
+    /// The certificate chain, starting with the certificate of the server.
     pub certificates: &'a Path,
-    /// The private key of the first certificate.
+    /// The private key of the server's certificate.
     pub key: &'a Path,
-    /// The authorities of client certificates. If set, every client needs a certificate.
+    /// The certificate authorities of clients. If set, every client needs a certificate.
     pub client_authorities: Option<&'a Path>,
 }
 
-/// A file of [`TlsFiles`].
+/// One of the files in [`TlsFiles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsFile {
     /// The certificate chain.
     Certificates,
     /// The private key.
     Key,
-    /// The authorities of client certificates.
+    /// The certificate authorities of clients.
     ClientAuthorities,
 }
 
-/// An error of a TLS file. Contains nothing of the file's content.
+/// An error of a TLS file. It contains no content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the file `{path}` {cause}")]
 pub struct TlsError {
-    /// The file.
+    /// The file with the error.
     pub file: TlsFile,
     path: String,
     cause: String,
 }
 
-/// Returns an acceptor of TLS 1.2 and 1.3.
+/// Returns an acceptor for TLS 1.2 and 1.3.
 ///
 /// # Errors
-/// A file is unusable: which, and why.
+/// A file cannot be used. The error contains the file and the cause.
 pub fn acceptor(files: &TlsFiles<'_>) -> Result<TlsAcceptor, TlsError> {
     let error = |file, cause: String| {
         let path = match file {
@@ -60,7 +60,7 @@ pub fn acceptor(files: &TlsFiles<'_>) -> Result<TlsAcceptor, TlsError> {
     };
     let chain = certificates(files.certificates).map_err(|e| error(TlsFile::Certificates, e))?;
     let key = private_key(files.key).map_err(|e| error(TlsFile::Key, e))?;
-    // An argument, because a process-wide default would affect every user of rustls in the process.
+    // Passed explicitly, because a process-wide default provider would affect all users of rustls in the process.
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

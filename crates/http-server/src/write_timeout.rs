@@ -9,17 +9,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail after a time without progress. Otherwise, a client that stops reading would keep its
-/// connection and the waiting response forever.
+/// A stream whose writes fail after a time without progress. Without it, a client that stops reading would occupy its
+/// connection and the pending response forever.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
-    /// Runs while the other side does not read.
+    /// Runs while a write is pending.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
-    /// Wraps `stream`, on which a write may wait for `timeout`.
+    /// Wraps `stream`. A write fails if it is pending for `timeout`.
     pub(crate) fn new(stream: S, timeout: Duration) -> Self {
         Self {
             stream,

@@ -25,7 +25,7 @@ use egress::ReqwestClient;
 pub use error::StartError;
 pub use frontend::Frontend;
 
-/// A server that listens. It accepts requests once [`run`](Self::run) is called.
+/// A server with a bound listener. It accepts connections once [`run`](Self::run) is called.
 pub struct Server {
     frontend: Frontend,
     app: Router,
@@ -34,10 +34,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, opens the store, and resumes or fails the tasks of an earlier server.
+    /// Binds the listener, opens the store, and recovers the tasks of an earlier process.
     ///
     /// # Errors
-    /// The address, the store or the executor is unusable.
+    /// The configuration, the address, the store or the executor cannot be used.
     pub async fn bind(mut config: ServeConfig) -> Result<Self, StartError> {
         config.complete_gateway(|name| std::env::var_os(name))?;
         let frontend = Frontend::bind(config).await?;
@@ -83,7 +83,7 @@ impl Server {
         self.frontend.address
     }
 
-    /// Returns the public URL, or else its own address.
+    /// Returns the public URL, or else the URL of the listen address.
     pub fn url(&self) -> String {
         self.frontend.url()
     }
@@ -93,26 +93,26 @@ impl Server {
         self.frontend.requires_token()
     }
 
-    /// Returns the URL of the operator's page on this machine.
+    /// Returns the URL of the operator's page for browsers on this machine.
     pub fn page(&self) -> String {
         self.frontend.page()
     }
 
-    /// Returns a one-line description.
+    /// Returns a one-line description of the server.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// Returns whether the executor can run tasks now.
+    /// Checks that the executor and the store are ready.
     ///
     /// # Errors
-    /// The executor cannot run tasks.
+    /// The executor or the store is not ready. The error contains the cause.
     pub async fn ready(&self) -> Result<(), String> {
         self.service.ready().await
     }
 
-    /// Serves clients until `shutdown` is cancelled. Then stops and marks runs, ends streams and responses, and sends
-    /// queued notifications, within the configured timeout.
+    /// Serves clients until `shutdown` is cancelled. Then stops the runs and marks their tasks, ends streams and
+    /// responses, and sends the queued notifications, all within the configured timeout.
     pub async fn run(self, shutdown: CancellationToken) {
         let service = self.service.clone();
         let drain_timeout = self.frontend.connections.drain_timeout;
@@ -135,7 +135,8 @@ fn settings(config: &ServeConfig, asks: bool) -> Settings {
         async_mode: config.async_mode,
         session_id: config.session_id.clone(),
         agent_id: config.agent_id.clone(),
-        // A single client keeps its sessions when others are added.
+        // Derived from the tokens and not from the number of clients, so that a single client keeps its sessions when
+        // the operator adds others.
         several_clients: asks,
         retention: config.retention(),
         unanswered: Duration::from_secs(config.retention.unanswered),

@@ -1,4 +1,5 @@
-//! The clients that commands added, in `clients.json` of the state directory. The file contains only digests of tokens.
+//! The clients that the operator adds by commands, in `clients.json` of the state directory. The file contains only
+//! digests of tokens.
 
 mod watch;
 
@@ -18,19 +19,19 @@ use super::config::ClientConfig;
 
 pub use watch::ClientFileWatch;
 
-/// The file's name in the state directory.
+/// The name of the file in the state directory.
 const FILE: &str = "clients.json";
 
-/// The prefix of tokens, which makes a leaked one recognizable.
+/// The prefix of tokens, by which scanners recognize a leaked token.
 const PREFIX: &str = "rat_";
 
-/// The clients of a state directory.
+/// The client file of a state directory.
 #[derive(Debug, Clone)]
 pub struct ClientFile {
     path: PathBuf,
 }
 
-/// Why the client file cannot be read or changed. Says what to do.
+/// An error of reading or changing the client file. The text says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ClientFileError(String);
@@ -42,7 +43,7 @@ struct Written {
 }
 
 impl ClientFile {
-    /// Returns the client file of a state directory, which need not exist.
+    /// Returns the client file of a state directory. The file may not exist yet.
     pub fn in_directory(state_dir: &Path) -> Self {
         Self {
             path: state_dir.join(FILE),
@@ -54,7 +55,7 @@ impl ClientFile {
         &self.path
     }
 
-    /// Reads the clients; empty if the file does not exist.
+    /// Reads the clients. Returns no clients if the file does not exist.
     ///
     /// # Errors
     /// The file cannot be read, or is not a client file of this server.
@@ -77,10 +78,10 @@ impl ClientFile {
         Ok(written.clients)
     }
 
-    /// Adds a client and returns its token. The file stores only the digest.
+    /// Adds a client and returns its token. The file stores only the digest of the token.
     ///
     /// # Errors
-    /// The name is in use or invalid, or the file cannot be written.
+    /// The name is invalid or in use, or the file cannot be written.
     pub fn add(&self, name: &str, operator: bool) -> Result<SecretString, ClientFileError> {
         if !is_name(name) {
             return Err(ClientFileError(
@@ -104,7 +105,7 @@ impl ClientFile {
         Ok(token)
     }
 
-    /// Replaces the token of a client and returns the new one, or `None` if there is no such client.
+    /// Replaces the token of a client and returns the new token; `None` if the client does not exist.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -139,7 +140,7 @@ impl ClientFile {
         Ok(true)
     }
 
-    /// Replaces the whole file, or nothing. Only its owner can read it.
+    /// Replaces the whole file atomically. Only its owner can read it.
     fn change(
         &self,
         change: impl FnOnce(&mut Vec<ClientConfig>) -> Result<(), ClientFileError>,
@@ -151,7 +152,7 @@ impl ClientFile {
         let fresh = self.path.with_extension("json.new");
         let mut options = private_options();
         options.write(true).create_new(true);
-        // The new file is also the lock: only the process that created it replaces the old one.
+        // The new file is also a lock: only the process that created it may replace the old file.
         let mut file = match options.open(&fresh) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(ClientFileError(format!(
@@ -183,7 +184,7 @@ impl ClientFile {
     }
 }
 
-/// Returns the clients for the server.
+/// Converts the clients to the form of the registry.
 pub fn registered_clients(clients: &[ClientConfig]) -> Vec<RegisteredClient> {
     let known = clients.iter().filter_map(|client| {
         Some(RegisteredClient {
@@ -208,7 +209,7 @@ fn is_name(name: &str) -> bool {
         && name != a2a_server::call_context::ANONYMOUS_CLIENT
 }
 
-/// Returns a token of 256 random bits.
+/// Returns a new token with 256 random bits.
 fn fresh() -> Result<SecretString, ClientFileError> {
     let mut bytes = [0; 32];
     SystemRandom::new()

@@ -1,6 +1,6 @@
-//! The server's configuration: type, schema, defaults, and errors that contain a JSON Pointer.
+//! The configuration of the server: type, schema, defaults, and errors with a JSON Pointer.
 //!
-//! `schema/serve.schema.json` describes it; `check.rs` checks what a schema cannot express.
+//! `schema/serve.schema.json` is the schema; `check.rs` checks the rules that a schema cannot express.
 
 mod check;
 mod limits;
@@ -26,22 +26,22 @@ use super::executor::{Local, Thinking};
 use common::config::{ConfigError, Secret, SecretMap};
 use common::validation;
 
-/// The schema of the server's configuration, as shipped.
+/// The JSON Schema of the configuration.
 pub const SCHEMA: &str = include_str!("../../../schema/serve.schema.json");
 
-/// The port of a server.
+/// The default port of the server.
 pub const PORT: u16 = 9000;
 
 /// The configuration of a server.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServeConfig {
-    /// The listen address. Port 0 selects a free port.
+    /// The listen address. With port 0, the operating system selects a free port.
     pub listen: SocketAddr,
-    /// The public URL.
+    /// The public URL, if clients use another one than the listen address.
     #[serde(deserialize_with = "url")]
     pub public_url: Option<Url>,
-    /// Accepted host names besides loopback, the listen address and that of `public_url`.
+    /// The accepted host names, in addition to loopback, the listen address and the host of `public_url`.
     pub hosts: Vec<String>,
     /// The name in agent cards.
     pub name: String,
@@ -50,50 +50,50 @@ pub struct ServeConfig {
     /// The documentation URL in agent cards.
     #[serde(deserialize_with = "url")]
     pub documentation_url: Option<Url>,
-    /// TLS; `None` means plain HTTP.
+    /// The TLS files; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Whether a proxy forwards requests.
+    /// Whether the server is behind a proxy.
     pub behind_proxy: bool,
-    /// The proxies, besides loopback.
+    /// The addresses of trusted proxies, in addition to loopback.
     pub trusted_proxies: Vec<String>,
-    /// The clients, besides those of the state directory's `clients.json`.
+    /// The clients, in addition to those in `clients.json` of the state directory.
     pub clients: Vec<ClientConfig>,
     /// The state directory.
     pub state_dir: PathBuf,
     /// The executor.
     pub executor: ExecutorKind,
-    /// The gateway of the executor.
+    /// The gateway that the executor uses.
     pub gateway: GatewayConfig,
-    /// The agents that clients may call. Empty allows all.
+    /// The agents that clients may call. An empty list allows all agents.
     pub agents: Vec<String>,
     /// The session of messages without a context.
     pub session_id: Option<String>,
     /// The agent of messages that name none.
     pub agent_id: Option<String>,
-    /// The thinking level of a turn. The default is `low` with OpenClaw's command if the model supports it, else
-    /// OpenClaw's own.
+    /// The thinking level of a turn. The default with the command is `low` if the model supports it; otherwise OpenClaw
+    /// selects the level.
     #[serde(deserialize_with = "thinking")]
     pub thinking: Option<Thinking>,
     /// The timeout of a turn, in seconds.
     #[serde(deserialize_with = "validation::whole")]
     pub timeout: u64,
-    /// The command `openclaw`.
+    /// The path or the name of the command `openclaw`.
     pub openclaw_path: PathBuf,
     /// The working directory of the command.
     pub working_directory: Option<PathBuf>,
     /// Additional environment variables of the command.
     pub env_vars: SecretMap,
-    /// Names of the server's variables that the command also receives.
+    /// The names of additional variables of the server's environment that the command receives.
     pub pass_env: Vec<String>,
-    /// Whether the command runs turns itself.
+    /// Whether the command runs turns in its own process.
     pub local: Local,
-    /// Whether a request of 0.3 without `blocking` returns the task at once.
+    /// Whether a 0.3 request without `blocking` receives the task at once.
     pub async_mode: bool,
-    /// The task store, in the form of [`TaskStoreKind`].
+    /// The task store in the configuration's format, see [`TaskStoreKind`].
     pub task_store: Option<Secret>,
-    /// When the store acknowledges a change of a task.
+    /// When the store writes a change of a task to the disk.
     pub fsync: FsyncMode,
-    /// The retention of finished tasks.
+    /// How long the server keeps terminal tasks.
     pub retention: RetentionConfig,
     /// The webhooks that clients may register.
     pub push: PushConfig,
@@ -101,13 +101,13 @@ pub struct ServeConfig {
     pub limits: ServeLimits,
 }
 
-/// The TLS files, both PEM.
+/// The files for TLS in PEM format.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsFiles {
     /// The server's certificate chain.
     pub cert_file: PathBuf,
-    /// Its private key.
+    /// The private key of the first certificate.
     pub key_file: PathBuf,
 }
 
@@ -115,11 +115,11 @@ pub struct TlsFiles {
 #[derive(Clone, Deserialize, serde::Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientConfig {
-    /// Its name.
+    /// The name of the client.
     pub name: String,
-    /// The SHA-256 of its token, in hexadecimal digits.
+    /// The SHA-256 of the client's token, in hexadecimal digits.
     pub sha256: String,
-    /// Whether it may see and cancel the tasks of all clients.
+    /// Whether the client may see and cancel the tasks of all clients.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub operator: bool,
 }
@@ -134,7 +134,7 @@ impl std::fmt::Debug for ClientConfig {
     }
 }
 
-/// An executor.
+/// The kind of an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutorKind {
@@ -148,7 +148,7 @@ pub enum ExecutorKind {
 }
 
 impl ExecutorKind {
-    /// Returns its name in a configuration.
+    /// Returns the name of the executor in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
@@ -158,25 +158,25 @@ impl ExecutorKind {
     }
 }
 
-/// The address of the gateway and the credential for it.
+/// The address and the credentials of the gateway.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayConfig {
-    /// Its URL, ws or wss; `None` is the gateway of this machine's OpenClaw.
+    /// The URL with the scheme ws or wss; `None` for the gateway of the OpenClaw on this machine.
     pub url: Option<String>,
-    /// Its shared token.
+    /// The shared token of the gateway.
     pub token: Option<Secret>,
-    /// Whether it may be on another machine.
+    /// Whether the gateway may be on another machine.
     pub allow_remote: bool,
-    /// The certificate authority of its certificate.
+    /// The file with the certificate authority of the gateway's certificate.
     pub ca_file: Option<PathBuf>,
-    /// The timeout of connecting, in milliseconds.
+    /// The timeout of a connection attempt, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub timeout_ms: u64,
 }
 
 impl GatewayConfig {
-    /// Returns the URL, or OpenClaw's default.
+    /// Returns the URL, or the default URL of an OpenClaw gateway.
     pub fn url(&self) -> &str {
         self.url.as_deref().unwrap_or(openclaw::DEFAULT_URL)
     }
@@ -194,11 +194,11 @@ impl Default for GatewayConfig {
     }
 }
 
-/// When a change is on disk.
+/// When the store writes a change to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FsyncMode {
-    /// After a sync to disk.
+    /// Before the store acknowledges the change.
     Always,
     /// Within a second.
     #[default]
@@ -207,17 +207,17 @@ pub enum FsyncMode {
     Never,
 }
 
-/// The retention of finished tasks.
+/// How long the server keeps terminal tasks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct RetentionConfig {
-    /// How long they are kept, in seconds.
+    /// The maximum time since their last change, in seconds.
     #[serde(deserialize_with = "validation::whole")]
     pub age: u64,
-    /// The maximum number per client.
+    /// The maximum number of terminal tasks of one client.
     #[serde(deserialize_with = "validation::whole_size")]
     pub count: usize,
-    /// How long a task waits for an answer of its client, in seconds.
+    /// How long an interrupted task waits for its client, in seconds.
     #[serde(deserialize_with = "validation::whole")]
     pub unanswered: u64,
 }
@@ -236,21 +236,21 @@ impl Default for RetentionConfig {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PushConfig {
-    /// The allowed URLs and everything below them. Empty allows all public HTTPS URLs.
+    /// The allowed URLs, including all URLs below them. An empty list allows all public HTTPS URLs.
     #[serde(deserialize_with = "urls")]
     pub allowed_urls: Vec<Url>,
-    /// Whether any address is allowed.
+    /// Whether all addresses are allowed.
     pub allow_any_address: bool,
 }
 
-/// A kind of task store.
+/// The kind of a task store.
 #[derive(Debug, Clone)]
 pub enum TaskStoreKind {
-    /// In memory.
+    /// A store in memory.
     Memory,
-    /// In a directory.
+    /// An SQLite database in this directory.
     Directory(PathBuf),
-    /// In Redis. The address may contain a password.
+    /// A store in Redis at this address, which may contain a password.
     Redis(SecretString),
 }
 
@@ -291,11 +291,11 @@ impl Default for ServeConfig {
 }
 
 impl ServeConfig {
-    /// Reads the configuration in the optional file at `path`, overridden by `over` key by key. Relative paths in the
-    /// file are relative to its directory.
+    /// Reads the optional configuration file at `path`. Members of `over` replace those of the file. Relative paths in
+    /// the file are relative to its directory.
     ///
     /// # Errors
-    /// The file cannot be read, or contains a fault. The error contains its place.
+    /// The file cannot be read or is invalid. The error contains the location.
     pub fn read(path: Option<&Path>, over: Value) -> Result<Self, ConfigError> {
         let mut config = match path {
             None => Value::Object(serde_json::Map::new()),
@@ -307,17 +307,18 @@ impl ServeConfig {
                 value(&text)?
             }
         };
-        // Faults of the file are reported before those of the combination.
+        // Parse the file alone first, so that its errors precede those of the combination.
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         Self::from_value(config.clone(), folder)?;
         place::put_over(&mut config, over);
         Self::from_value(config, folder)
     }
 
-    /// Parses a configuration. Missing settings are those of [`Default`]. [`check`](Self::check) checks combinations.
+    /// Parses a configuration. Missing settings have the values of [`Default`]. [`check`](Self::check) checks
+    /// combinations of settings.
     ///
     /// # Errors
-    /// The first fault, with its place.
+    /// The first invalid setting, with its location.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
         Self::from_value(value(json)?, Path::new(""))
     }
@@ -334,8 +335,8 @@ impl ServeConfig {
         Ok(config)
     }
 
-    /// Completes the gateway with the port and the token of OpenClaw's configuration, if the executor needs a gateway and
-    /// no URL is set. `variable` looks up the environment.
+    /// Sets the URL and the token of the gateway from OpenClaw's configuration, if the executor needs a gateway and no
+    /// URL is configured. `variable` returns the value of an environment variable.
     ///
     /// # Errors
     /// OpenClaw's configuration cannot be read.
@@ -349,15 +350,15 @@ impl ServeConfig {
         }
     }
 
-    /// Checks combinations of settings. `clients` are all clients.
+    /// Checks combinations of settings. `clients` are the clients of the configuration and of the client file.
     ///
     /// # Errors
-    /// The first fault, with its place.
+    /// The first invalid combination, with its location.
     pub fn check(&self, clients: &[ClientConfig]) -> Result<(), ConfigError> {
         check::check(self, clients)
     }
 
-    /// Returns the task store. `variable` looks up an environment variable.
+    /// Returns the task store. `variable` returns the value of an environment variable.
     ///
     /// # Errors
     /// The variable of a SecretRef is not set.
@@ -371,7 +372,7 @@ impl ServeConfig {
         place::store(word, variable)
     }
 
-    /// Returns the gateway's token. `variable` looks up the environment.
+    /// Returns the token of the gateway. `variable` returns the value of an environment variable.
     ///
     /// # Errors
     /// The variable of a SecretRef is not set.
@@ -385,7 +386,7 @@ impl ServeConfig {
             .transpose()
     }
 
-    /// Returns when the store acknowledges a change of a task.
+    /// Returns when the store writes a change to the disk.
     pub fn fsync(&self) -> Fsync {
         match self.fsync {
             FsyncMode::Always => Fsync::Always,
@@ -394,7 +395,7 @@ impl ServeConfig {
         }
     }
 
-    /// Returns the retention of finished tasks.
+    /// Returns how long the server keeps terminal tasks.
     pub fn retention(&self) -> Retention {
         Retention {
             age: Duration::from_secs(self.retention.age),

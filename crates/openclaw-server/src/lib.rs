@@ -1,9 +1,10 @@
-//! The A2A server in front of a local OpenClaw. It adds the parts that know this machine to the crate `a2a_server`.
+//! The A2A server in front of a local OpenClaw. It adds the parts for OpenClaw to the crate `a2a_server`.
 //!
-//! - [`config`] reads `serve.json`, [`clients`] the file of clients, [`sessions`] maps contexts to sessions.
-//! - [`executor`] runs tasks in OpenClaw's gateway, by the command `openclaw agent`, or by a script.
-//! - [`push_sender`] sends notifications to webhooks under the egress policy.
-//! - [`assembly`] builds the server from all of them.
+//! - [`config`] reads `serve.json`, [`clients`] reads and changes the client file, and [`sessions`] maps contexts to
+//!   sessions.
+//! - [`executor`] runs tasks with OpenClaw's gateway or with the command `openclaw agent`.
+//! - [`push_sender`] posts notifications to webhooks under the address policy.
+//! - [`assembly`] builds the server from these parts.
 //!
 //! # Examples
 //!

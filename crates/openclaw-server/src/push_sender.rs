@@ -14,21 +14,22 @@ use egress::address_policy;
 use egress::body::read_error;
 use egress::{AddressPolicy, HttpClient, NetError, NetFault, Request};
 
-/// The policy for webhooks that clients register.
+/// The address policy for webhooks that clients register.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookPolicy {
-    /// The addresses that the operator allows, with everything below them; they may use plain HTTP and private
-    /// addresses. If empty, all public addresses over HTTPS are allowed.
+    /// The URLs that the operator allows, including all URLs below them. They may use plain HTTP and private addresses.
+    /// If the list is empty, all public addresses over HTTPS are allowed.
     pub listed: Vec<Url>,
-    /// Whether any address is allowed, including those of this machine and its network.
+    /// Whether all addresses are allowed, including this machine and its network.
     pub anywhere: bool,
 }
 
 impl WebhookPolicy {
-    /// Returns the addresses that a notification to `url` may use. The policy checks a name again after it is resolved.
+    /// Returns the policy for the addresses of `url`. The HTTP client applies it again after it has resolved the host
+    /// name.
     ///
     /// # Errors
-    /// The webhook is not allowed. The error is the end of a sentence.
+    /// The policy forbids the webhook. The error is the end of a sentence.
     fn access(&self, url: &Url) -> Result<AddressPolicy, String> {
         let listed = self.listed.iter().any(|listed| covers(listed, url));
         if !listed && !self.anywhere {
@@ -53,7 +54,7 @@ impl WebhookPolicy {
     }
 }
 
-/// A [`PushSender`] over the network.
+/// Posts notifications with an HTTP client.
 #[derive(Clone)]
 pub struct HttpPushSender {
     net: Arc<dyn HttpClient>,
@@ -82,7 +83,7 @@ impl PushSender for HttpPushSender {
         body: Bytes,
     ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
         Box::pin(async move {
-            // Check again: the operator may have restricted the policy since the registration.
+            // Check again, because the operator may have restricted the policy since the registration.
             let access = self.webhooks.access(&url).map_err(|why| PushError {
                 text: format!("the webhook {why}"),
                 retryable: false,
@@ -101,7 +102,7 @@ impl PushSender for HttpPushSender {
             let mut response = Response::new(());
             *response.status_mut() = answer.status;
             *response.headers_mut() = answer.headers;
-            // Reading the body frees the connection for the next notification.
+            // Read the body, so that the next notification can reuse the connection.
             read_error(answer.body).await;
             Ok(response)
         })

@@ -1,10 +1,10 @@
-//! Maps A2A conversations to sessions of OpenClaw.
+//! Maps A2A contexts to sessions of OpenClaw.
 
 use a2a_server::service::Sessions;
 
 use gateway_bridge::session_key;
 
-/// The mapping of `session_key.rs`. It stores nothing, so all servers of one OpenClaw map alike.
+/// The mapping of `session_key.rs`. It has no state, so all servers of one OpenClaw compute the same mapping.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionKeys;
 

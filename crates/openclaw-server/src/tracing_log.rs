@@ -1,8 +1,8 @@
-//! The log sink of code that the plugin shares.
+//! The log of code that the server shares with the plugin.
 
 use common::log::{Level, Log};
 
-/// Forwards lines to `tracing`.
+/// Forwards log lines to `tracing`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TracingLog;
 

@@ -1,7 +1,7 @@
-//! An executor for conformance kits, load tests and other tests.
+//! A scripted executor for conformance kits, load tests and other tests.
 //!
-//! It answers a message whose id has a prefix of the A2A technology compatibility kit as the kit expects. It answers
-//! any other message by the first word of its text.
+//! If the message id has a prefix of the A2A technology compatibility kit, the executor answers as the kit expects.
+//! Otherwise the first word of the message selects the answer.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ mod tests;
 
 use script::{Script, Step};
 
-/// How long the kit waits for events of a stream, by default.
+/// How long the compatibility kit waits for the events of a stream by default.
 const DEFAULT_TCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The scripted executor.
+/// An executor that answers by scripts instead of agents.
 #[derive(Debug, Clone)]
 pub struct ScriptedExecutor {
     agents: Vec<Agent>,
@@ -37,7 +37,7 @@ impl Default for ScriptedExecutor {
 }
 
 impl ScriptedExecutor {
-    /// Creates an executor with these agents, the default first. They behave alike.
+    /// Creates an executor with these agents, the default agent first. All of them behave alike.
     pub fn with_agents<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             agents: names.into_iter().map(agent).collect(),
@@ -45,7 +45,7 @@ impl ScriptedExecutor {
         }
     }
 
-    /// Sets how long the kit waits for events of a stream.
+    /// Sets how long the compatibility kit waits for the events of a stream.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }

@@ -1,7 +1,7 @@
-//! Checks every request before its handler.
+//! Checks every request before its handler runs.
 //!
-//! In order: proxy, `Host`, token, `Origin`, rate, body. A request without a valid token passes; handlers that require a
-//! client refuse it.
+//! The order of the checks is proxy, `Host`, token, `Origin`, rate, body. A request without a valid token passes these
+//! checks; handlers that need an authenticated client reject it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -24,35 +24,35 @@ use a2a::{A2aError, ErrorReason};
 
 pub use super::clients::Principal;
 
-/// The rules for requests.
+/// The rules that requests have to satisfy.
 #[derive(Debug, Clone)]
 pub struct AccessRules {
     /// The host names of this server.
     pub names: HostNames,
-    /// The URL that clients on other machines use, if configured.
+    /// The URL for clients on other machines, if configured.
     pub public_url: Option<Url>,
     /// The trusted proxies, if the server is behind one.
     pub proxies: Option<TrustedProxies>,
-    /// Whether the server's own connections use TLS.
+    /// Whether the server itself terminates TLS.
     pub tls: bool,
     /// The limits for each client.
     pub limits: HttpLimits,
 }
 
-/// The facts about a request that the access control established. An extension of the request.
+/// The results of the access control for a request, as an extension of the request.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
-    /// The client's address; behind a proxy, the forwarded one.
+    /// The address of the client; behind a proxy, the forwarded address.
     pub client: IpAddr,
-    /// The origin of the server as the client knows it: scheme, host and port.
+    /// The origin of the server in the client's view: scheme, host and port.
     pub origin: String,
-    /// Whether the request comes from this machine, to a loopback name, and through no proxy.
+    /// Whether the request comes from this machine without a proxy and names a loopback host.
     pub direct: bool,
-    /// The client, or why it is not authenticated.
+    /// The principal, or the error of the authentication.
     pub principal: Result<Principal, A2aError>,
 }
 
-/// The access control of a server.
+/// The access control of a server, which [`control`] applies.
 pub struct AccessControl {
     rules: AccessRules,
     /// The origin of the public URL.
@@ -98,7 +98,7 @@ impl AccessControl {
                     host = host::parse_host(&named).map_err(host_error)?;
                 }
             }
-            // The server cannot distinguish clients behind the proxy.
+            // Without tokens, the server cannot distinguish the clients behind the proxy.
             None if forwarded && !self.clients.requires_token() => {
                 return Err(A2aError::new(
                     ErrorReason::PermissionDenied,
@@ -171,7 +171,7 @@ pub async fn control(
     let context = match access.context(remote, &request) {
         Ok(context) => context,
         Err(refusal) => {
-            // The rate limit also keeps rejected requests from filling the log.
+            // This limit also prevents rejected requests from filling the log.
             if let Err(error) = limiter.check_rate(&RateLimitKey::address(remote.ip())) {
                 return refused(limit_error(error));
             }
@@ -192,7 +192,7 @@ pub async fn control(
         Ok(principal) => principal.revoked.clone(),
         Err(_) => CancellationToken::new(),
     };
-    // The connection of an unknown client can be evicted, and the server does not read its body.
+    // For an unauthenticated client, the connection stays evictable, and the server does not read the body.
     let connection = request.extensions().get::<Connection>();
     let active = connection.filter(|_| known).map(Connection::begin);
     let answering = async {

@@ -1,8 +1,8 @@
-//! The endpoints of the Agent Protocol, version 1 (`/ap/v1/agent/tasks`, its OpenAPI document), over the same service.
+//! The endpoints of the Agent Protocol, version 1 (`/ap/v1/agent/tasks` in its OpenAPI document), for the same service.
 //!
-//! A task of that protocol is a context of A2A, and a step is a task of A2A in it. So nothing is stored twice, and a client
-//! sees the same work over both protocols. Only a task without a step, and uploaded files that no step has taken yet, are
-//! kept here in memory (`drafts`).
+//! A task of that protocol is a context of A2A, and a step is a task of A2A in that context. The server stores no work
+//! twice, and a client sees the same work over both protocols. Only tasks without a step, and uploaded files that are
+//! not yet part of a step, are stored separately, in memory (`drafts`).
 
 mod artifacts;
 mod drafts;
@@ -33,10 +33,10 @@ use super::{App, Router, body, request};
 use crate::call_context::{CallContext, Version};
 use crate::store::{Filter, Summary};
 
-/// The largest number of steps of a task, and of A2A tasks that a list of tasks looks at. Older ones are left out.
+/// The maximum number of steps of a task, and of A2A tasks in a list of tasks. The server omits older ones.
 const MAX_LISTED: usize = 1000;
 
-/// The components of the endpoints.
+/// The state that the handlers share.
 struct AgentProtocol {
     app: Arc<App>,
     drafts: Drafts,
@@ -68,7 +68,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
     }))
 }
 
-/// The body of a new task or step.
+/// The body of a request that creates a task or a step.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct InputBody {
@@ -158,7 +158,7 @@ fn respond(answer: Answer) -> Response {
     }
 }
 
-/// The protocol answers input that it cannot use with 422.
+/// Returns the response to a rejected request. The protocol uses 422 for invalid input.
 fn refuse(failure: Failure) -> Response {
     let Failure { refusal, status } = failure;
     let unusable = matches!(
@@ -184,7 +184,7 @@ fn unknown(what: &str) -> Failure {
     A2aError::new(ErrorReason::TaskNotFound, text).into()
 }
 
-/// A request, with its client and the task that it names.
+/// A request with its client and the task in its path.
 struct Call {
     caller: CallContext,
     task: String,
@@ -215,7 +215,7 @@ impl AgentProtocol {
         Ok((call, body))
     }
 
-    /// Reads an input, which may be missing.
+    /// Reads the input in the body, which may be empty.
     async fn input(&self, call: &Call, body: Body) -> Result<InputBody, Failure> {
         let bytes = body::read_optional(&self.app, &call.parts, body).await?;
         if bytes.is_empty() {
@@ -257,7 +257,7 @@ impl AgentProtocol {
         for step in self.summaries(&call, None).await? {
             let shown = (step.context_id.clone(), step.asked);
             match known.get(&step.context_id) {
-                // The oldest step has the input of the task.
+                // The first step has the input of the task.
                 Some(place) => tasks[*place] = shown,
                 None => {
                     known.insert(step.context_id, tasks.len());
@@ -352,7 +352,7 @@ impl AgentProtocol {
         Ok(shown)
     }
 
-    /// Reads the file of a form, with the field `relative_path` where there is one.
+    /// Reads the file of a multipart form, and the field `relative_path` if it is present.
     async fn upload(&self, parts: &Parts, body: Body) -> Result<Upload, Failure> {
         let bytes = body::whole(&self.app, body).await?;
         let mut form = Request::new(Body::from(bytes));
@@ -405,7 +405,7 @@ impl AgentProtocol {
             let found = step.as_ref().and_then(of);
             return found.ok_or_else(|| unknown("artifact"));
         }
-        // The id of an uploaded file does not name the step that took it.
+        // The id of an uploaded file does not contain the step that uses it, so search all steps.
         let mut budget = self.budget();
         for summary in self.listed(&call, draft.as_ref()).await?.iter().rev() {
             let Some(step) = self.load(&call, &summary.id).await? else {
@@ -434,7 +434,7 @@ impl AgentProtocol {
         Ok(listed)
     }
 
-    /// Returns the summaries of the task's steps, the first one first.
+    /// Returns the summaries of the steps of the task, the first step first.
     ///
     /// # Errors
     /// The client has no such task.
@@ -456,7 +456,7 @@ impl AgentProtocol {
         }
     }
 
-    /// Returns the artifacts of the task, and the input and additional input of its first step. Holds one step at a time.
+    /// Returns the artifacts of the task, and the inputs of its first step. Holds one step in memory at a time.
     async fn artifacts(
         &self,
         call: &Call,

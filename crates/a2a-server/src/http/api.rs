@@ -1,4 +1,4 @@
-//! The operator's API, and the endpoints for health and metrics.
+//! The operator's API, and the endpoints for health checks and metrics.
 
 use std::sync::Arc;
 
@@ -20,22 +20,23 @@ use a2a::{A2aError, ErrorReason};
 
 /// The state of the operator's API.
 pub struct Operator {
-    /// The service whose tasks it shows.
+    /// The service with the tasks that the API shows.
     pub service: Service,
-    /// One line about the server, shown on the page.
+    /// A one-line description of the server for the operator's page.
     pub about: String,
 }
 
-/// The number of tasks in one response.
+/// The maximum number of tasks in one response.
 const PAGE_SIZE: usize = 200;
 
-/// A header that web pages of other origins cannot send without a preflight, and its value (Fetch Standard §4.8).
+/// A header that web pages of other origins cannot send without a preflight request, and its value (Fetch Standard
+/// §4.8).
 pub const PAGE_HEADER: (&str, &str) = ("x-requested-with", "remote-agent");
 
-/// The query of a list.
+/// The query of a list of tasks.
 #[derive(Debug, Deserialize)]
 pub(super) struct ListQuery {
-    /// The `next` of the response before.
+    /// The field `next` of the previous response.
     after: Option<String>,
 }
 
@@ -150,12 +151,12 @@ pub fn shown(task: &Summary) -> Value {
     })
 }
 
-/// Answers that the process runs.
+/// Responds with 200 while the process runs.
 pub(super) async fn alive() -> Response {
     Json(json!({"status": "ok"})).into_response()
 }
 
-/// Answers whether the executor and the store can work; 503 with the cause where they cannot.
+/// Responds with 200 if the executor and the store are ready, else with 503 and the cause.
 pub(super) async fn ready(State(operator): State<Arc<Operator>>) -> Response {
     match operator.service.ready().await {
         Ok(()) => Json(json!({"status": "ok"})).into_response(),
@@ -166,7 +167,7 @@ pub(super) async fn ready(State(operator): State<Arc<Operator>>) -> Response {
     }
 }
 
-/// Writes the metrics in the text format of Prometheus.
+/// Responds with the metrics in the text format of Prometheus.
 pub(super) async fn metrics(State(operator): State<Arc<Operator>>) -> Response {
     let kind = [(header::CONTENT_TYPE, CONTENT_TYPE)];
     (kind, operator.service.metrics().text()).into_response()

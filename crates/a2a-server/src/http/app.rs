@@ -1,4 +1,4 @@
-//! The whole application: the protocol's endpoints and the operator's, behind the access control.
+//! The router of the whole server: the endpoints of the protocol and of the operator, behind the access control.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::error::plain;
 use a2a::{A2aError, ErrorReason};
 use http_server::page::Page;
 
-/// Merges the operator's routes with the protocol's, and applies the access control to both.
+/// Merges the routes of the operator and of the protocol, and applies the access control to both.
 pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> Router {
     let page = Page::new(
         include_str!("operator_page/page.html"),
@@ -39,7 +39,7 @@ pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> R
     wire.merge(own).layer(from_fn_with_state(access, control))
 }
 
-/// Admits requests from this machine.
+/// Rejects requests that do not come directly from this machine.
 async fn require_direct(request: Request, next: Next) -> Response {
     match context(&request) {
         Ok(context) if context.direct => next.run(request).await,
@@ -51,7 +51,8 @@ async fn require_direct(request: Request, next: Next) -> Response {
     }
 }
 
-/// Admits the operator: requests from this machine if the server has no tokens, else requests with an operator's token.
+/// Rejects requests that are not the operator's. Without tokens, the operator is every client on this machine.
+/// Otherwise, the request needs a token of an operator.
 async fn require_operator(request: Request, next: Next) -> Response {
     let may = context(&request).and_then(|context| {
         let principal = context.principal.clone()?;
@@ -73,7 +74,7 @@ async fn require_operator(request: Request, next: Next) -> Response {
     }
 }
 
-/// Admits requests from this machine and of authenticated clients.
+/// Rejects requests that neither come from this machine nor have a valid token.
 async fn require_client(request: Request, next: Next) -> Response {
     let may = context(&request).and_then(|context| match (&context.principal, context.direct) {
         (_, true) => Ok(()),

@@ -1,4 +1,4 @@
-//! Reads bodies of requests.
+//! Reads the bodies of requests.
 
 use a2a::http::{A2A_JSON, JSON};
 use std::error::Error as _;
@@ -13,7 +13,7 @@ use super::error::Failure;
 use super::{App, json_limits};
 use a2a::{A2aError, ErrorReason};
 
-/// The accepted media types. Web pages cannot send them to another origin without a preflight.
+/// The accepted media types. Web pages cannot send them to another origin without a preflight request.
 const TYPES: [&str; 2] = [JSON, A2A_JSON];
 
 /// Reads a JSON body.
@@ -29,11 +29,11 @@ pub(crate) async fn read(app: &App, parts: &Parts, body: Body) -> Result<Bytes, 
     Ok(bytes)
 }
 
-/// Reads the body of a request that may have none. Official clients omit `Content-Type` then. Web pages send `Origin`,
-/// so they cannot use this.
+/// Reads the body of a request that may be empty. The official clients then omit `Content-Type`. A request with
+/// `Origin` may come from a web page, so it must have an accepted media type.
 ///
 /// # Errors
-/// As [`read`].
+/// The same errors as [`read`].
 pub(crate) async fn read_optional(app: &App, parts: &Parts, body: Body) -> Result<Bytes, Failure> {
     let headers = &parts.headers;
     if headers.contains_key(header::CONTENT_TYPE) || headers.contains_key(header::ORIGIN) {

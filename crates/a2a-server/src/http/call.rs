@@ -9,7 +9,7 @@ use crate::service::{SendMessage, TaskPage, TaskUpdates};
 use a2a::A2aError;
 use a2a::Dialect;
 
-/// A request.
+/// A request of the protocol.
 #[derive(Debug)]
 pub(crate) enum Call {
     Send(Box<SendMessage>),
@@ -46,7 +46,7 @@ pub(crate) enum Answer {
     Card(Value),
 }
 
-/// Executes a call. `base` returns the URL of this server, for the card.
+/// Executes a call. `base` returns the URL of this server for the agent card.
 pub(crate) async fn answer(
     app: &App,
     caller: &CallContext,

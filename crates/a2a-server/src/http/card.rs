@@ -1,4 +1,4 @@
-//! Agent cards (A2A 1.0 §4.4 and §8, A2A 0.3 §5.5), built from the current agents for each request.
+//! Agent cards (A2A 1.0 §4.4 and §8, A2A 0.3 §5.5). The server builds them from the current agents for each request.
 
 mod content;
 
@@ -21,31 +21,31 @@ use a2a::Dialect;
 use a2a::{A2aError, ErrorReason};
 use content::{CardContent, CardFormat};
 
-/// The part of a card that does not depend on the agents.
+/// The part of an agent card that does not depend on the agents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CardFacts {
     /// The name of the server.
     pub name: String,
-    /// What the server does.
+    /// The description of the server.
     pub description: String,
     /// The version of the server.
     pub version: String,
-    /// The URL that clients use, if it differs from the origin of their requests.
+    /// The URL for clients, if it differs from the origin of their requests.
     pub public_url: Option<Url>,
     /// The URL of the documentation.
     pub documentation_url: Option<Url>,
-    /// Whether clients can register webhooks.
+    /// Whether clients may register webhooks.
     pub push_notifications: bool,
-    /// The media types that agents accept.
+    /// The media types that the agents accept.
     pub input_modes: Vec<String>,
-    /// The media types that agents answer in.
+    /// The media types in which the agents answer.
     pub output_modes: Vec<String>,
-    /// How long clients may cache the card.
+    /// How long clients may cache the agent card.
     pub max_age: Duration,
 }
 
 impl CardFacts {
-    /// Creates the facts of a card with text input and output, push notifications, and one minute of caching.
+    /// Creates the facts with text input and output, push notifications, and a cache lifetime of one minute.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -65,7 +65,7 @@ impl CardFacts {
     }
 }
 
-/// Serves the public card of the server or of one agent.
+/// Serves the public agent card of the server or of one agent.
 pub(crate) async fn serve(app: &App, parts: &Parts, agent: Option<String>) -> Response {
     match public(app, parts, agent).await {
         Ok(response) => response,
@@ -76,7 +76,7 @@ pub(crate) async fn serve(app: &App, parts: &Parts, agent: Option<String>) -> Re
 async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Response, Failure> {
     let agent = request::agent(app, agent, None).await?;
     let base = request::base_url(app, parts)?;
-    // A client that names no version, or an unknown one, reads all versions of the server from the card.
+    // A client that requests no version, or an unknown one, needs the supported versions in the card.
     let format = match version::requested(parts) {
         Ok(Version::V1_0) => CardFormat::V1,
         _ => CardFormat::Both,
@@ -87,7 +87,7 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
         base: &base,
         agents: &list.agents,
         bearer: app.requires_token,
-        // Without tokens, every client sees all details.
+        // Without tokens, every client may see all details.
         detailed: !app.requires_token,
     }
     .write(agent.as_deref(), format)?;
@@ -116,15 +116,15 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
             headers.insert(name, value);
         }
     }
-    // The URLs on the card depend on the request's host.
+    // The URLs on the card depend on the host of the request.
     headers.insert(VARY, HeaderValue::from_static("Host, A2A-Version"));
     Ok(response)
 }
 
-/// Returns the extended card (A2A 1.0 §3.1.11, A2A 0.3 §7.10): every agent with its skills.
+/// Returns the extended agent card (A2A 1.0 §3.1.11, A2A 0.3 §7.10) with all agents and their skills.
 ///
 /// # Errors
-/// The server requires no token, so it has no extended card; or the client is not authenticated.
+/// The server requires no token and therefore has no extended card, or the client is not authenticated.
 pub(crate) async fn extended(
     app: &App,
     caller: &CallContext,
@@ -133,7 +133,7 @@ pub(crate) async fn extended(
 ) -> Result<Value, A2aError> {
     if !app.requires_token {
         let reason = match dialect {
-            // 1.0 distinguishes an undeclared card from a missing one.
+            // 1.0 has different errors for a card that is not declared and one that is missing.
             Dialect::V1_0 => ErrorReason::UnsupportedOperation,
             Dialect::V0_3(_) => ErrorReason::ExtendedAgentCardNotConfigured,
         };

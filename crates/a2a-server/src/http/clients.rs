@@ -1,4 +1,4 @@
-//! The clients of this server, and their bearer tokens.
+//! The clients of the server and their bearer tokens.
 
 use parking_lot::RwLock;
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call_context::ANONYMOUS_CLIENT;
 use a2a::{A2aError, ErrorReason};
 
-/// The SHA-256 of a token. A token has 128 random bits or more, so a fast hash is as good as a slow one.
+/// The SHA-256 of a token. Tokens have at least 128 random bits, so a slow hash would add no security.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TokenDigest([u8; 32]);
 
@@ -26,7 +26,7 @@ impl TokenDigest {
         Self(bytes)
     }
 
-    /// Parses 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits; `None` if the text is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         if digits.len() != 64 {
@@ -53,14 +53,14 @@ impl fmt::Debug for TokenDigest {
     }
 }
 
-/// A client that the server accepts.
+/// A client with a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisteredClient {
-    /// Its name, which owns its tasks and contexts.
+    /// The name of the client, which owns its tasks and contexts.
     pub name: String,
-    /// The digest of its token.
+    /// The digest of the client's token.
     pub digest: TokenDigest,
-    /// Whether it may see and end the tasks of all clients.
+    /// Whether the client may see and cancel the tasks of all clients.
     pub operator: bool,
 }
 
@@ -71,23 +71,23 @@ pub struct Principal {
     pub name: Arc<str>,
     /// Whether the request carried a valid token.
     pub authenticated: bool,
-    /// Whether the client may see and end the tasks of all clients.
+    /// Whether the client may see and cancel the tasks of all clients.
     pub operator: bool,
-    /// Cancelled when the token becomes invalid, which ends requests and event streams that began with it. A page of tasks that
-    /// is being sent is completed.
+    /// Cancelled when the token becomes invalid. This ends the requests and event streams that started with it, except
+    /// for a page of tasks that the server is already sending.
     pub revoked: CancellationToken,
 }
 
-/// The clients that the server accepts, replaced while it runs.
+/// The clients that the server accepts. They can be replaced while the server runs.
 pub struct ClientRegistry {
-    /// Fixed at construction: a server that loses its last client keeps requiring tokens.
+    /// Constant, so that a server without remaining clients still requires tokens.
     requires_token: bool,
     entries: RwLock<Arc<[Entry]>>,
-    /// The principal of a request without a token, if the server requires none.
+    /// The principal of requests to a server that requires no token.
     anonymous: Principal,
 }
 
-/// A client and the principal of its requests.
+/// A client with the principal of its requests.
 struct Entry {
     client: RegisteredClient,
     principal: Principal,
@@ -106,12 +106,12 @@ impl Entry {
 }
 
 impl ClientRegistry {
-    /// Creates a registry that accepts requests without a token, for a server that only its own machine can reach.
+    /// Creates a registry that requires no token, for a server that is reachable only from its own machine.
     pub fn open() -> Self {
         Self::with(false, Vec::new())
     }
 
-    /// Creates a registry that accepts these clients and requires their tokens.
+    /// Creates a registry that requires a token of one of these clients.
     pub fn new(clients: Vec<RegisteredClient>) -> Self {
         Self::with(true, clients)
     }
@@ -126,13 +126,13 @@ impl ClientRegistry {
                 name: ANONYMOUS_CLIENT.into(),
                 authenticated: false,
                 operator: false,
-                // Never cancelled, because there is no token to revoke.
+                // Never cancelled, because no token can be revoked.
                 revoked: CancellationToken::new(),
             },
         }
     }
 
-    /// Replaces all clients. Ends the requests and streams whose token is not in the new list.
+    /// Replaces all clients. Ends the requests and streams whose token is no longer valid.
     pub fn replace(&self, clients: Vec<RegisteredClient>) {
         let mut entries = self.entries.write();
         let old = std::mem::replace(&mut *entries, Arc::new([]));
@@ -169,10 +169,10 @@ impl ClientRegistry {
         self.requires_token
     }
 
-    /// Identifies the client of a request. Compares the token with every client's in constant time.
+    /// Returns the principal of a request. Compares the token in constant time with the token of every client.
     ///
     /// # Errors
-    /// The token is missing or unknown. The error does not repeat it.
+    /// The token is missing or unknown. The error does not contain the token.
     pub fn identify(&self, headers: &HeaderMap) -> Result<Principal, A2aError> {
         if !self.requires_token {
             return Ok(self.anonymous.clone());
@@ -212,7 +212,7 @@ fn token(headers: &HeaderMap) -> Result<&str, A2aError> {
     Ok(token.trim())
 }
 
-/// Returns the error of a request whose token was revoked meanwhile.
+/// Returns the error of a request whose token was revoked while the server processed it.
 pub(super) fn revoked() -> A2aError {
     refused("the token of this request was revoked; ask the server's operator for a new one")
 }

@@ -7,15 +7,15 @@ use serde_json::value::RawValue;
 
 use a2a::{A2aError, ErrorReason};
 
-/// The longest id, as JSON. The server keeps it as long as a stream lasts and repeats it in every event.
+/// The maximum length of an id as JSON. The server stores it during a stream and repeats it in every event.
 const MAX_ID_BYTES: usize = 1024;
 
-/// A request's id as raw JSON; `null` if it is missing.
+/// The id of a request as raw JSON; `null` if the request has none.
 #[derive(Debug, Clone)]
 pub(crate) struct Id(Option<Box<RawValue>>);
 
 impl Id {
-    /// Returns the id of a response to an unreadable request.
+    /// Returns the id for the response to an unreadable request.
     pub(crate) fn null() -> Self {
         Self(None)
     }
@@ -36,7 +36,7 @@ pub(crate) struct Success<'a, T> {
 }
 
 impl<'a, T> Success<'a, T> {
-    /// Creates the response to the request with this id.
+    /// Creates the response to the request with the id `id`.
     pub(crate) fn new(id: &'a Id, result: &'a T) -> Self {
         Self {
             jsonrpc: "2.0",
@@ -50,7 +50,7 @@ impl<'a, T> Success<'a, T> {
 pub(crate) struct Request {
     pub(crate) id: Id,
     pub(crate) method: String,
-    /// `null` if they are missing.
+    /// `null` if the request has no parameters.
     pub(crate) params: Value,
 }
 
@@ -67,7 +67,7 @@ impl Request {
     /// Parses a body.
     ///
     /// # Errors
-    /// The body is not JSON or not a request. The error comes with the id, if that is readable.
+    /// The body is not JSON or not a JSON-RPC request. The error contains the id if it is readable.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, (Id, A2aError)> {
         let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
         if first != Some(&b'{') {

@@ -1,4 +1,4 @@
-//! Error responses of both bindings and versions.
+//! Error responses of both bindings and both versions.
 
 use a2a::http::JSON;
 use axum::body::Body;
@@ -13,10 +13,10 @@ use super::route::{Path, Route};
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
-/// The domain of the reasons in `ErrorInfo` (A2A 1.0 §9.5).
+/// The domain in `ErrorInfo` (A2A 1.0 §9.5).
 const DOMAIN: &str = "a2a-protocol.org";
 
-/// An error, with the HTTP status if that differs from the error's own.
+/// An error, with an HTTP status that replaces the default status of the error if it is set.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) refusal: A2aError,
@@ -33,7 +33,7 @@ impl From<A2aError> for Failure {
 }
 
 impl Failure {
-    /// Creates a failure with another HTTP status for both bindings.
+    /// Creates a failure with its own HTTP status for both bindings.
     pub(crate) fn with(refusal: A2aError, status: StatusCode) -> Self {
         Self {
             refusal,
@@ -42,13 +42,13 @@ impl Failure {
     }
 }
 
-/// Returns the response for an error outside of both bindings, in the form of HTTP+JSON of 1.0.
+/// Returns the response for an error outside of both bindings, in the format of HTTP+JSON of 1.0.
 pub fn plain(refusal: &A2aError) -> Response {
     rest(Version::V1_0, &Failure::from(refusal.clone()))
 }
 
-/// Returns the response for a request that was not read: in the form of the binding at its path, with the error's HTTP
-/// status.
+/// Returns the response for a request whose body the server has not read, in the format of the binding at its path and
+/// with the HTTP status of the error.
 pub fn respond_at(method: &Method, path: &str, refusal: &A2aError) -> Response {
     let failure = Failure::with(refusal.clone(), refusal.reason.status().0);
     match Path::parse(path).route {
@@ -68,7 +68,7 @@ pub(crate) fn rest(version: Version, failure: &Failure) -> Response {
     answer(status, &failure.refusal, body)
 }
 
-/// Returns the `data` of the last event of a stream that failed.
+/// Returns the `data` of the last event of a failed stream.
 pub(crate) fn rest_event(version: Version, refusal: &A2aError) -> Value {
     rest_body(version, refusal, refusal.reason.status().0)
 }
@@ -89,14 +89,14 @@ fn rest_body(version: Version, refusal: &A2aError, status: StatusCode) -> Value 
         }
         Version::V0_3 => {
             let mut body = rpc_error(refusal);
-            // The official Python client in its 0.3 mode reads this field; others read the code.
+            // The official Python client in its 0.3 mode reads this field. Other clients read the code.
             body["type"] = type_0_3(refusal.reason).into();
             body
         }
     }
 }
 
-/// Returns the response over JSON-RPC. The HTTP status is 200 unless HTTP has a status for the error.
+/// Returns the response over JSON-RPC. The HTTP status is 200, except for errors that have a status of HTTP.
 pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
     let reason = failure.refusal.reason;
     let status = failure.status.unwrap_or(match reason {
@@ -110,7 +110,7 @@ pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
     answer(status, &failure.refusal, rpc_body(id, &failure.refusal))
 }
 
-/// Returns the body over JSON-RPC. Both versions use the same, because 0.3 allows any `data`.
+/// Returns the body over JSON-RPC. Both versions have the same format, because 0.3 allows any `data`.
 pub(crate) fn rpc_body<'a>(id: &'a Id, refusal: &A2aError) -> impl Serialize + use<'a> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -155,7 +155,7 @@ fn details(refusal: &A2aError) -> Vec<Value> {
     details
 }
 
-/// Returns the HTTP status that the reference server of 0.3 uses over HTTP+JSON; the specification names none.
+/// Returns the HTTP status over HTTP+JSON of 0.3. The specification names none, so it is that of the reference server.
 fn status_0_3(reason: ErrorReason) -> StatusCode {
     match reason {
         ErrorReason::TaskNotCancelable => StatusCode::CONFLICT,
@@ -170,7 +170,7 @@ fn status_0_3(reason: ErrorReason) -> StatusCode {
     }
 }
 
-/// Returns the official Python client's name of an error.
+/// Returns the name that the official Python client has for an error.
 fn type_0_3(reason: ErrorReason) -> &'static str {
     match reason {
         ErrorReason::ParseError => "JSONParseError",

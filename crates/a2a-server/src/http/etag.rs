@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 
-/// Computes the strong tag of a representation.
+/// Computes the strong entity tag of a representation.
 pub(crate) fn compute(bytes: &[u8]) -> String {
     let digest = digest(&SHA256, bytes);
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest.as_ref()))

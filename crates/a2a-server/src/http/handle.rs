@@ -1,4 +1,4 @@
-//! Dispatches requests.
+//! Dispatches requests by their path.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{App, card, rest, rpc};
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
-/// Answers a request to any path.
+/// Handles a request to any path of the protocol.
 pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let head = parts.method == Method::HEAD;

@@ -1,17 +1,17 @@
-//! Limits on the structure of JSON, checked before parsing.
+//! Limits on the structure of JSON, which the server checks before it parses a body.
 
 use std::slice::Iter;
 
 use a2a::{A2aError, ErrorReason};
 
-/// The deepest nesting of arrays and objects. Stored messages and events nest a message deeper, and readers have limits
-/// of their own: ProtoJSON commonly 100, others 128.
+/// The maximum nesting of arrays and objects. Stored messages and events add levels to it, and clients have limits too:
+/// ProtoJSON commonly 100, other parsers 128.
 pub(crate) const DEPTH: usize = 64;
 
 /// The maximum number of values. A parsed small value takes up to a hundred times the memory of its text.
 pub(crate) const VALUES: usize = 200_000;
 
-/// Checks the limits. Does not check that the text is JSON.
+/// Checks the limits. Does not check that the text is valid JSON.
 ///
 /// # Errors
 /// The text nests too deeply or has too many values.
@@ -47,7 +47,7 @@ pub(crate) fn check(json: &[u8]) -> Result<(), A2aError> {
     Ok(())
 }
 
-/// Skips the rest of a string.
+/// Skips the rest of a JSON string.
 fn skip_text(bytes: &mut Iter<'_, u8>) {
     while let Some(b'\\') = bytes.find(|byte| matches!(byte, b'"' | b'\\')) {
         bytes.next();

@@ -1,4 +1,4 @@
-//! Streams a page of tasks, so that only one of them is in memory.
+//! Streams a page of tasks, with one task in memory at a time.
 
 use a2a::v1_0::Task;
 use axum::body::Body;
@@ -15,18 +15,18 @@ use a2a::A2aError;
 use a2a::Dialect;
 use a2a::v0_3::as_v0_3;
 
-/// The next piece of the body.
+/// The next part of the body.
 enum Next {
     /// The JSON before the tasks.
     Head,
-    /// A task; `true` for the first.
+    /// A task; `true` for the first one.
     Task(bool),
-    /// The end.
+    /// The end of the body.
     End,
 }
 
-/// Returns a response that loads each task when the client has taken the one before. If the store fails, the connection
-/// breaks, so that no client takes a part for the whole page.
+/// Returns a response that loads each task after the client has received the one before. If the store fails, the server
+/// closes the connection, so that the client detects the incomplete page.
 pub(crate) fn response(
     page: TaskPage,
     dialect: Dialect,
@@ -74,8 +74,8 @@ fn json(task: &Task, dialect: Dialect) -> Vec<u8> {
     .unwrap_or_default()
 }
 
-/// Returns the JSON behind the tasks. 0.3 lists tasks over HTTP+JSON only and does not define the response; this one
-/// has the form of 0.3's list of push configurations.
+/// Returns the JSON after the tasks. 0.3 lists tasks only over HTTP+JSON and does not define the response, so it has
+/// the format of 0.3's list of push notification configurations.
 fn tail(page: &TaskPage, dialect: Dialect, binding: &Binding) -> Vec<u8> {
     let mut fields = Map::from_iter([("nextPageToken".to_owned(), page.next_page_token().into())]);
     if matches!(dialect, Dialect::V1_0) {

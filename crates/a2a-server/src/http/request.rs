@@ -1,4 +1,4 @@
-//! The parts of a request that both bindings read.
+//! Reads the parts of a request that both bindings have.
 
 use http::StatusCode;
 use http::request::Parts;
@@ -8,16 +8,16 @@ use super::access_control::{Principal, RequestContext};
 use super::error::Failure;
 use a2a::{A2aError, ErrorReason};
 
-/// Returns the client that sends a request.
+/// Returns the principal of a request.
 ///
 /// # Errors
-/// The request needs a token and carries none that is known.
+/// The request needs a token and has none, or an unknown one.
 pub(crate) fn principal(parts: &Parts) -> Result<Principal, A2aError> {
     RequestContext::get(&parts.extensions)?.principal.clone()
 }
 
-/// Returns the URL that the client knows this server by, without a slash at the end: the configured one, or the origin of the
-/// request.
+/// Returns the URL of this server in the client's view, without a slash at the end: the configured URL, or else the
+/// origin of the request.
 pub(crate) fn base_url(app: &App, parts: &Parts) -> Result<String, A2aError> {
     match &app.card.public_url {
         Some(url) => Ok(url.as_str().trim_end_matches('/').to_owned()),
@@ -25,7 +25,7 @@ pub(crate) fn base_url(app: &App, parts: &Parts) -> Result<String, A2aError> {
     }
 }
 
-/// Resolves the agent that the path or the tenant names.
+/// Returns the agent in the path or the tenant of a request.
 ///
 /// # Errors
 /// The agent does not exist, or the executor cannot list agents.

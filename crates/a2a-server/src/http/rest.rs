@@ -17,7 +17,7 @@ use super::write::{DialectAnswer, json};
 use super::{App, body, list, request, version};
 use crate::call_context::{CallContext, Version};
 
-/// Answers a request.
+/// Handles a request.
 pub(crate) async fn serve(
     app: &App,
     parts: Parts,
@@ -63,14 +63,14 @@ pub(crate) async fn serve(
             Answer::Tasks(page) => {
                 list::response(*page, dialect, Binding::Rest, media_type(&parts, needed))
             }
-            // `google.protobuf.Empty`, as an object for clients that expect JSON.
+            // `google.protobuf.Empty`, written as an object for clients that expect JSON.
             Answer::Deleted => json(media_type(&parts, needed), &Map::new()),
             answer => json(media_type(&parts, needed), &DialectAnswer(&answer, dialect)),
         },
     )
 }
 
-/// Checks that header and path name the same version. A path of 0.3 needs no header.
+/// Checks that header and path have the same version. A path of 0.3 needs no header.
 fn agrees(parts: &Parts, needed: Version) -> Result<(), A2aError> {
     if version::requested(parts)? == needed {
         return Ok(());
@@ -113,7 +113,7 @@ fn call(
     })
 }
 
-/// Parses a body; an empty one is an empty object.
+/// Parses a body. An empty body counts as an empty object.
 fn object(bytes: &[u8]) -> Result<Fields, A2aError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Fields::new(Value::Object(Map::new()), "");
@@ -128,7 +128,7 @@ fn object(bytes: &[u8]) -> Result<Fields, A2aError> {
     }
 }
 
-/// Returns the tenant, which path and body have to agree on.
+/// Returns the tenant, which must be the same in path and body.
 fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2aError> {
     match (path, body) {
         (Some(path), Some(body)) if path != body => Err(a2a::params::refused(
@@ -139,7 +139,7 @@ fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2
     }
 }
 
-/// Returns the media type of the response: that of 1.0 (A2A 1.0 §11.1), unless the client accepts plain JSON only.
+/// Returns the media type of the response: that of 1.0 (A2A 1.0 §11.1), unless the client accepts only plain JSON.
 fn media_type(parts: &Parts, version: Version) -> &'static str {
     let accept = parts
         .headers

@@ -1,4 +1,4 @@
-//! The paths of the server.
+//! Parses the paths of the server.
 
 use a2a::Resource;
 use http::Method;
@@ -15,7 +15,7 @@ pub(crate) struct Path {
     pub(crate) route: Route,
 }
 
-/// The resource of a path.
+/// The resource in a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     /// The agent card.
@@ -24,14 +24,14 @@ pub(crate) enum Route {
     Rpc,
     /// HTTP+JSON.
     Rest {
-        /// The version of the prefix.
+        /// The version of the path prefix.
         version: Version,
-        /// The first segment, if it is no resource (A2A 1.0 §11.3).
+        /// The first segment, if it is not a resource (A2A 1.0 §11.3).
         tenant: Option<String>,
         /// The resource.
         resource: Resource,
     },
-    /// An unknown path, whose error has the form of this version of HTTP+JSON.
+    /// An unknown path. The error has the format of HTTP+JSON of this version.
     Unknown(Version),
 }
 
@@ -78,7 +78,7 @@ impl Path {
 fn route(segments: &[&str]) -> Route {
     match segments {
         ["a2a"] => Route::Rpc,
-        // The location before 0.3.0.
+        // The path before 0.3.0.
         [".well-known", "agent-card.json" | "agent.json"] => Route::Card,
         ["rest", "v1", rest @ ..] => match Resource::from_segments(Version::V0_3, rest) {
             Some(resource) => Route::Rest {
@@ -110,7 +110,7 @@ fn route(segments: &[&str]) -> Route {
 }
 
 impl Route {
-    /// Returns the value of `Allow`.
+    /// Returns the value of the header `Allow`.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
             Self::Card => "GET, HEAD",

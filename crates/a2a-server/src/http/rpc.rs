@@ -19,7 +19,7 @@ use super::write::{DialectAnswer, json};
 use super::{App, body, list, request, version};
 use crate::call_context::{CallContext, Version};
 
-/// Answers a request.
+/// Handles a request.
 pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<String>) -> Response {
     let read = async {
         let principal = request::principal(&parts)?;
@@ -31,7 +31,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
         Err(failure) => return error::rpc(&Id::null(), &failure),
     };
     let request = Request::parse(&bytes);
-    // Frees the body before the answer, which may take long.
+    // Free the body before waiting for the answer, which may take minutes.
     drop(bytes);
     let Request { id, method, params } = match request {
         Ok(request) => request,

@@ -24,13 +24,13 @@ use a2a::v0_3::{self, is_terminal_or_interrupted};
 /// The binding of a response.
 #[derive(Debug)]
 pub(crate) enum Binding {
-    /// JSON-RPC: every event repeats the id of the request.
+    /// JSON-RPC: every event contains the id of the request.
     Rpc(Id),
     /// HTTP+JSON: events have no envelope.
     Rest,
 }
 
-/// Ends the updates with an error once the token of the request is revoked.
+/// Ends the updates with an error when the token of the request is revoked.
 pub(crate) fn while_valid(updates: TaskUpdates, parts: &Parts) -> TaskUpdates {
     let context = RequestContext::get(&parts.extensions);
     let Ok(Ok(principal)) = context.map(|context| &context.principal) else {
@@ -45,7 +45,7 @@ pub(crate) fn while_valid(updates: TaskUpdates, parts: &Parts) -> TaskUpdates {
     valid.chain(last.filter_map(future::ready)).boxed()
 }
 
-/// Returns a streaming response. It polls `updates` only when the client has taken the event before.
+/// Returns a streaming response. It polls `updates` only after the client has received the previous event.
 pub(crate) fn response(
     updates: TaskUpdates,
     dialect: Dialect,
@@ -57,14 +57,14 @@ pub(crate) fn response(
     let mut response = Sse::new(events).keep_alive(alive).into_response();
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Reverse proxies would buffer the events.
+    // Without this header, some reverse proxies buffer the events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
 struct State {
     updates: Option<TaskUpdates>,
-    /// Sent before the next update.
+    /// An update that the stream sends before it polls further ones.
     next: Option<StreamResponse>,
     first: bool,
     dialect: Dialect,
@@ -105,8 +105,8 @@ fn events(
     })
 }
 
-/// Returns whether a stream ends with this update: the task is terminal or interrupted (A2A 1.0 §3.1.2). An interrupted
-/// task as the first event begins the stream of the client's answer.
+/// Returns whether a stream ends after this update, because the task is terminal or interrupted (A2A 1.0 §3.1.2). An
+/// interrupted task as the first event does not end the stream, because the client's answer continues the task.
 fn ends(update: &StreamResponse, first: bool) -> bool {
     match update {
         StreamResponse::Message(_) => true,
@@ -119,7 +119,7 @@ fn ends(update: &StreamResponse, first: bool) -> bool {
     }
 }
 
-/// Returns the `final` event that ends a stream of 0.3, if its last update was a whole task.
+/// Returns the event with `final` that ends a stream of 0.3, if the last update was a whole task.
 fn mark(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse> {
     match (last, dialect) {
         (Some(StreamResponse::Task(task)), Dialect::V0_3(_)) => {
@@ -128,7 +128,7 @@ fn mark(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse
                 context_id: task.context_id,
                 status: TaskStatus {
                     state: task.status.state,
-                    // The task has the message already; clients would take this one for another.
+                    // The task has contained the message already, and clients would read it as a second message.
                     message: None,
                     timestamp: task.status.timestamp,
                 },
@@ -156,7 +156,7 @@ fn wrapped<T: Serialize>(result: &T, binding: &Binding) -> Event {
 fn failed(refusal: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
     match (binding, dialect) {
         (Binding::Rpc(id), _) => data(Event::default(), &error::rpc_body(id, refusal)),
-        // The official clients recognize an error in a stream without envelopes by this event name.
+        // In streams without envelopes, the official clients recognize an error by this event name.
         (Binding::Rest, dialect) => {
             let version = match dialect {
                 Dialect::V1_0 => Version::V1_0,

@@ -1,4 +1,4 @@
-//! A server behind its access control, for tests.
+//! A server behind its access control for tests.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use http_server::testing::{Server, start};
 use super::access_control::{AccessControl, AccessRules, control};
 use super::clients::{ClientRegistry, RegisteredClient, TokenDigest};
 
-/// Returns the rules of a server that only this machine reaches.
+/// Returns the rules of a server that is reachable only from this machine.
 pub(super) fn rules() -> AccessRules {
     AccessRules {
         names: HostNames::new([127, 0, 0, 1].into(), []),
@@ -23,7 +23,7 @@ pub(super) fn rules() -> AccessRules {
     }
 }
 
-/// Returns the client Ada with the token `token-of-ada`, and the operator with `token-of-op`.
+/// Returns the client Ada with the token `token-of-ada`, and the operator with the token `token-of-op`.
 pub(super) fn ada_and_the_operator() -> ClientRegistry {
     let client = |name: &str, operator| RegisteredClient {
         name: name.into(),

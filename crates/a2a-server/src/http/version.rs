@@ -1,4 +1,4 @@
-//! The version of a request (A2A 1.0 §3.6).
+//! The protocol version of a request (A2A 1.0 §3.6).
 
 use a2a::http::VERSION_HEADER;
 use http::request::Parts;
@@ -6,8 +6,8 @@ use http::request::Parts;
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
-/// Returns the version in the header `A2A-Version`, else in the query parameter of that name, else 0.3. Ignores a patch
-/// number.
+/// Returns the version in the header `A2A-Version`, or else in the query parameter of the same name, or else 0.3.
+/// Ignores a patch number.
 ///
 /// # Errors
 /// The server does not support the version.
@@ -35,7 +35,7 @@ pub(crate) fn requested(parts: &Parts) -> Result<Version, A2aError> {
         ("", None) | ("0", Some("3")) => Ok(Version::V0_3),
         ("1", Some("0")) => Ok(Version::V1_0),
         _ => {
-            // A bounded echo of header text.
+            // Limit the text of the header that the error repeats.
             let said: String = said.chars().take(32).collect();
             Err(unknown(&format!("`{said}`")))
         }
@@ -49,7 +49,7 @@ fn unknown(said: &str) -> A2aError {
     )
 }
 
-/// Returns the error of a request whose version, stated or implied, is not `needed`.
+/// Returns the error of a request whose explicit or implied version is not `needed`.
 pub(crate) fn mismatch(what: &str, needed: Version) -> A2aError {
     let text = match needed {
         Version::V1_0 => format!(

@@ -1,4 +1,4 @@
-//! Serialization of answers for each version.
+//! Serializes answers for each version.
 
 use a2a::v1_0::TaskPushNotificationConfig;
 use axum::body::Body;
@@ -11,7 +11,7 @@ use super::call::Answer;
 use a2a::Dialect;
 use a2a::v0_3::as_v0_3;
 
-/// An answer of one JSON value, in the form of a dialect. A deletion is `null`.
+/// An answer of one JSON value in the format of a dialect. The answer to a deletion is `null`.
 pub(crate) struct DialectAnswer<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
 
 impl Serialize for DialectAnswer<'_> {
@@ -46,7 +46,8 @@ fn v1<S: Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> 
     }
 }
 
-/// The configurations of a task on one page. The official type omits an empty list, which some clients do not accept.
+/// All push notification configurations of a task on one page. The official type omits an empty list, which some
+/// clients reject.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Configs<'a> {

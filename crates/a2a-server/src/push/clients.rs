@@ -1,4 +1,4 @@
-//! The clients whose webhooks are notified.
+//! Tracks the clients whose webhooks the server notifies.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ pub(super) struct ClientCancellations(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None` admits every name.
+    /// The names of all clients; `None` admits every name.
     all: Option<Arc<HashSet<String>>>,
     removals: HashMap<String, CancellationToken>,
 }
@@ -31,7 +31,7 @@ impl ClientCancellations {
         });
     }
 
-    /// Returns a token that is cancelled when the client is removed; `None` if it already is.
+    /// Returns a token that is cancelled when the client is removed; `None` if the client has been removed.
     pub(super) fn removal(&self, name: &str) -> Option<CancellationToken> {
         let mut state = self.0.lock();
         let known = state.all.as_ref();

@@ -1,7 +1,8 @@
-//! The queues of notifications: one for each configuration, within a common capacity.
+//! Queues of notifications: one for each push notification configuration, within a shared capacity.
 //!
-//! Without room, a new notification replaces the oldest one in its own queue, because the newest says most. If its
-//! queue is empty, the new one is dropped. Other configurations lose nothing.
+//! When the capacity is exhausted, a new notification replaces the oldest one of its own queue, because the newest
+//! carries the current state of the task. If that queue is empty, the new notification is dropped. The queues of other
+//! configurations are unaffected.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -11,13 +12,13 @@ use tokio::sync::Semaphore;
 
 use super::notification::{ConfigKey, PushNotification};
 
-/// Concurrent notifications to one origin.
+/// The maximum number of concurrent notifications to one origin.
 const MAX_PER_ORIGIN: usize = 4;
 
-/// The bytes of queued bodies. Webhooks of 0.3 receive whole tasks.
+/// The maximum size of all queued bodies, in bytes. Webhooks of 0.3 receive whole tasks.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
 
-/// A capacity, or the used part of one.
+/// The capacity of the queues, or the used part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct QueueCapacity {
     pub(super) deliveries: usize,
@@ -25,7 +26,7 @@ pub(super) struct QueueCapacity {
 }
 
 impl QueueCapacity {
-    /// Creates a capacity for a number of notifications.
+    /// Creates a capacity of `deliveries` notifications.
     pub(super) fn new(deliveries: usize) -> Self {
         Self {
             deliveries: deliveries.max(1),
@@ -33,7 +34,7 @@ impl QueueCapacity {
         }
     }
 
-    /// Returns the share of one origin.
+    /// Returns the part of this capacity that one origin may use.
     fn share(self) -> Self {
         Self {
             deliveries: self.deliveries.div_ceil(2),
@@ -62,7 +63,7 @@ struct State {
 #[derive(Default)]
 struct DeliveryQueue {
     waiting: VecDeque<PushNotification>,
-    /// The origin and the size of the notification in flight.
+    /// The origin and the body size in bytes of the notification in flight.
     in_flight: Option<(String, usize)>,
 }
 
@@ -83,13 +84,13 @@ impl Default for Origin {
 /// The result of a push.
 #[derive(Default)]
 pub(super) struct Queued {
-    /// Whether the queue was empty, so that it needs a worker.
+    /// Whether the queue was empty, so that the dispatcher has to start a worker for it.
     pub(super) is_first: bool,
-    /// The notifications that were dropped: older ones, or the new one.
+    /// The dropped notifications: older ones of the queue, or the new one.
     pub(super) dropped: Vec<PushNotification>,
 }
 
-/// The next notification of a queue, and the permits of its origin.
+/// The next notification of a queue, and the semaphore of its origin.
 pub(super) struct NextDelivery {
     pub(super) delivery: PushNotification,
     pub(super) permits: Arc<Semaphore>,
@@ -129,7 +130,8 @@ impl DeliveryQueues {
         put
     }
 
-    /// Finishes the notification in flight and returns the next one. `None` removes the queue.
+    /// Removes the notification in flight and returns the next one. At the end of the queue, removes the queue and
+    /// returns `None`.
     pub(super) fn pop(&self, config: &ConfigKey) -> Option<NextDelivery> {
         let mut state = self.state.lock();
         let queue = state.queues.get_mut(config)?;
@@ -153,7 +155,7 @@ impl DeliveryQueues {
         Some(NextDelivery { delivery, permits })
     }
 
-    /// Returns the notification in flight to the head of its queue.
+    /// Puts the notification in flight back at the head of its queue.
     pub(super) fn push_front(&self, delivery: PushNotification) {
         let mut state = self.state.lock();
         if let Some(queue) = state.queues.get_mut(&delivery.config) {

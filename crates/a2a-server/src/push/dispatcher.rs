@@ -1,4 +1,4 @@
-//! Finds the webhooks of each change, and delivers notifications.
+//! Looks up the webhooks of each change and delivers the notifications.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use super::notification::{ConfigKey, PushNotification};
 use super::payload::PushPayload;
 use super::retry::{AttemptOutcome, RetryPolicy, classify};
 
-/// An item of the intake.
+/// A message to the dispatcher.
 pub(super) enum Incoming {
-    /// A change, and the token that cancels its notifications.
+    /// A change, and the token whose cancellation drops its notifications.
     Payload(Box<PushPayload>, CancellationToken),
-    /// A request for a reply once all earlier changes have their recipients.
+    /// A request for a reply once the dispatcher has looked up the webhooks of all earlier changes.
     Barrier(oneshot::Sender<()>),
 }
 
@@ -37,15 +37,15 @@ pub(super) struct PushDispatcher {
     pub(super) queues: DeliveryQueues,
     pub(super) metrics: Metrics,
     pub(super) clients: ClientCancellations,
-    /// Cancelled at shutdown: no more changes, and no waiting between attempts.
+    /// Cancelled when the shutdown begins: the dispatcher rejects changes and retries without delays.
     pub(super) closing: CancellationToken,
-    /// Cancelled at the end of the shutdown.
+    /// Cancelled at the end of the shutdown, which drops the remaining notifications.
     pub(super) ended: CancellationToken,
     pub(super) workers: TaskTracker,
 }
 
 impl PushDispatcher {
-    /// Processes changes in order until the intake is closed and empty.
+    /// Processes messages in order until the channel is closed and empty.
     pub(super) async fn run(self: Arc<Self>, mut incoming: mpsc::Receiver<Incoming>) {
         loop {
             let payload = tokio::select! {
@@ -60,7 +60,7 @@ impl PushDispatcher {
             let (payload, removed) = match payload {
                 Some(Incoming::Payload(payload, removed)) => (payload, removed),
                 Some(Incoming::Barrier(done)) => {
-                    // The caller may be gone.
+                    // The receiver may have been dropped.
                     let _ = done.send(());
                     continue;
                 }
@@ -154,13 +154,13 @@ impl PushDispatcher {
                     tracing::debug!(task = %config.task_id, config = %config.config_id, "notified a webhook");
                 }
                 Some(Err(why)) => self.record_loss(PushResult::Failed, &next.delivery, &why),
-                // `give_up` counts it with the queued ones.
+                // Back into the queue, because `give_up` counts and logs queued notifications.
                 None => self.queues.push_front(next.delivery),
             }
         }
     }
 
-    /// Delivers a notification, unless its client is removed before.
+    /// Delivers a notification, unless its client is removed in the meantime.
     async fn deliver(&self, next: &NextDelivery) -> Result<(), String> {
         let removed = &next.delivery.removed;
         let delivered = removed
@@ -196,7 +196,7 @@ impl PushDispatcher {
     }
 
     async fn attempt(&self, next: &NextDelivery) -> AttemptOutcome {
-        // The semaphore is never closed; without a permit, trying would still be right.
+        // The semaphore is never closed. If it were, delivery without a permit would still be correct.
         let _permit = next.permits.acquire().await.ok();
         let delivery = &next.delivery;
         let post = self.sender.post(
@@ -208,7 +208,7 @@ impl PushDispatcher {
         classify(answer.ok(), self.env.system_time().into())
     }
 
-    /// Logs the notifications that were not delivered in time, and returns their number.
+    /// Logs the notifications that the server could not deliver in time, and returns their number.
     pub(super) fn give_up(&self) -> usize {
         let deliveries = self.queues.drain();
         for delivery in &deliveries {
@@ -227,7 +227,7 @@ impl PushDispatcher {
         );
     }
 
-    /// Returns a number from 0 up to 1.
+    /// Returns a random number in `0.0..1.0`.
     fn random(&self) -> f64 {
         f64::from(self.env.uuid().as_fields().0) / (f64::from(u32::MAX) + 1.0)
     }

@@ -1,4 +1,4 @@
-//! A notification: its webhook, headers and body.
+//! A notification: the URL of its webhook, its headers and its body.
 
 use a2a::http::{A2A_JSON, JSON, NOTIFICATION_TOKEN_HEADER};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use url::Url;
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
-/// The longest URL, token and credential, in bytes. The server keeps them as long as the task.
+/// The maximum length of a URL, a token and credentials, in bytes. The store keeps them as long as the task.
 const MAX_FIELD_BYTES: usize = 4096;
 
-/// The longest name of an authentication scheme, in bytes.
+/// The maximum length of the name of an authentication scheme, in bytes.
 const MAX_SCHEME_BYTES: usize = 64;
 
-/// Identifies a configuration. The server delivers its notifications in order.
+/// The key of a push notification configuration. The server delivers the notifications of one key in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ConfigKey {
     pub(super) task_id: String,
@@ -29,7 +29,7 @@ pub(super) struct ConfigKey {
 /// A notification for one webhook.
 pub(super) struct PushNotification {
     pub(super) config: Arc<ConfigKey>,
-    /// Scheme, host and port of the webhook: the only part of its URL in logs.
+    /// Scheme, host and port of the webhook. Log lines contain no other part of the URL.
     pub(super) origin: String,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -69,15 +69,15 @@ impl PushNotification {
     }
 }
 
-/// Returns the URL of a configuration, and the headers that authenticate the server.
+/// Returns the URL of a configuration, and the headers that authenticate the server to the webhook.
 ///
 /// # Errors
-/// [`ErrorReason::InvalidParams`] at the invalid field.
+/// [`ErrorReason::InvalidParams`] that names the invalid field.
 pub(super) fn parse_config(
     config: &TaskPushNotificationConfig,
 ) -> Result<(Url, HeaderMap), A2aError> {
     let url = url(&config.url)?;
-    // The store keeps every registered field, so each is checked.
+    // The store keeps every registered field, so this checks all of them, even unused ones.
     if let Some(info) = &config.authentication {
         scheme(info.scheme.trim())?;
     }
@@ -100,7 +100,7 @@ pub(super) fn parse_config(
     Ok((url, headers))
 }
 
-/// Returns the registered credentials, else the token as a bearer token.
+/// Returns the `Authorization` header: the registered credentials, or else the token as a bearer token.
 fn authorization(
     registered: Option<&AuthenticationInfo>,
     token: Option<&str>,
@@ -121,7 +121,7 @@ fn authorization(
     value(&text, "authentication").map(Some)
 }
 
-/// Checks the name of an authentication scheme: a token (RFC 9110 §11.1), or empty.
+/// Checks that the name of an authentication scheme is empty or a token (RFC 9110 §11.1).
 fn scheme(name: &str) -> Result<(), A2aError> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.len() <= MAX_SCHEME_BYTES && name.chars().all(is_token) {
@@ -133,7 +133,7 @@ fn scheme(name: &str) -> Result<(), A2aError> {
     Err(A2aError::new(ErrorReason::InvalidParams, text).at("authentication"))
 }
 
-/// Returns a sensitive header value.
+/// Returns a header value that is marked as sensitive.
 fn value(text: &str, field: &'static str) -> Result<HeaderValue, A2aError> {
     let mut value = (text.len() <= MAX_FIELD_BYTES)
         .then(|| HeaderValue::from_str(text).ok())

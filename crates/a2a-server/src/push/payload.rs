@@ -1,4 +1,4 @@
-//! The payload of notifications about a change.
+//! The payload of the notifications about a change.
 
 use a2a::v1_0::{
     Artifact, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent,
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::v0_3;
 
-/// A change for webhooks. It holds the change only, because most tasks have no webhook.
+/// A change in the form for webhooks. It contains no task, because most tasks have no webhook.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PushPayload {
     pub(super) task_id: String,
@@ -26,8 +26,8 @@ enum PayloadKind {
 }
 
 impl PushPayload {
-    /// Creates the payload of a change, if webhooks are notified of it. Webhooks receive complete artifacts, while
-    /// streams receive the chunks.
+    /// Creates the payload of a change; `None` if webhooks are not notified of it. Webhooks receive complete artifacts,
+    /// while streams receive chunks.
     pub(super) fn new(record: &TaskRecord, change: &TaskChange) -> Option<Self> {
         let what = match change {
             TaskChange::Status(status) => PayloadKind::Status(status.clone()),
@@ -50,17 +50,18 @@ impl PushPayload {
         })
     }
 
-    /// Returns whether webhooks of 0.3 are notified. They receive the whole task, for changes of its state only.
+    /// Returns whether the server notifies webhooks of 0.3 of this change. They receive the whole task, and only when
+    /// its state changes.
     pub(super) fn applies_to_0_3(&self) -> bool {
         matches!(self.what, PayloadKind::Status(_))
     }
 
-    /// Returns whether the body of 1.0 does not need the task.
+    /// Returns whether [`body_1_0`](Self::body_1_0) works without the task.
     pub(super) fn is_self_contained(&self) -> bool {
         matches!(self.what, PayloadKind::Status(_))
     }
 
-    /// Returns the body for a webhook of 1.0 (A2A 1.0 §4.3.3). `task` is needed unless the payload is self-contained.
+    /// Returns the body for a webhook of 1.0 (A2A 1.0 §4.3.3). `task` may be `None` if the payload is self-contained.
     pub(super) fn body_1_0(&self, task: Option<&Task>) -> Option<Bytes> {
         let event = match &self.what {
             PayloadKind::Status(status) => StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
@@ -81,7 +82,7 @@ impl PushPayload {
         json(&event)
     }
 
-    /// Returns the body for a webhook of 0.3: the current task, with the state of this change. The webhook thus
+    /// Returns the body for a webhook of 0.3: the current task with the state of this change, so that the webhook
     /// receives each state once.
     pub(super) fn body_0_3(&self, mut task: Task) -> Option<Bytes> {
         if let PayloadKind::Status(status) = &self.what {

@@ -1,4 +1,4 @@
-//! Retries of deliveries.
+//! Retries of failed deliveries.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use http::{HeaderMap, Response, StatusCode};
 
 use super::PushError;
 
-/// The number and the timing of attempts.
+/// The number of attempts and the delays between them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RetryPolicy {
     /// The number of attempts, including the first.
     pub(super) max_attempts: u32,
-    /// How long the webhook may take to respond.
+    /// How long an attempt waits for the response of the webhook.
     pub(super) response_timeout: Duration,
-    /// The delay before the second attempt, which doubles. Jitter shortens each by up to half, so that failed
-    /// notifications do not return together.
+    /// The delay before the second attempt. It doubles with each attempt. Jitter shortens each delay by up to half, so
+    /// that notifications that failed together are retried at different times.
     pub(super) base_delay: Duration,
-    /// The longest delay, also for `Retry-After`.
+    /// The maximum delay, which also bounds `Retry-After`.
     pub(super) max_delay: Duration,
 }
 
@@ -34,18 +34,18 @@ impl Default for RetryPolicy {
     }
 }
 
-/// The result of an attempt.
+/// The result of one delivery attempt.
 #[derive(Debug, PartialEq)]
 pub(super) enum AttemptOutcome {
-    /// The webhook accepted it.
+    /// The webhook accepted the notification.
     Delivered,
-    /// A retry cannot succeed: why.
+    /// The attempt failed, and a retry cannot succeed. Contains the cause.
     Permanent(String),
-    /// A retry may succeed: why this attempt failed, and the webhook's `Retry-After`.
+    /// The attempt failed, and a retry may succeed. Contains the cause and the `Retry-After` of the response.
     Retry(String, Option<Duration>),
 }
 
-/// Classifies a response; `None` is a timeout.
+/// Classifies a response. `None` means that the request timed out.
 pub(super) fn classify(
     answer: Option<Result<Response<()>, PushError>>,
     now: DateTime<Utc>,
@@ -76,7 +76,7 @@ fn status(status: StatusCode, headers: &HeaderMap, now: DateTime<Utc>) -> Attemp
     }
 }
 
-/// Parses `Retry-After` (RFC 9110 §10.2.3): seconds or a date.
+/// Parses `Retry-After` (RFC 9110 §10.2.3): a number of seconds or a date.
 fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -91,8 +91,8 @@ fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration
 }
 
 impl RetryPolicy {
-    /// Returns the delay after attempt `tried`. `random` is from 0 up to 1. `Retry-After` counts unless it is shorter
-    /// than the shortest delay of this attempt, which would cause a burst.
+    /// Returns the delay after attempt number `tried`. `random` is in `0.0..1.0`. A `Retry-After` that is shorter than
+    /// the shortest delay of this attempt is ignored, because it would cause a burst of requests.
     pub(super) fn delay(&self, tried: u32, retry_after: Option<Duration>, random: f64) -> Duration {
         let doubled = self
             .base_delay

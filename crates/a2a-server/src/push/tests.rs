@@ -29,7 +29,7 @@ use hook::{Answer, Hook, tcp};
 
 const TASK: &str = "t1";
 
-/// Delays so short that a test need not pause the clock, which would run ahead of the sockets.
+/// Short delays, so that tests need no paused clock, which would advance ahead of the sockets.
 const FAST: RetryPolicy = RetryPolicy {
     max_attempts: 3,
     response_timeout: Duration::from_millis(250),
@@ -76,7 +76,7 @@ impl Rig {
         self.store.put_push(&config, version).await.unwrap();
     }
 
-    /// Stores a change and notifies.
+    /// Stores a change and notifies the webhooks.
     async fn happens(&mut self, change: TaskChange) {
         let revision = self.record.revision;
         let changes = std::slice::from_ref(&change);

@@ -1,4 +1,4 @@
-//! The tasks that this process works on.
+//! The tasks that this process runs or queues.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -11,20 +11,20 @@ use tokio_util::sync::CancellationToken;
 use crate::task_record::TaskRecord;
 use a2a::{A2aError, ErrorReason};
 
-/// The shared state of a task that runs or waits.
+/// The shared state of a task that runs or waits for its run.
 #[derive(Debug)]
 pub(super) struct ActiveTask {
-    /// Requests the end of the task.
+    /// Cancelled to end the task.
     pub(super) canceled: CancellationToken,
-    /// The reason of the first request.
+    /// The reason of the first cancellation.
     reason: OnceLock<CancelReason>,
     state: watch::Sender<State>,
 }
 
-/// Why a task is canceled.
+/// The reason of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CancelReason {
-    /// Its client or the operator canceled it.
+    /// Its client or the operator requested the cancellation.
     Requested,
     /// The operator removed its client.
     ClientRemoved,
@@ -33,33 +33,33 @@ pub(super) enum CancelReason {
 #[derive(Debug, Clone)]
 struct State {
     phase: Phase,
-    /// Whether a client may know the task, so that no message can replace it.
+    /// Whether a client may have seen the task. A message can then no longer replace it.
     exposed: bool,
 }
 
-/// The progress of a task.
+/// The progress of the work on a task.
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
-    /// The store does not have its message yet.
+    /// The store has not stored the message yet.
     Accepting,
-    /// Without visible events so far; a message may still replace it.
+    /// The run has reported no visible event yet. A message may still replace the task.
     Silent,
-    /// It had an event, or takes long.
+    /// The run has reported a visible event, or has taken longer than the quiet period.
     Visible,
-    /// A message replaces it.
+    /// The agent answers with a message in place of the task.
     Answering,
-    /// It ended.
+    /// The work on the task has ended.
     Done(TaskEnd),
 }
 
-/// The end of the work on a task.
+/// How the work on a task ended.
 #[derive(Debug, Clone)]
 pub(super) enum TaskEnd {
-    /// The task is terminal or interrupted.
+    /// The task is in a terminal or interrupted state.
     Task(Arc<TaskRecord>),
-    /// A message replaced the task.
+    /// The agent answered with a message in place of the task.
     Message(Box<Message>),
-    /// The task does not exist any more, or the store failed.
+    /// The task has been deleted, or the store failed.
     Error(A2aError),
 }
 
@@ -75,19 +75,19 @@ impl ActiveTask {
         }
     }
 
-    /// Cancels the task. The first reason counts.
+    /// Cancels the task. If it is canceled already, the first reason remains.
     pub(super) fn cancel(&self, reason: CancelReason) {
         self.reason.get_or_init(|| reason);
         self.canceled.cancel();
     }
 
-    /// Returns why the task was canceled.
+    /// Returns the reason of the first cancellation.
     pub(super) fn reason(&self) -> CancelReason {
         let reason = self.reason.get();
         reason.copied().unwrap_or(CancelReason::Requested)
     }
 
-    /// Marks the message as stored.
+    /// Records that the store has the message.
     pub(super) fn mark_stored(&self) {
         self.state.send_if_modified(|state| {
             let new = matches!(state.phase, Phase::Accepting);
@@ -98,7 +98,8 @@ impl ActiveTask {
         });
     }
 
-    /// Marks the task as shown to a client. Returns `false` if a message already replaces it.
+    /// Records that a client has seen the task. Returns `false` if the agent has already answered with a message in its
+    /// place.
     pub(super) fn expose(&self) -> bool {
         let mut shown = true;
         self.state.send_if_modified(|state| {
@@ -113,7 +114,7 @@ impl ActiveTask {
         shown
     }
 
-    /// Lets a message replace the task. Returns `false` if a client may know the task.
+    /// Replaces the task by a message. Returns `false` if a client may have seen the task.
     pub(super) fn try_answer_directly(&self) -> bool {
         self.state.send_if_modified(|state| {
             if state.exposed {
@@ -124,7 +125,7 @@ impl ActiveTask {
         })
     }
 
-    /// Rules out that a message replaces the task.
+    /// Makes the task visible, so that a message can no longer replace it.
     pub(super) fn mark_visible(&self) {
         self.state.send_if_modified(|state| {
             let quiet = matches!(state.phase, Phase::Accepting | Phase::Silent);
@@ -140,17 +141,17 @@ impl ActiveTask {
             .send_modify(|state| state.phase = Phase::Done(end));
     }
 
-    /// Waits until the store has the message, or the work ended.
+    /// Waits until the store has the message. Returns the end of the work if the work ends first.
     pub(super) async fn wait_stored(&self) -> Option<TaskEnd> {
         self.wait(|phase| !matches!(phase, Phase::Accepting)).await
     }
 
-    /// Waits until the task is visible, or the work ended.
+    /// Waits until the task is visible. Returns the end of the work if the work ends first.
     pub(super) async fn wait_visible(&self) -> Option<TaskEnd> {
         self.wait(|phase| matches!(phase, Phase::Visible)).await
     }
 
-    /// Waits until the work ended.
+    /// Waits until the work on the task has ended.
     pub(super) async fn wait_ended(&self) -> TaskEnd {
         match self.wait(|_| false).await {
             Some(end) => end,
@@ -177,7 +178,7 @@ fn lost() -> A2aError {
     )
 }
 
-/// The active tasks by id.
+/// All active tasks by id.
 #[derive(Debug, Default)]
 pub(super) struct ActiveTasks(Mutex<HashMap<String, Arc<ActiveTask>>>);
 
@@ -190,7 +191,7 @@ impl ActiveTasks {
         self.0.lock().insert(task_id.to_owned(), active);
     }
 
-    /// Removes this entry, unless another run of the task has replaced it.
+    /// Removes the entry, unless a later run of the same task has replaced it.
     pub(super) fn remove(&self, task_id: &str, active: &Arc<ActiveTask>) {
         let mut all = self.0.lock();
         if all

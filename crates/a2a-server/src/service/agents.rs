@@ -1,4 +1,4 @@
-//! The agents, and the agent of a request.
+//! The list of agents, and the agent that a request selects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,31 +14,31 @@ use crate::executor::{Agent, Executor};
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
-/// The metadata key of a message or request that names the agent.
+/// The metadata key of a message or request for the name of the agent.
 pub const AGENT: &str = "openclaw-remote-agent/agent";
 
 /// How long the list of agents is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// The agents, and the time of the last change of the list.
+/// The agents, and the time when the list last changed.
 #[derive(Clone)]
 pub(crate) struct AgentList {
     pub(crate) agents: Arc<[Agent]>,
     pub(crate) changed: SystemTime,
 }
 
-/// The last list of agents, and when it was read.
+/// The cached list of agents, and the time when the executor returned it.
 #[derive(Default)]
 pub(super) struct AgentCache(Mutex<Option<(Instant, AgentList)>>);
 
 impl AgentCache {
-    /// Returns the agents. If the executor fails, returns the expired list.
+    /// Returns the agents. If the executor fails, returns the expired list instead.
     pub(super) async fn get(
         &self,
         executor: &dyn Executor,
         env: &dyn Environment,
     ) -> Result<AgentList, A2aError> {
-        // Held across the call, so that concurrent requests make one.
+        // The lock is held during the call, so that concurrent requests share one call.
         let mut known = self.0.lock().await;
         if let Some((at, list)) = &*known
             && at.elapsed() < CACHE_LIFETIME
@@ -71,7 +71,7 @@ impl AgentCache {
     }
 }
 
-/// Returns the agent that a request names in its path, its metadata or its tenant.
+/// Returns the agent that the request names in its path, its metadata or its tenant.
 pub(super) fn named(caller: &CallContext, send: &SendMessage) -> Result<Option<String>, A2aError> {
     let request = &send.request;
     let ways = [

@@ -1,4 +1,4 @@
-//! Background work: recovery of tasks, cancel requests of other servers, and retention.
+//! Background work: recovery of tasks, cancel requests from other servers, and deletion of old tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::store::{StoreError, before_ms};
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 use a2a::A2aError;
 
-/// The longest time between two prunings.
+/// The maximum time between two deletions of old tasks.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Unanswered tasks that one query returns.
+/// The maximum number of unanswered tasks that one query returns.
 const RECOVERY_CONCURRENCY: usize = 100;
 
 impl Core {
-    /// Recovers the tasks that no live server owns.
+    /// Recovers the tasks that no live server runs.
     pub(super) async fn recover(self: &Arc<Self>) -> Result<(), A2aError> {
         let mut left = self
             .store
             .recover()
             .await
             .map_err(|error| refused(error, ""))?;
-        // Runs of one session resume in the order of their creation.
+        // Sort by creation, so that runs of one session resume in order.
         left.sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
         for task in left {
             if task.is_terminal() || self.active_tasks.get(&task.id).is_some() {
@@ -61,13 +61,13 @@ impl Core {
     async fn resume_left_task(self: &Arc<Self>, record: TaskRecord) {
         let mut life = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
         life.has_visible_event = true;
-        // Its client may know the task.
+        // A client may have seen the task before the restart.
         life.active.expose();
         if let Some(run) = life.record.run.clone() {
             let id = &life.record.task.id;
             let waiting = match self.store.enqueue(&life.record.session, id).await {
                 Ok(waiting) => waiting,
-                // This server owns the task now, so it has to end it.
+                // This server owns the task now and has to end it.
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             };
             self.active_tasks.insert(id, life.active.clone());
@@ -81,9 +81,9 @@ impl Core {
         }
     }
 
-    /// Starts the work that lasts until the server shuts down.
+    /// Spawns the background work, which runs until the server shuts down.
     pub(super) fn resume(self: &Arc<Self>) {
-        // Subscribed before the first message, so that no request is missed.
+        // Subscribe before the server accepts messages, so that it misses no request.
         let asked = self.store.cancel_requests();
         self.run_until_closing(|core| async move { core.forward_cancellations(asked).await });
         self.run_until_closing(|core| async move { core.forget().await });
@@ -124,7 +124,7 @@ impl Core {
     /// Fails tasks whose client did not answer in time.
     async fn expire_unanswered(&self) -> Result<(), A2aError> {
         let before_ms = before_ms(self.env.system_time().into(), self.settings.unanswered);
-        // Tasks that cannot be ended are skipped until the next time.
+        // The number of tasks that cannot be ended now. This pass skips them, and the next one retries.
         let mut left = 0;
         loop {
             let ids = self
@@ -145,10 +145,11 @@ impl Core {
         }
     }
 
-    /// Fails a task that has waited for its client since before `before_ms`. Returns whether it still waited.
+    /// Fails a task that has waited for its client since before `before_ms`. Returns whether the task was still
+    /// waiting.
     pub(super) async fn expire_task(&self, id: &str, before_ms: i64) -> Result<bool, StoreError> {
         let record = self.store.load(id).await?;
-        // The client may have answered meanwhile, and the agent may have asked again.
+        // Check again: the client may have answered, and the agent may have asked another question.
         let waits = |record: &TaskRecord| record.is_interrupted() && record.changed_ms < before_ms;
         let Some(mut record) = record.filter(waits) else {
             return Ok(false);
@@ -166,7 +167,7 @@ impl Core {
                 self.changed(&record, &change);
                 Ok(true)
             }
-            // The client answered meanwhile.
+            // The client answered in the meantime.
             Err(StoreError::Conflict | StoreError::Terminal | StoreError::NotFound) => Ok(false),
             Err(error) => Err(error),
         }
@@ -174,7 +175,7 @@ impl Core {
 
     async fn forget(self: &Arc<Self>) {
         loop {
-            // Tasks of removed clients that the store could not end before.
+            // Retry the tasks of removed clients that the store could not end before.
             self.end_tasks_of_removed_clients(self.quota.tasks_of_removed());
             if let Err(refusal) = self.expire_unanswered().await {
                 tracing::warn!(%refusal, "cannot end the tasks whose clients did not answer");

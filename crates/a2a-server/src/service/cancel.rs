@@ -13,14 +13,14 @@ use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 
-/// How long to wait for another server.
+/// How long to wait for another server to cancel its task.
 const REMOTE_CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often to retry when a task changes concurrently.
+/// The maximum number of attempts while other writers change the task.
 const MAX_ATTEMPTS: usize = 8;
 
 impl Core {
-    /// Cancels a task unless it has ended, and returns it.
+    /// Cancels a task that is not terminal, and returns it.
     pub(super) async fn cancel_task(
         &self,
         mut record: TaskRecord,
@@ -42,7 +42,7 @@ impl Core {
                     TaskEnd::Error(refusal) => return Err(refusal),
                 }
             } else {
-                // Another server may run it.
+                // With a shared store, another server may run the task.
                 if !record.is_interrupted() && self.store.recovery_interval().is_some() {
                     self.cancel_elsewhere(&id).await?;
                 }
@@ -55,7 +55,7 @@ impl Core {
         Err(refused(StoreError::Conflict, &id))
     }
 
-    /// Requests the cancellation from the server that runs the task, and waits for it.
+    /// Requests the cancellation from the server that runs the task, and waits until the task is terminal.
     async fn cancel_elsewhere(&self, task_id: &str) -> Result<(), A2aError> {
         let subscription = self.subscription(task_id).await?;
         self.store
@@ -63,12 +63,12 @@ impl Core {
             .await
             .map_err(|error| refused(error, task_id))?;
         let settled = subscription.updates.for_each(|_| std::future::ready(()));
-        // Without an answer no server runs the task, so this one cancels it in the store.
+        // If the timeout elapses, no server runs the task, and the caller cancels it in the store.
         let _ = tokio::time::timeout(REMOTE_CANCEL_TIMEOUT, settled).await;
         Ok(())
     }
 
-    /// Marks a task as canceled in the store. Returns `None` if the task changed concurrently.
+    /// Cancels a task in the store. Returns `None` if another writer changed the task first.
     async fn cancel_stored(
         &self,
         task_id: &str,
@@ -105,7 +105,7 @@ impl Core {
     }
 }
 
-/// Returns the canceled task. A second cancellation succeeds.
+/// Returns the task if it is canceled, so that a second cancellation succeeds.
 pub(super) fn canceled(record: TaskRecord) -> Result<Task, A2aError> {
     if record.task.status.state == a2a::v1_0::TaskState::Canceled {
         return Ok(record.task);

@@ -9,9 +9,9 @@ use super::core::{Core, refused};
 use a2a::{A2aError, ErrorReason};
 
 impl Service {
-    /// Replaces the set of clients. Cancels the unfinished tasks of others, deletes their webhooks and drops their
-    /// notifications. Returns once every run has its signal to stop; the rest continues in the background and is
-    /// retried while the store fails.
+    /// Replaces the set of clients. Cancels the unfinished tasks of all other clients, deletes their webhooks and drops
+    /// their notifications. Returns after signaling every run to stop. The rest of the work continues in the
+    /// background, with retries while the store fails.
     pub fn retain_clients(&self, clients: HashSet<String>) {
         let clients = Arc::new(clients);
         self.core.notifier.retain_clients(&clients);
@@ -42,13 +42,13 @@ impl Core {
 
     async fn end_one(&self, task_id: &str) -> Result<(), A2aError> {
         let failed = |error| refused(error, task_id);
-        // Webhooks first, so that they are not notified of the end. The task ends even if deleting them fails.
+        // Delete the webhooks first, so that they receive no notification of the end. The task ends even if this fails.
         let webhooks = self.delete_webhooks(task_id).await;
         let Some(record) = self.store.load(task_id).await.map_err(failed)? else {
             return Ok(());
         };
         match self.cancel_task(record, CancelReason::ClientRemoved).await {
-            // Deleted or replaced by a message meanwhile.
+            // The task has been deleted or replaced by a message in the meantime.
             Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(()),
             settled => settled.and(webhooks),
         }

@@ -23,7 +23,7 @@ use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
-/// Tasks to check before the server rejects a client for its quota.
+/// The number of tasks to check before the server rejects a message because of the client's quota.
 const QUOTA_SAMPLE_SIZE: usize = 16;
 
 pub(super) struct Core {
@@ -38,15 +38,15 @@ pub(super) struct Core {
     pub(super) active_tasks: ActiveTasks,
     pub(super) dedup: MessageDedup,
     pub(super) value_quota: ValueQuota,
-    /// Permits for concurrent runs.
+    /// Permits that limit the number of concurrent runs.
     pub(super) slots: Arc<Semaphore>,
-    /// Cancelled at shutdown: no more messages, and runs stop.
+    /// Cancelled when the shutdown begins: the server rejects messages and stops the runs.
     pub(super) closing: CancellationToken,
-    /// Cancelled late in the shutdown: remaining runs are dropped.
+    /// Cancelled late in the shutdown: the server drops the runs that have not stopped.
     pub(super) dropping: CancellationToken,
-    /// The background tasks.
+    /// Tracks the background tasks, so that the shutdown can wait for them.
     pub(super) tasks: TaskTracker,
-    /// Triggers pruning.
+    /// Triggers the deletion of old tasks.
     pub(super) prune: Notify,
     pub(super) quota: TaskQuota,
 }
@@ -88,19 +88,19 @@ impl Core {
         }
     }
 
-    /// Returns the agents, cached for a while.
+    /// Returns the agents from the cache or the executor.
     pub(super) async fn agents(&self) -> Result<AgentList, A2aError> {
         self.agents.get(&*self.executor, &*self.env).await
     }
 
-    /// Returns the time in milliseconds since 1970, at least the time of the task's last change.
+    /// Returns the current time in milliseconds since 1970, but not before the last change of the task.
     pub(super) fn now_ms(&self, record: &TaskRecord) -> i64 {
         DateTime::<Utc>::from(self.env.system_time())
             .timestamp_millis()
             .max(record.changed_ms)
     }
 
-    /// Loads a task of the caller.
+    /// Loads a task that the caller owns.
     pub(super) async fn owned(
         &self,
         caller: &CallContext,
@@ -116,7 +116,7 @@ impl Core {
             .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
-    /// Updates metrics, quota and webhooks after a stored change.
+    /// Updates metrics, quota and webhooks after the store has a change.
     pub(super) fn changed(&self, record: &TaskRecord, change: &TaskChange) {
         if let TaskChange::Status(status) = change {
             self.metrics.record_state(&status.state);
@@ -133,7 +133,8 @@ impl Core {
         let Err(refusal) = self.quota.try_insert(client, task_id, limit) else {
             return Ok(());
         };
-        // Another server may have ended a counted task. The id is random, so that each call samples different tasks.
+        // A counted task may have been ended by another server. `task_id` is random, so each call checks a different
+        // sample.
         for known in self.quota.sample(client, task_id, QUOTA_SAMPLE_SIZE) {
             if self.active_tasks.get(&known).is_none()
                 && let Ok(found) = self.store.load(&known).await
@@ -147,7 +148,8 @@ impl Core {
             .map_err(|_| refusal)
     }
 
-    /// Reserves room for `bytes` more of a client. With `forget`, deletes the client's oldest ended tasks if necessary.
+    /// Reserves storage for `bytes` more of a client. With `forget`, deletes the client's oldest terminal tasks if
+    /// necessary.
     ///
     /// # Errors
     /// The budget is exhausted, or the store failed.
@@ -179,7 +181,7 @@ impl Core {
     }
 }
 
-/// Converts an error of the store. The cause of a failure goes to the log only.
+/// Converts an error of the store to an error for the client. The cause of a failure appears only in the log.
 pub(super) fn refused(error: StoreError, task_id: &str) -> A2aError {
     match error {
         StoreError::NotFound => A2aError::task_not_found(task_id),

@@ -1,7 +1,8 @@
-//! Detection of retried messages, so that a client that was cut off can send again without a second run (A2A 1.0
-//! §3.3.1).
+//! Detection of retried messages: a client whose connection broke can send a message again without starting a second
+//! run (A2A 1.0 §3.3.1).
 //!
-//! Once the server has answered, the id is free: some clients reuse ids, and their next message is not a retry.
+//! The entry is removed once the server has answered. Some clients reuse message ids, and their next message is not a
+//! retry.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -14,10 +15,10 @@ use tokio::time::Instant;
 
 use super::active_task::ActiveTask;
 
-/// How long a message is remembered.
+/// How long the server remembers a message.
 const DEDUP_WINDOW: Duration = Duration::from_secs(300);
 
-/// The most messages remembered, of all clients.
+/// The maximum number of remembered messages of all clients.
 const MAX_MESSAGES: usize = 10_000;
 
 /// The recent messages.
@@ -27,7 +28,7 @@ pub(super) struct MessageDedup(Mutex<DedupState>);
 #[derive(Debug, Default)]
 struct DedupState {
     tasks: HashMap<Arc<str>, SeenMessage>,
-    /// In the order of arrival.
+    /// The keys in order of arrival.
     order: VecDeque<(Instant, Arc<str>)>,
 }
 
@@ -39,18 +40,18 @@ struct SeenMessage {
     active: Weak<ActiveTask>,
 }
 
-/// A retried message.
+/// The earlier message of a retry.
 #[derive(Debug)]
 pub(super) struct Duplicate {
-    /// Its task, which may not be stored yet.
+    /// The id of its task, which the store may not have yet.
     pub(super) task_id: String,
-    /// The work on it, unless that ended.
+    /// The active task; `None` if the work on it has ended.
     pub(super) active: Option<Arc<ActiveTask>>,
 }
 
 impl MessageDedup {
-    /// Returns the earlier message, if the client recently sent the same. Otherwise remembers this one for the task
-    /// `task_id`.
+    /// Returns the earlier message if the client recently sent the same one. Otherwise stores this one with the id of
+    /// its task.
     pub(super) fn get_or_insert(
         &self,
         client: &str,
@@ -85,11 +86,11 @@ impl MessageDedup {
         None
     }
 
-    /// Forgets the message of the task `task_id`, after its answer or its rejection.
+    /// Removes the message of the task `task_id`, after the server has answered or rejected it.
     pub(super) fn remove(&self, client: &str, message_id: &str, task_id: &str) {
         let key = key(client, message_id);
         let mut known = self.0.lock();
-        // The id may belong to another message now.
+        // The id may belong to a later message by now.
         if known
             .tasks
             .get(key.as_str())
@@ -106,7 +107,7 @@ impl DedupState {
             if self.order.len() < MAX_MESSAGES && now.duration_since(*at) < DEDUP_WINDOW {
                 break;
             }
-            // The key may belong to a later message now.
+            // The key may belong to a later message by now.
             if self.tasks.get(key).is_some_and(|seen| seen.at == *at) {
                 self.tasks.remove(key);
             }

@@ -1,4 +1,4 @@
-//! The media types of answers (A2A 1.0 §3.2.2).
+//! The media types that a client accepts in answers (A2A 1.0 §3.2.2).
 
 use super::SendMessage;
 use super::core::Core;
@@ -6,8 +6,8 @@ use crate::executor::{Agent, OUTPUT_MODES};
 use a2a::{A2aError, ErrorReason};
 
 impl Core {
-    /// Checks that the agent can answer in one of the accepted types. An answer may contain other types too: a client
-    /// that accepts one of them is better served with the whole.
+    /// Checks that the agent can answer in one of the accepted types. The answer may also contain parts of other types:
+    /// the server does not remove them.
     pub(super) async fn check_output_modes(
         &self,
         send: &SendMessage,
@@ -50,8 +50,8 @@ fn skill_modes(agent: &Agent) -> Vec<&str> {
     modes.map(String::as_str).collect()
 }
 
-/// Returns whether `wanted` includes `given`. Older clients say `text` alone. All text types count as the same, because
-/// an agent's text is readable as Markdown as well.
+/// Returns whether `wanted` includes `given`. Older clients send `text` without a subtype. All text types count as
+/// equal, because an agent's plain text is also readable as Markdown.
 fn accepts(wanted: &[String], given: &str) -> bool {
     let (family, _) = split(given);
     wanted.iter().any(|wanted| {

@@ -1,4 +1,4 @@
-//! The operations of the operator, on tasks of all clients.
+//! The operations of the operator on the tasks of all clients.
 
 use a2a::v1_0::Task;
 
@@ -23,7 +23,7 @@ impl Service {
     /// Cancels a task of any client and returns it.
     ///
     /// # Errors
-    /// The task does not exist, or it ended otherwise.
+    /// The task does not exist, or is in another terminal state.
     pub async fn stop(&self, task_id: &str) -> Result<Task, A2aError> {
         let record = self.any(task_id).await?;
         let record = record.ok_or_else(|| A2aError::task_not_found(task_id))?;
@@ -47,7 +47,8 @@ impl Service {
             }
             None => return Ok(false),
         };
-        // The deletion removes its webhooks, which have to be notified of the end before.
+        // Deleting the task deletes its webhooks, so wait until the notifier has looked them up for the end of the
+        // task.
         self.core.notifier.barrier().await;
         let deleted = self.core.store.delete(task_id).await;
         deleted.map_err(|error| refused(error, task_id))

@@ -1,4 +1,4 @@
-//! A page of tasks that holds one task at a time.
+//! A page of tasks. It holds one task in memory at a time.
 
 use std::{fmt, vec};
 
@@ -11,13 +11,14 @@ use crate::store::{Cursor, StoreError, Summary, SummaryPage};
 use crate::task_record::TaskRecord;
 use a2a::A2aError;
 
-/// A page of tasks (A2A 1.0 §3.1.4). The request bounds the number of tasks, and
-/// [`page_bytes`](crate::settings::ServiceLimits::page_bytes) their bytes: the page ends before the task that would exceed it.
+/// A page of tasks (A2A 1.0 §3.1.4). The request limits the number of tasks.
+/// [`page_bytes`](crate::settings::ServiceLimits::page_bytes) limits their size: the page ends before the task that
+/// would exceed it.
 pub struct TaskPage {
     service: Service,
     view: View,
     tasks: vec::IntoIter<Summary>,
-    /// The first task, until it is written.
+    /// The first task, until [`next`](Self::next) writes it.
     first: Option<(Cursor, TaskRecord)>,
     /// The start of the next page.
     next: Option<Cursor>,
@@ -29,7 +30,7 @@ pub struct TaskPage {
 }
 
 impl TaskPage {
-    /// Loads the first task, so that an error of the store precedes the response.
+    /// Loads the first task now, so that the server can still respond with an error of the store.
     ///
     /// # Errors
     /// The store failed.
@@ -54,7 +55,7 @@ impl TaskPage {
         Ok(page)
     }
 
-    /// Loads the next task and returns the result of `write`; `None` at the end of the page. Skips tasks that are
+    /// Loads the next task and returns the result of `write`; `None` at the end of the page. Skips tasks that have been
     /// deleted, damaged, or replaced by a message.
     ///
     /// # Errors
@@ -101,7 +102,8 @@ impl TaskPage {
         Ok(None)
     }
 
-    /// Returns the token of the next page, empty on the last. Valid once [`next`](Self::next) has returned `None`.
+    /// Returns the token of the next page, which is empty on the last page. Valid once [`next`](Self::next) has
+    /// returned `None`.
     pub fn next_page_token(&self) -> String {
         self.next
             .as_ref()

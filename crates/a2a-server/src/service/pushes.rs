@@ -7,11 +7,11 @@ use super::core::{Core, refused};
 use crate::call_context::{CallContext, Version};
 use a2a::{A2aError, ErrorReason};
 
-/// The longest id of a webhook, in bytes.
+/// The maximum length of a webhook's id, in bytes.
 const MAX_ID_BYTES: usize = 4096;
 
 impl Core {
-    /// Returns the webhook that a message registers.
+    /// Returns the push notification configuration in a message.
     pub(super) fn wanted_push(
         &self,
         _caller: &CallContext,
@@ -31,7 +31,7 @@ impl Core {
         }
     }
 
-    /// Validates a configuration and completes its id.
+    /// Validates a configuration, and generates an id if it has none.
     pub(super) fn checked(
         &self,
         mut config: TaskPushNotificationConfig,
@@ -55,7 +55,7 @@ impl Core {
         Ok(config)
     }
 
-    /// Stores a validated configuration, unless the task has too many.
+    /// Stores a validated configuration, unless the task has its maximum number.
     pub(super) async fn keep_push(
         &self,
         config: &TaskPushNotificationConfig,

@@ -1,4 +1,4 @@
-//! The unfinished tasks of each client.
+//! Counts the unfinished tasks of each client.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use a2a::{A2aError, ErrorReason};
 
-/// Ended tasks after which the server prunes, if the interval has not passed.
+/// The number of ended tasks after which the server deletes old tasks before the interval elapses.
 const PRUNE_AFTER: usize = 256;
 
-/// The ids of unfinished tasks by client.
+/// The ids of unfinished tasks, by client.
 #[derive(Debug, Default)]
 pub(super) struct TaskQuota(Mutex<State>);
 
@@ -18,7 +18,7 @@ pub(super) struct TaskQuota(Mutex<State>);
 struct State {
     by_client: HashMap<String, BTreeSet<String>>,
     settled: usize,
-    /// The clients; `None` admits every name.
+    /// The names of all clients; `None` admits every name.
     clients: Option<Arc<HashSet<String>>>,
 }
 
@@ -36,7 +36,7 @@ impl State {
 }
 
 impl TaskQuota {
-    /// Replaces the set of clients. Returns the tasks of others.
+    /// Replaces the set of clients. Returns the tasks of all other clients.
     pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) -> Vec<String> {
         let mut state = self.0.lock();
         state.clients = Some(Arc::clone(clients));
@@ -48,12 +48,12 @@ impl TaskQuota {
         self.0.lock().tasks_of_removed()
     }
 
-    /// Returns whether the operator has not removed this client.
+    /// Returns whether the client exists, that is, whether the operator has not removed it.
     pub(super) fn is_client(&self, name: &str) -> bool {
         self.0.lock().is_client(name)
     }
 
-    /// Adds a task of a client, within `limit`.
+    /// Adds a task of a client, unless the client has `limit` tasks.
     pub(super) fn try_insert(
         &self,
         client: &str,
@@ -84,7 +84,7 @@ impl TaskQuota {
         Ok(())
     }
 
-    /// Removes a task. Returns whether it is time to prune.
+    /// Removes a task. Returns whether the server should delete old tasks now.
     pub(super) fn remove(&self, client: &str, task_id: &str) -> bool {
         let mut state = self.0.lock();
         if let Some(tasks) = state.by_client.get_mut(client) {
@@ -101,7 +101,7 @@ impl TaskQuota {
         many
     }
 
-    /// Returns at most `most` tasks of a client, starting at `from` and wrapping around.
+    /// Returns at most `most` tasks of a client in the order of their ids, from `from` on and wrapping around.
     pub(super) fn sample(&self, client: &str, from: &str, most: usize) -> Vec<String> {
         let state = self.0.lock();
         let Some(tasks) = state.by_client.get(client) else {

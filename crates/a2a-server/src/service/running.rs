@@ -1,5 +1,5 @@
-//! A run of the executor. It shares the task of its runner, so that its events wake no other task. A panic stays
-//! contained.
+//! A run of the executor. The task runner polls it within its own tokio task, so that an event wakes no other task. A
+//! panic of the executor fails only this run.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 use crate::executor::{ExecutionEvents, Outcome};
 use crate::metrics::Metrics;
 
-/// Starts a run, or reattaches to one.
+/// The function that starts a run or reattaches to one.
 pub(super) type Start =
     Box<dyn FnOnce(ExecutionEvents, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
 
-/// How long a canceled run may take to stop before it is dropped.
+/// How long a canceled run may take to stop before the server drops it.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A run. Dropping it stops the run.
@@ -39,7 +39,7 @@ impl Running {
         }
     }
 
-    /// Waits for the outcome. Must not be called again afterwards.
+    /// Waits for the outcome. Must not be called again after it has returned.
     pub(super) async fn outcome(&mut self) -> Outcome {
         match (&mut self.outcome).await {
             Ok(outcome) => outcome,
@@ -53,7 +53,7 @@ impl Running {
         }
     }
 
-    /// Stops the run: cancels it, and drops it if it does not stop in time.
+    /// Cancels the run, and drops it if it does not stop in time.
     pub(super) async fn stop(mut self, dropping: &CancellationToken, task_id: &str) {
         self.stop.cancel();
         tokio::select! {

@@ -17,7 +17,8 @@ use crate::store::{TaskSubscription, TaskUpdate};
 use crate::task_record::TaskRecord;
 use a2a::A2aError;
 
-/// How much longer than a run a sender waits, so that it receives the end of a run that times out.
+/// How much longer than the timeout of a run the server waits, so that the client receives the end of a run that times
+/// out.
 const END_GRACE: Duration = Duration::from_secs(1);
 
 impl Core {
@@ -33,7 +34,7 @@ impl Core {
             Version::V1_0 => false,
             Version::V0_3 => self.settings.async_mode,
         });
-        // A 0.3 request without `blocking`, to a server that waits for the answer, receives the answer as a message.
+        // For a 0.3 request without `blocking`, a server that waits for the answer returns it as a message.
         let without_history =
             said.is_none() && caller.version == Version::V0_3 && !self.settings.async_mode;
         let (task_id, end) = match self.submit(caller, send, false).await? {
@@ -63,7 +64,7 @@ impl Core {
                 (task_id, end)
             }
         };
-        // The id is free after the answer.
+        // After the answer, another message may use the id.
         self.dedup.remove(&caller.client, &message_id, &task_id);
         match end {
             TaskEnd::Message(message) => Ok(SendMessageResponse::Message(*message)),
@@ -108,12 +109,12 @@ impl Core {
             None => self.subscription(&task_id).await?,
         };
         if subscription.record.is_interrupted() {
-            // The question ends the stream, and the task is there already.
+            // The task waits for its client, so the stream ends after the first event, which contains the question.
             subscription.updates = stream::empty().boxed();
         }
         let core = self.clone();
         let client = caller.client.clone();
-        // A client can retry a stream that was cut; one that received the end has its answer.
+        // Forget the message only at the end of the stream, so that a client whose stream broke can retry.
         let finished = stream::once(async move {
             core.dedup.remove(&client, &message_id, &task_id);
         })
@@ -136,7 +137,7 @@ impl Core {
         View::new(length, self.settings.limits.history)
     }
 
-    /// Returns the task for a client that does not wait.
+    /// Returns the current task, for a client that does not wait.
     async fn current(&self, active: &ActiveTask, task_id: &str) -> TaskEnd {
         if !active.expose() {
             return active.wait_ended().await;
@@ -148,7 +149,7 @@ impl Core {
         }
     }
 
-    /// Waits for the end of a task that another server runs.
+    /// Waits until a task that another server runs is terminal or interrupted.
     async fn await_end_elsewhere(&self, record: Box<TaskRecord>) -> Result<TaskEnd, A2aError> {
         let TaskSubscription {
             mut record,
@@ -166,7 +167,7 @@ impl Core {
                 }
             }
         };
-        // The task continues after the timeout.
+        // After the timeout, return the task as it is. Its run continues.
         let _ = tokio::time::timeout(self.settings.timeout + END_GRACE, follow).await;
         Ok(TaskEnd::Task(Arc::new(record)))
     }
@@ -181,7 +182,7 @@ impl Core {
             .collect();
         parts.extend(task.status.message.into_iter().flat_map(|said| said.parts));
         if parts.is_empty() {
-            // A message needs a part.
+            // A message must have at least one part.
             parts.push(Part::text(""));
         }
         Message {
@@ -197,7 +198,7 @@ impl Core {
     }
 }
 
-/// Returns whether the request asks for the task at once.
+/// Returns whether the request wants the task at once; `None` if it does not specify this.
 fn return_immediately(send: &SendMessage) -> Option<bool> {
     send.return_immediately.or_else(|| {
         let asked = send.request.configuration.as_ref()?;

@@ -1,4 +1,4 @@
-//! Sizes as JSON.
+//! The size of values as JSON.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Returns the length of a value as JSON, in bytes.
 pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
     let mut counted = ByteCounter(0);
-    // The store rejects a value that JSON cannot express.
+    // A value that JSON cannot express counts only in part. The store rejects it later.
     let _ = serde_json::to_writer(&mut counted, value);
     counted.0
 }

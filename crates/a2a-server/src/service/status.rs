@@ -1,4 +1,4 @@
-//! The statuses that the server sets itself.
+//! The statuses that the server sets without the executor.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use super::active_task::CancelReason;
 use crate::task_record::TaskRecord;
 use common::environment::Environment;
 
-/// The metadata key of a status message that has the reason of a failure as one word.
+/// The metadata key of a status message for the reason of a failure, one word.
 pub const REASON: &str = "openclaw-remote-agent/reason";
 
-/// The server stopped before the task was done.
+/// The server stopped before the run ended.
 pub const INTERRUPTED: &str = "interrupted";
 
 /// The text of an interrupted task.
 pub(super) const CUT: &str = "the server stopped before the task was done; send the message again";
 
-/// The run took too long.
+/// The run exceeded its timeout.
 pub const TIMEOUT: &str = "timeout";
 
-/// The store failed and lost an event of the run.
+/// The store failed, so that an event of the run was lost.
 pub const STORE: &str = "store";
 
-/// The output of the run exceeded the limit of a task.
+/// The output of the run exceeded the maximum size of a task.
 pub const TOO_LARGE: &str = "too_large";
 
 /// The operator removed the client of the task.
@@ -32,7 +32,7 @@ pub const CLIENT_REMOVED: &str = "client_removed";
 /// The client's storage was full before the run began.
 pub const NO_ROOM: &str = "no_room";
 
-/// The client did not answer in time.
+/// The client did not answer the question of the agent in time.
 pub const UNANSWERED: &str = "unanswered";
 
 /// Creates a message of the agent.
@@ -65,7 +65,7 @@ pub(super) fn new(
     }
 }
 
-/// Creates a status with an explanation and an optional reason.
+/// Creates a status with an explanation for people and an optional reason for programs.
 pub(super) fn with_reason(
     env: &dyn Environment,
     record: &TaskRecord,

@@ -1,4 +1,4 @@
-//! Acceptance of messages: which task a message creates or continues. The store has the message before the sender
+//! Accepts messages: decides which task a message creates or continues. The store has the message before the client
 //! receives an answer.
 
 use chrono::{DateTime, Utc};
@@ -24,38 +24,38 @@ use a2a::{A2aError, ErrorReason};
 
 /// An accepted message.
 pub(super) enum Accepted {
-    /// This process works on it.
+    /// This process runs the task.
     Active(Arc<ActiveTask>, String, Option<Box<TaskSubscription>>),
-    /// It is a retry, and this process does not work on its task any more.
+    /// The message is a retry, and this process no longer runs its task.
     Stored(Box<TaskRecord>),
 }
 
-/// A message to accept.
+/// A message that the server checks and stores.
 struct Submission {
     caller: CallContext,
     send: SendMessage,
-    /// The bytes of the message as JSON.
+    /// The size of the message as JSON, in bytes.
     size: usize,
-    /// The agent that it names.
+    /// The agent that the message names.
     agent: Option<String>,
     push: Option<TaskPushNotificationConfig>,
-    /// The id for a new task.
+    /// The id of the task, if the message creates one.
     new_task_id: String,
-    /// Whether the sender subscribes to the task.
+    /// Whether the client subscribes to the task.
     follow: bool,
     active: Arc<ActiveTask>,
-    /// Its share of the memory for JSON values.
+    /// The quota for the JSON values of the message.
     weight: Option<ValuePermit>,
 }
 
 impl Submission {
-    /// Returns the id of the task that it creates or continues.
+    /// Returns the id of the task that the message creates or continues.
     fn task_id(&self) -> &str {
         non_empty(self.send.request.message.task_id.as_ref()).unwrap_or(&self.new_task_id)
     }
 }
 
-/// A stored message whose run can begin.
+/// A stored message whose run can start.
 struct QueuedTask {
     runner: TaskRunner,
     waiting: QueueTicket,
@@ -64,7 +64,7 @@ struct QueuedTask {
 }
 
 impl Core {
-    /// Accepts a message and starts the work on it, unless it is a retry.
+    /// Accepts a message and starts the work on it, unless the message is a retry.
     pub(super) async fn submit(
         self: &Arc<Self>,
         caller: &CallContext,
@@ -98,15 +98,17 @@ impl Core {
             if let Some(taken) = self.resolve_duplicate(caller, before, follow).await? {
                 return Ok(taken);
             }
-            // The task of the earlier message is gone, so this is a new message.
+            // The task of the earlier message has been deleted, so this is a new message.
             let message_id = &new.send.request.message.message_id;
             self.dedup.remove(&caller.client, message_id, &task_id);
         }
         let (begun, begins) = oneshot::channel();
-        // Boxed: it has kilobytes, and each call would move them. A panic in it ends it alone.
+        // Boxed, because the future has several kilobytes and each call would move them. A panic in it fails only this
+        // message.
         let work = catch_async(Box::pin(self.clone().process(new, begun)));
         let mut work = Box::pin(self.tasks.track_future(work));
-        // Work that waits for nothing ends here, without another task. A disconnecting client cancels neither part.
+        // Work that never waits ends here, without spawning a task. In both cases it continues if the client
+        // disconnects.
         match (&mut work).now_or_never() {
             Some(Ok(())) => {}
             Some(Err(error)) => tracing::error!(%error, "the work on a task panicked"),
@@ -141,7 +143,7 @@ impl Core {
     ) -> Result<Option<Accepted>, A2aError> {
         let task_id = before.task_id;
         if let Some(active) = before.active {
-            // The store may not have it yet, and may reject it.
+            // The store may not have the earlier message yet, and may still reject it.
             if let Some(TaskEnd::Error(refusal)) = active.wait_stored().await {
                 return Err(refusal);
             }
@@ -166,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Stores a message, confirms it to the sender, and works on it.
+    /// Stores a message, returns the accepted task to the client through `begun`, and runs the task.
     async fn process(
         self: Arc<Self>,
         new: Submission,
@@ -180,11 +182,11 @@ impl Core {
             Ok(queued) => {
                 active.mark_stored();
                 if !self.quota.is_client(&client) {
-                    // The client may have been removed before its task was registered.
+                    // The operator may have removed the client before the task was registered.
                     active.cancel(CancelReason::ClientRemoved);
                 }
                 let subscription = queued.subscription.map(Box::new);
-                // The task continues if its client has disconnected.
+                // The send fails if the client has disconnected. The task continues.
                 let _ = begun.send(Ok(Accepted::Active(active, task_id, subscription)));
                 Box::pin(queued.runner.run(queued.waiting, queued.request)).await;
             }
@@ -197,12 +199,12 @@ impl Core {
     }
 
     async fn admit(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
-        // Checked again on this task, which the shutdown waits for: the store closes afterwards.
+        // Check again: `close` waits for this tokio task before it closes the store.
         if self.closing.is_cancelled() {
             return Err(stopping());
         }
         let message = &new.send.request.message;
-        // Only a message that passes all other checks may delete old tasks.
+        // Reserve room last, so that a message that fails another check deletes no old tasks.
         let size = new.size;
         self.make_room(&new.caller.client, size, false).await?;
         if let Some(task_id) = non_empty(message.task_id.as_ref()) {
@@ -214,7 +216,7 @@ impl Core {
             self.make_room(&new.caller.client, size, true).await?;
             return self.store_message(new, record, true).await;
         }
-        // Before the context is created, so that a client over its quota creates none.
+        // Check the quota before creating the context, so that a client over its quota creates none.
         let client = new.caller.client.clone();
         let task_id = new.new_task_id.clone();
         self.acquire_quota(&client, &task_id).await?;
@@ -328,12 +330,12 @@ impl TaskRunner {
         }
     }
 
-    /// Stores the answer to a task's question.
+    /// Stores the client's answer to the question of a task.
     async fn answer_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
         if let Some((push, version)) = push {
             self.core.keep_push(&push, version).await?;
         }
-        // Of two concurrent answers the store accepts one, which continues the task.
+        // If two answers arrive concurrently, the store accepts one of them, and only that one continues the task.
         self.write_or_refuse(TaskChange::Message(message)).await?;
         let id = &self.record.task.id;
         self.core.active_tasks.insert(id, self.active.clone());
@@ -342,7 +344,7 @@ impl TaskRunner {
         self.write_or_refuse(TaskChange::Status(status)).await
     }
 
-    /// Joins the queue of the session, and subscribes to the task if requested.
+    /// Joins the queue of the session, and subscribes to the task if the client wants its updates.
     async fn enqueue(
         &self,
         follow: bool,
@@ -357,11 +359,11 @@ impl TaskRunner {
         Ok((waiting.map_err(|error| refused(error, id))?, subscription))
     }
 
-    /// Undoes a message that was rejected halfway, so that no task stays without a run.
+    /// Undoes the storage of a message that the server rejects later, so that no task remains without a run.
     async fn roll_back(mut self, answers: bool) {
         let id = self.record.task.id.clone();
         if !answers {
-            // If that fails too, the recovery finds it.
+            // If this fails too, the recovery finds the task.
             if let Err(error) = self.core.store.delete(&id).await {
                 tracing::warn!(task_id = id, %error, "cannot delete a rejected task");
             }

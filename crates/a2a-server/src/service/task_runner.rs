@@ -1,7 +1,7 @@
-//! The work on a task, from a message to the terminal state or a question.
+//! The work on one task, from a message to a terminal or interrupted state.
 //!
-//! One background task owns the record and the run. The store has every event before the server reports it. The first
-//! stored status holds: a canceled task stays canceled whatever the run reports later.
+//! One tokio task owns the record and the run. It stores every event before clients receive it. The first terminal
+//! status that the store accepts is final: a canceled task stays canceled whatever the run reports later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,25 +28,25 @@ mod start;
 
 pub(super) use persist::WriteError;
 
-/// How long a task may be silent before the server shows it as working. Within this time an agent can still answer with
-/// a message in place of a task.
+/// How long a task may have no event before the server shows it as working. Until then, the agent can still answer with
+/// a message in place of the task.
 pub(super) const QUIET_PERIOD: Duration = Duration::from_millis(200);
 
-/// The metadata key of a message's position in a chain of delegations.
+/// The metadata key of a message for its position in a chain of delegations.
 pub const DELEGATION: &str = "openclaw-remote-agent/delegation";
 
-/// The run of a task.
+/// The run that a task needs.
 pub(super) enum RunRequest {
-    /// A run of the client's newest message.
+    /// A new run with the client's newest message.
     New {
         /// The position in a chain of delegations.
         delegation: Option<serde_json::Value>,
     },
-    /// The run of this name, which an earlier server began.
+    /// The run of this name, which an earlier process started.
     Reattach(String),
 }
 
-/// The body size, in bytes of JSON, from which a waiting task is unloaded.
+/// The size of the body of a record, in bytes of JSON, from which a waiting task is unloaded from memory.
 const UNLOAD_BYTES: usize = 4096;
 
 /// The work on a task.
@@ -54,28 +54,28 @@ pub(super) struct TaskRunner {
     pub(super) core: Arc<Core>,
     pub(super) active: Arc<ActiveTask>,
     pub(super) record: TaskRecord,
-    /// Whether the executor has reported a visible event.
+    /// Whether the executor has reported an event that clients can see.
     pub(super) has_visible_event: bool,
-    /// The bytes of its artifacts.
+    /// The size of the task's artifacts, in bytes of JSON.
     size: usize,
     /// Changes that the next write stores.
     pending: Vec<TaskChange>,
     /// The first change that the store rejected after all retries.
     unstored: Option<TaskChange>,
-    /// The share of the memory for JSON values that its message holds.
+    /// The quota for the JSON values of the message.
     pub(super) weight: Option<ValuePermit>,
-    /// Whether the record lacks its body, because the task waits or the run has its message.
+    /// Whether the record in memory lacks its body, because the task waits for its run or the run has the message.
     unloaded: bool,
-    /// Whether the task was interrupted before.
+    /// Whether the message answers an interrupted task.
     continued: bool,
 }
 
-/// Why the work ends.
+/// Why the server ends a run.
 enum RunEnd {
     Outcome(Outcome),
     Canceled,
     TimedOut,
-    /// The output exceeded the limit of a task.
+    /// The output exceeded the maximum size of a task.
     TooLarge,
     /// The client's storage is full.
     NoRoom,
@@ -91,7 +91,7 @@ impl From<WriteError> for RunEnd {
     }
 }
 
-/// The right to run: the head of the session's queue, and one of the concurrent runs.
+/// The permits that a run needs: the head of the session's queue, and one of the concurrent runs.
 struct RunPermit {
     _turn: QueuePermit,
     _slot: OwnedSemaphorePermit,
@@ -116,7 +116,7 @@ impl TaskRunner {
         }
     }
 
-    /// Waits for the permit, runs, and stores the end.
+    /// Waits for the permits, executes the run, and stores its end.
     pub(super) async fn run(mut self, waiting: QueueTicket, request: RunRequest) {
         let mut held = None;
         let permit = self.acquire_permit(waiting).await;
@@ -129,19 +129,19 @@ impl TaskRunner {
                 ending
             }
             Err(RunEnd::Canceled) if matches!(request, RunRequest::Reattach(_)) => {
-                // The run continues outside of this process until it is reattached and canceled.
+                // The earlier run may continue outside of this process, so reattach to it in order to cancel it.
                 held = Some((None, Some(self.start(request).0)));
                 RunEnd::Canceled
             }
             Err(ending) => ending,
         };
         let end = self.end(ending).await;
-        // Before the waiters wake up, so that they do not find the task active.
+        // Remove the task before waking its waiters, so that they do not find it active.
         self.core
             .active_tasks
             .remove(&self.record.task.id, &self.active);
         self.active.finish(end);
-        // The next message of the session waits until the run has stopped.
+        // Keep the permit until the run has stopped, so that the next message of the session waits.
         if let Some((permit, running)) = held {
             if let Some(running) = running {
                 running
@@ -184,7 +184,7 @@ impl TaskRunner {
                         Err(refusal) if refusal.reason == ErrorReason::ResourceExhausted => {
                             Err(RunEnd::NoRoom)
                         }
-                        // If the store fails here, the run's first write reports it.
+                        // If the store fails here, the first write of the run reports the error.
                         _ => Ok(permit),
                     };
                 }
@@ -196,7 +196,7 @@ impl TaskRunner {
         }
     }
 
-    /// Unloads the body of a waiting task: many may wait, and few run.
+    /// Drops the body of a waiting task from memory, because many tasks may wait while few run.
     fn unload(&mut self) {
         if json_bytes(&self.record.task) >= UNLOAD_BYTES {
             let task = &mut self.record.task;
@@ -206,7 +206,7 @@ impl TaskRunner {
         }
     }
 
-    /// Applies the events of a run until its end. Returns the run if it may still continue.
+    /// Applies the events of a run until it ends. Returns the run if it may not have ended.
     async fn work(
         &mut self,
         mut running: Running,
@@ -217,7 +217,7 @@ impl TaskRunner {
         tokio::pin!(deadline);
         let quiet = sleep(QUIET_PERIOD);
         tokio::pin!(quiet);
-        // Registered once, not with every event, and not at all for a run that waits for nothing.
+        // Pinned outside of the loop: the waker registers once, not for each event, and never for a run that does not wait.
         let active = Arc::clone(&self.active);
         let canceled = active.canceled.cancelled();
         tokio::pin!(canceled);
@@ -241,7 +241,7 @@ impl TaskRunner {
                             self.flush().await?;
                             self.apply_waiting(&mut events).await?;
                         }
-                        // The write of the end stores the last of them.
+                        // The write of the end also stores the last pending changes.
                         Ok(())
                     };
                     let ending = apply_rest.await.err();
@@ -273,7 +273,7 @@ impl TaskRunner {
         }
     }
 
-    /// Returns the end of a run that may not continue, whatever it reports.
+    /// Returns why the server has to end the run now, whatever it reports.
     fn interruption(&self, until: Instant) -> Option<RunEnd> {
         if self.active.canceled.is_cancelled() {
             Some(RunEnd::Canceled)
@@ -286,7 +286,7 @@ impl TaskRunner {
         }
     }
 
-    /// Applies the events that wait already, as many as the channel holds.
+    /// Applies the events that are already in the channel, at most its capacity.
     async fn apply_waiting(&mut self, events: &mut Receiver<ExecutionEvent>) -> Result<(), RunEnd> {
         for _ in 0..events.len() {
             match events.try_recv() {
@@ -324,7 +324,7 @@ impl TaskRunner {
                     _ => false,
                 };
                 if !append && self.pending.iter().any(replaced) {
-                    // `size_with` finds it in the record.
+                    // Store the pending changes first, because `size_with` looks up the artifact in the record.
                     self.flush().await?;
                 }
                 let size = self.size_with(&artifact, append);
@@ -342,7 +342,7 @@ impl TaskRunner {
         Ok(())
     }
 
-    /// Adds the state `working` to the pending changes, unless it is set.
+    /// Adds the state `working` to the pending changes, unless the task has it.
     fn ensure_working(&mut self) {
         let pending = self.pending.iter().rev().find_map(|change| match change {
             TaskChange::Status(status) => Some(&status.state),
@@ -405,7 +405,7 @@ impl TaskRunner {
         }
     }
 
-    /// Returns the ended task. Takes the body out of the record.
+    /// Returns the end of the task. Moves the body out of the record.
     async fn ended(&mut self) -> TaskEnd {
         if self.unloaded {
             let id = &self.record.task.id;
@@ -427,7 +427,7 @@ impl TaskRunner {
         TaskEnd::Task(Arc::new(whole))
     }
 
-    /// Stores the outcome. Returns a message that replaces the task.
+    /// Stores the outcome. Returns the message if one replaces the task.
     async fn finish(&mut self, outcome: Outcome) -> Result<Option<Message>, WriteError> {
         match outcome {
             Outcome::Completed(parts) => self.set_status(TaskState::Completed, parts).await?,
@@ -454,8 +454,8 @@ impl TaskRunner {
         Ok(None)
     }
 
-    /// Returns a message that replaces the task if no client may know it. Otherwise completes the task with the
-    /// message.
+    /// Returns the message in place of the task if no client has seen the task. Otherwise completes the task with the
+    /// message as its status message.
     async fn answer(&mut self, parts: Vec<Part>) -> Result<Option<Message>, WriteError> {
         if !self.has_visible_event && !self.continued && self.active.try_answer_directly() {
             let deleted = self.core.store.delete(&self.record.task.id).await;
@@ -464,7 +464,7 @@ impl TaskRunner {
                     self.core
                         .release_quota(&self.record.owner, &self.record.task.id);
                     let mut message = status::message(self.env(), &self.record, parts);
-                    // The task does not exist any more.
+                    // The message replaces the task, so it must not refer to it.
                     message.task_id = None;
                     return Ok(Some(message));
                 }

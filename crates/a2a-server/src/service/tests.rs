@@ -47,7 +47,7 @@ mod streams;
 use stage::{NamedAgents, Post};
 use stage::{Run, Stage, TestClock};
 
-/// A service, and the runs for the test to play.
+/// A service, and a receiver of the runs that the test controls.
 struct TestService {
     service: Service,
     runs: mpsc::UnboundedReceiver<Run>,
@@ -70,7 +70,7 @@ impl TestService {
         Self::behind(settings, store, behind, alive).await
     }
 
-    /// Creates one over `store`.
+    /// Creates a service with the task store `store`.
     async fn behind(
         settings: Settings,
         store: MemoryStore,
@@ -80,7 +80,7 @@ impl TestService {
         Self::for_clients(settings, store, behind, alive, None).await
     }
 
-    /// Creates one with these clients.
+    /// Creates a service with these clients.
     async fn for_clients(
         settings: Settings,
         store: MemoryStore,
@@ -126,7 +126,7 @@ impl TestService {
         self.runs.recv().await.unwrap()
     }
 
-    /// Sends a message and returns the task at once.
+    /// Sends a message with `returnImmediately` and returns the task.
     async fn begin(&self, send: SendMessage) -> Task {
         self.begin_as(&alice(), send).await
     }
@@ -281,7 +281,7 @@ fn artifact(id: &str, text: &str) -> ExecutionEvent {
     }
 }
 
-/// Returns the events of a stream in short.
+/// Returns a short text for an event of a stream.
 fn short(event: &StreamResponse) -> String {
     match event {
         StreamResponse::Task(task) => format!("task {:?}", task.status.state),

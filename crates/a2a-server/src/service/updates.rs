@@ -41,7 +41,7 @@ pub(super) fn updates(
 struct UpdateStream {
     task_id: String,
     context_id: String,
-    /// The metadata of the run. It goes out with the next status, because streams have no other field for it.
+    /// The metadata of the run. The next status carries it, because streams have no other field for it.
     metadata: HashMap<String, Value>,
     updates: BoxStream<'static, TaskUpdate>,
     view: View,
@@ -58,7 +58,7 @@ impl UpdateStream {
                     self.metadata = record.task.metadata.clone().unwrap_or_default();
                     Some(StreamResponse::Task(self.view.apply(record.task)))
                 }
-                // Other subscribers may share the change.
+                // Other subscribers may share the change, so clone it only if necessary.
                 TaskUpdate::Change(_, change) => {
                     self.response(std::sync::Arc::unwrap_or_clone(change))
                 }

@@ -1,4 +1,4 @@
-//! Validation of messages, and the choice of their context.
+//! Validates messages and selects their context.
 
 use a2a::v1_0::{Message, Role};
 
@@ -9,11 +9,11 @@ use crate::call_context::CallContext;
 use crate::task_record::TaskRecord;
 use a2a::{A2aError, ErrorReason};
 
-/// The longest id from a client, in bytes.
+/// The maximum length of an id from a client, in bytes.
 const MAX_ID_BYTES: usize = 512;
 
 impl Core {
-    /// Checks a message on its own.
+    /// Checks a message independently of its task.
     pub(super) fn check(&self, message: &Message) -> Result<(), A2aError> {
         let limit = self.settings.limits.parts;
         let ids = [
@@ -101,7 +101,7 @@ impl Core {
             (Some(context), _) => context.to_owned(),
             (None, Some(own)) => own.clone(),
             (None, None) => {
-                // The store creates a new context with its first task.
+                // The store creates the context together with its first task.
                 let context_id = self.env.uuid().to_string();
                 let session = self.sessions.session_id(client, &context_id);
                 return Ok((context_id, session));
@@ -122,7 +122,7 @@ impl Core {
         Ok((context_id, claimed.session))
     }
 
-    /// Returns the context of messages without one, if the settings have a session.
+    /// Returns the context of messages that name none, if the settings fix the session.
     fn usual_context(&self) -> Option<String> {
         let session = self.settings.session_id.as_ref()?;
         Some(
@@ -133,7 +133,7 @@ impl Core {
     }
 }
 
-/// Checks that a message fits the task it names.
+/// Checks that the message belongs to the context and the agent of its task.
 pub(super) fn check_matches_task(
     record: &TaskRecord,
     context: Option<&str>,
@@ -159,7 +159,7 @@ pub(super) fn check_matches_task(
     Ok(())
 }
 
-/// Checks that the task accepts a message now.
+/// Checks that the task can accept a message in its current state.
 pub(super) fn check_accepts_message(record: &TaskRecord, most: usize) -> Result<(), A2aError> {
     let id = &record.task.id;
     if record.is_terminal() {
@@ -193,7 +193,8 @@ fn invalid(text: String, field: &str) -> A2aError {
     A2aError::new(ErrorReason::InvalidParams, text).at(field)
 }
 
-/// Returns the same error for another client's context and for a reserved one.
+/// Returns the error for an unknown context. It is the same for a context of another client, so that it reveals
+/// nothing.
 fn context_not_found(context_id: &str) -> A2aError {
     A2aError::new(
         ErrorReason::TaskNotFound,

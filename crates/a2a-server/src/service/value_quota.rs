@@ -1,5 +1,5 @@
-//! The JSON values of messages in memory. A parsed value takes up to a hundred times its text, so limits on bytes do
-//! not bound memory.
+//! Limits the number of JSON values of messages in memory. A parsed value takes up to a hundred times the memory of its
+//! text, so limits on bytes alone do not bound memory.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -10,20 +10,20 @@ use serde_json::Value;
 
 use a2a::{A2aError, ErrorReason};
 
-/// Messages with fewer values are not counted.
+/// The maximum number of values of a message that is not counted.
 const MAX_UNCOUNTED_VALUES: usize = 1_000;
 
-/// The most values of one client.
+/// The maximum number of values of one client.
 const MAX_PER_CLIENT: usize = 1_000_000;
 
-/// The most values of all clients.
+/// The maximum number of values of all clients.
 const MAX_VALUES: usize = 2_000_000;
 
-/// The values of all active messages, by client.
+/// The number of values of all active messages, by client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ValueQuota(Arc<Mutex<HashMap<String, usize>>>);
 
-/// A message's share. Dropping it releases the share.
+/// The reserved values of one message. Dropping it releases them.
 #[derive(Debug)]
 pub(super) struct ValuePermit {
     value_quota: ValueQuota,
@@ -32,10 +32,10 @@ pub(super) struct ValuePermit {
 }
 
 impl ValueQuota {
-    /// Reserves room for a message of `client`; `None` if it is light.
+    /// Reserves the values of a message of `client`; `None` if the message has too few values to count.
     ///
     /// # Errors
-    /// The client, or all together, would exceed the maximum.
+    /// The values would exceed the maximum of the client or of all clients.
     pub(super) fn try_acquire(
         &self,
         client: &str,

@@ -1,4 +1,4 @@
-//! The part of a task that a client requested.
+//! The part of a task that a client requests.
 
 use a2a::v1_0::Task;
 
@@ -7,13 +7,14 @@ use a2a::{A2aError, ErrorReason};
 /// The requested part of a task.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
-    /// The number of newest messages.
+    /// The number of newest messages in the history.
     messages: usize,
     artifacts: bool,
 }
 
 impl View {
-    /// Creates a view for `historyLength` (A2A 1.0 §3.2.4): `None` is all, 0 is none, and `limit` is the maximum.
+    /// Creates a view for `historyLength` (A2A 1.0 §3.2.4). `None` means all messages and 0 none. `limit` is the
+    /// maximum.
     pub(super) fn new(history_length: Option<i32>, limit: usize) -> Result<Self, A2aError> {
         let messages = match history_length {
             None => limit,
@@ -31,7 +32,7 @@ impl View {
         })
     }
 
-    /// Sets whether the view has artifacts.
+    /// Sets whether the view includes artifacts.
     pub(super) fn with_artifacts(self, artifacts: bool) -> Self {
         Self { artifacts, ..self }
     }

@@ -1,17 +1,17 @@
-//! The JSON of tasks in stores: a record at some revision, and the changes since.
+//! The JSON of a task in a store: its record at some revision, and the later changes.
 //!
-//! Parsed JSON takes up to a hundred times the memory of its text, so the server parses a task only when it uses it.
+//! Parsed JSON takes up to a hundred times the memory of its text, so stores parse a task only when the server uses it.
 
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// The number of changes from which loading a task compacts its log.
+/// The number of changes from which the store compacts them when it loads the task.
 pub(crate) const MAX_CHANGES: usize = 64;
 
 /// Encodes a record or a change.
 ///
 /// # Errors
-/// The value has no form in JSON.
+/// JSON cannot express the value.
 pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
     serde_json::to_vec(value).map_err(|error| {
         StoreError::Failed(format!(
@@ -21,12 +21,12 @@ pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreErro
     })
 }
 
-/// Decodes the record at the start of a log.
+/// Decodes a record.
 pub(crate) fn decode_record(json: &[u8]) -> Result<TaskRecord, String> {
     serde_json::from_slice(json).map_err(|error| error_location(&error))
 }
 
-/// Decodes a change and applies it.
+/// Decodes a change and applies it to a record.
 pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<(), String> {
     let change: TaskChange =
         serde_json::from_slice(json).map_err(|error| error_location(&error))?;
@@ -34,7 +34,7 @@ pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<
     Ok(())
 }
 
-/// Describes where JSON is wrong. The text itself stays out of the error, because it may be a client's.
+/// Describes the location of a JSON error. The description contains no text, because that may be a client's.
 fn error_location(error: &serde_json::Error) -> String {
     format!(
         "invalid JSON of a task at line {}, column {}",

@@ -1,11 +1,11 @@
-//! The tests that every store has to pass:
+//! The conformance tests for every store:
 //!
 //! ```ignore
 //! crate::store::conformance::store_laws!(async { (Arc::new(Memory::new()) as Arc<dyn Store>, ()) });
 //! ```
 //!
-//! The expression opens an empty store. Its second value lives as long as the test. It may be an `Option`, for a store
-//! that needs a component that is not available everywhere.
+//! The expression opens an empty store. Its second value lives until the end of the test. The expression may return an
+//! `Option`, for a store that needs a component which may be missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -104,7 +104,7 @@ pub(crate) type Any = Arc<dyn TaskStore>;
 
 /// The result of opening a store.
 pub(crate) trait Opened<K> {
-    /// Returns the store, and a value that has to live as long; `None` if it is not available.
+    /// Returns the store and a value that must live as long as the store; `None` if the store is not available.
     fn opened(self) -> Option<(Any, K)>;
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn moment(ms: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(1_790_000_000_000 + ms).unwrap()
 }
 
-/// Returns the same in milliseconds since 1970.
+/// Returns the time of [`moment`] in milliseconds since 1970.
 pub(crate) fn ms(ms: i64) -> i64 {
     moment(ms).timestamp_millis()
 }
@@ -207,7 +207,7 @@ pub(crate) async fn append(store: &Any, record: &mut TaskRecord, change: TaskCha
     record.apply(change, ms(at));
 }
 
-/// Completes a task.
+/// Sets a terminal status.
 pub(crate) async fn settle(store: &Any, record: &mut TaskRecord, state: TaskState, at: i64) {
     append(store, record, TaskChange::Status(status(state, at)), at).await;
 }
@@ -229,13 +229,13 @@ pub(crate) fn all() -> Filter {
     }
 }
 
-/// Returns the ids that a filter selects, in order.
+/// Returns the ids of the tasks that match a filter, in order.
 pub(crate) async fn ids(store: &Any, filter: &Filter) -> Vec<String> {
     let listed = store.list(filter).await.unwrap();
     listed.tasks.into_iter().map(|task| task.id).collect()
 }
 
-/// Returns the error of a late change.
+/// Appends a change that the store must reject, and returns the error.
 pub(crate) async fn refused(store: &Any, id: &str, revision: u64) -> StoreError {
     store
         .append(id, revision, ms(900), &[TaskChange::Run("late".to_owned())])

@@ -1,4 +1,4 @@
-//! Tasks in memory, until the process ends.
+//! A task store in memory, whose tasks last until the process ends.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ struct MemoryState {
 #[derive(Debug)]
 struct StoredTask {
     summary: Summary,
-    /// The record at some revision, as JSON, and the changes since with their times.
+    /// The record at some revision as JSON, and the later changes with their times.
     base: Arc<[u8]>,
     log: Vec<(i64, Arc<[u8]>)>,
     revision: u64,
@@ -66,7 +66,7 @@ impl StoredTask {
 #[derive(Debug)]
 struct OpenContext {
     context: Context,
-    /// The number of its tasks. The store deletes a context with its last task.
+    /// The number of tasks in the context. The store deletes a context with its last task.
     tasks: usize,
 }
 
@@ -92,7 +92,7 @@ impl MemoryStore {
         Ok(Some(record))
     }
 
-    /// Replaces `base` and the first `changes` after it with `record`.
+    /// Replaces `base` and the first `changes` by the JSON of `record`.
     fn compact(
         &self,
         record: &TaskRecord,
@@ -134,7 +134,7 @@ impl MemoryStore {
             task.log.push((at_ms, json.into()));
             task.revision += 1;
             task.summary.apply(change, at_ms);
-            // Under the lock, so that subscribers receive changes in order.
+            // Publish under the lock, so that subscribers receive the changes in order.
             self.events.publish(task_id, task.revision, change);
         }
         Ok(())
@@ -172,7 +172,7 @@ impl MemoryState {
         };
         let more = found.len() > filter.page_size;
         if more {
-            // Sorts the page alone.
+            // Select the page first, so that only its tasks are sorted.
             found.select_nth_unstable_by(filter.page_size, newest_first);
             found.truncate(filter.page_size);
         }
@@ -181,7 +181,7 @@ impl MemoryState {
         SummaryPage::new(tasks, more, total)
     }
 
-    /// Returns the ended tasks that exceed `retention`.
+    /// Returns the terminal tasks that exceed `retention`.
     fn outlived(&self, retention: &Retention, now: DateTime<Utc>) -> Vec<String> {
         let oldest = retention.before_ms(now);
         let mut by_owner: HashMap<&str, Vec<(i64, &str)>> = HashMap::new();

@@ -1,4 +1,4 @@
-//! First-in, first-out queues by name, for stores of a single process.
+//! Named first-in, first-out queues for stores of a single process.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::{QueuePermit, QueueTicket, StoreError};
 
-/// The queues that are in use. An empty queue takes no memory.
+/// The queues in use. An empty queue takes no memory.
 #[derive(Debug, Clone, Default)]
 pub struct Queues {
     by_name: Arc<Mutex<HashMap<String, Queue>>>,
@@ -24,11 +24,11 @@ struct Queue {
 }
 
 impl Queues {
-    /// Joins the queue `name`. The position is taken when this returns.
+    /// Joins the queue `name`. The position is determined before this method returns.
     pub fn enqueue(&self, name: &str) -> QueueTicket {
         let (semaphore, slot) = self.slot(name);
         let mut waiting = Box::pin(semaphore.acquire_owned());
-        // A semaphore queues a waiter at its first poll.
+        // A semaphore enqueues a waiter at its first poll, so poll once now.
         let ready = waiting.as_mut().now_or_never();
         Box::pin(async move {
             let permit = match ready {
@@ -69,7 +69,7 @@ impl Queues {
     }
 }
 
-/// Membership in a queue, waiting or not.
+/// A place in a queue, waiting or at the head.
 struct QueueSlot {
     queues: Queues,
     name: String,

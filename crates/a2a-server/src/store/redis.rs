@@ -1,13 +1,13 @@
-//! Tasks in a Redis that several servers share.
+//! A task store in Redis that several servers share.
 //!
-//! Each server answers for tasks that another one runs. It renews a lease three times per lease time. When a lease
-//! expires, exactly one other server takes over its tasks, and the fencing in the scripts rejects later writes of the
-//! old owner.
+//! Each server can answer requests for tasks that another server runs. A server renews its lease three times per lease
+//! time. When the lease expires, exactly one other server takes over its tasks, and the fencing in the scripts rejects
+//! later writes of the previous owner.
 //!
 //! Durability depends on the persistence settings of Redis. `appendonly yes` with `appendfsync always` survives a loss
-//! of power, `everysec` loses at most the last second, and without `appendonly` Redis loses everything since the last
-//! snapshot. A failover to a replica loses what the replica has not received. Redis must not be a cluster, needs
-//! version 6.2, and `maxmemory-policy` has to be `noeviction` so that Redis does not evict tasks.
+//! of power, and `everysec` loses at most the last second. Without `appendonly`, Redis loses everything since the last
+//! snapshot. A failover to a replica loses what the replica has not received. The store needs Redis 6.2 without cluster
+//! mode. `maxmemory-policy` must be `noeviction`, so that Redis does not evict tasks.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -59,7 +59,7 @@ mod tasks;
 #[cfg(all(test, feature = "real"))]
 mod tests;
 
-/// Cancel requests that wait in this process; the others wait in Redis.
+/// The capacity of the channel of cancel requests in this process. Further requests wait in Redis.
 const CANCELLATION_CAPACITY: usize = 64;
 
 /// A store in Redis. Dropping it stops its background work; [`TaskStore::close`] also releases the lease.
@@ -72,7 +72,7 @@ pub struct RedisStore {
     is_listening: Arc<AtomicBool>,
     cancellations: Mutex<Option<Receiver<String>>>,
     recovery: Mutex<RecoveryState>,
-    /// Runs until the store is closed or dropped.
+    /// The background tasks, which run until the store is closed or dropped.
     background: Mutex<JoinSet<()>>,
 }
 
@@ -80,8 +80,8 @@ impl RedisStore {
     /// Connects and registers this server.
     ///
     /// # Errors
-    /// The URL is invalid, or Redis does not answer, rejects the credentials, or holds other data under the prefix. The
-    /// error contains no password.
+    /// The URL is invalid, or Redis does not respond, rejects the credentials, or has other data under the prefix. The
+    /// error does not contain the password.
     pub async fn connect(options: &Options, env: &dyn Environment) -> Result<Self, StoreError> {
         let address = address::Address::read(options)?;
         let inner = Arc::new(Inner::new(
@@ -89,7 +89,7 @@ impl RedisStore {
             address.prefix,
             address.channels,
             env.uuid().to_string(),
-            // A shorter lease would expire before its first renewal.
+            // A shorter lease would expire before the first heartbeat renews it.
             options.lease.max(Duration::from_millis(100)),
         ));
         server_config::check_server_config(&inner).await?;
@@ -133,7 +133,7 @@ impl RedisStore {
         })
     }
 
-    /// Returns host, port and database, for messages.
+    /// Returns host, port and database of Redis, for messages.
     pub fn shown(&self) -> &str {
         self.inner.connection.shown()
     }
@@ -223,7 +223,7 @@ impl TaskStore for RedisStore {
                 receiver.recv().await.map(|task_id| (task_id, receiver))
             })
             .boxed(),
-            // An earlier call has the receiver.
+            // An earlier call has taken the receiver.
             None => stream::pending().boxed(),
         }
     }
@@ -288,7 +288,7 @@ impl TaskStore for RedisStore {
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async {
-            // A write, so that a Redis that rejects writes counts as not ready.
+            // The heartbeat is a write, so a Redis that rejects writes counts as not ready.
             self.inner.heartbeat().await?;
             if self.is_listening.load(Ordering::Relaxed) {
                 return Ok(());
@@ -302,7 +302,7 @@ impl TaskStore for RedisStore {
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        // The heartbeat has to stop first: it would renew the lease.
+        // Stop the background tasks first, because the heartbeat would renew the lease.
         self.background.lock().abort_all();
         self.inner.release_lease().boxed()
     }

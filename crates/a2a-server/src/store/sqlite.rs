@@ -1,8 +1,8 @@
-//! Tasks in an SQLite database that survive crashes.
+//! A task store in an SQLite database, whose tasks survive crashes.
 //!
-//! The directory holds `tasks.db`, SQLite's write-ahead log, and a lock file. One thread writes: it commits the waiting
-//! writes in one transaction and then replies to each. Readers use their own connections and wait for no writer. Bodies
-//! stay on the disk; the store parses a task when the server uses it.
+//! The directory contains `tasks.db`, SQLite's write-ahead log, and a lock file. A single thread writes: it commits the
+//! waiting writes in one transaction and then replies to each. Readers have their own connections and do not wait for
+//! the writer. Bodies stay on the disk, and the store parses a task only when the server uses it.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -37,23 +37,23 @@ use lock::DirectoryLock;
 use tasks::DeletedTask;
 use writer::{Command, LastError, WriteJob, Writer};
 
-/// Idle connections that the store keeps for readers.
+/// The maximum number of idle connections for readers.
 const IDLE_READERS: usize = 4;
 
-/// Tasks that one transaction deletes, so that no other write waits long.
+/// The number of tasks that one transaction deletes. A larger one would delay other writes.
 const DELETE_BATCH: usize = 200;
 
-/// How to open a directory.
+/// Options to open a store in a directory.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The directory. The store creates a missing one.
+    /// The directory, which the store creates if it is missing.
     pub directory: PathBuf,
     /// When the store writes changes to the disk.
     pub fsync: Fsync,
 }
 
 impl Options {
-    /// Creates the options for a directory, with defaults for the rest.
+    /// Creates options for `directory` with the defaults for the rest.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -76,13 +76,13 @@ struct Shared {
     queues: Queues,
     usage: Usage,
     last_error: LastError,
-    /// The tasks with push configurations.
+    /// The ids of the tasks with push notification configurations.
     with_pushes: Arc<Mutex<HashSet<String>>>,
-    /// The newest task of an earlier process; `None` once `recover` has returned the unfinished ones.
+    /// The key of the newest task of an earlier process; `None` once `recover` has returned the unfinished tasks.
     left: Mutex<Option<i64>>,
 }
 
-/// Idle connections for readers.
+/// The idle connections for readers.
 #[derive(Default)]
 struct Readers {
     idle: Vec<Connection>,
@@ -90,10 +90,10 @@ struct Readers {
 }
 
 impl SqliteStore {
-    /// Opens a directory at the time `now`. Blocks, for a time that does not grow with the tasks.
+    /// Opens a directory at the time `now`. Blocks the thread; the duration does not grow with the number of tasks.
     ///
     /// # Errors
-    /// Another process holds the directory, or it cannot be read or written.
+    /// Another process has locked the directory, or the store cannot read or write it.
     pub fn open(options: &Options, now: DateTime<Utc>) -> Result<Self, StoreError> {
         let directory = &options.directory;
         database::create_directory(directory)?;
@@ -146,10 +146,10 @@ impl SqliteStore {
         &self.shared.path
     }
 
-    /// Writes the URL of this server into the lock file, for processes that find the directory in use.
+    /// Writes the URL of this server to the lock file, for other processes that try to open the directory.
     ///
     /// # Errors
-    /// The store is closed.
+    /// The store was closed.
     pub async fn announce(&self, url: String) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         let command = Command::Announce(url, reply);
@@ -176,7 +176,7 @@ impl SqliteStore {
         answer.await.map_err(|_| closed())?
     }
 
-    /// Runs `work` on a connection for readers, on a blocking thread.
+    /// Runs `work` with a reader's connection on a blocking thread.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, SqlError> + Send + 'static,
@@ -185,7 +185,7 @@ impl SqliteStore {
         let work = move || {
             let connection = shared.reader()?;
             let outcome = work(&connection);
-            // A connection that failed may fail again; the next reader opens another.
+            // A failed connection may fail again, so drop it. The next reader opens a new one.
             if !matches!(outcome, Err(SqlError::Sql(_))) {
                 shared.give_back(connection);
             }
@@ -196,7 +196,7 @@ impl SqliteStore {
         spawn_blocking(work).await.map_err(stopped)?
     }
 
-    /// Deletes tasks and returns how many existed.
+    /// Deletes tasks and returns how many of them existed.
     async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
         let (events, usage) = (self.shared.events.clone(), self.shared.usage.clone());
         let with_pushes = Arc::clone(&self.shared.with_pushes);
@@ -218,7 +218,7 @@ impl SqliteStore {
         Ok(self.write(0, work, after).await?.len())
     }
 
-    /// Loads a task. Parses its body on the calling thread: allocators keep memory per thread.
+    /// Loads a task. Parses the body on the calling thread, because allocators retain memory for each thread.
     async fn find(&self, id: &str) -> Result<Option<TaskRecord>, StoreError> {
         let task_id = id.to_owned();
         let log = self.read(move |connection| queries::log(connection, &task_id));
@@ -232,7 +232,7 @@ impl SqliteStore {
         Ok(Some(loaded.record))
     }
 
-    /// Compacts the changes of a task. A failure loses nothing: the next load tries again.
+    /// Compacts the changes of a task. A failure loses no data: the next load tries again.
     fn compact(&self, record: &TaskRecord, json: Vec<u8>) {
         let (id, revision, at_ms) = (record.task.id.clone(), record.revision, record.changed_ms);
         let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());

@@ -1,4 +1,4 @@
-//! Summaries of tasks, their filters and pages.
+//! Summaries of tasks for lists, with their filters and pages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,24 +8,25 @@ use chrono::{DateTime, Utc};
 
 use crate::task_record::{TaskChange, TaskRecord, excerpt};
 
-/// The tasks that [`TaskStore::list`](super::TaskStore::list) returns.
+/// Selects the tasks that [`TaskStore::list`](super::TaskStore::list) returns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
-    /// Tasks of this client; `None` for the operator, who sees all.
+    /// Tasks of this client; `None` for the operator, who can see all tasks.
     pub owner: Option<String>,
     /// Tasks of this context.
     pub context_id: Option<String>,
-    /// Tasks in this state.
+    /// Tasks with this state.
     pub state: Option<TaskState>,
     /// Tasks whose status has this timestamp or a later one.
     pub changed_after: Option<DateTime<Utc>>,
     /// The maximum number of tasks.
     pub page_size: usize,
-    /// The end of the page before; `None` for the first page.
+    /// The cursor that the previous page returned; `None` for the first page.
     pub after: Option<Cursor>,
 }
 
-/// A position in the order of [`TaskStore::list`](super::TaskStore::list): the last task of a page. Clients carry it as an opaque token.
+/// A position in the order of [`TaskStore::list`](super::TaskStore::list): the last task of a page. Clients receive it
+/// as an opaque token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// When that task last changed, in milliseconds since 1970.
@@ -35,7 +36,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Creates the cursor behind a task.
+    /// Creates the cursor after a task.
     pub fn new(task: &Summary) -> Self {
         Self {
             changed_ms: task.changed_ms,
@@ -62,7 +63,7 @@ impl FromStr for Cursor {
     }
 }
 
-/// An error of a page token that this server did not issue.
+/// An error of a page token that this server has not issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("unknown page token")]
 pub struct CursorError;
@@ -70,15 +71,15 @@ pub struct CursorError;
 /// A task without its body, for lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The task id.
+    /// The id of the task.
     pub id: String,
-    /// The context id.
+    /// The id of its context.
     pub context_id: String,
-    /// The client that owns it.
+    /// The client that owns the task.
     pub owner: String,
-    /// The agent that works on it; `None` for the executor's default.
+    /// The agent of the task; `None` for the executor's default agent.
     pub agent: Option<String>,
-    /// The state of its status.
+    /// The state of the task.
     pub state: TaskState,
     /// The timestamp of its status, in microseconds since 1970.
     pub since_us: Option<i64>,
@@ -137,9 +138,9 @@ fn since_us(status: &TaskStatus) -> Option<i64> {
 
 /// The part of changes that updates a summary.
 pub(crate) struct SummaryChange {
-    /// The last status.
+    /// The last new status among the changes.
     pub(crate) status: Option<StatusChange>,
-    /// An excerpt of the first message of a client. It replaces no earlier one.
+    /// An excerpt of the client's message. It never replaces the excerpt of an earlier message.
     pub(crate) asked: Option<String>,
 }
 
@@ -180,7 +181,7 @@ pub struct SummaryPage {
 }
 
 impl SummaryPage {
-    /// Creates a page. `more` tells whether another one follows.
+    /// Creates a page. `more` is true if another page follows.
     pub(crate) fn new(tasks: Vec<Summary>, more: bool, total: usize) -> Self {
         Self {
             next: tasks.last().filter(|_| more).map(Cursor::new),
@@ -191,7 +192,7 @@ impl SummaryPage {
 }
 
 impl Filter {
-    /// Returns whether a task passes the filter, on whatever page.
+    /// Returns whether a task matches the filter, independently of the cursor.
     pub fn matches(&self, task: &Summary) -> bool {
         self.owner.as_ref().is_none_or(|owner| *owner == task.owner)
             && self
@@ -205,14 +206,14 @@ impl Filter {
             })
     }
 }
-/// How a task in a state is recovered.
+/// The class of a state, by which stores recover and delete tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A server works on it.
+    /// A server runs the task.
     Working = 0,
-    /// It waits for its client.
+    /// The task waits for its client.
     Interrupted = 1,
-    /// It has ended.
+    /// The task is terminal.
     Terminal = 2,
 }
 
@@ -226,7 +227,7 @@ impl Phase {
     }
 }
 
-/// Parses the state that stores write as `word`.
+/// Parses a state as [`state_word`] writes it.
 pub(crate) fn parse_state(word: &str) -> TaskState {
     const ALL: [TaskState; 8] = [
         TaskState::Submitted,
@@ -242,7 +243,7 @@ pub(crate) fn parse_state(word: &str) -> TaskState {
     known.unwrap_or(TaskState::Unspecified)
 }
 
-/// Returns the word that stores write for a state.
+/// Returns the name of a state in stores.
 pub(crate) fn state_word(state: &TaskState) -> &'static str {
     match state {
         TaskState::Unspecified => "unspecified",

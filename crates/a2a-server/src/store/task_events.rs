@@ -1,7 +1,8 @@
-//! Distributes changes of tasks to the subscribers in this process.
+//! Distributes the changes of tasks to the subscribers in this process.
 //!
-//! Each subscriber has a bounded buffer. One that falls behind, or may have missed a change, receives a snapshot of the
-//! task. A slow subscriber therefore delays no other and needs no more memory than a fast one.
+//! Each subscriber has a bounded buffer. A subscriber that falls behind, or may have missed a change, receives a
+//! snapshot of the task. A slow subscriber therefore neither delays other subscribers nor needs more memory than a fast
+//! one.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -17,10 +18,10 @@ use tokio::sync::broadcast::{Receiver, Sender};
 use super::{TaskSubscription, TaskUpdate};
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// Changes that wait for a subscriber before it receives a snapshot.
+/// The capacity of a subscriber's buffer. A subscriber with more pending changes receives a snapshot.
 const MAX_PENDING_EVENTS: usize = 64;
 
-/// A change; `None` if changes may have been missed.
+/// A change with its revision; `None` if the subscriber may have missed changes.
 type TaskEvent = Option<(u64, Arc<TaskChange>)>;
 
 /// The subscribers of each task. A task without subscribers takes no memory.
@@ -37,7 +38,7 @@ impl Default for TaskEvents {
 }
 
 impl TaskEvents {
-    /// Creates a registry with a buffer of `capacity` changes for each subscriber.
+    /// Creates a registry whose subscribers buffer `capacity` changes each.
     pub fn new(capacity: usize) -> Self {
         Self {
             senders: Arc::default(),
@@ -45,20 +46,20 @@ impl TaskEvents {
         }
     }
 
-    /// Publishes the stored change that made `revision`.
+    /// Publishes a stored change, which resulted in `revision`.
     pub fn publish(&self, task_id: &str, revision: u64, change: &TaskChange) {
         let mut senders = self.senders.lock();
         let Some(sender) = senders.get(task_id) else {
             return;
         };
-        // A failed send has no receivers, which is fine.
+        // The send fails only without receivers.
         let _ = sender.send(Some((revision, Arc::new(change.clone()))));
         if is_terminal_change(change) {
             senders.remove(task_id);
         }
     }
 
-    /// Sends every subscriber a snapshot, after changes of any task may have been missed.
+    /// Makes every subscriber load a snapshot, because it may have missed changes.
     pub fn resync_all(&self) {
         for sender in self.senders.lock().values() {
             let _ = sender.send(None);
@@ -75,7 +76,7 @@ impl TaskEvents {
         self.senders.lock().remove(task_id);
     }
 
-    /// Subscribes to a task. Call it before loading the task, so that no change is missed in between.
+    /// Subscribes to a task. Call this before loading the task, so that no change in between is missed.
     pub fn subscribe(&self, task_id: &str) -> EventListener {
         let mut senders = self.senders.lock();
         let sender = senders
@@ -97,15 +98,15 @@ impl TaskEvents {
 /// A subscriber of a task.
 #[derive(Debug)]
 pub struct EventListener {
-    /// `Some` until it is dropped.
+    /// Always `Some` until the listener is dropped.
     receiver: Option<Receiver<TaskEvent>>,
     events: TaskEvents,
     task_id: String,
 }
 
 impl EventListener {
-    /// Returns the changes after `record`, which was loaded after the subscription. `reload` loads the task for a
-    /// subscriber that fell behind; `None` from it ends the stream.
+    /// Returns the changes after `record`, which the caller loaded after it subscribed. `reload` loads the task for a
+    /// subscriber that fell behind. If it returns `None`, the stream ends.
     pub fn subscription<R>(self, record: TaskRecord, reload: R) -> TaskSubscription
     where
         R: Fn(String) -> BoxFuture<'static, Option<TaskRecord>> + Send + 'static,
@@ -144,7 +145,7 @@ impl EventListener {
 impl Drop for EventListener {
     fn drop(&mut self) {
         let mut senders = self.events.senders.lock();
-        // Under the lock, so that the last of two concurrent drops removes the entry.
+        // Drop the receiver under the lock, so that the last of two concurrent drops removes the entry.
         self.receiver = None;
         if senders
             .get(&self.task_id)
@@ -158,7 +159,7 @@ impl Drop for EventListener {
 struct SubscriptionState<R> {
     listener: EventListener,
     reload: R,
-    /// The last revision that the subscriber received.
+    /// The revision of the last item that the subscriber received.
     last_revision: u64,
     finished: bool,
 }

@@ -1,4 +1,4 @@
-//! The bytes of each client's tasks, for stores of a single process.
+//! Counts the bytes of each client's tasks, for stores of a single process.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ struct Counts {
 }
 
 impl Usage {
-    /// Adds `more` bytes of a client; a negative value subtracts.
+    /// Adds `more` bytes to the count of a client. A negative value subtracts.
     pub(super) fn add(&self, owner: &str, more: i64) {
         let mut counts = self.0.lock();
         counts.total = counts.total.saturating_add_signed(more);
@@ -37,7 +37,7 @@ impl Usage {
         }
     }
 
-    /// Returns how many of its bytes a client has to free for `more` within `budget`; `None` if that does not suffice.
+    /// Returns how many bytes a client has to free for `more` bytes within `budget`; `None` if that does not suffice.
     pub(super) fn lacks(&self, owner: &str, more: u64, budget: &Budget) -> Option<u64> {
         let counts = self.0.lock();
         let own = counts.by_owner.get(owner).copied().unwrap_or_default();
@@ -50,7 +50,8 @@ pub(super) fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Returns the ids of the first of `tasks`, given as id and size, that take `bytes` together; none if all of them take less.
+/// Returns the ids of the first `tasks`, given as id and size, that have `bytes` together. Returns no ids if all tasks
+/// have fewer bytes.
 pub(super) fn oldest<E>(
     tasks: impl IntoIterator<Item = Result<(String, i64), E>>,
     bytes: u64,

@@ -10,7 +10,7 @@ fn client(name: &str) -> RateLimitKey {
     RateLimitKey::Client(name.into())
 }
 
-/// Creates a body that arrives in chunks of these sizes.
+/// Creates a body whose chunks have these sizes.
 fn pieces(pieces: &[usize]) -> Body {
     let pieces = pieces.iter().map(|length| vec![b'x'; *length]);
     let pieces = pieces.map(Ok::<_, Infallible>).collect::<Vec<_>>();

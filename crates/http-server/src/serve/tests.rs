@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::testing::{read, start};
 
-/// The default of the largest request head.
+/// The default maximum size of a request head, in bytes.
 const MAX_HEADER: usize = 64 << 10;
 
 const HELLO: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -59,7 +59,7 @@ fn patient() -> ConnectionConfig {
     }
 }
 
-/// Waits until the server closes a silent connection.
+/// Waits until the server closes an idle connection.
 async fn closed(mut stream: TcpStream) {
     let end = tokio::time::timeout(Duration::from_secs(20), stream.read_u8());
     assert!(end.await.expect("the connection stays open").is_err());
@@ -126,11 +126,11 @@ async fn repeated_warning_is_counted() {
 async fn long_header_is_rejected() {
     let server = start(hello(), quick()).await;
     let long = format!("X-Long: {}", "x".repeat(4 * MAX_HEADER));
-    // The connection may be reset before the client reads the status.
+    // The server may reset the connection before the client has read the status.
     assert!(matches!(server.get("/", &[&long]).await, 431 | 0));
 }
 
-/// Streams `one`, and then what the channel sends until it is dropped.
+/// Returns a route that streams `one`, and then the texts from the channel until its sender is dropped.
 fn streaming() -> (Router, mpsc::Sender<&'static str>) {
     let (send, receive) = mpsc::channel::<&'static str>(4);
     let receive = Arc::new(parking_lot::Mutex::new(Some(receive)));

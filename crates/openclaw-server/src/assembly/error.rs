@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Errors that prevent the server from starting.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,30 +7,30 @@ use crate::clients::ClientFileError;
 use common::config::ConfigError;
 use egress::NetError;
 
-/// Why a server does not start.
+/// An error that prevents the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration or a file that it names is unusable.
+    /// The configuration, or a file in it, cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The client file is unusable.
+    /// The client file cannot be used.
     #[error(transparent)]
     Clients(#[from] ClientFileError),
-    /// The address is unusable.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// The configured address.
+        /// The configured listen address.
         address: SocketAddr,
         /// The cause.
         error: io::Error,
     },
-    /// The client for outgoing connections is unusable.
+    /// The client for outgoing connections cannot be created.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// The executor is unusable.
+    /// The executor cannot be created.
     #[error("{0}")]
     Executor(String),
-    /// The store is unusable.
+    /// The task store cannot be opened.
     #[error("cannot open the task store: {0}")]
     Store(String),
 }

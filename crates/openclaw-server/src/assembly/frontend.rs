@@ -1,4 +1,4 @@
-//! The part of a server that faces clients: listener, TLS, access control and client file.
+//! The part of the server that clients connect to: listener, TLS, access control and client file.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::clients::{ClientFile, ClientFileWatch, registered_clients};
 use crate::config::ServeConfig;
 use common::config::ConfigError;
 
-/// A listener with the clients, limits and certificates of a configuration.
+/// A bound listener with the clients, limits and certificates of a configuration.
 pub struct Frontend {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -33,13 +33,13 @@ pub struct Frontend {
 }
 
 impl Frontend {
-    /// Listens, for the clients of the configuration and of the client file in its state directory.
+    /// Binds the listener, and reads the clients in the configuration and in the client file of its state directory.
     ///
     /// # Errors
-    /// The configuration is invalid, a file cannot be read, or the address cannot be used.
+    /// The configuration is invalid, a file cannot be read, or the server cannot listen on the address.
     pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
         let file = ClientFile::in_directory(&config.state_dir);
-        // Create the watch before the file is read, so that no later change is missed.
+        // Create the watch before reading the file, so that it detects every later change.
         let watch = ClientFileWatch::new(&file);
         let mut all = config.clients.clone();
         all.extend(file.read()?);
@@ -90,7 +90,7 @@ impl Frontend {
         AccessControl::new(rules, Arc::clone(&self.clients))
     }
 
-    /// Returns the public URL, or else the server's own.
+    /// Returns the public URL, or else the URL of the listen address.
     #[must_use]
     pub fn url(&self) -> String {
         match &self.config.public_url {
@@ -99,7 +99,7 @@ impl Frontend {
         }
     }
 
-    /// Returns the URL for programs on this machine, whatever the public one is.
+    /// Returns the URL for programs on this machine, independently of the public URL.
     #[must_use]
     pub fn page(&self) -> String {
         match self.address.ip().is_unspecified() {
@@ -116,7 +116,7 @@ impl Frontend {
         }
     }
 
-    /// Serves `app` until `shutdown` is cancelled, and applies changes of the client file. `changed` runs after each
+    /// Serves `app` until `shutdown` is cancelled, and applies changes of the client file. Calls `changed` after each
     /// change.
     pub async fn serve(
         self,

@@ -1,4 +1,4 @@
-//! Opens the task store of a server.
+//! Opens the task store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use common::environment::{Clock as _, SystemEnvironment};
 use super::error::StartError;
 use crate::config::{ServeConfig, TaskStoreKind};
 
-/// Opens the store of a server whose page is at `page`. Returns it with a description of its location.
+/// Opens the task store of a server whose operator's page is at `page`. Returns the store and a description of its
+/// location.
 ///
 /// # Errors
 /// The store cannot be opened.

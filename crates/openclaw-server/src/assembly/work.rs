@@ -1,4 +1,4 @@
-//! Creates the executor of a server.
+//! Creates the executor.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use common::redact::Secrets;
 use egress::credential::Trust;
 use gateway_bridge::TRIAD;
 
-/// Creates the executor that the configuration names. It redacts the secrets of the server.
+/// Creates the configured executor, which redacts the secrets of the server from its output.
 ///
 /// # Errors
-/// The configured executor is unusable.
+/// The configured executor cannot be used.
 pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let inner = unredacted(config)?;
-    // The scripted executor knows only what its clients send.
+    // The scripted executor has no access to secrets: its output contains only text of the clients.
     if config.executor == ExecutorKind::Scripted {
         return Ok(inner);
     }
     Ok(Arc::new(Redacted::new(inner, secrets(config)?)))
 }
 
-/// Returns the values that clients must not read: the gateway's token, the store's address, and the secret variables of
-/// the server and the command.
+/// Returns the values that clients must not receive: the gateway's token, the store's address, and the secret
+/// environment variables of the server and the command.
 fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
     let mut all = secrets_of(std::env::vars_os());
     let given = config.env_vars.iter();
@@ -99,7 +99,7 @@ fn gateway(config: &ServeConfig) -> Result<gateway_bridge::Settings, ConfigError
     Ok(settings)
 }
 
-/// Returns the token for the gateway: the configured one, or else that of OpenClaw's own clients.
+/// Returns the token for the gateway: the configured one, or else the one that OpenClaw's own clients use.
 fn token(config: &ServeConfig) -> Result<Option<SecretString>, ConfigError> {
     let variable = |name: &str| std::env::var(name).ok();
     let usual = || variable("OPENCLAW_GATEWAY_TOKEN").filter(|token| !token.is_empty());

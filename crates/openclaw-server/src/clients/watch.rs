@@ -1,24 +1,24 @@
-//! Applies changes of the client file while a server runs.
+//! Applies changes of the client file while the server runs.
 
 use std::time::{Duration, SystemTime};
 
 use super::ClientFile;
 use crate::config::ClientConfig;
 
-/// The interval between checks. The requests of a removed client end within a second.
+/// The interval between checks of the file. The requests of a removed client thus end within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Watches the client file.
+/// Detects changes of the client file.
 #[derive(Debug)]
 pub struct ClientFileWatch {
     file: ClientFile,
-    /// The version in force.
+    /// The version that the server has applied.
     last: Option<FileVersion>,
-    /// The last version that could not be applied, which was logged.
+    /// The last version that could not be applied. Its error has been logged.
     failed: Option<Option<FileVersion>>,
 }
 
-/// A version of the file. Two may have the same time and length; a replaced file has another inode.
+/// A version of the file. Two versions may have the same time and length, but a replaced file has another inode.
 #[derive(Debug, PartialEq, Eq)]
 struct FileVersion {
     modified: SystemTime,
@@ -37,7 +37,7 @@ fn inode(_: &std::fs::Metadata) -> u64 {
 }
 
 impl ClientFileWatch {
-    /// Creates a watch that detects every later change.
+    /// Creates a watch that detects every change after this call.
     #[must_use]
     pub fn new(file: &ClientFile) -> Self {
         let mut watch = Self {
@@ -49,7 +49,7 @@ impl ClientFileWatch {
         watch
     }
 
-    /// Returns the version of the file; `None` if there is none.
+    /// Returns the current version of the file; `None` if the file does not exist.
     fn version(&self) -> Option<FileVersion> {
         let facts = std::fs::metadata(self.file.path());
         facts
@@ -63,8 +63,8 @@ impl ClientFileWatch {
             .ok()
     }
 
-    /// Passes the clients to `apply` after each change, for as long as the future is polled. `apply` returns the total
-    /// number of clients, or why it refuses them.
+    /// Calls `apply` with the clients after each change, while the future is polled. `apply` returns the total number
+    /// of clients, or an error if it rejects them.
     pub async fn run(mut self, mut apply: impl FnMut(Vec<ClientConfig>) -> Result<usize, String>) {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -78,7 +78,7 @@ impl ClientFileWatch {
                     (self.last, self.failed) = (version, None);
                     tracing::info!("reloaded the clients: {count}");
                 }
-                // Retry a failed change, and log it once.
+                // A failed change is retried at each check, but logged only once.
                 Err(error) => {
                     if self.failed.as_ref() != Some(&version) {
                         tracing::warn!("kept the previous clients: {error}");

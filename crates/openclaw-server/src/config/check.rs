@@ -1,4 +1,4 @@
-//! Checks of the server's configuration that its schema cannot express.
+//! Checks rules of the configuration that its schema cannot express.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, place};
 use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
-/// Converts an error of the schema.
+/// Converts an error of the schema validation.
 pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigError {
     let (place, message) = validation::sentence(wrong);
-    // Only secrets have alternatives in the schema.
+    // In the schema, only secrets have alternatives.
     if matches!(wrong.kind(), ValidationErrorKind::AnyOf { .. }) {
         let message = "must be a string that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
         return ConfigError::at(place, message);
@@ -25,7 +25,7 @@ pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigErro
     ConfigError::at(place, message)
 }
 
-/// Checks values whose parse errors would have no JSON Pointer.
+/// Checks values whose parser would report an error without a JSON Pointer.
 pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
     if let Some(listen) = value.get("listen").and_then(Value::as_str)
         && listen.parse::<SocketAddr>().is_err()
@@ -87,7 +87,7 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
     store(config)
 }
 
-/// Checks that other machines reach the server only with authentication and TLS.
+/// Checks that a server for other machines has authentication and TLS.
 fn reach(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
     const CLIENTS: &str = "add a client with `remote-agent serve clients add NAME`";
     if !config.listen.ip().to_canonical().is_loopback() {

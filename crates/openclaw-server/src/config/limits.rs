@@ -16,41 +16,41 @@ fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>
     whole_size(deserializer).map(Some)
 }
 
-/// One client or address may use this part of a limit, unless its own limit is set.
+/// By default, one client or address may use this fraction of a limit: a quarter.
 const DEFAULT_SHARE_DIVISOR: usize = 4;
 
-/// Limits of clients.
+/// The limits of the server and its clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServeLimits {
     /// The maximum number of connections.
     #[serde(deserialize_with = "whole_size")]
     pub connections: usize,
-    /// The maximum number of connections of one address; by default a quarter of `connections`.
+    /// The maximum number of connections of one address. The default is a quarter of `connections`.
     #[serde(deserialize_with = "some_size")]
     pub connections_per_address: Option<usize>,
-    /// The maximum number of open requests of one client.
+    /// The maximum number of concurrent requests of one client.
     #[serde(deserialize_with = "whole_size")]
     pub open_requests: usize,
-    /// The sustained number of requests per second of one client.
+    /// The sustained number of requests of one client per second.
     #[serde(deserialize_with = "whole")]
     pub requests_per_second: u64,
-    /// The number of requests that a client may send at once.
+    /// The number of requests that a client may send at once after a pause.
     #[serde(deserialize_with = "whole")]
     pub burst: u64,
-    /// The maximum size of a body, in bytes.
+    /// The maximum size of a request body, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub body_bytes: usize,
-    /// The maximum size of all unparsed bodies, in bytes.
+    /// The maximum size of all request bodies that the server has not parsed, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub total_body_bytes: usize,
-    /// The maximum per client. The default is a quarter of `total_body_bytes`, and at least `body_bytes`.
+    /// The share of one client in `total_body_bytes`. The default is a quarter of it, and at least `body_bytes`.
     #[serde(deserialize_with = "some_size")]
     pub body_bytes_per_client: Option<usize>,
-    /// The timeout of a request head, in milliseconds.
+    /// How long a request head may take to arrive, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub header_timeout_ms: u64,
-    /// The timeout of a body, in milliseconds.
+    /// How long a request body may take to arrive, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub body_timeout_ms: u64,
     /// How long a stream is silent before the server sends a comment, in milliseconds.

@@ -1,4 +1,4 @@
-//! The gateway of this machine's OpenClaw, as OpenClaw's own configuration describes it.
+//! Reads the port and the token of the gateway from OpenClaw's own configuration.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -10,10 +10,10 @@ use super::GatewayConfig;
 use crate::executor::{expand_home, state_dir};
 use common::config::{ConfigError, Secret};
 
-/// The URL of a gateway before its configuration is read.
+/// The URL of a gateway before OpenClaw's configuration is read.
 pub(super) const DEFAULT_URL: &str = "ws://127.0.0.1:18789";
 
-/// The port of a gateway whose configuration names none.
+/// The port of a gateway if OpenClaw's configuration contains none.
 const DEFAULT_PORT: u16 = 18789;
 
 #[derive(Default, Deserialize)]
@@ -42,8 +42,9 @@ struct Auth {
     token: Value,
 }
 
-/// Completes a gateway without a URL: the port and the token of OpenClaw's configuration, unless
-/// `OPENCLAW_GATEWAY_PORT` and `OPENCLAW_GATEWAY_TOKEN` override them. `variable` looks up the environment.
+/// Sets the URL and the token of a gateway without a URL. The values are those of OpenClaw's configuration, unless
+/// `OPENCLAW_GATEWAY_PORT` and `OPENCLAW_GATEWAY_TOKEN` override them. `variable` returns the value of an environment
+/// variable.
 ///
 /// # Errors
 /// OpenClaw's configuration cannot be read.
@@ -67,7 +68,7 @@ pub(super) fn complete(
     };
     let needs_no_token = gateway.token.is_some() || text("OPENCLAW_GATEWAY_TOKEN").is_some();
     let known = match read(&variable) {
-        // Nothing of the file is needed.
+        // The environment provides the port, and the token is not needed, so ignore the error.
         Err(_) if port.is_some() && needs_no_token => Gateway::default(),
         known => known?,
     };
@@ -77,7 +78,7 @@ pub(super) fn complete(
     if !needs_no_token {
         gateway.token = token(known.auth.token).filter(|token| match token {
             Secret::Known(_) | Secret::Resolved(_) => true,
-            // Without a value the gateway itself says that it requires a token.
+            // Without a value, connect without a token; the gateway reports that it requires one.
             Secret::Unresolved { source, id } => source == "env" && text(id).is_some(),
         });
     }
@@ -106,7 +107,7 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigEr
         }
         Err(error) => return Err(wrong(error.to_string())),
     };
-    // The position alone: the line may hold a secret.
+    // The error contains only the position, because the line may contain a secret.
     let config: OpenClawConfig = json5::from_str(&text).map_err(|error| {
         wrong(match error.position() {
             Some(at) => format!("line {} is not valid", at.line + 1),
@@ -116,7 +117,7 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigEr
     Ok(config.gateway)
 }
 
-/// Returns a token in the forms that OpenClaw accepts: the text, `${NAME}`, or a SecretRef.
+/// Parses a token in the formats that OpenClaw accepts: the text, `${NAME}`, or a SecretRef.
 fn token(value: Value) -> Option<Secret> {
     let variable = value
         .as_str()
@@ -182,7 +183,7 @@ mod tests {
         ];
         let gateway = completed(text, &variables).unwrap();
         assert_eq!(gateway.url.as_deref(), Some("ws://127.0.0.1:29000"));
-        // The assembly reads the variable.
+        // The assembly reads the variable later.
         assert_eq!(token_of(&gateway), None);
     }
 

@@ -1,4 +1,4 @@
-//! Resolves paths of files and references of secrets.
+//! Resolves paths and references to secrets.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::{ServeConfig, TaskStoreKind};
 use common::config::{self, ConfigError, Secret};
 
-/// Returns the default state directory: `openclaw-remote-agent/serve` in `$XDG_STATE_HOME`, else in
-/// `~/.local/state`. `variable` looks up the environment.
+/// Returns the default state directory: `openclaw-remote-agent/serve` in `$XDG_STATE_HOME`, or else in
+/// `~/.local/state`. `variable` returns the value of an environment variable.
 pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     config::default_state_dir("serve", variable)
 }
 
-/// Resolves relative paths from `folder`, and `~/` from the home directory of the process. `PATH` locates a command
-/// without `/`.
+/// Resolves relative paths against `folder`, and `~/` against the home directory. A command without `/` is resolved by
+/// `PATH` later.
 pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
     let mut all = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {
@@ -40,7 +40,7 @@ pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
     }
 }
 
-/// Overrides `config` with `over`, key by key.
+/// Replaces members of `config` by those of `over`, key by key.
 pub(super) fn put_over(config: &mut Value, over: Value) {
     match (config, over) {
         (Value::Object(config), Value::Object(over)) => {

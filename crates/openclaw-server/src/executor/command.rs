@@ -1,14 +1,15 @@
 //! An executor that runs the command `openclaw agent`, one process per message.
 //!
-//! If a gateway runs on OpenClaw's state, the command goes through it; otherwise it needs `--local`. Only OpenClaw
-//! knows which applies: it refuses the other mode before it starts the turn. The executor tries the last accepted mode
+//! If a gateway runs on OpenClaw's state, the command sends the turn to it; otherwise the command needs `--local`.
+//! OpenClaw rejects the wrong mode before it starts the turn. The executor therefore tries the last accepted mode
 //! first. A setting can fix the mode.
 //!
-//! OpenClaw's launcher looks for its own options (`--profile`, `--container`) in all arguments before it parses them,
-//! even in the values of other options. So no client text becomes an argument: the command reads the message from
-//! standard input, and each value shares an argument with its option.
+//! OpenClaw's launcher searches all arguments for its own options (`--profile`, `--container`) before it parses them,
+//! even the values of other options. Therefore no text of a client becomes an argument of its own: the command reads
+//! the message from standard input, and each value is in one argument with its option.
 //!
-//! A turn takes half a minute with `--local` and some seconds through a gateway, and reports nothing before its end.
+//! A turn takes half a minute with `--local` and some seconds through a gateway. The command prints nothing before the
+//! end of the turn.
 
 mod answer;
 mod error;
@@ -42,27 +43,29 @@ use answer::Reading;
 use error::CommandError;
 use process::Ended;
 
-/// The timeout of listing the agents.
+/// How long the command may take to list the agents.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings of the command. `Debug` omits the values of variables.
 #[derive(Debug, Clone)]
 pub struct CommandSettings {
-    /// The command: a path, or a name in `PATH`.
+    /// The path of the command, or its name in `PATH`.
     pub openclaw_path: PathBuf,
-    /// The agent of messages that name none; `None` means OpenClaw's default.
+    /// The agent of messages that name none; `None` for OpenClaw's default agent.
     pub agent_id: Option<String>,
-    /// The thinking level of a turn; by default `low` if the model supports it, else that of OpenClaw.
+    /// The thinking level of a turn. The default is `low` if the model supports it; otherwise OpenClaw selects the
+    /// level.
     pub thinking: Option<Thinking>,
     /// The timeout of a turn, including the start of the command.
     pub timeout: Duration,
-    /// The working directory of the command; by default that of the server.
+    /// The working directory of the command. The default is that of the server.
     pub working_directory: Option<PathBuf>,
     /// Additional environment variables of the command.
     pub env_vars: Vec<(String, SecretString)>,
-    /// Names of the server's variables that the command also receives; a `*` at the end matches any suffix.
+    /// The names of variables of the server's environment that the command receives. A `*` at the end matches any
+    /// suffix.
     pub pass_env: Vec<String>,
-    /// Whether the command runs turns itself.
+    /// Whether the command runs turns in its own process.
     pub local: Local,
 }
 
@@ -81,23 +84,24 @@ impl Default for CommandSettings {
     }
 }
 
-/// Runs messages with the command `openclaw`.
+/// Executes messages with the command `openclaw`.
 pub struct CommandExecutor(Arc<CommandRunner>);
 
 struct CommandRunner {
     settings: CommandSettings,
     delegated: DelegationWriter,
     home: Option<PathBuf>,
-    /// Whether no gateway ran at the last turn.
+    /// Whether `--local` is the last accepted mode.
     local: AtomicBool,
-    /// Whether the model refuses thinking levels.
+    /// Whether the model rejects thinking levels.
     plain: AtomicBool,
-    /// OpenClaw's default agent, once known.
+    /// The name of OpenClaw's default agent, once it is known.
     default: OnceCell<String>,
 }
 
 impl CommandExecutor {
-    /// Creates the executor of the command in `settings`. Its variables determine OpenClaw's state directory.
+    /// Creates the executor for the command in `settings`. The variables of `settings` determine OpenClaw's state
+    /// directory.
     pub fn new(settings: CommandSettings, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         let state_dir = state_dir(|name| {
             let own = settings.env_vars.iter().find(|(known, _)| known == name);
@@ -140,7 +144,7 @@ impl Executor for CommandExecutor {
         })
     }
 
-    /// Returns `None`: a turn ends with its process.
+    /// Returns `None`, because a turn ends with its process.
     fn reattach(
         &self,
         _input: RunInput,
@@ -203,7 +207,7 @@ impl CommandRunner {
                     }
                     return Ok(outcome);
                 }
-                // In all three cases the turn has not started.
+                // In these three cases, OpenClaw has not started the turn.
                 Ok(Reading::OtherMode) => match self.settings.local {
                     Local::Auto if !turned => (local, turned) = (!local, true),
                     only => return Err(self.command_error(CommandError::of_way(only))),
@@ -216,25 +220,26 @@ impl CommandRunner {
         }
     }
 
-    /// Returns the thinking level of the request.
+    /// Returns the thinking level for the next turn.
     fn thinking(&self) -> Option<Thinking> {
         let otherwise = (!self.plain.load(Ordering::Relaxed)).then_some(Thinking::Low);
         self.settings.thinking.or(otherwise)
     }
 
-    /// Returns whether OpenClaw refused a level that the client had not requested.
+    /// Returns whether OpenClaw rejected a thinking level that is only a default, so that a turn without it may
+    /// succeed.
     fn may_do_without(&self, command_error: &CommandError) -> bool {
         self.settings.thinking.is_none() && command_error.reason == error::THINKING
     }
 
-    /// Records the delegation of the session.
+    /// Records the delegation of the session before the turn starts.
     async fn note(&self, agent: &Option<String>, input: &RunInput) -> Result<(), Outcome> {
         if !self.delegated.is_kept() {
             return Ok(());
         }
         let agent = match agent {
             Some(agent) => agent,
-            // The default agent has no delegation yet, so there is nothing to remove.
+            // The session of the default agent has no delegation yet, so there is none to clear.
             None if input.delegation.is_none() && !self.default.initialized() => return Ok(()),
             None => {
                 let asked = self.default.get_or_try_init(|| self.default_agent()).await;
@@ -266,7 +271,7 @@ impl CommandRunner {
         .map_err(|command_error| command_error.without(self.home.as_deref()))
     }
 
-    /// Builds the command of one turn, which reads its message from standard input.
+    /// Builds the command for one turn. The command reads the message from standard input.
     fn command(
         &self,
         agent: Option<&str>,
@@ -283,7 +288,7 @@ impl CommandRunner {
         if cfg!(unix) {
             command.arg("--message-file=/dev/stdin");
         } else {
-            // For systems without a path for standard input.
+            // Some systems have no path for standard input.
             command.arg(format!("--message={text}"));
         }
         command.arg("--json").arg(format!("--session-id={session}"));
@@ -336,7 +341,7 @@ impl CommandRunner {
 }
 
 /// Returns whether a text is a valid name of an agent. Other texts never become arguments, because the command could
-/// read them as options.
+/// parse them as options.
 fn is_name(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     (1..=64).contains(&name.len())

@@ -1,6 +1,6 @@
-//! Records the delegation depth of a message before the agent starts to work on it.
+//! Records the delegation depth of a message before the agent starts its turn.
 //!
-//! The tool `remote_agent` of that OpenClaw reads the record by session key, and refuses to delegate beyond the maximum
+//! The tool `remote_agent` of the OpenClaw reads the record by session key and rejects delegations beyond the maximum
 //! depth.
 
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use common::environment::Environment;
 use common::log::Log;
 use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup, METADATA_KEY};
 
-/// Writes the delegation file of one OpenClaw.
+/// Writes the delegation file of an OpenClaw.
 pub(super) struct DelegationWriter {
-    /// OpenClaw's state directory; `None` records nothing.
+    /// The state directory of OpenClaw; `None` disables the recording.
     state_dir: Option<PathBuf>,
     kept: DelegationLookup,
     env: Arc<dyn Environment>,
@@ -36,17 +36,17 @@ impl DelegationWriter {
         }
     }
 
-    /// Returns whether a state directory is set, so that delegations are recorded.
+    /// Returns whether delegations are recorded, because a state directory is set.
     pub(super) fn is_kept(&self) -> bool {
         self.state_dir.is_some()
     }
 
-    /// Sets the delegation that the session of `key` works on. A message without a delegation clears the record of
-    /// the previous message.
+    /// Records the delegation `said` for the session of `key`. A message without a delegation clears the record of the
+    /// previous message.
     ///
     /// # Errors
-    /// The delegation is malformed, or the record could not be written. The run must not start: without the record, agents
-    /// could delegate without end.
+    /// The delegation is malformed, or the record could not be written. The caller must not start the run, because
+    /// agents without a record could delegate endlessly.
     pub(super) async fn note(&self, key: &str, said: Option<&Value>) -> Result<(), Outcome> {
         let work = said.map(|said| Delegation::read(said).ok_or_else(malformed));
         let work = work.transpose()?;

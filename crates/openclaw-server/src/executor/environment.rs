@@ -1,12 +1,12 @@
-//! The server's environment variables: which ones the command receives, and which ones are secret.
+//! The environment variables of the server: selects the ones that the command receives, and finds the secret ones.
 
 use std::ffi::OsString;
 
 use secrecy::SecretString;
 use url::Url;
 
-/// Variables that programs need for their files, language and network. A name with a final `*` is a prefix. None
-/// contains a secret, except for the password of a proxy and those that [`has_secret_name`] finds.
+/// Variables that programs need for files, language and network. A final `*` marks a prefix. They contain no secrets,
+/// except for the passwords of proxies and the variables that [`has_secret_name`] matches.
 const COMMON_VARIABLES: [&str; 47] = [
     "PATH",
     "HOME",
@@ -37,7 +37,7 @@ const COMMON_VARIABLES: [&str; 47] = [
     "ALL_PROXY",
     "NO_PROXY",
     "OPENCLAW_*",
-    // Windows.
+    // Variables of Windows.
     "SYSTEMROOT",
     "SYSTEMDRIVE",
     "WINDIR",
@@ -58,7 +58,8 @@ const COMMON_VARIABLES: [&str; 47] = [
     "PROCESSOR_ARCHITECTURE",
 ];
 
-/// The credentials of the model providers that OpenClaw 2026.9.6 supports, which it needs to run a turn itself.
+/// The variables with credentials of the model providers that OpenClaw 2026.9.6 supports. OpenClaw needs them to run a
+/// turn itself.
 const PROVIDERS: [&str; 68] = [
     "AI_GATEWAY_API_KEY",
     "ANTHROPIC_API_KEY",
@@ -130,7 +131,7 @@ const PROVIDERS: [&str; 68] = [
     "Z_AI_API_KEY",
 ];
 
-/// Words in the name of a variable whose value is a secret.
+/// Words that occur in the names of variables with secrets.
 const SECRET_NAME_PARTS: [&str; 7] = [
     "TOKEN",
     "SECRET",
@@ -141,14 +142,15 @@ const SECRET_NAME_PARTS: [&str; 7] = [
     "APIKEY",
 ];
 
-/// The minimum length of a secret under a secret name, in bytes. Redacting shorter values would damage ordinary text.
+/// The minimum length of a secret in a configured variable with such a name, in bytes. Redacting shorter values would
+/// damage ordinary text.
 const MIN_SECRET_BYTES: usize = 4;
 
-/// The minimum length of a value that may be a secret, in bytes.
+/// The minimum length of a secret in other variables, and in those of the server's own environment, in bytes.
 const MIN_ADDRESSED_SECRET_BYTES: usize = 8;
 
-/// Returns the variables that the command receives: the common ones, with `models` the credentials of model providers,
-/// and those named in `more`.
+/// Returns the variables that the command receives: the common variables, the ones named in `more`, and, if `models` is
+/// true, the credentials of model providers.
 pub(super) fn passed(
     variables: impl Iterator<Item = (OsString, OsString)>,
     models: bool,
@@ -176,7 +178,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the values of the server's own variables that clients must not read.
+/// Returns the secret values in the server's own environment variables.
 pub(crate) fn secrets_of(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<SecretString> {
@@ -191,7 +193,7 @@ pub(crate) fn secrets_of(
     secrets.collect()
 }
 
-/// Returns the values of the command's configured variables that clients must not read: all but the common ones.
+/// Returns the secret values in the configured variables of the command: all except the common variables.
 pub(crate) fn secrets_of_given<'a>(
     variables: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Vec<SecretString> {
@@ -208,7 +210,7 @@ pub(crate) fn secrets_of_given<'a>(
     secrets.collect()
 }
 
-/// Returns whether a name is that of a secret. The name of a file or a socket is not.
+/// Returns whether a variable with this name has a secret. The name of a file or a socket is no secret.
 fn has_secret_name(upper: &str) -> bool {
     let mut words = upper.split('_');
     let place = words.clone().next_back();
@@ -218,7 +220,7 @@ fn has_secret_name(upper: &str) -> bool {
     said && !is_place
 }
 
-/// Returns the password in the address of a store or proxy, both as written and decoded.
+/// Returns the password in the URL of a store or proxy, both percent-encoded and decoded.
 pub(crate) fn password(address: &str) -> Vec<SecretString> {
     let parsed = Url::parse(address).ok();
     let Some(written) = parsed.as_ref().and_then(Url::password) else {

@@ -1,9 +1,11 @@
-//! An executor over a gateway: the agents of OpenClaw's gateway, or the members of a collective behind a gateway of
-//! `a2a-v1`. A message is a run there, whose answer streams back.
+//! An executor that sends messages through a gateway: to the agents of OpenClaw's gateway, or to the members of a
+//! collective behind a gateway of the collective protocol (`a2a-v1`). Each message starts a run, whose answer is
+//! streamed.
 //!
-//! The executor creates the id of a run, because two clients may use the same message id. The server stores it with the
-//! agent's name (`AGENT/ID`) to find the run after a restart. The triad is an agent if the gateway counts its votes
-//! (`collective.rs`). Behind OpenClaw's gateway it is not: the client counts the votes, and a restart would lose them.
+//! The executor generates the id of a run, because two clients may use the same message id. The server stores the id
+//! with the name of the agent (`AGENT/ID`) to find the run after a restart. The triad is an agent only if the gateway
+//! counts its votes (`collective.rs`). With OpenClaw's gateway, the client would count the votes and lose them in a
+//! restart.
 
 mod abort;
 mod collective;
@@ -42,32 +44,34 @@ use super::settings::Thinking;
 use abort::{AbortGuard, AbortRequest};
 use run_reporter::RunReporter;
 
-/// The timeout of a readiness check of the gateway.
+/// How long the readiness check of the gateway may take.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The delays before the attempts to find a run again after its connection broke; they cover a restart of the gateway.
+/// The delays, in seconds, before the attempts to find a run again after the connection broke. They cover a restart of
+/// the gateway.
 const RECONNECT_DELAYS_S: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
 
-/// The delay before a proposal is sent again.
+/// The delay before the executor sends a proposal again.
 const REPEAT_DELAY: Duration = Duration::from_secs(1);
 
-/// The agent if neither the message nor the gateway names one: OpenClaw's name for its first agent.
+/// The agent if neither the message nor the gateway names one. OpenClaw gives its first agent this name.
 const DEFAULT_AGENT: &str = "main";
 
 /// The settings of runs.
 #[derive(Debug, Clone)]
 pub struct GatewayRuns {
-    /// The timeout of a run, which the gateway enforces even without the server.
+    /// The timeout of a run. The gateway enforces it even if the server has stopped.
     pub timeout: Duration,
-    /// The thinking level; `None` means OpenClaw's own.
+    /// The thinking level; `None` lets OpenClaw select the level.
     pub thinking: Option<Thinking>,
-    /// The state directory of the gateway's OpenClaw, for the depth of delegations; `None` if it is on another machine.
+    /// The state directory of the OpenClaw behind the gateway, for delegation records; `None` if it is on another
+    /// machine.
     pub state_dir: Option<PathBuf>,
     /// Whether clients may call the triad of a collective.
     pub triad: bool,
 }
 
-/// Runs messages with the agents behind a gateway.
+/// Executes messages with the agents behind a gateway.
 pub struct GatewayExecutor(Arc<Runs>);
 
 struct Runs {
@@ -75,15 +79,15 @@ struct Runs {
     settings: GatewayRuns,
     delegated: DelegationWriter,
     env: Arc<dyn Environment>,
-    /// The default agent, once known.
+    /// The name of the default agent, once it is known.
     default: Mutex<Option<String>>,
 }
 
 impl GatewayExecutor {
-    /// Creates the executor of the gateway in `settings`. It connects on first use.
+    /// Creates the executor for the gateway in `settings`. The executor connects on first use.
     ///
     /// # Errors
-    /// The system's TLS is unusable.
+    /// The TLS configuration of the system cannot be used.
     pub fn new(
         settings: gateway_bridge::Settings,
         runs: GatewayRuns,
@@ -213,15 +217,14 @@ impl Runs {
         Ok(agents)
     }
 
-    /// Returns whether the gateway is an OpenClaw. OpenClaw names its default agent by listing it first, and its agents
-    /// read the file of delegations. Other gateways list their agents in any order, and carry the depth in the metadata
-    /// of a message.
+    /// Returns whether the gateway is an OpenClaw gateway. OpenClaw lists its default agent first, and its agents read
+    /// the delegation file. Other gateways list agents in any order and receive the depth in the metadata of a message.
     fn is_openclaw(&self) -> bool {
         let dialect = self.gateway.connection().dialect;
         dialect.is_some_and(|dialect| dialect.starts_with("openclaw"))
     }
 
-    /// Whether the gateway speaks `a2a-v1`.
+    /// Returns whether the gateway uses the collective protocol.
     fn is_collective(&self) -> bool {
         self.gateway.connection().dialect == Some(SUBPROTOCOL)
     }
@@ -230,7 +233,7 @@ impl Runs {
         self.settings.triad && self.is_collective()
     }
 
-    /// Connects, unless an earlier connection has identified the gateway.
+    /// Connects to the gateway, unless an earlier connection has already identified its protocol.
     async fn connect(&self) -> Result<(), Outcome> {
         if self.gateway.connection().dialect.is_none() {
             let connected = self.listed().await;
@@ -239,7 +242,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Returns the agent that an input is for.
+    /// Returns the agent for a run.
     async fn agent(&self, input: &RunInput) -> Result<String, Outcome> {
         if let Some(name) = &input.agent {
             if name == TRIAD && !self.offers_triad() {
@@ -299,7 +302,7 @@ impl Runs {
                 (run.clone(), run)
             }
         };
-        // Store the run first, so that a restarted server looks for it.
+        // Store the name of the run before it starts, so that a restarted server can find it.
         let _ = events
             .send(ExecutionEvent::Run(format!("{agent}/{kept}")))
             .await;
@@ -318,7 +321,7 @@ impl Runs {
         let work = async {
             match handle.peer().stream(&outgoing).await {
                 Ok(stream) => handle.follow(stream, events).await,
-                // The gateway may have received it.
+                // The gateway may have received the message before the connection broke.
                 Err(error) if error.kind.is_cut() => match handle.again(Some(error)).await {
                     Ok(stream) => handle.follow(stream, events).await,
                     Err(outcome) => outcome,
@@ -329,7 +332,7 @@ impl Runs {
         Ok(handle.until_canceled(work, &cancel).await)
     }
 
-    /// Creates the id of a run, in the form that the gateway's protocol has for messages.
+    /// Generates the id of a run, in the format of message ids in the gateway's protocol.
     fn run_id(&self) -> String {
         let id = self.env.uuid();
         match self.is_openclaw() {
@@ -367,7 +370,7 @@ impl Runs {
     }
 }
 
-/// Returns the order of agents, lowest first for the likeliest to answer.
+/// Returns a sort key for agents. The agents most likely to answer have the lowest key.
 fn rank(status: MemberStatus) -> u8 {
     match status {
         MemberStatus::Online | MemberStatus::Idle | MemberStatus::Busy => 0,
@@ -376,14 +379,14 @@ fn rank(status: MemberStatus) -> u8 {
     }
 }
 
-/// The name of a run.
+/// Identifies a run at the gateway.
 struct RunHandle {
     runs: Arc<Runs>,
     agent: String,
     context: String,
     session: String,
     run: String,
-    /// The proposal that it is, for the triad.
+    /// The proposal of the run, if the agent is the triad.
     proposal: Option<Proposal>,
 }
 
@@ -397,7 +400,7 @@ impl RunHandle {
         self.runs.gateway.agent(self.agent.clone(), &options)
     }
 
-    /// Follows the run until it ends, across lost connections.
+    /// Follows the run until it ends. Reconnects when the connection breaks.
     async fn follow(&self, mut stream: Box<dyn EventStream>, events: ExecutionEvents) -> Outcome {
         let reporter = RunReporter::new(events);
         loop {
@@ -420,14 +423,14 @@ impl RunHandle {
         }
     }
 
-    /// Whether the same message may be sent again: a proposal that a gateway dropped as it stopped.
+    /// Returns whether the same message may be sent again: a proposal that the gateway dropped when it stopped.
     fn can_repeat(&self, outcome: &Outcome) -> bool {
         let away =
             matches!(outcome, Outcome::Failed { reason, .. } if *reason == outcome::UNREACHABLE);
         away && self.proposal.is_some()
     }
 
-    /// Subscribes to the run again. `broken` is the error of the lost connection.
+    /// Subscribes to the run again. `broken` is the error that ended the connection.
     async fn again(&self, broken: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
         let mut last = broken;
         for pause in RECONNECT_DELAYS_S {
@@ -436,14 +439,14 @@ impl RunHandle {
                 Some(proposal) if proposal.is_over(&*self.runs.env) => {
                     return Err(collective::undecided());
                 }
-                // The gateway accepts a proposal with a known id once, and repeats its decision.
+                // The gateway accepts a proposal with a known id only once, and sends its decision again.
                 Some(proposal) => self.peer().stream(&proposal.request()).await,
                 None => self.peer().resubscribe(&self.run).await,
             };
             match opened {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind.is_away() => last = Some(error),
-                // The members reconnect to a restarted gateway.
+                // After a restart of the gateway, the members need time to reconnect.
                 Err(error) if self.proposal.is_some() && outcome::is_offline(&error) => {
                     last = Some(error);
                 }
@@ -456,7 +459,7 @@ impl RunHandle {
         Err(last.map_or_else(outcome::interrupted, |error| outcome::outcome(&error)))
     }
 
-    /// Polls `work` until it ends. If `cancel` resolves or this future is dropped, aborts the run at the gateway.
+    /// Polls `work` until it ends. Aborts the run at the gateway if `cancel` resolves or this future is dropped.
     async fn until_canceled(
         &self,
         work: impl Future<Output = Outcome>,

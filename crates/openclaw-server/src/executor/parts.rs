@@ -1,4 +1,4 @@
-//! Converts parts between A2A 1.0 and the form of the crate `peer`.
+//! Converts parts between the official types of A2A 1.0 and those of the crate `peer`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use gateway_bridge::openclaw::inert;
 
-/// Converts parts for an agent, with [`inert`] text.
+/// Converts parts of a client for an agent, and makes their text [`inert`].
 pub(super) fn to_agent(parts: Vec<Part>) -> Vec<a2a::Part> {
     parts.into_iter().map(handed).collect()
 }
@@ -35,8 +35,8 @@ fn handed(part: Part) -> a2a::Part {
     }
 }
 
-/// Makes each text inert, plain and in JSON. JSON escapes white space, so that a path and its surroundings could look
-/// like one.
+/// Makes every text in JSON inert, both the plain text and the JSON. JSON escapes white space, so that the escaped text
+/// around a path could look like a part of it.
 fn inert_json(value: Value) -> Value {
     match value {
         Value::String(text) => inert_in_json(&text).into(),
@@ -54,14 +54,14 @@ fn inert_in_json(text: &str) -> String {
     let written = Value::from(plain.as_ref()).to_string();
     match inert(&written) {
         Cow::Borrowed(_) => plain.into_owned(),
-        // JSON escapes contain no dot, so the result is still JSON.
+        // JSON escapes contain no dot, so the text is still valid JSON.
         Cow::Owned(written) => {
             serde_json::from_str(&written).unwrap_or_else(|_| plain.replace('.', "[.]"))
         }
     }
 }
 
-/// Converts the parts of an agent's answer, without invalid ones.
+/// Converts the parts of an agent's answer. Drops invalid parts.
 pub(super) fn from_agent(parts: &[Value]) -> Vec<Part> {
     parts.iter().filter_map(answered).collect()
 }
@@ -87,7 +87,7 @@ fn answered(part: &Value) -> Option<Part> {
     Some(read)
 }
 
-/// Returns metadata in the form of the server.
+/// Converts metadata to the type of the server.
 pub(super) fn owned(map: &Map<String, Value>) -> HashMap<String, Value> {
     map.iter()
         .map(|(key, value)| (key.clone(), value.clone()))
@@ -100,7 +100,7 @@ pub(super) fn of_message(message: &Value) -> Vec<Part> {
     from_agent(parts.map_or(&[][..], Vec::as_slice))
 }
 
-/// Returns a text part that precedes a client's parts.
+/// Returns a text part that the server inserts before the parts of the client.
 pub(super) fn note(text: &str) -> a2a::Part {
     a2a::Part::text(text.to_owned())
 }

@@ -1,5 +1,5 @@
-//! Redacts secrets in everything that clients read of an executor: answers, chunks, status texts, metadata and
-//! failures.
+//! Redacts secrets in everything that clients receive from an executor: answers, chunks, status texts, metadata and
+//! errors.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use common::redact::{Redactor, Secrets};
 
-/// An executor whose output contains none of `secrets`.
+/// Wraps an executor and removes `secrets` from its output.
 pub struct Redacted {
     inner: Arc<dyn Executor>,
     secrets: Arc<Secrets>,
@@ -29,7 +29,7 @@ impl Redacted {
         Self { inner, secrets }
     }
 
-    /// Runs `work`, whose events arrive at `said`, and forwards them redacted.
+    /// Runs `work`, which sends its events to `said`, and forwards them redacted to `events`.
     fn filtered(
         &self,
         work: BoxFuture<'static, Outcome>,
@@ -117,24 +117,24 @@ impl Executor for Redacted {
 /// Removes secrets from the events of one run.
 struct Filter {
     secrets: Arc<Secrets>,
-    /// The unfinished artifacts by id.
+    /// The artifacts that are not complete, by id.
     open: BTreeMap<String, OpenArtifact>,
 }
 
 /// An artifact that arrives in chunks.
 struct OpenArtifact {
     text: Redactor,
-    /// Its last text part, without the text.
+    /// The last text part of the artifact, without its text.
     part: Part,
-    /// The artifact, until the first chunk is forwarded.
+    /// The artifact until its first chunk is forwarded, then `None`.
     first: Option<Artifact>,
 }
 
 impl Filter {
-    /// Returns the next report, or `None` while a secret may be incomplete.
+    /// Returns the redacted event. Returns `None` to hold it back while its text may end within a secret.
     fn report(&mut self, report: ExecutionEvent) -> Option<ExecutionEvent> {
         Some(match report {
-            // The server does not show this report to clients.
+            // Clients do not receive the name of a run.
             ExecutionEvent::Run(name) => ExecutionEvent::Run(name),
             ExecutionEvent::Working(parts) => {
                 ExecutionEvent::Working(parts.map(|parts| self.parts(parts)))
@@ -165,7 +165,7 @@ impl Filter {
         }
     }
 
-    /// Redacts complete parts. A secret may begin in one text and end in the next.
+    /// Redacts complete parts. A secret may begin in one text part and end in the next.
     fn parts(&self, mut parts: Vec<Part>) -> Vec<Part> {
         let texts = parts.iter_mut().filter_map(|part| match &mut part.content {
             PartContent::Text(text) => Some(text),
@@ -242,7 +242,7 @@ impl Filter {
         Some(piece(artifact, append, last))
     }
 
-    /// Returns the rest of artifacts without a last chunk.
+    /// Returns the rest of the artifacts that have no last chunk.
     fn rest(&mut self) -> Vec<ExecutionEvent> {
         let all = mem::take(&mut self.open).into_iter();
         let rest = all.filter_map(|(id, mut open)| {
@@ -295,7 +295,7 @@ fn empty() -> Artifact {
     }
 }
 
-/// Redacts all members of a part except its text.
+/// Redacts all fields of a part except its text.
 fn redact_part(secrets: &Secrets, part: &mut Part) {
     match &mut part.content {
         PartContent::Text(_) => {}

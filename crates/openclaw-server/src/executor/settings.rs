@@ -1,4 +1,4 @@
-//! Settings of both executors.
+//! Settings that both executors have.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,26 +7,26 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// A thinking level, by OpenClaw's names.
+/// A thinking level of OpenClaw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thinking {
-    /// None.
+    /// No thinking.
     Off,
-    /// The model's minimum.
+    /// The minimum of the model.
     Minimal,
-    /// Low.
+    /// A low level.
     #[default]
     Low,
-    /// Medium.
+    /// A medium level.
     Medium,
-    /// High.
+    /// A high level.
     High,
-    /// The model's maximum.
+    /// The maximum of the model.
     Xhigh,
 }
 
 impl Thinking {
-    /// Every level.
+    /// All levels, from the lowest to the highest.
     pub const ALL: [Self; 6] = [
         Self::Off,
         Self::Minimal,
@@ -36,7 +36,7 @@ impl Thinking {
         Self::Xhigh,
     ];
 
-    /// Returns OpenClaw's name for it.
+    /// Returns the name of the level in OpenClaw.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -55,7 +55,7 @@ impl fmt::Display for Thinking {
     }
 }
 
-/// The error of an unknown level.
+/// The error of a text that names no thinking level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a thinking level is one of off, minimal, low, medium, high, xhigh")]
 pub struct UnknownThinking;
@@ -69,21 +69,21 @@ impl FromStr for Thinking {
     }
 }
 
-/// Whether the command `openclaw agent` runs a turn itself (`--local`) or has a gateway run it.
+/// Whether the command `openclaw agent` runs a turn in its own process (`--local`) or through a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Local {
-    /// Through a gateway if one runs on OpenClaw's state, else itself.
+    /// Through a gateway if one runs on OpenClaw's state, else in its own process.
     #[default]
     Auto,
-    /// Itself. OpenClaw refuses this while a gateway runs on its state.
+    /// In its own process. OpenClaw rejects this while a gateway runs on its state.
     Always,
     /// Through a gateway.
     Never,
 }
 
-/// Returns the state directory of a user's OpenClaw: `OPENCLAW_STATE_DIR`, else `.openclaw` in `OPENCLAW_HOME` or in
-/// the home directory; `None` if no variable is set.
+/// Returns the state directory of a user's OpenClaw: `OPENCLAW_STATE_DIR`, or else `.openclaw` in `OPENCLAW_HOME` or in
+/// the home directory. Returns `None` if none of these variables is set.
 pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let named = |name: &str| {
         variable(name)
@@ -100,7 +100,7 @@ pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
     }
 }
 
-/// Returns a path with the home directory in place of a leading `~`; `None` if `HOME` is not set.
+/// Replaces a leading `~` by the home directory; `None` if `HOME` is not set.
 pub(crate) fn expand_home(
     path: PathBuf,
     variable: impl Fn(&str) -> Option<OsString>,

@@ -10,7 +10,7 @@ use egress::ReqwestClient;
 use egress::lookup::Lookup;
 use testkit::http::{RawServer, Step, send};
 
-/// Every name leads to this machine.
+/// A resolver that returns a loopback address for every name.
 struct Here;
 
 impl Lookup for Here {

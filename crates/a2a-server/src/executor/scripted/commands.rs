@@ -1,4 +1,4 @@
-//! The commands: the first word of a message.
+//! The commands of the scripted executor: the first word of a message.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::script::{Script, Step, artifact, piece, text, working};
 
 const ARTIFACT: &str = "answer";
 
-/// The prefix of a run's name that can be reattached; the rest is its duration in milliseconds.
+/// The prefix of the name of a run that supports `reattach`. The rest is its duration in milliseconds.
 const RUN: &str = "scripted-";
 
-/// Limits of one script: events, milliseconds of one wait, and bytes.
+/// The limits of one script: events, milliseconds of one wait, and bytes.
 const MAX_EVENTS: u64 = 1_000_000;
 const MAX_WAIT_MS: u64 = 3_600_000;
 const MAX_BYTES: u64 = 16 << 20;
@@ -28,33 +28,33 @@ pub(super) const EXAMPLES: [&str; 5] = [
     "fail why",
 ];
 
-/// Returns the script for the text of `input`. The command may end with a colon. An unknown command echoes the text, and
-/// so does the answer to `ask` and `auth`.
+/// Returns the script for the text of `input`. A colon may follow the command. An unknown command echoes the text, as
+/// does the answer to `ask` and `auth`.
 pub(super) fn script(input: &RunInput) -> Script {
     let said = message_text(input);
     let (word, rest) = said.split_once([' ', '\n']).unwrap_or((&said, ""));
     let rest = rest.trim();
     match word.strip_suffix(':').unwrap_or(word) {
-        // The rest as an artifact.
+        // `echo TEXT`: the text as an artifact.
         "echo" => gives(text(rest)),
-        // The rest as a message without a task.
+        // `message TEXT`: the text as a message in place of a task.
         "message" => Script::end(Outcome::Message(text(rest))),
-        // The rest as the message of the last status.
+        // `say TEXT`: the text as the message of the last status.
         "say" => Script::end(Outcome::Completed(Some(text(rest)))),
-        // An artifact in three chunks, the rest as the last.
+        // `task TEXT`: an artifact in three chunks, the text as the last one.
         "task" => pieces(["alpha ".to_owned(), "beta ".to_owned(), rest.to_owned()]),
         // `chunks N`: an artifact in N chunks.
         "chunks" => stream(first(rest, 3, MAX_EVENTS), Duration::ZERO),
-        // `stream N MS`: the same, with MS milliseconds before each.
+        // `stream N MS`: an artifact in N chunks, with MS milliseconds before each.
         "stream" => stream(first(rest, 20, MAX_EVENTS), milliseconds(second(rest), 5)),
-        // `slow MS`: works for MS milliseconds, or until it is canceled.
+        // `slow MS`: runs for MS milliseconds, or until the task is canceled.
         "slow" => slow(rest),
-        // `begun TEXT`: an artifact at once, then works until it is canceled.
+        // `begun TEXT`: an artifact at once, then runs until the task is canceled.
         "begun" => Script::new(
             [working(), artifact(ARTIFACT, text(rest)), Step::WaitForEver],
             Outcome::Completed(None),
         ),
-        // `resume MS`: a run that can be reattached after a restart.
+        // `resume MS`: a run of MS milliseconds that supports `reattach`.
         "resume" => resumable(milliseconds(rest, 1000)),
         "ask" => Script::end(Outcome::InputRequired(text(rest))),
         "auth" => Script::end(Outcome::AuthRequired(text(rest))),
@@ -63,15 +63,15 @@ pub(super) fn script(input: &RunInput) -> Script {
             reason: "scripted",
             text: rest.to_owned(),
         }),
-        // The parts of the message as JSON.
+        // `parts`: the parts of the message as JSON.
         "parts" => gives(vec![Part::data(parts(input))]),
-        // A file, a link and data.
+        // `gift`: a file, a link and data.
         "gift" => gives(gift()),
         // `big N`: N bytes of text.
         "big" => gives(text("x".repeat(bytes(rest)))),
-        // The client, the agent and the session.
+        // `who`: the client, the agent and the session as JSON.
         "who" => gives(vec![Part::data(who(input))]),
-        // Metadata.
+        // `usage TEXT`: metadata, and the text as an artifact.
         "usage" => Script::new(
             [
                 Step::ExecutionEvent(ExecutionEvent::Metadata(usage())),
@@ -83,7 +83,7 @@ pub(super) fn script(input: &RunInput) -> Script {
     }
 }
 
-/// Returns the rest of a run with this name.
+/// Returns the script for the rest of the run with this name.
 pub(super) fn resumed(run: &str) -> Option<Script> {
     let left = run.strip_prefix(RUN)?.parse().ok()?;
     Some(Script::new(
@@ -130,7 +130,7 @@ fn pieces<const N: usize>(all: [String; N]) -> Script {
     Script::new(steps, Outcome::Completed(None))
 }
 
-/// Streams `count` numbered chunks, each after a wait.
+/// Streams `count` numbered chunks, with a wait before each.
 fn stream(count: u64, apart: Duration) -> Script {
     let steps = (0..count).flat_map(move |at| {
         let wait = (!apart.is_zero()).then_some(Step::Wait(apart));
@@ -165,9 +165,9 @@ fn bytes(rest: &str) -> usize {
 
 fn parts(input: &RunInput) -> Value {
     let parts = input.message.parts.iter();
-    // Without the command itself.
+    // Without the text part of the command.
     let seen = parts.filter(|part| !matches!(part.content, PartContent::Text(_)));
-    // 0.3 supports only objects as data.
+    // 0.3 supports only objects as data, so wrap the list.
     json!({"parts": seen.map(|part| json!(part)).collect::<Vec<_>>()})
 }
 

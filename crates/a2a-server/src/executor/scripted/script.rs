@@ -1,4 +1,4 @@
-//! Scripts of steps.
+//! Scripts of the scripted executor.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use a2a::v1_0::{Artifact, Part};
 
 use super::super::{ExecutionEvent, Outcome};
 
-/// A step.
+/// A step of a script.
 pub(super) enum Step {
     /// Waits.
     Wait(Duration),
     /// Waits until the run is stopped.
     WaitForEver,
-    /// Sends a report.
+    /// Sends an event.
     ExecutionEvent(ExecutionEvent),
 }
 
-/// The steps and the outcome. The iterator creates steps lazily, so that a long script takes no memory.
+/// The steps of a run and its outcome. The iterator creates steps lazily, so that a long script needs little memory.
 pub(super) struct Script {
     pub(super) steps: Box<dyn Iterator<Item = Step> + Send>,
     pub(super) outcome: Outcome,
@@ -39,7 +39,7 @@ impl Script {
         }
     }
 
-    /// Adds a step in front.
+    /// Prepends a step.
     pub(super) fn after(self, first: Step) -> Self {
         Self {
             steps: Box::new(std::iter::once(first).chain(self.steps)),

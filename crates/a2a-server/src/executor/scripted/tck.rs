@@ -1,4 +1,4 @@
-//! The scripts of the A2A technology compatibility kit, by the prefix of a message id.
+//! The scripts for the A2A technology compatibility kit, by the prefix of the message id.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::script::{Script, Step, artifact, piece, text, working};
 
 const ARTIFACT: &str = "output";
 
-/// Returns the script for an id of the kit. `patience` is how long it waits for events of a stream.
+/// Returns the script for a message id of the kit. `timeout` is how long the kit waits for the events of a stream.
 pub(super) fn script(message_id: &str, timeout: Duration) -> Option<Script> {
-    // The first match counts, so longer prefixes come before shorter ones.
+    // The first match applies, so longer prefixes precede shorter ones.
     let script = match message_id {
         id if id.starts_with("tck-complete-task") => {
             Script::end(Outcome::Completed(Some(text("Hello from TCK"))))
@@ -51,12 +51,13 @@ pub(super) fn script(message_id: &str, timeout: Duration) -> Option<Script> {
             ],
             Outcome::Completed(None),
         ),
-        // The kit disconnects and subscribes again meanwhile.
+        // The kit disconnects during the wait and subscribes again.
         id if id.starts_with("test-resubscribe-message-id") => Script::new(
             [working(), Step::Wait(2 * timeout)],
             Outcome::Completed(None),
         ),
-        // A message of the kit for 0.3, which has no scenarios: it continues the task, cancels it, and registers webhooks.
+        // A message of the kit for 0.3, which has no scenarios. The kit continues the task, cancels it, and registers
+        // webhooks.
         id if id.starts_with("test-") || id.contains("-message-id-") => {
             Script::end(Outcome::InputRequired(text("Input required")))
         }

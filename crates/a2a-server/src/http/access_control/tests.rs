@@ -13,7 +13,7 @@ use super::*;
 use crate::http::testing::{ada_and_the_operator, guarded, rules};
 use http_server::testing::{Server, read};
 
-/// Answers with the request's context.
+/// Responds with the context of the request.
 fn mirror() -> Router {
     let seen = |request: Request| async move {
         let seen = request.extensions().get::<RequestContext>().unwrap();
@@ -314,7 +314,7 @@ async fn body_that_stalls_ends_the_request() {
     assert_eq!(read(slow.await).await.status, 503);
 }
 
-/// Limits of 8,000 bytes of bodies, 4,000 of them for one client, and a long timeout.
+/// Returns rules with limits of 8,000 bytes of bodies, 4,000 of them for one client, and a long timeout.
 fn tight() -> AccessRules {
     let mut rules = rules();
     rules.limits.body_bytes = 4000;
@@ -331,7 +331,7 @@ const OPERATOR: &str = "Authorization: Bearer token-of-op";
 async fn unfinished(server: &Server, who: &str, length: &str, begins: &str) -> TcpStream {
     let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{who}\r\n{length}\r\n\r\n");
     let stream = server.write(&format!("{head}{begins}")).await;
-    // One runtime serves both connections: it has started the first when it answers the second.
+    // One runtime serves both connections, so it has read the first request when it answers the second.
     assert_eq!(server.get("/", &[who]).await, 200);
     stream
 }
@@ -363,7 +363,7 @@ async fn announced_body_that_does_not_arrive_takes_no_room() {
     assert_eq!((answer.status, answer.body.as_str()), (200, "4000"));
 }
 
-/// Returns a server with the mirror, and `/hold`, which keeps its body and reports that.
+/// Returns a server with the route of `mirror`, and `/hold`, which keeps its body in memory and reports that.
 fn holding() -> (Router, mpsc::Receiver<()>) {
     let (held, holds) = mpsc::channel::<()>(8);
     let hold = move |body: axum::body::Bytes| async move {
@@ -374,7 +374,7 @@ fn holding() -> (Router, mpsc::Receiver<()>) {
     (mirror().route("/hold", post(hold)), holds)
 }
 
-/// Makes the server hold a body of 4,000 bytes.
+/// Sends a body of 4,000 bytes, which the server keeps in memory.
 async fn held(server: &Server, who: &str, holds: &mut mpsc::Receiver<()>) -> TcpStream {
     let head = format!("POST /hold HTTP/1.1\r\nHost: localhost\r\n{who}\r\nContent-Length: 4000");
     let stream = server

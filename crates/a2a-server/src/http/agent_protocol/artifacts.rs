@@ -1,4 +1,4 @@
-//! Artifacts: the parts of what the agent made, and files of the client.
+//! Artifacts of a step: the parts that the agent created, and the files of the client.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::drafts::{Upload, base_name, relative};
 
-/// The key of a part's metadata with the id of the uploaded file.
+/// The metadata key of a part for the id of the uploaded file.
 pub(super) const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
 
-/// The key of a part's metadata with the path that the client gave a file.
+/// The metadata key of a part for the path that the client gave the file.
 pub(super) const RELATIVE_PATH: &str = "openclaw-remote-agent/relative-path";
 
 /// An artifact of a step, or an uploaded file.
@@ -28,7 +28,7 @@ pub(super) struct Found<'a> {
 enum Content<'a> {
     Upload(Bytes),
     Part(&'a Part),
-    /// Consecutive texts.
+    /// Consecutive text parts.
     Texts(&'a [Part]),
 }
 
@@ -55,7 +55,7 @@ impl From<Upload> for Found<'_> {
     }
 }
 
-/// Returns a download. A browser must not show it as a page of this server.
+/// Returns a download, so that a browser does not render the content as a page of this server.
 impl IntoResponse for Found<'_> {
     fn into_response(self) -> Response {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
@@ -88,7 +88,7 @@ impl IntoResponse for Found<'_> {
     }
 }
 
-/// Returns the artifacts of a step: the client's files, then those of the agent. A part is an artifact.
+/// Returns the artifacts of a step: first the client's files, then those of the agent. Each part is an artifact.
 pub(super) fn of_step(step: &Task) -> Vec<Found<'_>> {
     let messages = step.history.iter().flatten();
     let said = messages.filter(|message| message.role == Role::User);
@@ -96,7 +96,7 @@ pub(super) fn of_step(step: &Task) -> Vec<Found<'_>> {
         .flat_map(|message| &message.parts)
         .filter(|part| !matches!(part.content, PartContent::Text(_) | PartContent::Data(_)));
     let files = files.enumerate().map(|(number, part)| {
-        // An id with dots would name a step.
+        // An id with a dot would refer to a step.
         let given = text(part, ARTIFACT_ID).filter(|id| !id.contains('.'));
         let id = given.unwrap_or_else(|| format!("{}.file.{number}", step.id));
         found(part, id, false, None)
@@ -104,13 +104,14 @@ pub(super) fn of_step(step: &Task) -> Vec<Found<'_>> {
     files.chain(made(step)).collect()
 }
 
-/// Returns the step that an artifact's id names; `None` for the id of an upload.
+/// Returns the step in the id of an artifact; `None` for the id of an upload.
 pub(super) fn step_of(artifact: &str) -> Option<&str> {
     let (rest, _) = artifact.rsplit_once('.')?;
     rest.rsplit_once('.').map(|(step, _)| step)
 }
 
-/// Returns the artifacts that the agent made in a step. Consecutive texts are one: a streamed text arrives in parts.
+/// Returns the artifacts that the agent created in a step. Consecutive texts form one artifact, because a streamed text
+/// arrives in several parts.
 pub(super) fn made(step: &Task) -> Vec<Found<'_>> {
     let artifacts = step.artifacts.iter().flatten().enumerate();
     let artifacts = artifacts.flat_map(|(place, artifact)| {

@@ -1,4 +1,4 @@
-//! Tasks without a step, and uploaded files that no step has taken yet. Both are kept in memory, within bounds.
+//! Tasks without a step, and uploaded files that are not yet part of a step. Both are in memory and limited.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Failure, unknown};
 
-/// How long a draft without a step is kept.
+/// How long a draft is kept.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60 * 60);
 
 /// The maximum number of drafts of one client.
@@ -23,13 +23,13 @@ const MAX_DRAFTS: usize = 1000;
 /// The maximum size of all drafts, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The maximum size of the drafts of one client, in bytes.
+/// The maximum size of all drafts of one client, in bytes.
 const MAX_BYTES_PER_CLIENT: usize = 16 << 20;
 
-/// The size that a file has beside its content, in bytes: its names, so that empty files count too.
+/// The size that counts for a file in addition to its content, in bytes, for its names. It limits empty files too.
 const FILE_OVERHEAD_BYTES: usize = 4096;
 
-/// The longest name or path of a file, in characters.
+/// The maximum length of the name or path of a file, in characters.
 const MAX_NAME_CHARS: usize = 255;
 
 /// The input of a task without a step.
@@ -93,7 +93,7 @@ impl Upload {
     }
 }
 
-/// Returns the last segment of a path, without control characters.
+/// Returns the last segment of a path without control characters.
 pub(super) fn base_name(path: &str) -> String {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
     match short(name) {
@@ -102,7 +102,7 @@ pub(super) fn base_name(path: &str) -> String {
     }
 }
 
-/// Returns a path without control characters; `None` unless it stays below its directory on every platform.
+/// Returns a path without control characters; `None` if it could leave its directory on some platform.
 pub(super) fn relative(path: &str) -> Option<String> {
     let path = short(path);
     let is_below = |segment: &str| segment != ".." && !segment.contains(['\\', ':']);
@@ -114,7 +114,7 @@ fn short(text: &str) -> String {
     clean.take(MAX_NAME_CHARS).collect()
 }
 
-/// A task before its first step, or the files for the next step of a task.
+/// A task before its first step, or the uploaded files for the next step of a task.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     owner: String,
@@ -148,10 +148,10 @@ impl Draft {
 pub(super) struct Drafts(Mutex<HashMap<String, Draft>>);
 
 impl Drafts {
-    /// Adds a draft. `now` is the time in this method and the others.
+    /// Adds a draft. In all methods, `now` is the current time.
     ///
     /// # Errors
-    /// The client, or the server, has its maximum number or size of drafts.
+    /// The client or the server has its maximum number or size of drafts.
     pub(super) fn insert(&self, task: &str, draft: Draft, now: Instant) -> Result<(), Failure> {
         let mut all = self.live(now);
         check_count(&all, &draft.owner)?;
@@ -163,7 +163,7 @@ impl Drafts {
     /// Adds a file for the next step of a task.
     ///
     /// # Errors
-    /// The same as [`insert`](Self::insert).
+    /// The same errors as [`insert`](Self::insert).
     pub(super) fn add(
         &self,
         client: &str,
@@ -186,14 +186,14 @@ impl Drafts {
         Ok(())
     }
 
-    /// Returns the draft of a task of this client.
+    /// Returns the draft of a task if this client owns it.
     pub(super) fn get(&self, client: &str, task: &str, now: Instant) -> Option<Draft> {
         let all = self.live(now);
         let draft = all.get(task).filter(|draft| draft.owner == client);
         draft.cloned()
     }
 
-    /// Returns the tasks of this client without a step, with their inputs, the newest first.
+    /// Returns the client's tasks without a step and their inputs, the newest task first.
     pub(super) fn unstarted(&self, client: &str, now: Instant) -> Vec<(String, Option<String>)> {
         let all = self.live(now);
         let own = all.iter().filter(|(_, draft)| draft.owner == client);
@@ -212,14 +212,15 @@ impl Drafts {
             .collect()
     }
 
-    /// Returns the drafts without the expired ones.
+    /// Removes the expired drafts and returns the others.
     fn live(&self, now: Instant) -> MutexGuard<'_, HashMap<String, Draft>> {
         let mut all = self.0.lock();
         all.retain(|_, draft| !draft.is_expired(now));
         all
     }
 
-    /// Removes what a step took. A file that was uploaded meanwhile stays for the next one.
+    /// Removes the input and the files that a step has used. A file that was uploaded in the meantime remains for the
+    /// next step.
     pub(super) fn take(&self, task: &str, taken: Option<&Draft>) {
         let Some(taken) = taken else { return };
         let mut all = self.0.lock();

@@ -1,4 +1,4 @@
-//! Pages of lists.
+//! Pages of lists in the Agent Protocol.
 
 use http::request::Parts;
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use crate::http::error::Failure;
 /// The default number of items on a page.
 const DEFAULT_PAGE_SIZE: usize = 10;
 
-/// The largest number of items on a page.
+/// The maximum number of items on a page.
 const MAX_PAGE_SIZE: usize = 100;
 
-/// The page that a query asks for.
+/// The page that a query requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageQuery {
     number: usize,
@@ -23,7 +23,7 @@ impl PageQuery {
     /// Reads `current_page` and `page_size`.
     ///
     /// # Errors
-    /// One of them is not a number in its range.
+    /// One of them is not a number or out of range.
     pub(super) fn parse(parts: &Parts) -> Result<Self, Failure> {
         let mut query = Self {
             number: 1,
@@ -48,14 +48,14 @@ impl PageQuery {
         Ok(query)
     }
 
-    /// Returns those of `items` that are on the page.
+    /// Returns the `items` on the page.
     pub(super) fn items<'a, T>(&self, items: &'a [T]) -> &'a [T] {
         let before = (self.number - 1).saturating_mul(self.size);
         let rest = items.get(before..).unwrap_or_default();
         rest.get(..self.size).unwrap_or(rest)
     }
 
-    /// Returns the page with the items `shown`, of `total`, under this name.
+    /// Returns the page as JSON: the items `shown` under `name`, and `total` as the number of all items.
     pub(super) fn page(&self, name: &str, shown: Vec<Value>, total: usize) -> Value {
         json!({
             name: shown,

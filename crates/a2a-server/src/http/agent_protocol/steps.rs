@@ -15,14 +15,14 @@ use crate::call_context::CallContext;
 use crate::service::{AGENT, DELEGATION, SendMessage, json_bytes};
 use crate::store::Summary;
 
-/// The key of a message's metadata with the additional input of a task or step.
+/// The metadata key of a message for the additional input of a task or step.
 const ADDITIONAL_INPUT: &str = "openclaw-remote-agent/additional-input";
 
-/// Returns the message of the next step of a task. `last` is the step before, and `inherited` its delegation: the next step
-/// continues that chain of agents unless its own input or that of the task names one.
+/// Returns the message for the next step of a task. `last` is the previous step and `inherited` its delegation. The
+/// next step continues that chain of agents, unless its own input or that of the task contains a delegation.
 ///
 /// # Errors
-/// There is no input.
+/// There is no input text.
 pub(super) fn request(
     caller: &CallContext,
     task: &str,
@@ -70,7 +70,7 @@ pub(super) fn request(
     }
     let mut message = Message::new(Role::User, parts);
     message.context_id = Some(task.to_owned());
-    // The answer to a question belongs to the task that asked it.
+    // The answer to a question continues the task with the question.
     message.task_id = last
         .filter(|last| {
             matches!(
@@ -104,7 +104,7 @@ fn file_part(file: &Upload) -> Part {
     part
 }
 
-/// Returns the step that a message became.
+/// Returns the step as JSON for the result of a sent message.
 pub(super) fn sent(task: &str, sent: SendMessageResponse) -> Value {
     match sent {
         SendMessageResponse::Task(step) => json(task, &step),
@@ -121,7 +121,7 @@ pub(super) fn sent(task: &str, sent: SendMessageResponse) -> Value {
     }
 }
 
-/// Returns a step.
+/// Returns a step as JSON.
 pub(super) fn json(task: &str, step: &Task) -> Value {
     let state = &step.status.state;
     let status = match state {
@@ -132,7 +132,7 @@ pub(super) fn json(task: &str, step: &Task) -> Value {
     let said = step.status.message.as_ref();
     let said = said.and_then(|message| texts(&message.parts));
     let made = step.artifacts.iter().flatten();
-    // A streamed text arrives in parts, anywhere between two characters.
+    // A streamed text arrives in several parts, which may split it anywhere.
     let text = |artifact: &Artifact| artifact.parts.iter().filter_map(Part::as_text).collect();
     let made: Vec<String> = made
         .map(text)
@@ -177,13 +177,13 @@ fn first(step: &Task) -> Option<&Message> {
     messages.find(|message| message.role == Role::User)
 }
 
-/// Returns the texts of the parts; `None` where there are none.
+/// Returns the concatenated text parts; `None` if there are none.
 fn texts(parts: &[Part]) -> Option<String> {
     let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// The bytes of steps that one request may load. The first step always fits.
+/// Limits the bytes of steps that one request may load. The first step always fits.
 pub(super) struct StepBudget {
     limit: usize,
     spent: usize,

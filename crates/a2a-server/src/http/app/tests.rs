@@ -118,7 +118,7 @@ const OPERATOR: &str = "Authorization: Bearer token-of-op";
 const OWN: &str = "X-Requested-With: remote-agent";
 
 impl Whole {
-    /// Sends a message of `client` whose task works until it is stopped.
+    /// Sends a message of `client` whose task runs until it is canceled.
     async fn working(&self, client: &str) -> String {
         self.send(client, "begun <b>\"confidential\"</b>").await
     }
@@ -307,7 +307,7 @@ fn asking(method: &str, text: &str) -> String {
     .to_string()
 }
 
-/// Sends a request with Ada's token, revokes the token once her task works, and returns the answer.
+/// Sends a request with Ada's token, revokes the token while her task runs, and returns the response.
 async fn revoked_while(method: &str) -> Answer {
     let whole = with_clients().await;
     let lines = [ADA, "Content-Type: application/json", "A2A-Version: 1.0"];

@@ -1,4 +1,4 @@
-//! The content of a card.
+//! The content of an agent card.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
@@ -11,17 +11,18 @@ use a2a::{A2aError, ErrorReason};
 /// The URI of the extension that lists the agents.
 const AGENTS_EXTENSION: &str = "urn:openclaw-remote-agent:agents:1";
 
-/// Characters that a path segment needs no escape for.
+/// The characters of a path segment that need percent-encoding.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// The version whose fields a card has.
+/// The versions whose fields a card has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CardFormat {
-    /// The fields of both, for the well-known path. Clients of 1.0 read `supportedInterfaces` (A2A 1.0 §8.3.2).
+    /// The fields of both versions, for the well-known path. Clients of 1.0 read `supportedInterfaces` (A2A 1.0
+    /// §8.3.2).
     Both,
     /// The fields of 1.0.
     V1,
@@ -42,10 +43,10 @@ pub(super) struct CardContent<'a> {
 }
 
 impl CardContent<'_> {
-    /// Returns the card of the server, or of the agent `agent`.
+    /// Returns the card of the server, or of one agent.
     ///
     /// # Errors
-    /// The agent does not exist any more.
+    /// The agent no longer exists.
     pub(super) fn write(&self, agent: Option<&str>, format: CardFormat) -> Result<Value, A2aError> {
         let facts = self.facts;
         let mut card = Map::new();
@@ -169,7 +170,7 @@ impl CardContent<'_> {
     }
 }
 
-/// Returns a skill that stands for the whole agent.
+/// Returns a skill that represents the whole agent.
 fn whole(agent: &Agent) -> Value {
     json!({
         "id": agent.name,
@@ -201,10 +202,10 @@ fn about(agent: &Agent) -> String {
         .unwrap_or_else(|| format!("The agent `{}`.", agent.name))
 }
 
-/// Adds the bearer scheme in the fields of both versions, so that readers of either find it.
+/// Adds the bearer scheme in the fields of both versions, so that clients of either version find it.
 fn security(card: &mut Map<String, Value>, format: CardFormat) {
     let mut scheme = Map::new();
-    // Clients that read cards by the protobuf of 0.3 expect this field, which 1.0 kept.
+    // Clients that parse cards with the protobuf types of 0.3 expect this field, which 1.0 retains.
     let http = json!({"scheme": "Bearer"});
     scheme.insert("httpAuthSecurityScheme".to_owned(), http);
     if format != CardFormat::V1 {

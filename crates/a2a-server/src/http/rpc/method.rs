@@ -13,7 +13,7 @@ pub(crate) fn call(
 ) -> Result<Call, A2aError> {
     let params = &mut params;
     let is_v1_0 = dialect == Dialect::V1_0;
-    // 0.3 has other names for the ids of a task and of a configuration.
+    // 0.3 has other names for the id of a task and of a push notification configuration.
     let task = if is_v1_0 { "taskId" } else { "id" };
     let config = match is_v1_0 {
         true => "id",

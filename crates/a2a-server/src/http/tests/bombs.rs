@@ -1,4 +1,4 @@
-//! Small requests that would become large.
+//! Small requests that need much memory once they are parsed.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::http::json_limits::DEPTH;
 
 const REST: &str = "/rest/message:send";
 
-/// Returns a message whose data nests `depth` lists.
+/// Returns a message whose data nests `levels` lists.
 fn deep(levels: usize) -> Value {
     let mut data = Value::Array(Vec::new());
     for _ in 1..levels {
@@ -17,7 +17,7 @@ fn deep(levels: usize) -> Value {
     json!({"message": {"messageId": "tck-complete-task-deep", "role": "ROLE_USER", "parts": [{"data": data}]}})
 }
 
-/// The nesting of a part in a request of HTTP+JSON.
+/// The nesting around a part in a request over HTTP+JSON.
 const AROUND: usize = 4;
 
 #[tokio::test]

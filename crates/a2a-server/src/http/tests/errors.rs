@@ -1,4 +1,4 @@
-//! Errors of every form.
+//! The formats of errors.
 
 use futures_util::{StreamExt, stream};
 use http::{Method, StatusCode};
@@ -335,7 +335,7 @@ async fn public_card_needs_no_authentication() {
     assert_eq!(reply.status, StatusCode::OK);
 }
 
-/// Returns the last event of a stream that fails.
+/// Returns the text of a stream whose first item is an error.
 async fn failing(dialect: Dialect, binding: Binding) -> String {
     let failed = Err(A2aError::new(
         ErrorReason::InternalError,

@@ -1,4 +1,4 @@
-//! A running server and its client.
+//! A running server and its client for tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -305,14 +305,14 @@ pub(super) fn proto_0_3(text: &str) -> Value {
     })
 }
 
-/// How the server identifies the client of a request.
+/// How the server authenticates the client of a request.
 #[derive(Clone)]
 pub(super) enum Clients {
-    /// It requires no token.
+    /// The server requires no token.
     Anonymous,
-    /// It requires [`TOKEN`].
+    /// The server requires [`TOKEN`].
     Bearer,
-    /// It refuses every request.
+    /// The server rejects every request with this error.
     Refused(A2aError),
 }
 

@@ -1,10 +1,10 @@
-//! Accepted spellings, and parts that are rejected rather than lost.
+//! Accepted spellings of requests, and parts that the server rejects.
 
 use serde_json::{Value, json};
 
 use super::harness::{Server, V1};
 
-/// Sends `message` over JSON-RPC, and returns the parts that arrived, in the form of 1.0.
+/// Sends `message` over JSON-RPC and returns the parts that arrived at the agent, in the format of 1.0.
 async fn parts(server: &Server, version: &str, mut message: Value) -> Value {
     let name = if version == "1.0" {
         "SendMessage"

@@ -1,4 +1,4 @@
-//! Paths.
+//! Paths of requests.
 
 use http::{Method, StatusCode};
 use serde_json::json;
@@ -140,7 +140,7 @@ async fn path_ids_may_be_escaped() {
     );
 }
 
-/// Returns the agent of a task of the command `who`.
+/// Returns the agent in the answer to the command `who`.
 fn who(task: &serde_json::Value) -> String {
     let said = &task["artifacts"][0]["parts"][0]["data"]["agent"];
     said.as_str().unwrap_or("unknown").to_owned()

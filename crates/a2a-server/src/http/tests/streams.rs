@@ -1,4 +1,4 @@
-//! Streams, of each version over each binding.
+//! Streams, for each version over each binding.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Options, Server, V1, message, message_0_3, proto_0_3};
 
-/// Returns the names of events of 1.0, or of 0.3 over HTTP+JSON.
+/// Returns the names of the events of 1.0, or of 0.3 over HTTP+JSON.
 fn names(events: &[(Option<String>, Value)]) -> Vec<String> {
     events
         .iter()

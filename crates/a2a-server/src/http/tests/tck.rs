@@ -1,7 +1,8 @@
-//! What the A2A technology compatibility kit for 0.3 requires of a server, in its categories mandatory and capabilities.
+//! The requirements of the A2A technology compatibility kit for 0.3, in its categories mandatory and capabilities.
 //!
-//! The kit sends plain messages and expects tasks that it can continue, cancel and watch. Its checks of errors, envelopes
-//! and cards are those of [`errors`](super::errors), [`negotiation`](super::negotiation) and [`cards`](super::cards).
+//! The kit sends plain messages and expects tasks that it can continue, cancel and subscribe to. Its checks of errors,
+//! envelopes and cards are in [`errors`](super::errors), [`negotiation`](super::negotiation) and
+//! [`cards`](super::cards).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,10 +15,10 @@ use super::unary::{Way, rest};
 /// The bindings of 0.3.
 const WAYS: [Way; 2] = [Way::Rpc0, Way::Rest0];
 
-/// States that the kit accepts as an answer to a message.
+/// The states that the kit accepts after a message.
 const ACCEPTED: [&str; 4] = ["submitted", "working", "input-required", "completed"];
 
-/// Returns a message with an id as the kit makes them.
+/// Returns a message with an id in the format of the kit.
 fn message(way: Way, prefix: &str, part: &Value) -> Value {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let id = format!("{prefix}{}", COUNT.fetch_add(1, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! All operations but streams, of each version over each binding.
+//! All operations except streams, for each version over each binding.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::harness::{Options, Reply, Server, V1, message, message_0_3, proto_0_3};
 use crate::service::Settings;
 
-/// The three forms of a request.
+/// The version and the binding of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
     Rpc1,
@@ -363,6 +363,6 @@ async fn list_path_of_0_3_lists_tasks() {
         .json();
     assert_eq!(listed["tasks"][0]["id"], id.as_str());
     assert_eq!(listed["nextPageToken"], "");
-    // The protobuf of 0.3 has no more fields, and its clients accept no others.
+    // The protobuf type of 0.3 has only these two fields, and its clients reject others.
     assert_eq!(listed.as_object().unwrap().len(), 2);
 }

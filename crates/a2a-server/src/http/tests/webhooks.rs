@@ -1,4 +1,4 @@
-//! Webhooks, of each version over each binding.
+//! Webhooks, for each version over each binding.
 
 use http::{Method, StatusCode};
 use serde_json::json;

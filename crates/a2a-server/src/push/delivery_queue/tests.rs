@@ -49,7 +49,7 @@ fn queue_starts_once_and_ends_when_empty() {
     assert!(!queues.push(delivery("w1", "a.test", "2")).is_first);
     assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"1"[..]));
     assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"2"[..]));
-    // The second is in flight: what comes now joins the same queue.
+    // The second notification is in flight, so the next one joins the same queue.
     assert!(!queues.push(delivery("w1", "a.test", "3")).is_first);
     assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"3"[..]));
     assert_eq!(pop(&queues, "w1"), None);

@@ -14,7 +14,7 @@ async fn full_queue_keeps_the_newest() {
     let mut rig = Rig::with(limits, patient).await;
     rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
-    // In flight from now on.
+    // The first notification is in flight from here on.
     hook.next().await;
     for state in [
         TaskState::InputRequired,
@@ -25,16 +25,16 @@ async fn full_queue_keeps_the_newest() {
         settle(&rig).await;
     }
     let figures = rig.notifier.figures();
-    // This origin has half of the capacity: the one in flight, and the newest.
+    // The origin may use half of the capacity: the notification in flight and the newest one.
     assert_eq!((figures.waiting, figures.dropped), (2, 2));
 }
 
-/// Waits until every change has its recipients.
+/// Waits until the dispatcher has looked up the webhooks of every change.
 async fn settle(rig: &Rig) {
     while rig.notifier.intake.capacity() < rig.notifier.intake.max_capacity() {
         tokio::task::yield_now().await;
     }
-    // The dispatcher may be working on the one it received last.
+    // The dispatcher may still process the message that it received last.
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }

@@ -12,7 +12,7 @@ use url::Url;
 use super::*;
 use crate::push::PushError;
 
-/// A webhook that fails until it is stopped.
+/// A policy with so many attempts that a failing webhook is retried until the test stops it.
 const PATIENT: RetryPolicy = RetryPolicy {
     response_timeout: Duration::from_secs(3600),
     ..FAST
@@ -30,12 +30,12 @@ async fn webhook_of_removed_client_receives_no_more_notifications() {
     rig.notifier.retain_clients(&Arc::new(HashSet::new()));
     rig.becomes(TaskState::Canceled).await;
     let figures = rig.done().await;
-    // The one in flight, and the queued one.
+    // The notification in flight and the queued one.
     assert_eq!((figures.delivered, figures.failed), (0, 2));
     assert_eq!(hook.rest().await, 0);
 }
 
-/// Counts the requests, which never end.
+/// Counts requests and never answers them.
 #[derive(Default)]
 struct Stuck {
     posts: AtomicUsize,

@@ -1,13 +1,13 @@
 use super::log_capture::CapturedLog;
 use super::*;
 
-/// Notifies a webhook that answers so, and returns the log and the counts.
+/// Notifies a webhook that gives these answers, and returns the webhook and the counts.
 async fn notify_once(answers: impl Into<Vec<Answer>>) -> (Hook, PushCounts) {
     let hook = Hook::that_answers(answers).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Completed).await;
-    // After all attempts, because `close` would cut them short.
+    // Wait for all attempts first, because `close` would shorten the delays.
     let settled = async {
         loop {
             let figures = rig.notifier.figures();

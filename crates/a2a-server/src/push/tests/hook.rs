@@ -1,4 +1,4 @@
-//! A scripted webhook on loopback, and a `PushSender` over TCP.
+//! A scripted webhook on a loopback socket, and a `PushSender` over plain TCP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use url::Url;
 use crate::http::tests::harness::client;
 use crate::push::{PushError, PushSender};
 
-/// The answer to a request.
+/// How the webhook answers a request.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     Status(u16),
@@ -22,11 +22,11 @@ pub(super) enum Answer {
     With(u16, &'static str, String),
     /// Closes the connection.
     Close,
-    /// Never answers.
+    /// Keeps the connection open without an answer.
     Never,
 }
 
-/// A notification that arrived.
+/// A notification that the webhook received.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) request: Request,
@@ -52,7 +52,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// Returns the answers in order; the last one repeats.
+    /// Creates a webhook that gives these answers in order and repeats the last one.
     pub(super) async fn that_answers(answers: impl Into<Vec<Answer>>) -> Self {
         let (received, arrived) = mpsc::unbounded_channel();
         let answers = answers.into();
@@ -75,7 +75,7 @@ impl Hook {
         next.expect("a notification within 20 seconds").unwrap()
     }
 
-    /// Returns the notifications that have arrived.
+    /// Returns the number of further notifications that have arrived.
     pub(super) async fn rest(&self) -> usize {
         self.arrived.lock().await.len()
     }
@@ -103,7 +103,7 @@ async fn serve(
         .await
 }
 
-/// Posts to any address except port 1.
+/// Posts to any address, and fails for port 1.
 pub(super) struct Tcp;
 
 impl PushSender for Tcp {

@@ -1,4 +1,4 @@
-//! Writes to a store that may fail, and the body of a task that it keeps.
+//! Writes to a store that may fail, and reloads the bodies of tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 use a2a::A2aError;
 
-/// Attempts to append a change, and the delay after the first, which doubles.
+/// The maximum number of attempts to append changes. The delay between them doubles.
 const MAX_APPEND_ATTEMPTS: u32 = 5;
 const RETRY_BASE_DELAY: Duration = Duration::from_millis(100);
 
@@ -30,13 +30,13 @@ pub(in crate::service) enum WriteError {
 }
 
 impl TaskRunner {
-    /// Stores the pending changes and this one, in one write, and applies them.
+    /// Stores the pending changes and `change` in one write, and applies them to the record.
     pub(in crate::service) async fn write(&mut self, change: TaskChange) -> Result<(), WriteError> {
         self.pending.push(change);
         self.flush().await
     }
 
-    /// Stores the pending changes in one write, and applies them.
+    /// Stores the pending changes in one write, and applies them to the record.
     pub(super) async fn flush(&mut self) -> Result<(), WriteError> {
         let changes = std::mem::take(&mut self.pending);
         if changes.is_empty() {
@@ -62,7 +62,7 @@ impl TaskRunner {
                     sleep(pause).await;
                     pause *= 2;
                 }
-                // A failed append may have been stored.
+                // An earlier attempt may have succeeded although the store reported an error.
                 Err(StoreError::Conflict | StoreError::Terminal) if tries > 1 => {
                     let stored = self.core.store.load(id).await;
                     match stored {
@@ -86,7 +86,7 @@ impl TaskRunner {
         Ok(())
     }
 
-    /// Loads the body of an unloaded task.
+    /// Loads the body of an unloaded task from the store.
     pub(super) async fn reload(&mut self) -> Result<(), WriteError> {
         if !std::mem::take(&mut self.unloaded) {
             return Ok(());
@@ -102,12 +102,12 @@ impl TaskRunner {
         }
     }
 
-    /// Returns the result for a task that this runner can no longer write.
+    /// Returns the end of a task that this runner can no longer write.
     pub(super) async fn handle_write_error(&mut self, lost: WriteError) -> TaskEnd {
         let id = &self.record.task.id;
         match lost {
             WriteError::Store(refusal) => {
-                // The store may have failed before the task could run.
+                // The store may have failed before the run started.
                 let status =
                     || TaskChange::Status(status::store_failed(&*self.core.env, &self.record));
                 self.unstored.get_or_insert_with(status);
@@ -125,7 +125,7 @@ impl TaskRunner {
     }
 
     /// Retries until the store has the end of the task, because no other server would write it. At shutdown, leaves
-    /// that to the next server.
+    /// this to the next process.
     pub(in crate::service) async fn persist_until_stored(mut self) {
         let closing = self.core.closing.clone();
         while let Some(change) = self.unstored.take() {
@@ -153,7 +153,7 @@ impl TaskRunner {
     }
 }
 
-/// Returns whether the changes after `revision` are these.
+/// Returns whether the stored changes after `revision` equal `changes`.
 fn is_stored(stored: &TaskRecord, revision: u64, changes: &[TaskChange]) -> bool {
     stored.revision == revision + changes.len() as u64
         && match changes.last() {

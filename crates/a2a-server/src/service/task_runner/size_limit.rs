@@ -7,7 +7,7 @@ use super::{RunEnd, TaskRunner};
 use crate::executor::Outcome;
 
 impl TaskRunner {
-    /// Returns the bytes of all artifacts with this one.
+    /// Returns the size of all artifacts including this one, in bytes of JSON.
     pub(super) fn size_with(&self, artifact: &Artifact, append: bool) -> usize {
         let replaced = match append {
             true => 0,
@@ -23,7 +23,7 @@ impl TaskRunner {
         self.size.saturating_sub(replaced) + json_bytes(artifact)
     }
 
-    /// Checks that a task may hold this many bytes.
+    /// Checks that `size` bytes do not exceed the maximum size of a task.
     pub(super) fn check_size(&self, size: usize) -> Result<(), RunEnd> {
         match size <= self.core.settings.limits.artifact_bytes {
             true => Ok(()),

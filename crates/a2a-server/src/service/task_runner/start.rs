@@ -1,4 +1,4 @@
-//! The start of a run.
+//! Starts runs.
 
 use a2a::v1_0::{Message, Role};
 use tokio::sync::mpsc;
@@ -10,7 +10,7 @@ use super::{DELEGATION, RunRequest, TaskRunner, UNLOAD_BYTES};
 use crate::executor::{ExecutionEvent, Outcome, RunInput};
 use crate::task_record::TaskRecord;
 
-/// The maximum number of events that wait for the store.
+/// The capacity of the channel of events.
 const EVENT_CAPACITY: usize = 16;
 
 impl TaskRunner {
@@ -25,7 +25,7 @@ impl TaskRunner {
         (running, received)
     }
 
-    /// Returns the function that starts the run. A large message moves to the run, and the store loads it again
+    /// Returns the function that starts the run. A large message moves into the run, and the runner loads it again
     /// afterwards.
     fn start_fn(&mut self, request: RunRequest) -> Start {
         let executor = self.core.executor.clone();

@@ -1,4 +1,4 @@
-//! Answers to senders, and their time.
+//! Answers to sent messages, and how long the client waits for them.
 
 use super::*;
 
@@ -133,7 +133,7 @@ async fn blocking_send_returns_task_at_timeout() {
         ..Settings::default()
     };
     let mut theatre = TestService::with(settings).await;
-    // The earlier run holds the context for most of the time.
+    // The earlier run of the context occupies most of the timeout.
     let first = theatre.begin(says("one").in_context("c")).await;
     let run = theatre.run().await;
     tokio::time::sleep(5 * SECOND).await;
@@ -272,7 +272,7 @@ async fn unfinished_tasks_of_a_client_are_bounded() {
         .await
         .unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
-    // Other clients count separately, and an ended task does not count.
+    // Tasks of other clients and terminal tasks do not count.
     theatre.begin_as(&bob(), says("of bob")).await;
     let run = theatre.run().await;
     let id = run.input.task_id.clone();

@@ -132,7 +132,7 @@ async fn reports_after_cancel_are_not_stored() {
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
     theatre.service.cancel(&alice(), &id).await.unwrap();
-    // Nothing receives or stores it any more.
+    // The run has ended, so the server neither receives nor stores this event.
     let _ = run.events.send(artifact("late", "late")).await;
     run.done();
     theatre.service.close(SECOND).await;

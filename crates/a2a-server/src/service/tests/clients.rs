@@ -18,7 +18,7 @@ async fn waiting(theatre: &mut TestService) -> String {
     id
 }
 
-/// Follows a task of Alice to its end.
+/// Subscribes to a task of Alice, and returns its last event.
 async fn last_event(theatre: &TestService, task_id: &str) -> impl Future<Output = String> + use<> {
     let updates = theatre.service.subscribe(&alice(), task_id).await.unwrap();
     async move {

@@ -42,7 +42,7 @@ async fn configured_session_is_the_default() {
     assert_eq!(run.input.session, "my-session");
     run.done();
     theatre.ended(&one.id).await;
-    // A message that names the context is in it as well.
+    // A message that names the context joins it.
     theatre.begin(says("two").in_context(&one.context_id)).await;
     assert_eq!(theatre.run().await.input.session, "my-session");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Creates a task that asked "which?" and waits.
+/// Creates a task that waits for the answer to the question "which?".
 async fn asking(theatre: &mut TestService) -> Task {
     let id = theatre.begin(says("hello").in_context("c")).await.id;
     let run = theatre.run().await;

@@ -1,4 +1,4 @@
-//! Messages that are sent again because their answer was lost.
+//! Clients that send a message again because its answer was lost.
 
 use tokio::sync::Semaphore;
 

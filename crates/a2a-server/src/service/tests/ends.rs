@@ -1,4 +1,4 @@
-//! All ends of a task.
+//! The terminal states of a task.
 
 use super::failing_store::FailingStore;
 use super::*;
@@ -216,7 +216,7 @@ async fn job_has_client_agent_and_session() {
     assert_eq!(input.delegation, Some("hop".into()));
 }
 
-/// Stores `count` tasks that asked their client a question.
+/// Stores `count` tasks that wait for their client.
 async fn asking(store: &MemoryStore, count: usize) {
     for n in 0..count {
         let mut left = record(&format!("t{n:03}"));

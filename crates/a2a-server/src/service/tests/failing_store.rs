@@ -1,4 +1,4 @@
-//! A store that fails on request, or that several servers share.
+//! A task store whose operations fail on request, or that several servers share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,25 +12,25 @@ use crate::store::{
 };
 use crate::task_record::TaskChange;
 
-/// A memory store that fails on request, or that several servers share.
+/// A memory store whose operations fail on request, or that several servers share.
 #[derive(Clone)]
 pub(super) struct FailingStore {
     pub(super) memory: MemoryStore,
     /// The number of appends so far.
     pub(super) appends: Arc<AtomicUsize>,
-    /// The number of appends that will fail.
+    /// The number of further appends that fail.
     pub(super) failing: Arc<AtomicUsize>,
-    /// The errors for loading these tasks.
+    /// The errors of `load`, by task id.
     pub(super) unread: Arc<Mutex<HashMap<String, StoreError>>>,
-    /// Whether reading webhooks fails.
+    /// Whether `pushes` fails.
     pub(super) no_pushes: bool,
-    /// Whether joining a queue fails.
+    /// Whether `enqueue` fails.
     pub(super) full: bool,
-    /// Whether a failing append stores its change all the same.
+    /// Whether a failing append still stores its change.
     pub(super) keeps: bool,
-    /// Each `create` waits for a permit, if this is set.
+    /// If set, each `create` waits for a permit.
     pub(super) gate: Option<Arc<Semaphore>>,
-    /// Cancel requests to another server.
+    /// Receives the cancel requests to another server.
     pub(super) asked: Option<broadcast::Sender<String>>,
 }
 
@@ -167,7 +167,7 @@ impl TaskStore for FailingStore {
 
     fn recover(&self) -> Answer<'_, Vec<Summary>> {
         match self.asked {
-            // The other server is alive.
+            // The other server is alive, so there are no tasks to recover.
             Some(_) => Box::pin(std::future::ready(Ok(Vec::new()))),
             None => self.memory.recover(),
         }

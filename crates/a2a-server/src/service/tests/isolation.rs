@@ -1,4 +1,4 @@
-//! Tasks of other clients are invisible.
+//! Clients cannot see tasks of other clients.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn hidden<T>(answer: Result<T, A2aError>, of_nothing: Result<T, A2aError>, id: &
         unreachable!("another client's task was shown");
     };
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
-    // The same text as for an unknown task.
+    // The text equals that for an unknown task.
     assert_eq!(refusal.text.replace(id, "none"), nothing.text);
 }
 

@@ -126,7 +126,7 @@ async fn webhooks_of_a_task_are_bounded() {
     service.create_push(&alice(), first.clone()).await.unwrap();
     let refused = service.create_push(&alice(), webhook(&id, Some("b"))).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
-    // An existing one can still be replaced.
+    // Replacing an existing webhook is still possible.
     service.create_push(&alice(), first).await.unwrap();
 }
 

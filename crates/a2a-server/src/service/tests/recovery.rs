@@ -1,8 +1,8 @@
-//! Tasks of an earlier process.
+//! Recovery of the tasks of an earlier process.
 
 use super::*;
 
-/// Returns a store with an unfinished task.
+/// Returns a store with an unfinished task of an earlier process, and the id of the task.
 async fn left(run: Option<&str>, state: TaskState) -> (MemoryStore, String) {
     let store = MemoryStore::new();
     let mut record = record("t");

@@ -1,4 +1,4 @@
-//! An executor that the test plays, and the other components of a service.
+//! An executor that the test controls, and the other components of a service.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::*;
 
-/// A run that the test plays.
+/// A run that the test controls.
 pub(super) struct Run {
     pub(super) input: RunInput,
     pub(super) events: ExecutionEvents,
@@ -29,7 +29,7 @@ impl Run {
         self.end(Outcome::Completed(Some(vec![Part::text("done")])));
     }
 
-    /// Returns whether the service still waits for the outcome.
+    /// Returns whether the service has stopped waiting for the outcome.
     pub(super) fn is_dropped(&self) -> bool {
         self.end.is_closed()
     }
@@ -39,10 +39,10 @@ impl Run {
     }
 }
 
-/// An executor that hands every run to the test.
+/// An executor that passes every run to the test.
 pub(super) struct Stage {
     pub(super) runs: mpsc::UnboundedSender<Run>,
-    /// The names of runs that can be reattached.
+    /// The names of the runs that `reattach` finds.
     pub(super) alive: Vec<String>,
     pub(super) agents: Mutex<Result<Vec<Agent>, ExecutorError>>,
 }
@@ -123,7 +123,7 @@ impl PushSender for Post {
     }
 }
 
-/// Session ids that contain their inputs.
+/// A mapping whose session ids contain the client and the context.
 pub(super) struct NamedAgents;
 
 impl Sessions for NamedAgents {

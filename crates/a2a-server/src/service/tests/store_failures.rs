@@ -1,4 +1,4 @@
-//! Stores that fail or that other servers share.
+//! Stores that fail, and stores that other servers share.
 
 use super::failing_store::FailingStore;
 use super::*;
@@ -31,9 +31,9 @@ async fn waiting_events_are_stored_in_one_write() {
     run.done();
     let task = theatre.ended(&id).await;
     assert_eq!(task.artifacts.unwrap().len(), 3);
-    // Submitted, working, three artifacts, completed.
+    // Submitted, working, three artifacts and completed: revisions 0 to 5.
     assert_eq!(store.load(&id).await.unwrap().unwrap().revision, 5);
-    // The events, and the end.
+    // One append for the events and one for the end.
     assert_eq!(store.appends.load(std::sync::atomic::Ordering::SeqCst), 2);
 }
 
@@ -60,7 +60,7 @@ async fn append_with_lost_reply_is_stored_once() {
     let task = theatre.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!(task.artifacts.unwrap()[0].parts.len(), 1);
-    // Submitted, working, the artifact, completed.
+    // Submitted, working, artifact and completed.
     let kept = store.load(&id).await.unwrap().unwrap();
     assert_eq!(kept.revision, 3);
 }
@@ -119,12 +119,12 @@ async fn list_skips_damaged_tasks() {
     let listed = whole(list().await.unwrap()).await.unwrap();
     let ids: Vec<&str> = listed.tasks.iter().map(|task| task.id.as_str()).collect();
     assert_eq!(ids, ["t1", "t0"]);
-    // A later one ends what has begun.
+    // A later failure ends the task, whose run has started.
     fails("t0", StoreError::Failed("secret place: away".to_owned()));
     let refusal = whole(list().await.unwrap()).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert!(!refusal.text.contains("secret"), "{refusal}");
-    // The first is rejected before anything has begun.
+    // The first message is rejected, and no run starts.
     fails("t1", StoreError::Failed("secret place: away".to_owned()));
     assert_eq!(list().await.unwrap_err().reason, ErrorReason::Unavailable);
 }

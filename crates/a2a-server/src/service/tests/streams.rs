@@ -1,4 +1,4 @@
-//! Events of streams, their ends, and slow subscribers.
+//! The events and ends of streams, and slow subscribers.
 
 use super::*;
 
@@ -85,7 +85,7 @@ async fn stream_of_silent_run_begins_after_a_while() {
     let mut updates = updates.await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
     assert_eq!(next(&mut updates).await, "status Working");
-    // By now the client knows the task, so a message completes it.
+    // The client has seen the task, so a message of the agent completes it and does not replace it.
     run.end(Outcome::Message(vec![Part::text("hi")]));
     assert_eq!(next(&mut updates).await, "status Completed");
 }

@@ -149,7 +149,7 @@ pub(crate) async fn terminal_task_rejects_changes(store: Any) {
         let mut expected = create(&store, id, "ann", "c", 0).await;
         settle(&store, &mut expected, state, 1).await;
         assert_eq!(refused(&store, id, 1).await, StoreError::Terminal);
-        // A writer that missed the end gets `Terminal`, not `Conflict`.
+        // A writer that has missed the end receives `Terminal`, not `Conflict`.
         assert_eq!(refused(&store, id, 0).await, StoreError::Terminal);
         assert_eq!(load(&store, id).await, Some(expected));
     }

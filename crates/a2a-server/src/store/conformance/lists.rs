@@ -109,7 +109,7 @@ pub(crate) async fn filter_selects_by_status_timestamp(store: Any) {
     assert_eq!(store.list(&after(10)).await.unwrap().total, 1);
 }
 
-/// Reads all pages, and calls `meanwhile` after the first.
+/// Reads all pages, and awaits `between` after the first one.
 async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<SummaryPage> {
     let mut between = Some(between);
     let mut filter = Filter {
@@ -155,7 +155,7 @@ pub(crate) async fn task_changed_between_pages_comes_once(store: Any) {
         made.push(create(&store, &format!("t{n}"), "ann", "c", n).await);
     }
     let all = pages(&store, 2, async || {
-        // One that was on the first page, and a new one.
+        // Change a task of the first page, and create a new task.
         settle(&store, &mut made[5], TaskState::Completed, 50).await;
         create(&store, "new", "ann", "c", 60).await;
     })
@@ -195,7 +195,7 @@ pub(crate) async fn prune_deletes_tasks_beyond_age(store: Any) {
 pub(crate) async fn prune_keeps_the_last_ended(store: Any) {
     for n in 0..10 {
         let mut made = create(&store, &format!("t{n}"), "ann", "c", n).await;
-        // The last created is the first to end.
+        // The tasks end in the reverse order of their creation.
         settle(&store, &mut made, TaskState::Failed, 100 - n).await;
     }
     let retention = Retention {
@@ -243,7 +243,7 @@ pub(crate) async fn prune_keeps_unfinished_tasks(store: Any) {
     assert_eq!(ids(&store, &all()).await, ["waits"]);
 }
 
-/// Creates ended tasks of about `bytes` each.
+/// Creates terminal tasks of about `bytes` each.
 async fn large(store: &Any, owner: &str, count: i64, bytes: usize) {
     for n in 0..count {
         let id = format!("{owner}-{n}");
@@ -263,7 +263,7 @@ pub(crate) async fn make_room_deletes_own_ended_tasks(store: Any) {
     };
     assert_eq!(store.make_room("ann", 5_000, &budget, true).await, Ok(true));
     assert_eq!(ids(&store, &all()).await.len(), 6);
-    // Two of hers have to go, the oldest first.
+    // The store has to delete the two oldest tasks of the client.
     assert_eq!(
         store.make_room("ann", 25_000, &budget, true).await,
         Ok(true)
@@ -279,13 +279,13 @@ pub(crate) async fn make_room_deletes_none_if_others_fill_total(store: Any) {
         per_client: 40_000,
         total: 50_000,
     };
-    // She is within her share, so hers stay.
+    // The client is within its share, so its tasks remain.
     assert_eq!(
         store.make_room("ann", 9_000, &budget, true).await,
         Ok(false)
     );
     assert_eq!(ids(&store, &all()).await.len(), 4);
-    // Freeing her excess is enough for the total.
+    // The bytes above the client's share are enough for the total.
     let budget = Budget {
         per_client: 25_000,
         ..budget
@@ -337,7 +337,7 @@ pub(crate) async fn deleted_tasks_free_their_bytes(store: Any) {
             };
             append(&store, &mut made, change, round).await;
         }
-        // Its changes are compacted now.
+        // Loading compacts the changes of the task.
         load(&store, "t").await.unwrap();
         append(&store, &mut made, TaskChange::Run("r".to_owned()), round).await;
         assert_eq!(

@@ -21,7 +21,7 @@ pub(crate) async fn context_belongs_to_first_client(store: Any) {
         store.get_or_create_context("c", "bob", "s2").await,
         Ok(anns.clone())
     );
-    // The session stays as well.
+    // The context also keeps its session.
     assert_eq!(
         store.get_or_create_context("c", "ann", "s3").await,
         Ok(anns)
@@ -51,7 +51,7 @@ pub(crate) async fn context_is_deleted_with_its_last_task(store: Any) {
     );
 }
 
-/// Returns whether a future is pending after the others have had time to run.
+/// Returns whether a ticket is pending after all other tasks had time to run.
 async fn waits(future: &mut QueueTicket) -> bool {
     tokio::time::timeout(Duration::from_millis(30), future)
         .await
@@ -150,7 +150,7 @@ pub(crate) async fn deleted_push_configuration_is_gone(store: Any) {
     );
     store.put_push(&one, Version::V1_0).await.unwrap();
     store.put_push(&two, Version::V1_0).await.unwrap();
-    // A client may delete them after the end.
+    // A client may delete configurations of a terminal task.
     settle(&store, &mut task, TaskState::Completed, 1).await;
     assert_eq!(store.delete_push("t", "one").await, Ok(true));
     assert_eq!(store.delete_push("t", "one").await, Ok(false));

@@ -100,13 +100,13 @@ pub(crate) async fn slow_subscriber_ends_with_the_whole_task(store: Any) {
     let (record, received) = read(subscription).await;
     assert_eq!(record.task, made.task);
     assert_eq!(record.revision, made.revision);
-    // The store did not buffer everything for the slow subscriber.
+    // The store has not buffered all changes for the slow subscriber.
     assert!(received < 3_000, "{received}");
 }
 
 pub(crate) async fn subscription_misses_no_change_after_load(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
-    // One from before, since the writer may finish before the next one comes.
+    // Subscribe once before, because the writer may finish before the next subscription.
     let mut subscriptions = vec![tokio::spawn(read(subscribe(&store, "t").await))];
     let writer = {
         let store = store.clone();

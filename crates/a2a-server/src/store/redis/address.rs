@@ -1,4 +1,4 @@
-//! The address of Redis and the options of a store in it.
+//! The address of Redis and the options of a store.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::store::StoreError;
 /// The default prefix of keys.
 pub const DEFAULT_PREFIX: &str = "remote-agent:";
 
-/// The default lease.
+/// The default time after which a lease expires.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
-/// How to connect to Redis.
+/// Options to connect to Redis.
 #[derive(Clone)]
 pub struct Options {
     /// `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?prefix=PREFIX]`, or `rediss://` for TLS. Servers that share
     /// tasks use the same database and prefix.
     pub url: SecretString,
-    /// The password, if the URL has none.
+    /// The password, unless the URL contains one.
     pub password: Option<SecretString>,
-    /// Root certificates in PEM that replace those of the machine.
+    /// Root certificates in PEM that replace those of the operating system.
     pub roots: Option<Vec<u8>>,
-    /// How long a server counts as alive after its last heartbeat. Then other servers take over its tasks.
+    /// How long a server counts as alive after its last heartbeat. Afterwards, other servers take over its tasks.
     pub lease: Duration,
 }
 
 impl Options {
-    /// Creates the options for `url`, with defaults for the rest.
+    /// Creates options for `url` with the defaults for the rest.
     pub fn new(url: impl Into<SecretString>) -> Self {
         Self {
             url: url.into(),
@@ -56,7 +56,7 @@ pub(super) struct Address {
     pub(super) client: Client,
     /// The prefix of keys.
     pub(super) prefix: String,
-    /// The prefix of channels. Redis shares channels among databases, so it names the database.
+    /// The prefix of channels. It contains the database, because all databases of a Redis share channels.
     pub(super) channels: String,
     /// Host, port and database, for messages.
     pub(super) shown: String,
@@ -66,7 +66,7 @@ impl Address {
     /// Parses `options`.
     ///
     /// # Errors
-    /// The URL is invalid. The error does not repeat it, because it may contain a password.
+    /// The URL is invalid. The error does not contain it, because it may contain a password.
     pub(super) fn read(options: &Options) -> Result<Self, StoreError> {
         let url = Url::parse(options.url.expose_secret())
             .map_err(|why| wrong(&format!("is not a URL ({why})")))?;
@@ -152,7 +152,7 @@ fn host_and_port(address: &ConnectionAddr) -> String {
                 format!("{host}:{port}")
             }
         }
-        // `read` rejects other addresses.
+        // `read` rejects addresses of other kinds.
         _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! The connection for commands. It reconnects when it breaks.
+//! The connection for commands. It reconnects after an error.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::error::{self, is_unavailable};
 use super::scripts::Call;
 use crate::store::StoreError;
 
-/// How long to wait for a connection.
+/// How long to wait until a connection is open.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait for a response.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a failed connection attempt counts before the next one.
+/// How long the result of a failed connection attempt applies to further calls.
 const HEALTH_CHECK_PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection to Redis that reconnects.
@@ -31,7 +31,7 @@ pub(super) struct RedisConnection {
 #[derive(Default)]
 struct Slot {
     connection: Option<MultiplexedConnection>,
-    /// Counts connections, so that an error of an old connection does not close a newer one.
+    /// The number of this connection, so that an error of an earlier connection does not close it.
     number: u64,
     failed: Option<(Instant, RedisError)>,
 }
@@ -51,7 +51,7 @@ impl RedisConnection {
         }
     }
 
-    /// Calls a script, and calls it again if the connection broke. Every script is idempotent.
+    /// Calls a script, and calls it once more if the connection broke. All scripts are idempotent.
     pub(super) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, StoreError> {
         match self.once(call).await {
             Err(why) if is_retryable(&why) => self.once(call).await,
@@ -60,7 +60,7 @@ impl RedisConnection {
         .map_err(|why| self.failed(&why))
     }
 
-    /// Calls a script, and retries for at most `patience` while Redis is unavailable.
+    /// Calls a script, and retries for at most `timeout` while Redis is unavailable.
     pub(super) async fn call_until<T: FromRedisValue>(
         &self,
         call: &Call<'_>,
@@ -79,7 +79,7 @@ impl RedisConnection {
         }
     }
 
-    /// Sends a command, and sends it again if the connection broke.
+    /// Sends a command, and sends it once more if the connection broke.
     pub(super) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, StoreError> {
         match self.send(cmd).await {
             Err(why) if is_retryable(&why) => self.send(cmd).await,
@@ -95,7 +95,7 @@ impl RedisConnection {
         answer
     }
 
-    /// Converts an error of Redis.
+    /// Converts an error of Redis to an error of the store.
     pub(super) fn failed(&self, why: &RedisError) -> StoreError {
         error::server_message(why, &self.shown)
     }
@@ -123,7 +123,7 @@ impl RedisConnection {
     }
 
     async fn connection(&self) -> Result<(u64, MultiplexedConnection), RedisError> {
-        // Callers that wait here share the result of one connection attempt.
+        // Callers that wait for the lock share the result of one connection attempt.
         let mut slot = self.slot.lock().await;
         if let Some(connection) = &slot.connection {
             return Ok((slot.number, connection.clone()));
@@ -151,7 +151,7 @@ impl RedisConnection {
         }
     }
 
-    /// Drops the connection after an error that shows it broken.
+    /// Drops the connection if the error shows that it is broken.
     async fn discard_broken<T>(&self, number: u64, answer: &Result<T, RedisError>) {
         if matches!(answer, Err(why) if is_unavailable(why)) {
             let mut slot = self.slot.lock().await;
@@ -162,7 +162,8 @@ impl RedisConnection {
     }
 }
 
-/// Returns whether a new connection may succeed at once. A timeout has already used the caller's time.
+/// Returns whether a new connection may succeed at once. A timeout does not count, because it has used up the caller's
+/// time.
 fn is_retryable(why: &RedisError) -> bool {
     is_unavailable(why) && !why.is_timeout()
 }

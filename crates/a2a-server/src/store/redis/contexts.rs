@@ -10,7 +10,7 @@ use super::inner::Inner;
 use crate::call_context::Version;
 use crate::store::{Context, StoreError};
 
-/// How long Redis keeps a context without a task.
+/// How long Redis keeps a context without tasks.
 const EMPTY_CONTEXT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// A stored push notification configuration.
@@ -100,7 +100,7 @@ impl Inner {
         format!("{}push:{task_id}", self.prefix)
     }
 
-    /// Returns the error of unreadable configurations, without the stored bytes: they may be a credential.
+    /// Returns the error of unreadable configurations. It contains no stored bytes, because they may be credentials.
     fn unread_push(&self, task_id: &str) -> StoreError {
         StoreError::Failed(format!(
             "the push notification configurations of task `{task_id}` in Redis at {} cannot be read; another program, or \

@@ -4,7 +4,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::store::StoreError;
 
-/// Returns whether Redis is unreachable or cannot answer yet.
+/// Returns whether Redis is unreachable or not ready to respond.
 pub(super) fn is_unavailable(why: &RedisError) -> bool {
     matches!(
         why.kind(),
@@ -27,7 +27,7 @@ pub(super) fn server_message(why: &RedisError, shown: &str) -> StoreError {
 
 fn text(why: &RedisError, shown: &str) -> String {
     let whole = why.to_string();
-    // Matches the name of a command, user or key, never a value.
+    // Searches for the names of commands, users or keys, never for stored values.
     let says = |word: &str| whole.contains(word);
     match why.kind() {
         ErrorKind::Server(ServerErrorKind::BusyLoading) => {

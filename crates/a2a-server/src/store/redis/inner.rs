@@ -16,12 +16,13 @@ pub(super) struct Inner {
     pub(super) prefix: String,
     /// The prefix of channels.
     pub(super) channels: String,
-    /// The id of this server, new at every start.
+    /// The id of this server, which is new at every start.
     pub(super) server: String,
     /// How long this server counts as alive after its last heartbeat.
     pub(super) lease: Duration,
     calls: AtomicU64,
-    /// The tasks that this server runs, to its knowledge. If Redis disagrees, another server has taken them over.
+    /// The tasks that this process runs. If Redis names another owner for one of them, another server has taken it
+    /// over.
     running: Mutex<HashSet<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! The lease of this server, and the recovery of tasks whose server is dead.
+//! The lease of this server, and the recovery of tasks of dead servers.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -11,9 +11,9 @@ use super::inner::Inner;
 use super::notifiers::Notifiers;
 use crate::store::{StoreError, Summary};
 
-/// Tasks that one call recovers.
+/// The maximum number of tasks that one call recovers.
 const MAX_HANDED_OUT: usize = 500;
-/// Cancel requests that one call reads.
+/// The maximum number of cancel requests that one call reads.
 const CANCEL_BATCH: isize = 64;
 
 /// Renews the lease three times per lease time.
@@ -28,7 +28,7 @@ pub(super) async fn renew_lease(inner: Arc<Inner>) {
     }
 }
 
-/// Forwards cancel requests to this server until the receiver is closed.
+/// Forwards the cancel requests for this server to `to` until its receiver is dropped.
 pub(super) async fn pass_cancellations(
     inner: Arc<Inner>,
     notifiers: Arc<Notifiers>,
@@ -53,14 +53,14 @@ pub(super) async fn pass_cancellations(
     }
 }
 
-/// Forwards a batch. Returns whether there was one.
+/// Forwards a batch of cancel requests. Returns whether there was one.
 async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
     let mut range = redis::cmd("LRANGE");
     range.arg(key).arg(0).arg(CANCEL_BATCH - 1);
     let asked: Vec<String> = inner.connection.query(&range).await?;
     let any = !asked.is_empty();
     for task_id in asked {
-        // After forwarding: a request may arrive twice but never gets lost.
+        // Removed only after forwarding, so that a request may arrive twice but is never lost.
         let mut done = redis::cmd("LREM");
         done.arg(key).arg(0).arg(&task_id);
         let _ = to.send(task_id).await;
@@ -69,12 +69,13 @@ async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<
     Ok(any)
 }
 
-/// Recovered tasks that need another step.
+/// Recovered tasks that need a further step.
 #[derive(Default)]
 pub(super) struct RecoveryState {
     /// Tasks whose recovery Redis has not confirmed.
     unconfirmed: HashSet<String>,
-    /// Tasks that a dead server was asked to cancel. The next call requests it again, when this server runs them.
+    /// Tasks whose cancellation was requested from a dead server. The next call requests it again, once this server
+    /// runs them.
     canceled: Vec<String>,
 }
 
@@ -93,13 +94,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes over tasks of dead servers.
+    /// Takes over the tasks of dead servers.
     pub(super) async fn recover(
         &self,
         recovery: &Mutex<RecoveryState>,
     ) -> Result<Vec<Summary>, StoreError> {
         while let Some(task_id) = { recovery.lock().canceled.pop() } {
-            // A deleted task needs no cancel request.
+            // All other errors mean that the task is deleted or terminal, so it needs no cancel request.
             if let Err(StoreError::Failed(why)) = self.request_cancel(&task_id).await {
                 recovery.lock().canceled.push(task_id);
                 return Err(StoreError::Failed(why));
@@ -127,7 +128,7 @@ impl Inner {
                         tasks.push(Summary::new(&record));
                     }
                     Ok(_) => {}
-                    // The next call returns it again; the others continue.
+                    // Continue with the other tasks. The next call returns this one again.
                     Err(why) => {
                         tracing::warn!(task_id, %why, "cannot recover a task of a dead server");
                         continue;
@@ -148,14 +149,14 @@ impl Inner {
         );
         match confirmed {
             Ok(_) => recovery.unconfirmed.clear(),
-            // The next call returns them again, and `unconfirmed` skips them.
+            // The next call returns these tasks again, and `unconfirmed` skips them.
             Err(_) => recovery.unconfirmed.extend(done),
         }
         Ok(tasks)
     }
 
     /// Returns whether Redis started less than a lease ago. Servers that lost their connection need that time to renew
-    /// theirs.
+    /// their leases.
     async fn is_young(&self) -> Result<bool, StoreError> {
         let info: String = self
             .connection

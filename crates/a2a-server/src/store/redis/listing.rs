@@ -1,7 +1,7 @@
-//! Lists of tasks in Redis, and their retention.
+//! Lists of tasks in Redis, and the deletion of old tasks.
 //!
-//! Sorted sets by the time of the last change exist for all tasks, each owner, each context, each state, and each state
-//! and owner. A list reads the narrowest of them and filters its tasks by the rest.
+//! Redis has sorted sets by the time of the last change: for all tasks, each owner, each context, each state, and each
+//! pair of state and owner. A list reads the smallest set that fits and filters its tasks.
 
 use a2a::v1_0::TaskState;
 use chrono::{DateTime, Utc};
@@ -10,10 +10,10 @@ use super::inner::Inner;
 use super::tasks::{Row, summary};
 use crate::store::{Budget, Filter, Retention, StoreError, Summary, SummaryPage, state_word};
 
-/// Tasks that one step deletes. Redis serves no other command meanwhile.
+/// The number of tasks that one step deletes. Redis executes no other command in the meantime.
 const PRUNE_BATCH: usize = 100;
 
-/// Returns the set to read, and the owner and state to filter by.
+/// Returns the set to read, and the owner and the state to filter by.
 fn index(filter: &Filter) -> (String, &str, &'static str) {
     let owner = filter.owner.as_deref();
     let state = filter.state.as_ref().map(state_word);

@@ -1,4 +1,4 @@
-//! Wakes tasks in this process that wait for an event in Redis.
+//! Wakes the tokio tasks of this process that wait for an event in Redis.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// A notifier for cancel requests, and one for each queue slot. A notification before the wait is kept.
+/// A notifier for cancel requests, and one for each queue slot. A notification without a waiter is kept for the next
+/// one.
 #[derive(Default)]
 pub(super) struct Notifiers {
     pub(super) cancels: Notify,
@@ -26,14 +27,14 @@ impl Notifiers {
         self.slots.lock().remove(slot);
     }
 
-    /// Notifies a slot that it may be at the head of its queue.
+    /// Notifies the waiter of a slot, which may be at the head of its queue.
     pub(super) fn notify_slot(&self, slot: &str) {
         if let Some(notify) = self.slots.lock().get(slot) {
             notify.notify_one();
         }
     }
 
-    /// Notifies everyone, after notifications may have been lost.
+    /// Notifies all waiters, because notifications may have been lost.
     pub(super) fn notify_all(&self) {
         self.cancels.notify_one();
         for notify in self.slots.lock().values() {

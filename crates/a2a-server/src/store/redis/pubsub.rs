@@ -1,8 +1,8 @@
-//! The subscribing connection of this process. It receives the changes of subscribed tasks and the messages to this
+//! The subscribing connection of this process. It receives the changes of subscribed tasks and the messages for this
 //! server.
 //!
-//! Redis may drop messages while no connection subscribes. A subscriber therefore subscribes before it loads the task,
-//! and receives a snapshot after a reconnect.
+//! Redis drops messages while no connection subscribes. A subscriber therefore subscribes before it loads the task, and
+//! receives a snapshot after a reconnect.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,24 +23,24 @@ use super::tasks::decode_update;
 use crate::store::StoreError;
 use crate::store::task_events::TaskEvents;
 
-/// How often to check the connection.
+/// The interval between checks of the connection.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// The delay before the first reconnect. It doubles with each attempt.
 const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(50);
-/// The longest delay.
+/// The maximum delay between two reconnects.
 const RECONNECT_MAX_DELAY: Duration = Duration::from_secs(1);
-/// Requests that go to Redis together.
+/// The maximum number of requests in one command.
 const MAX_BATCH: usize = 256;
 
 /// A request to the listener.
 pub(super) enum SubscriptionRequest {
-    /// Subscribes to a task, which is in `TaskEvents` already, and replies when that is done.
+    /// Subscribes to a task that `TaskEvents` already contains, and replies when Redis has confirmed it.
     Subscribe(String, oneshot::Sender<Result<(), StoreError>>),
-    /// A subscriber of the task is gone.
+    /// Unsubscribes from a task, because a subscriber was dropped.
     Unsubscribe(String),
 }
 
-/// The task that owns the subscribing connection.
+/// The tokio task that owns the subscribing connection.
 pub(super) struct PubSubListener {
     pub(super) inner: Arc<Inner>,
     pub(super) events: TaskEvents,
@@ -54,11 +54,11 @@ pub(super) struct PubSubListener {
 
 type PubSubHalves = (PubSubSink, PubSubStream);
 
-/// Why the listener stops using a connection.
+/// The reason why the listener stops using a connection.
 enum ListenEnd {
-    /// It broke.
+    /// The connection broke.
     Broken,
-    /// The store is closed.
+    /// The store was closed.
     StoreClosed,
 }
 
@@ -80,7 +80,7 @@ impl PubSubListener {
         }
     }
 
-    /// Runs until the store is closed, starting with `halves`.
+    /// Runs until the store is closed, first with the connection `halves`.
     pub(super) async fn listen(mut self, halves: PubSubHalves) {
         let mut halves = Some(halves);
         let mut pause = RECONNECT_BASE_DELAY;
@@ -89,7 +89,7 @@ impl PubSubListener {
                 Some(halves) => {
                     pause = RECONNECT_BASE_DELAY;
                     self.is_open.store(true, Ordering::Relaxed);
-                    // Messages until now may be lost.
+                    // Messages before this point may have been lost.
                     self.events.resync_all();
                     self.notifiers.notify_all();
                     let end = self.process_messages(halves).await;
@@ -178,7 +178,7 @@ impl PubSubListener {
         }
     }
 
-    /// Applies a batch of requests.
+    /// Sends a batch of requests to Redis.
     async fn apply_requests(
         &mut self,
         sink: &mut PubSubSink,
@@ -197,14 +197,14 @@ impl PubSubListener {
                     waiting.push(reply);
                 }
                 SubscriptionRequest::Unsubscribe(task_id) => {
-                    // Another subscriber may have come meanwhile.
+                    // Another subscriber may have subscribed in the meantime.
                     if !self.events.has_listeners(&task_id) && self.tasks.remove(&task_id) {
                         end.push(self.channel(&task_id));
                     }
                 }
             }
         }
-        // A subscriber that came and left is in both lists; unsubscribing has to win.
+        // A task whose subscriber came and left is in both lists, so unsubscribe last.
         let asked = async {
             if !begin.is_empty() {
                 sink.subscribe(&begin).await?;
@@ -219,13 +219,13 @@ impl PubSubListener {
             Err(_) => Err(self.unavailable()),
         };
         for reply in waiting {
-            // A caller that is gone needs no reply.
+            // The send fails if the caller was dropped.
             let _ = reply.send(outcome.clone());
         }
         outcome
     }
 
-    /// Replies to all requests with an error for a while.
+    /// Replies to all requests with the error `why`, for the duration `pause`.
     async fn reject_requests(&mut self, why: &StoreError, pause: Duration) -> ListenEnd {
         let end = Instant::now() + pause;
         loop {

@@ -1,7 +1,7 @@
-//! Queues that all servers share: lists in Redis, whose first element has the turn.
+//! Queues that all servers share: lists in Redis. The first slot in a list is the head of its queue.
 //!
-//! A slot names its server, so that scripts skip the slots of dead servers. Redis notifies the next slot. A waiter also
-//! checks from time to time, because a notification may get lost and a dead server sends none.
+//! A slot contains the id of its server, so that the scripts skip slots of dead servers. Redis notifies the next slot.
+//! A waiter also polls, because notifications may be lost and a dead server sends none.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::inner::Inner;
 use super::notifiers::Notifiers;
 use crate::store::{QueuePermit, QueueTicket, StoreError};
 
-/// A queue and a slot to remove from it.
+/// The queue and the slot that the background task has to remove.
 pub(super) type ReleasedSlot = (String, String);
 
-/// A slot in a queue. Dropping it removes it.
+/// A slot in a queue. Dropping it removes it from Redis.
 struct QueueSlot {
     queue: String,
     slot: String,
@@ -31,7 +31,7 @@ impl Drop for QueueSlot {
             std::mem::take(&mut self.queue),
             std::mem::take(&mut self.slot),
         );
-        // The receiver is gone once the store is closed, and the slots expire with the lease.
+        // The send fails after the store is closed. The slots then expire with the lease.
         let _ = self.released.send(slot);
     }
 }
@@ -54,7 +54,7 @@ pub(super) async fn enqueue(
     Ok(async move {
         while !mine {
             let _ = timeout(inner.lease / 2, notify.notified()).await;
-            // While Redis is away, no slot has the turn.
+            // While Redis is unavailable, no slot counts as the head.
             mine = try_acquire(&inner, &slot).await.unwrap_or(false);
         }
         Ok(QueuePermit::new(move || drop(slot)))
@@ -62,7 +62,7 @@ pub(super) async fn enqueue(
     .boxed())
 }
 
-/// Adds the slot unless it is there, and returns whether it has the turn.
+/// Adds the slot if it is missing, and returns whether it is the head of the queue.
 async fn try_acquire(inner: &Inner, slot: &QueueSlot) -> Result<bool, StoreError> {
     let call = inner
         .scripts
@@ -74,7 +74,7 @@ async fn try_acquire(inner: &Inner, slot: &QueueSlot) -> Result<bool, StoreError
     inner.connection.call(&call).await
 }
 
-/// Removes slots on behalf of `Drop`, which cannot wait.
+/// Removes dropped slots, because `Drop` cannot wait for Redis.
 pub(super) async fn release_slots(
     inner: Arc<Inner>,
     mut released: UnboundedReceiver<ReleasedSlot>,
@@ -86,7 +86,7 @@ pub(super) async fn release_slots(
                 inner.connection.call_until(&call, inner.lease).await;
             match left {
                 Ok(_) => break,
-                // While this server lives, others do not skip the slot, so it retries without end.
+                // Retry without limit: other servers do not skip the slot while this server is alive.
                 Err(why) => {
                     tracing::warn!(%why, "cannot remove a slot from a queue yet");
                     tokio::time::sleep(inner.lease / 3).await;

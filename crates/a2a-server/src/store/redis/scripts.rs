@@ -4,7 +4,7 @@ use redis::{Cmd, Script, ToRedisArgs};
 
 const COMMON: &str = include_str!("lua/common.lua");
 
-/// The scripts. `RedisConnection` loads them when Redis does not have them.
+/// The scripts. `RedisConnection` loads a script when Redis does not have it.
 pub(super) struct Scripts {
     pub(super) open: Lua,
     pub(super) create: Lua,
@@ -26,7 +26,7 @@ pub(super) struct Scripts {
     pub(super) leave: Lua,
 }
 
-/// A script, and the arguments that every call begins with.
+/// A script with the arguments that every call has first.
 pub(super) struct Lua {
     pub(super) script: Script,
     prefix: String,
@@ -35,7 +35,7 @@ pub(super) struct Lua {
 }
 
 impl Scripts {
-    /// Creates the scripts for the given prefixes of keys and channels, called by `server`.
+    /// Creates the scripts for the server `server` and the prefixes of keys and channels.
     pub(super) fn new(prefix: &str, channels: &str, server: &str) -> Self {
         let lua = |body: &str| Lua {
             script: Script::new(&format!("{COMMON}\n{body}")),

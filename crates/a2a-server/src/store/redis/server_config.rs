@@ -1,16 +1,16 @@
-//! Checks of Redis before its first use.
+//! Checks Redis before the store uses it.
 
 use super::inner::Inner;
 use super::lease::field;
 use crate::store::StoreError;
 
-/// The version of the data under the prefix.
+/// The version of the data format under the prefix.
 const FORMAT: &str = "2";
 
-/// Checks that the prefix is free or belongs to this version, and logs the persistence settings.
+/// Checks that the prefix is unused or has data of this format, and logs the persistence settings.
 ///
 /// # Errors
-/// Other data is under the prefix, or Redis does not answer.
+/// The prefix has other data, or Redis does not respond.
 pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError> {
     let call = inner.scripts.open.call().arg(FORMAT);
     let said: String = inner.connection.call(&call).await?;

@@ -17,7 +17,7 @@ use crate::store::task_events::TaskEvents;
 use crate::store::{StoreError, TaskSubscription, TaskUpdate};
 use crate::task_record::TaskRecord;
 
-/// How long to wait before loading a task again.
+/// The delay before a load is retried.
 const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(200);
 
 /// Unsubscribes when it is dropped.
@@ -29,15 +29,15 @@ struct UnsubscribeGuard {
 impl Drop for UnsubscribeGuard {
     fn drop(&mut self) {
         let task_id = std::mem::take(&mut self.task_id);
-        // The listener is gone once the store is closed.
+        // The send fails after the store is closed.
         let _ = self
             .requests
             .send(SubscriptionRequest::Unsubscribe(task_id));
     }
 }
 
-/// The updates of a task. Fields drop in this order: the subscriber leaves `TaskEvents` before the listener gets the
-/// request to unsubscribe.
+/// The updates of a task. The fields drop in this order, so that the subscriber leaves `TaskEvents` before the listener
+/// receives the request to unsubscribe.
 struct RedisUpdates {
     updates: BoxStream<'static, TaskUpdate>,
     _unsubscribe: UnsubscribeGuard,
@@ -58,7 +58,7 @@ pub(super) async fn subscribe(
     requests: &UnboundedSender<SubscriptionRequest>,
     task_id: &str,
 ) -> Result<Option<TaskSubscription>, StoreError> {
-    // Declared before the listener, so that it is dropped after it.
+    // Declared before the listener, so that it is dropped after the listener.
     let left = UnsubscribeGuard {
         task_id: task_id.to_owned(),
         requests: requests.clone(),
@@ -84,7 +84,7 @@ pub(super) async fn subscribe(
     }))
 }
 
-/// Loads a task for a subscriber that fell behind, retrying until Redis answers.
+/// Loads a task for a subscriber that fell behind. Retries until Redis responds.
 fn reload(inner: Arc<Inner>, task_id: String) -> BoxFuture<'static, Option<TaskRecord>> {
     async move {
         loop {

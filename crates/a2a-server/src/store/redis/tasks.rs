@@ -1,13 +1,13 @@
-//! A task in Redis: its record at some revision, and the changes since.
+//! A task in Redis: its record at some revision, and the later changes.
 //!
-//! `task:ID` is a hash, `log:ID` a list of changes. Appending does not grow with the task. Loading a task with many
-//! changes compacts them.
+//! `task:ID` is a hash, and `log:ID` a list of changes. The cost of an append does not grow with the task. Loading a
+//! task with many changes compacts them.
 
 use super::inner::Inner;
 use crate::store::{Phase, StoreError, Summary, SummaryChange, body, parse_state, state_word};
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// Returns the word of the scripts for a phase.
+/// Returns the name of a phase in the scripts.
 fn phase_word(phase: Phase) -> &'static str {
     match phase {
         Phase::Working => "run",
@@ -73,7 +73,7 @@ impl Inner {
         for change in changes {
             call = call.arg(body::encode(change)?);
         }
-        // A run survives a restart of Redis. After the lease, another server owns it.
+        // Retry for the lease time, so that a run survives a restart of Redis. Afterwards another server owns the task.
         let said: String = self.connection.call_until(&call, self.lease).await?;
         self.outcome(task_id, phase, &said)
     }
@@ -113,7 +113,7 @@ impl Inner {
         self.read(task_id, found).await
     }
 
-    /// Reads the stored parts of a task.
+    /// Reads the record and the changes of a task.
     async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
         let call = self.scripts.load.call().arg(task_id);
         self.connection.call(&call).await
@@ -122,7 +122,7 @@ impl Inner {
     /// Decodes a task.
     ///
     /// # Errors
-    /// The stored parts are not a task.
+    /// The stored values are not a valid task.
     async fn read(
         &self,
         task_id: &str,
@@ -146,7 +146,7 @@ impl Inner {
         Ok(Some(record))
     }
 
-    /// Replaces the record at revision `from` and the changes up to `record` with `record`.
+    /// Replaces the record at revision `from` and the changes up to `record` by `record`.
     async fn compact(&self, record: &TaskRecord, from: u64) {
         let Ok(whole) = body::encode(record) else {
             return;
@@ -159,7 +159,7 @@ impl Inner {
             .arg(from)
             .arg(record.revision)
             .arg(whole);
-        // A failure loses nothing: the next load tries again.
+        // A failure loses no data: the next load tries again.
         let _: Result<i64, StoreError> = self.connection.call(&call).await;
     }
 
@@ -174,7 +174,7 @@ impl Inner {
         let call = self.scripts.cancel.call().arg(task_id);
         let said: String = self.connection.call(&call).await?;
         match said.as_str() {
-            // An ended task needs no cancel request.
+            // A terminal task needs no cancel request.
             "ok" | "settled" => Ok(()),
             _ => Err(StoreError::NotFound),
         }
@@ -189,7 +189,7 @@ impl Inner {
     }
 }
 
-/// A task in a list, as the scripts return it.
+/// A summary in the form that the scripts return.
 pub(super) type Row = (
     String,
     i64,
@@ -203,7 +203,7 @@ pub(super) type Row = (
     String,
 );
 
-/// Converts a row of a list.
+/// Converts a row to a summary.
 pub(super) fn summary(row: Row) -> Summary {
     let (id, changed_ms, context_id, owner, agent, state, since_us, created_ms, asked, says) = row;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -221,7 +221,7 @@ pub(super) fn summary(row: Row) -> Summary {
     }
 }
 
-/// Decodes a message of a channel: a revision and its change.
+/// Decodes a message of a task's channel: a revision and its change.
 pub(super) fn decode_update(payload: &[u8]) -> Option<(u64, TaskChange)> {
     let (revision, change) = entry_of(payload)?;
     let change = serde_json::from_slice(change).ok()?;
@@ -235,7 +235,7 @@ fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
     Some((number, rest.get(1..)?))
 }
 
-/// Writes a number for Lua; an empty text is `None`. Lua's numbers hold microseconds since 1970 exactly.
+/// Formats a number for Lua; an empty text for `None`. Lua's numbers represent microseconds since 1970 exactly.
 fn number(value: Option<i64>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }

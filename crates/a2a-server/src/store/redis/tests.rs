@@ -1,4 +1,4 @@
-//! The conformance tests, each on its own Redis.
+//! The conformance tests. Each test starts its own Redis.
 
 #![allow(clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Connections to the database, and the errors of SQLite.
+//! Connections to the database, and the conversion of SQLite's errors.
 
 use std::fs::File;
 use std::io;
@@ -10,25 +10,25 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::store::{Fsync, StoreError};
 
-/// The database in the directory of a store.
+/// The name of the database file in the directory of a store.
 const FILE_NAME: &str = "tasks.db";
 
-/// Marks the file as a task store (`PRAGMA application_id`).
+/// The `PRAGMA application_id` that identifies the file as a task store.
 const APPLICATION_ID: i32 = 0x6f63_7461;
 
-/// The schema's version (`PRAGMA user_version`).
+/// The version of the schema (`PRAGMA user_version`).
 pub(super) const SCHEMA_VERSION: i32 = 1;
 
-/// How long a connection waits for a lock of another process, such as a backup.
+/// How long a connection waits for the lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pages of the write-ahead log after which a commit moves it into the database: 32 MiB.
+/// The number of pages in the write-ahead log from which a commit triggers a checkpoint: 32 MiB.
 const CHECKPOINT_PAGES: i32 = 8192;
 
-/// The size that the write-ahead log is truncated to after a checkpoint.
+/// The size to which SQLite truncates the write-ahead log after a checkpoint, in bytes.
 const MAX_IDLE_WAL_BYTES: i64 = 64 << 20;
 
-/// An operation was rejected, or SQLite failed.
+/// An error inside of a write or a read: the store rejects the operation, or SQLite failed.
 #[derive(Debug)]
 pub(super) enum SqlError {
     Rejected(StoreError),
@@ -69,7 +69,7 @@ pub(super) fn path(directory: &Path) -> PathBuf {
     directory.join(FILE_NAME)
 }
 
-/// Describes what SQLite could not do, why, and what to do.
+/// Returns an error with the operation that failed, the cause, and what to do.
 pub(super) fn failed(verb: &str, path: &Path, error: &rusqlite::Error) -> StoreError {
     let hint = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "; free some space and try again",
@@ -88,7 +88,7 @@ pub(super) fn failed(verb: &str, path: &Path, error: &rusqlite::Error) -> StoreE
     StoreError::Failed(format!("cannot {verb} `{}`: {error}{hint}", path.display()))
 }
 
-/// Describes which file operation failed, and what to do.
+/// Returns an error with the file operation that failed, the cause, and what to do.
 pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreError {
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -100,12 +100,12 @@ pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreErr
     StoreError::Failed(format!("cannot {verb} `{}`: {error}{hint}", path.display()))
 }
 
-/// Creates a directory and its parents, readable only by their owner. Existing ones keep their mode.
+/// Creates a directory and its parents, which only their owner can read. Existing directories keep their mode.
 pub(super) fn create_directory(directory: &Path) -> Result<(), StoreError> {
     files::create_private_dir(directory).map_err(|error| file_error("create", directory, &error))
 }
 
-/// Opens a file for writing and creates it if it is missing, readable only by its owner.
+/// Opens a file for writing. Creates it if it is missing, so that only its owner can read it.
 pub(super) fn open_private(path: &Path) -> Result<File, StoreError> {
     let mut options = files::private_options();
     options.read(true).write(true).create(true).truncate(false);
@@ -115,7 +115,7 @@ pub(super) fn open_private(path: &Path) -> Result<File, StoreError> {
 
 /// Opens the writing connection and creates the tables if they are missing.
 pub(super) fn open_writer(path: &Path, fsync: Fsync) -> Result<Connection, StoreError> {
-    // SQLite gives its other files the mode of this one.
+    // Create the file first, because SQLite gives its other files the same mode.
     drop(open_private(path)?);
     let opened = (|| {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -160,7 +160,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error>
     Ok(connection)
 }
 
-/// Creates the tables of a new file, and checks that an existing one is a task store of this version.
+/// Creates the tables of a new file. Checks that an existing file is a task store of this version.
 fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let tables: i64 =

@@ -1,4 +1,4 @@
-//! The lock that gives a directory to one server.
+//! The lock that reserves a directory for one server.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -12,14 +12,14 @@ use crate::store::StoreError;
 
 const LOCK_FILE_NAME: &str = "lock";
 
-/// The process that holds a directory.
+/// The process that has locked a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The process id.
+    /// The id of the process.
     pub process: u32,
-    /// When it acquired the lock.
+    /// When the process acquired the lock.
     pub since: DateTime<Utc>,
-    /// Its URL, once it listens.
+    /// The URL of the server, once it listens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -40,7 +40,7 @@ impl DirectoryLock {
             Err(TryLockError::WouldBlock) => {
                 return Err(in_use(directory, read_holder(file).as_ref()));
             }
-            // Some network file systems have no locks. Two servers there would overwrite each other's tasks.
+            // Some network file systems have no locks. Two servers would then overwrite each other's tasks.
             Err(TryLockError::Error(error)) => return Err(file_error("lock", &path, &error)),
         }
         let holder = Holder {
@@ -53,13 +53,13 @@ impl DirectoryLock {
         Ok(lock)
     }
 
-    /// Records the URL of this server.
+    /// Writes the URL of this server to the lock file.
     pub(super) fn announce(&mut self, url: String) {
         self.holder.url = Some(url);
         self.publish_address();
     }
 
-    /// Best effort: the lock holds without its content.
+    /// Writes the holder to the lock file. Failures are only logged, because the lock is valid without the content.
     fn publish_address(&mut self) {
         if let Err(error) = self.write() {
             tracing::warn!(%error, "cannot record the holder of the task store in its lock file");
@@ -76,12 +76,13 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // An empty file shows that the directory is free; closing the file releases the lock.
+        // An empty file shows that the directory is free. The operating system releases the lock when the file is
+        // closed.
         let _ = self.file.set_len(0);
     }
 }
 
-/// Returns the process that holds the directory; `None` if it is free.
+/// Returns the process that has locked the directory; `None` if the directory is free.
 ///
 /// # Errors
 /// The lock file cannot be read.

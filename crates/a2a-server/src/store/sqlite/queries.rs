@@ -1,4 +1,4 @@
-//! Reads of tasks, contexts and push configurations.
+//! Reads tasks, contexts and push notification configurations.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ pub(super) struct LoadedTask {
 const SUMMARY: &str =
     "id, context, owner, agent, state, since_us, created_ms, changed_ms, asked, says";
 
-/// Reads the columns of [`SUMMARY`].
+/// Reads a row with the columns of [`SUMMARY`].
 fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, rusqlite::Error> {
     Ok(Summary {
         id: row.get(0)?,
@@ -47,15 +47,15 @@ pub(super) struct LogRow {
     json: Vec<u8>,
 }
 
-/// The log of a task, and the revision in the row of the task; `None` if that row is missing.
+/// The log of a task, and the revision in the row of the task; `None` if the row is missing.
 pub(super) struct Log {
     rows: Vec<LogRow>,
     revision: Option<i64>,
 }
 
-/// Reads the log of a task; empty if the task does not exist.
+/// Reads the log of a task. The log is empty if the task does not exist.
 pub(super) fn log(connection: &Connection, id: &str) -> Result<Log, SqlError> {
-    // One transaction, so that both belong to the same revision.
+    // One transaction, so that the log and the row have the same revision.
     let transaction = connection.unchecked_transaction()?;
     let found = transaction
         .prepare_cached("SELECT key, revision FROM tasks WHERE id = ?1")?
@@ -85,7 +85,7 @@ fn log_row(row: &rusqlite::Row<'_>) -> Result<LogRow, rusqlite::Error> {
     })
 }
 
-/// Loads a task by its key, even if its row is damaged but its log is not.
+/// Loads a task by its key. Works with a damaged row if the log is intact.
 pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<LoadedTask>, SqlError> {
     let transaction = connection.unchecked_transaction()?;
     let rows = log_rows(&transaction, key)?;
@@ -99,7 +99,7 @@ pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loade
     Ok(assemble(&format!("number {key}"), log)?)
 }
 
-/// Decodes the log of a task, applies its changes, and checks that none is missing.
+/// Decodes the log of a task, applies the changes, and checks that the log is complete.
 pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreError> {
     let mut loaded: Option<LoadedTask> = None;
     for row in log.rows {
@@ -156,7 +156,7 @@ pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<SummaryPa
         values.push(Value::Integer(after.changed_ms));
         values.push(Value::Text(after.task_id.clone()));
     }
-    // One more than the page has, to find out whether another page follows.
+    // Read one more task than the page has, to find out whether another page follows.
     let limit = i64::try_from(filter.page_size.saturating_add(1)).unwrap_or(i64::MAX);
     values.push(Value::Integer(limit));
     let mut select = transaction.prepare_cached(&format!(
@@ -247,7 +247,7 @@ pub(super) fn with_pushes(connection: &Connection) -> Result<HashSet<String>, ru
     ids.collect()
 }
 
-/// Returns the unfinished tasks with keys up to `last`.
+/// Returns the unfinished tasks whose keys are at most `last`.
 pub(super) fn open(connection: &Connection, last: i64) -> Result<Vec<Summary>, SqlError> {
     let mut select = connection.prepare_cached(&format!(
         "SELECT {SUMMARY} FROM tasks WHERE phase < 2 AND key <= ?1"
@@ -263,7 +263,7 @@ pub(super) fn last_key(connection: &Connection) -> Result<i64, rusqlite::Error> 
     })
 }
 
-/// Returns at most `limit` of the ended tasks that exceed the retention.
+/// Returns at most `limit` of the terminal tasks that exceed the retention.
 pub(super) fn outlived(
     connection: &Connection,
     before_ms: i64,
@@ -321,7 +321,8 @@ pub(super) fn usage(connection: &Connection) -> Result<Vec<(String, i64)>, rusql
     rows.collect()
 }
 
-/// Returns the oldest ended tasks of a client that take `bytes` together; none if all of them take less.
+/// Returns the oldest terminal tasks of a client that have `bytes` together. Returns no tasks if all of them have fewer
+/// bytes.
 pub(super) fn oldest(
     connection: &Connection,
     owner: &str,

@@ -1,4 +1,4 @@
-//! Checks a database, and exports the readable tasks of a damaged one. Both work while a server uses it.
+//! Checks a database, and exports the readable tasks of a damaged one. Both work while a server uses the database.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::{database, queries};
 use crate::store::StoreError;
 use crate::task_record::TaskRecord;
 
-/// Checks the database in `directory`: its structure (`PRAGMA integrity_check`), and that every task can be read.
+/// Checks the structure of the database in `directory` (`PRAGMA integrity_check`), and whether every task can be read.
 /// Returns the faults.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ pub fn export(
     for key in keys {
         match queries::load_key(&connection, key) {
             Ok(Some(loaded)) => each(loaded.record),
-            // Deleted meanwhile, or left in an index only, which `integrity_check` reports.
+            // The task was deleted in the meantime, or only an index refers to it, which `integrity_check` reports.
             Ok(None) => {}
             Err(error) => unread.push(error.into_store("read a task of", &path)),
         }
@@ -66,8 +66,8 @@ fn open(directory: &Path) -> Result<Connection, StoreError> {
     opened.map_err(|error| database::failed("open", &path, &error))
 }
 
-/// Returns the keys of all tasks. A scan ends at the first damaged page, so this reads each table and index from both
-/// ends.
+/// Returns the keys of all tasks. A scan ends at the first damaged page, so this function scans each table and index
+/// from both ends.
 fn keys(connection: &Connection, path: &Path) -> (BTreeSet<i64>, Vec<StoreError>) {
     let mut keys = BTreeSet::new();
     let mut unread = Vec::new();

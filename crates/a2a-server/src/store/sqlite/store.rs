@@ -269,10 +269,10 @@ impl TaskStore for SqliteStore {
             if self.last_error().is_none() {
                 return Ok(());
             }
-            // The disk may have room again.
+            // Probe whether the disk has room again.
             let probe = |connection: &Connection| Ok(writer::probe(connection)?);
             self.write(0, probe, |()| {}).await?;
-            // A failed sync stays reported until the next one succeeds.
+            // The error of a failed sync remains until a sync succeeds.
             self.last_error().map_or(Ok(()), Err)
         }
         .boxed()
@@ -287,7 +287,7 @@ impl TaskStore for SqliteStore {
             let (reply, answer) = oneshot::channel();
             match self.shared.commands.send(Command::Close(reply)) {
                 Ok(()) => answer.await.unwrap_or(Ok(())),
-                // It is closed already.
+                // The writer is closed already.
                 Err(_) => Ok(()),
             }
         }

@@ -1,4 +1,4 @@
-//! Writes of tasks, contexts and push configurations.
+//! Writes tasks, contexts and push notification configurations.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -12,7 +12,7 @@ pub(super) struct NewTask {
     pub(super) summary: Summary,
     pub(super) session: String,
     pub(super) revision: u64,
-    /// Its record.
+    /// The record as JSON.
     pub(super) json: Vec<u8>,
 }
 
@@ -47,7 +47,8 @@ pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlEr
     Ok(())
 }
 
-/// Appends changes, `encoded` as JSON and with the common `effect`, to a task at `revision`. Returns the owner of the task.
+/// Appends changes to a task at `revision` and returns its owner. `encoded` are the changes as JSON, and `effect` is
+/// their common effect on the summary.
 pub(super) fn append(
     connection: &Connection,
     id: &str,
@@ -121,8 +122,8 @@ fn insert_log(
     Ok(())
 }
 
-/// Replaces the log up to `revision` with the record `json`, unless that was done meanwhile. Returns the difference in
-/// bytes.
+/// Replaces the log up to `revision` by the record `json`, unless another compaction has replaced it already. Returns
+/// the difference in bytes.
 pub(super) fn compact(
     connection: &Connection,
     id: &str,
@@ -160,7 +161,7 @@ pub(super) struct DeletedTask {
     pub(super) bytes: i64,
 }
 
-/// Deletes a task with its log and configurations, and its context if that has no other task.
+/// Deletes a task with its log and configurations, and its context if that was its last task.
 pub(super) fn delete(connection: &Connection, id: &str) -> Result<Option<DeletedTask>, SqlError> {
     let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
     let found: Option<(i64, String, String, i64)> = connection
@@ -212,7 +213,7 @@ pub(super) fn get_or_create_context(
     Ok(())
 }
 
-/// Stores a push configuration. One that replaces another keeps its position.
+/// Stores a push notification configuration. A replacement keeps the position of the replaced one.
 pub(super) fn put_push(
     connection: &Connection,
     task_id: &str,

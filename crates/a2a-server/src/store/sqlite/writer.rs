@@ -1,4 +1,4 @@
-//! The writing thread. It commits the waiting writes in one transaction.
+//! The writer thread. It commits the waiting writes in one transaction.
 
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use super::database::{self, SqlError};
 use super::lock::DirectoryLock;
 use crate::store::{Fsync, StoreError};
 
-/// The most writes in one transaction.
+/// The maximum number of writes in one transaction.
 const MAX_GROUP: usize = 512;
 
-/// The most bytes in one transaction, not counting its last write.
+/// The maximum size of one transaction in bytes, without its last write.
 const MAX_GROUP_BYTES: usize = 4 << 20;
 
-/// How long the disk may lag behind with [`Fsync::Interval`].
+/// The maximum delay until a change is on the disk with [`Fsync::Interval`].
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A command for the thread.
+/// A command to the writer thread.
 pub(super) enum Command {
     /// Runs a write.
     Write(Box<dyn Write>),
-    /// Records the URL of this server in the lock file.
+    /// Writes the URL of this server to the lock file.
     Announce(String, oneshot::Sender<()>),
     /// Ends the thread.
     Close(oneshot::Sender<Result<(), StoreError>>),
@@ -38,11 +38,11 @@ pub(super) trait Write: Send {
     fn bytes(&self) -> usize;
     /// Runs inside the transaction, again after a rollback. An error rolls back only this write.
     fn run(&mut self, connection: &Connection) -> Result<(), rusqlite::Error>;
-    /// Replies after the commit, or after its failure.
+    /// Replies to the caller after the commit, or after its failure.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-/// A write as two functions: `work` runs in the transaction, `after` once it is committed, in the order of commits.
+/// A write of two functions: `work` runs in the transaction, and `after` once it is committed, in the order of commits.
 pub(super) struct WriteJob<T, W, A> {
     pub(super) bytes: usize,
     pub(super) work: W,
@@ -83,7 +83,7 @@ where
     }
 }
 
-/// The error of the last transaction, of one of its writes or of the last sync; `None` if all succeeded.
+/// The error of the last transaction, of a write in it, or of the last sync; `None` if all of them succeeded.
 pub(super) type LastError = Arc<Mutex<Option<StoreError>>>;
 
 pub(super) struct Writer {
@@ -92,14 +92,14 @@ pub(super) struct Writer {
     pub(super) fsync: Fsync,
     pub(super) lock: DirectoryLock,
     pub(super) last_error: LastError,
-    /// When the oldest write came that the disk does not have yet, with [`Fsync::Interval`].
+    /// With [`Fsync::Interval`], the time of the oldest write that is not on the disk yet.
     pub(super) unsynced: Option<Instant>,
     /// The error of the last sync.
     pub(super) sync_error: Option<StoreError>,
 }
 
 impl Writer {
-    /// Runs until a command closes it or the store is dropped.
+    /// Runs until it receives [`Command::Close`] or the store is dropped.
     pub(super) fn work(mut self, commands: &Receiver<Command>) {
         let mut carried: Option<Command> = None;
         let closing = loop {
@@ -161,7 +161,7 @@ impl Writer {
         let mut broken = None;
         let run = |write: &mut Box<dyn Write>| write.run(&self.connection).is_ok();
         if lost.is_none() && !group.iter_mut().all(run) {
-            // Each runs again in a savepoint. Savepoints copy pages, so that no write has one before a write fails.
+            // Run each write again in its own savepoint. Savepoints copy pages, so writes have none until one fails.
             lost = self.restart().err();
             for (write, outcome) in group.iter_mut().zip(&mut outcomes) {
                 let ran_out = match lost {
@@ -201,7 +201,7 @@ impl Writer {
         }
     }
 
-    /// Begins the transaction again.
+    /// Rolls back the transaction and begins a new one.
     fn restart(&self) -> Result<(), StoreError> {
         if !self.connection.is_autocommit() {
             self.statement("ROLLBACK")?;
@@ -209,10 +209,10 @@ impl Writer {
         self.statement("BEGIN IMMEDIATE")
     }
 
-    /// Runs a write in a savepoint, so that its failure leaves the others intact.
+    /// Runs a write in a savepoint, so that its failure does not affect the other writes.
     ///
     /// # Errors
-    /// The savepoint failed, so the content of the transaction is unknown.
+    /// The savepoint failed, so the content of the transaction is undefined.
     fn run(&self, write: &mut dyn Write) -> Result<Result<(), StoreError>, StoreError> {
         self.statement("SAVEPOINT write")?;
         let outcome = write.run(&self.connection);
@@ -242,8 +242,8 @@ impl Writer {
         database::failed("write", &self.path, error)
     }
 
-    /// Writes the write-ahead log to the disk with one synchronous transaction. A checkpoint would not do: it skips the
-    /// log while an old reader, such as a backup, holds it. A failed sync is retried after an interval.
+    /// Syncs the write-ahead log to the disk with one synchronous transaction. A checkpoint is not sufficient: it skips
+    /// the log while an old reader, such as a backup, uses it. A failed sync is retried after the interval.
     fn sync(&mut self) {
         let synced = self
             .synchronous("FULL")
@@ -279,7 +279,7 @@ impl Writer {
     }
 }
 
-/// Writes a value that is there already, to test writing.
+/// Writes a value that the database already has, to test whether writes succeed.
 pub(super) fn probe(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.pragma_update(None, "user_version", database::SCHEMA_VERSION)
 }

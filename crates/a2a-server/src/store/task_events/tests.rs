@@ -98,7 +98,7 @@ async fn slow_listener_continues_after_snapshot() {
 async fn lost_change_causes_snapshot() {
     let task = Task::new(8);
     let mut updates = task.subscribe();
-    // Stored, but not published.
+    // Stored but not published.
     task.record.lock().apply(working(), 0);
     task.change(&working());
     assert!(

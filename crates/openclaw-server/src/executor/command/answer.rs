@@ -1,7 +1,7 @@
-//! Reads the output of `openclaw agent --json`.
+//! Parses the output of `openclaw agent --json`.
 //!
-//! With `--local` it is `{payloads, meta}`, through the gateway `{runId, status, result: {payloads, meta}}`. An error
-//! before the turn is `{ok: false, error: {type, message}}`. Log lines may precede and follow it.
+//! The format with `--local` is `{payloads, meta}`, and through a gateway `{runId, status, result: {payloads, meta}}`.
+//! An error before the turn is `{ok: false, error: {type, message}}`. Log lines may precede and follow the JSON.
 
 use a2a_server::executor::{ExecutionEvent, Outcome};
 use serde_json::{Value, json};
@@ -13,25 +13,25 @@ use process::Finished;
 use super::error::CommandError;
 use super::parts;
 
-/// The maximum number of positions where parsing of JSON is tried.
+/// The maximum number of positions at which the parser looks for JSON.
 const MAX_JSON_CANDIDATES: usize = 1000;
 
-/// The result of a turn.
+/// The parsed output of a turn.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Reading {
     /// The turn ended.
     Turn {
-        /// The outcome.
+        /// The outcome of the run.
         outcome: Outcome,
-        /// OpenClaw's metadata of the turn.
+        /// The metadata of OpenClaw about the turn.
         metadata: Option<ExecutionEvent>,
     },
-    /// The turn did not start: OpenClaw refused the mode.
+    /// OpenClaw rejected the mode and did not start the turn.
     OtherMode,
 }
 
-/// Reads the output of a turn.
+/// Parses the output of a turn.
 ///
 /// # Errors
 /// The output contains no answer.
@@ -81,7 +81,7 @@ pub(super) fn read(
     })
 }
 
-/// Converts an answer of `--local` to the format of the gateway.
+/// Converts the format of `--local` to that of a gateway.
 fn of_local(answer: Value) -> Value {
     let aborted = answer.pointer("/meta/aborted") == Some(&json!(true));
     let status = if aborted { "timeout" } else { "ok" };
@@ -95,20 +95,20 @@ fn is_answer(value: &Value) -> bool {
         || (value["status"].is_string() && value["runId"].is_string())
 }
 
-/// Returns the error of a turn that did not begin.
+/// Returns the error of a turn that did not start.
 pub(super) fn error(value: &Value) -> Option<&str> {
     (value["ok"] == false)
         .then_some(value["error"]["message"].as_str())
         .flatten()
 }
 
-/// Returns whether OpenClaw refused the mode and would accept the other one.
+/// Returns whether OpenClaw rejected the mode and would accept the other one.
 fn is_other_mode(message: &str) -> bool {
     message.contains("A Gateway is running for this state directory")
         || (message.contains("Gateway not reachable at") && message.contains("ECONNREFUSED"))
 }
 
-/// Returns the last JSON in `printed` that begins a line and that `wanted` accepts.
+/// Returns the last JSON value in `printed` that starts a line and that `wanted` accepts.
 pub(super) fn found(printed: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
     let (mut rest, mut last) = (printed, None);
     for _ in 0..MAX_JSON_CANDIDATES {

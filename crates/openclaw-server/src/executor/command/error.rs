@@ -1,4 +1,4 @@
-//! Errors of the command, in one table: a reason for programs, and a text that says what failed, why and what to do.
+//! Errors of the command `openclaw`. Each has a reason for programs and a text for people.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::{CommandSettings, Local};
 use process::Finished;
 
-/// The maximum length of OpenClaw's text in an error, in characters.
+/// The maximum length of a text of OpenClaw in an error, in characters.
 const MAX_TEXT_CHARS: usize = 1000;
 
-/// Why a turn has no answer.
+/// An error that prevents a turn from returning an answer.
 #[derive(Debug, PartialEq)]
 pub(super) struct CommandError {
-    /// The reason, for programs.
+    /// The reason in one word, for programs.
     pub reason: &'static str,
     /// What failed, why, and what to do.
     pub text: String,
@@ -26,7 +26,7 @@ impl CommandError {
         Self { reason, text }
     }
 
-    /// Returns the error for a command that does not start.
+    /// Returns the error of a command that cannot be started.
     pub(super) fn of_start(error: &io::Error, settings: &CommandSettings) -> Self {
         let folder = settings
             .working_directory
@@ -42,7 +42,7 @@ impl CommandError {
         let path = settings.openclaw_path.display();
         match error.kind() {
             io::ErrorKind::NotFound => Self::not_found(settings),
-            // The standard library has no error kind for a file that is not a program.
+            // The standard library has no error kind for a file that is not executable code.
             io::ErrorKind::PermissionDenied => Self::not_executable(settings),
             _ if error.raw_os_error() == Some(NO_PROGRAM) => Self::not_executable(settings),
             _ => Self::new(
@@ -76,7 +76,7 @@ impl CommandError {
         Self::new("timeout", text)
     }
 
-    /// Returns the error for a turn that OpenClaw ended.
+    /// Returns the error of a turn that OpenClaw stopped.
     pub(super) fn stopped() -> Self {
         Self::new(
             "timeout",
@@ -95,7 +95,7 @@ impl CommandError {
         )
     }
 
-    /// Returns the error for an OpenClaw that refused every mode that `local` allows.
+    /// Returns the error if OpenClaw rejected every mode that `local` allows.
     pub(super) fn of_way(local: Local) -> Self {
         match local {
             Local::Auto => Self::new(
@@ -113,7 +113,7 @@ impl CommandError {
         }
     }
 
-    /// Returns the path with `~` for the home directory.
+    /// Replaces the home directory in the text by `~`.
     pub(super) fn without(mut self, home: Option<&Path>) -> Self {
         if let Some(home) = home.and_then(Path::to_str) {
             self.text = self.text.replace(home, "~");
@@ -128,7 +128,7 @@ impl CommandError {
         )
     }
 
-    /// Returns the error for a turn that OpenClaw reports as failed.
+    /// Returns the error of a turn that OpenClaw reports as failed.
     pub(super) fn agent(why: &str) -> Self {
         let text = match shown(why) {
             none if none.is_empty() => {
@@ -139,7 +139,7 @@ impl CommandError {
         Self::new("agent_failed", text)
     }
 
-    /// Returns the error that OpenClaw reported before a turn.
+    /// Returns the error that OpenClaw reported before the turn.
     pub(super) fn reported(message: &str) -> Self {
         let lower = message.to_ascii_lowercase();
         let reason = match () {
@@ -158,7 +158,7 @@ impl CommandError {
         Self::new(reason, format!("OpenClaw says: {}", shown(message)))
     }
 
-    /// Returns the error for output without an answer.
+    /// Returns the error of output that contains no answer.
     pub(super) fn without_answer(finished: &Finished) -> Self {
         let said = finished.stderr_tail(MAX_TEXT_CHARS);
         let with_stderr = |what: String| match said.as_str() {
@@ -197,17 +197,17 @@ impl CommandError {
     }
 }
 
-/// The reason for a thinking level that the model does not support.
+/// The reason if the model does not support the thinking level.
 pub(super) const THINKING: &str = "thinking_not_supported";
 
-/// The error of the system for a file that is not a program (`ENOEXEC`).
+/// The operating system's error for a file that is not executable code (`ENOEXEC`).
 const NO_PROGRAM: i32 = 8;
 
 fn shown(text: &str) -> String {
     text.trim().chars().take(MAX_TEXT_CHARS).collect()
 }
 
-/// Checks that the command exists; looks up a name in the directories of `path`.
+/// Checks that the command exists. Searches the directories of `path` for a name without `/`.
 pub(super) fn find(settings: &CommandSettings, path: Option<OsString>) -> Result<(), CommandError> {
     let named = &settings.openclaw_path;
     let folder = settings

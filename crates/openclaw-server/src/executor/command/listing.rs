@@ -1,4 +1,4 @@
-//! Reads the output of `openclaw agents list --json`: a list of `{id, identityName, isDefault}`.
+//! Parses the output of `openclaw agents list --json`: a list of `{id, identityName, isDefault}`.
 
 use a2a_server::executor::Agent;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use process::Finished;
 use super::answer::{error, found};
 use super::error::CommandError;
 
-/// Returns the agents, the default one first.
+/// Returns the agents, the default agent first.
 pub(super) fn read(finished: &Finished) -> Result<Vec<Agent>, CommandError> {
     let printed = String::from_utf8_lossy(&finished.out);
     let is_list = |value: &Value| {

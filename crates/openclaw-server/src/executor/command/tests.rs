@@ -26,7 +26,7 @@ const THROUGH: &str = r#"{"runId":"r","status":"ok","summary":"completed","resul
 const RUNS: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"A Gateway is running for this state directory (pid 1, port 2). Run without --local to use it."}}"#;
 const AWAY: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"Gateway not reachable at ws://127.0.0.1:1 (ECONNREFUSED)."}}"#;
 
-/// A folder with a command of the test's own in place of OpenClaw's.
+/// A directory with a script in place of the command `openclaw`.
 struct Fake(TempDir);
 
 impl Fake {
@@ -34,7 +34,8 @@ impl Fake {
         Self::of(&format!("#!/bin/sh\n{script}\n"))
     }
 
-    /// Writes the file in a separate process: the system cannot run a file that another thread's new process has open.
+    /// Writes the script in a separate process: a file cannot be executed while a process that another thread started
+    /// has it open.
     fn of(text: &str) -> Self {
         let fake = Self(tempfile::tempdir().unwrap());
         let written = std::process::Command::new("sh")
@@ -46,7 +47,7 @@ impl Fake {
         fake
     }
 
-    /// Prints `answer` and notes its arguments.
+    /// Creates a script that prints `answer` and records its arguments.
     fn printing(answer: &str) -> Self {
         Self::new(&format!(
             "for a in \"$@\"; do printf '%s\\0' \"$a\"; done >> \"$OPENCLAW_STATE_DIR/seen\"; cat <<'END'\n{answer}\nEND"
@@ -70,7 +71,7 @@ impl Fake {
         executor(self.settings())
     }
 
-    /// Returns the arguments of all runs, one after another.
+    /// Returns the arguments of all runs in order.
     fn seen(&self) -> Vec<String> {
         let seen = fs::read_to_string(self.0.path().join("seen")).unwrap();
         seen.split_terminator('\0').map(str::to_owned).collect()
@@ -121,7 +122,7 @@ async fn answer_of(fake: &Fake) -> Vec<Part> {
     }
 }
 
-/// Waits until a process has written a file.
+/// Waits until a process has written the file.
 async fn written(path: &Path) -> String {
     loop {
         match fs::read_to_string(path) {
@@ -131,7 +132,7 @@ async fn written(path: &Path) -> String {
     }
 }
 
-/// Returns whether a process is there and no zombie.
+/// Returns whether the process exists and is no zombie.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat

@@ -1,4 +1,4 @@
-//! Aborts a run at the gateway, on request or because no client waits for it.
+//! Aborts a run at the gateway: on request, or when its future is dropped.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use peer::Peer;
 
-/// The timeout of an abort, with the connection.
+/// How long an abort may take, including the connection.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request to abort a run.
@@ -21,12 +21,12 @@ impl AbortRequest {
     }
 
     pub(super) async fn abort(self) {
-        // A run that cannot be aborted ends at its own timeout.
+        // If the abort fails, the run ends at its own timeout.
         let _ = timeout(ABORT_TIMEOUT, self.peer.cancel(&self.run)).await;
     }
 }
 
-/// Aborts a run when it is dropped, unless the request was taken out before.
+/// Aborts a run when it is dropped, unless the request has been taken out of it.
 pub(super) struct AbortGuard(Option<AbortRequest>);
 
 impl AbortGuard {

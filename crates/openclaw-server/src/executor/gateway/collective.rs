@@ -1,4 +1,4 @@
-//! The members of a collective as agents, and its triad: a message to the triad is a proposal.
+//! The members of a collective as agents, and its triad. A message to the triad becomes a proposal.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,13 +11,13 @@ use gateway_bridge::delegation::METADATA_KEY;
 use peer::Member;
 use serde_json::{Map, Value};
 
-/// The prefix of the ids of proposals.
+/// The prefix of proposal ids.
 const ID_PREFIX: &str = "prop-";
 
-/// The time between the deadline of a proposal and the end of its run, for the decision to arrive.
+/// The time between the deadline of a proposal and the timeout of its run, in which the decision can arrive.
 const DECISION_MARGIN: Duration = Duration::from_secs(5);
 
-/// Returns a member, or the triad, as a card describes it.
+/// Converts a member, or the triad, to an agent for agent cards.
 pub(super) fn agent(member: Member) -> Agent {
     if member.name == TRIAD {
         return triad(&member);
@@ -86,20 +86,21 @@ fn slug(role: &str) -> String {
     }
 }
 
-/// A proposal with the id and the deadline that identify it at the gateway.
+/// A proposal with an id and a deadline, which identify it at the gateway.
 pub(super) struct Proposal {
     pub(super) id: String,
-    /// In milliseconds since 1970.
+    /// The deadline in milliseconds since 1970.
     deadline: u64,
     parts: Vec<Part>,
     delegation: Option<Value>,
 }
 
 impl Proposal {
-    /// Creates the proposal of a message. Its deadline is the one that the message names, or else shortly before the run ends.
+    /// Creates the proposal of a message. The deadline is the one in the message, or else shortly before the timeout of
+    /// the run.
     ///
     /// # Errors
-    /// The message names a deadline after the end of the run.
+    /// The message contains a deadline after the timeout of the run.
     pub(super) fn new(
         parts: Vec<Part>,
         delegation: Option<Value>,
@@ -125,7 +126,7 @@ impl Proposal {
         })
     }
 
-    /// Reads the name of a run, which [`run`](Self::run) returned.
+    /// Parses the name of a run that [`run`](Self::run) returned.
     pub(super) fn from_run(run: &str, parts: Vec<Part>, delegation: Option<Value>) -> Option<Self> {
         let (id, deadline) = run.split_once('@')?;
         Some(Self {
@@ -136,17 +137,17 @@ impl Proposal {
         })
     }
 
-    /// Returns the name of its run.
+    /// Returns the name of the run, for [`from_run`](Self::from_run).
     pub(super) fn run(&self) -> String {
         format!("{}@{}", self.id, self.deadline)
     }
 
-    /// Returns whether its deadline has passed.
+    /// Returns whether the deadline has passed.
     pub(super) fn is_over(&self, env: &dyn Environment) -> bool {
         now(env) >= self.deadline
     }
 
-    /// Returns the message for the triad, which is always the same.
+    /// Returns the request to the triad. It is the same for every call.
     pub(super) fn request(&self) -> SendRequest {
         let deadline = [("deadline".to_owned(), Value::from(self.deadline))];
         let mut parts = self.parts.clone();
@@ -163,7 +164,7 @@ impl Proposal {
     }
 }
 
-/// Returns the outcome of a proposal whose deadline passed while the gateway was unreachable.
+/// Returns the outcome of a proposal whose deadline passed while the gateway could not be reached.
 pub(super) fn undecided() -> Outcome {
     Outcome::Failed {
         reason: "interrupted",
@@ -171,7 +172,8 @@ pub(super) fn undecided() -> Outcome {
     }
 }
 
-/// Returns the last deadline that data of the message names. The gateway's client reports one of another type.
+/// Returns the last deadline in the data of the message. If it has another type, the client of the gateway reports
+/// that.
 fn named_deadline(parts: &[Part]) -> Option<u64> {
     let data = parts.iter().filter(|part| part.kind() == "data");
     data.filter_map(|part| part.json()["data"]["deadline"].as_u64())

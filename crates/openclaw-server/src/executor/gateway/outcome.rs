@@ -1,21 +1,21 @@
-//! Converts errors of the gateway to outcomes of tasks.
+//! Converts errors of the gateway to outcomes of runs.
 
 use a2a_server::executor::Outcome;
 
 use collective::ErrorCode as E;
 use peer::{PeerError, PeerErrorKind};
 
-/// The commands that show the state of a gateway.
+/// The commands that show the state of a gateway, for error messages.
 pub(super) const GATEWAY_STATUS: &str = "openclaw gateway status`, or `remote-agent gateway status";
 
-/// The reason of a gateway that cannot be reached.
+/// The reason if the gateway cannot be reached.
 pub(super) const UNREACHABLE: &str = "gateway_unreachable";
 
-/// The next step of an operator whose server has no token.
+/// What the operator should do if the server has no token for the gateway.
 const TOKEN_HELP: &str = "OPENCLAW_GATEWAY_TOKEN in the environment does the same. \
     Without a token in openclaw.json the gateway generates another at each start; `openclaw config set gateway.auth.token TOKEN` sets one";
 
-/// Returns an error for the log of the server, with the operator's next step.
+/// Returns the text for the server's log: the error, and what the operator should do.
 pub(super) fn for_operator(error: &PeerError) -> String {
     match error.kind {
         PeerErrorKind::Gateway(E::AuthRequired) => format!("{error}; {TOKEN_HELP}"),
@@ -23,12 +23,13 @@ pub(super) fn for_operator(error: &PeerError) -> String {
     }
 }
 
-/// Returns whether an agent, or a majority of the triad, is not connected.
+/// Returns whether the error means that an agent, or the majority of the triad, is not connected.
 pub(super) fn is_offline(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::Gateway(E::AgentOffline)
 }
 
-/// Returns the outcome of a run that failed with `text`, which begins with the error code where the gateway reported one.
+/// Returns the outcome of a run that failed with `text`. The text starts with an error code if the gateway reported
+/// one.
 pub(super) fn failed(text: String) -> Outcome {
     let code = text.split_once(' ').and_then(|(number, rest)| {
         let code = E::from_number(number.parse().ok()?)?;
@@ -43,7 +44,7 @@ pub(super) fn failed(text: String) -> Outcome {
     }
 }
 
-/// Returns the outcome of a task whose run could not be started or followed.
+/// Returns the outcome if a run cannot be started or followed.
 pub(super) fn outcome(error: &PeerError) -> Outcome {
     let reason = match error.kind {
         PeerErrorKind::Gateway(E::InvalidContent) => {
@@ -72,7 +73,7 @@ pub(super) fn outcome(error: &PeerError) -> Outcome {
     Outcome::Failed { reason, text }
 }
 
-/// Returns the outcome of a task whose run the gateway has forgotten.
+/// Returns the outcome if the gateway no longer has the run.
 pub(super) fn interrupted() -> Outcome {
     Outcome::Failed {
         reason: "interrupted",

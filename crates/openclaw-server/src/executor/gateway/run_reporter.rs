@@ -1,4 +1,4 @@
-//! Converts events of a run to those of the task and to the outcome of the task.
+//! Converts the events of a run at the gateway to execution events and to the outcome.
 
 use a2a::v1_0::Artifact;
 use a2a_server::executor::{ExecutionEvent, ExecutionEvents, Outcome};
@@ -16,7 +16,7 @@ impl RunReporter {
         Self(events)
     }
 
-    /// Reports one event. Returns the outcome if it is the last one.
+    /// Reports an event. Returns the outcome if the event ends the run.
     pub(super) async fn on_event(&self, event: Event) -> Option<Outcome> {
         let said = event.json();
         let state = match &event {
@@ -46,7 +46,7 @@ impl RunReporter {
         self.stands(&state, &said["status"]["message"]).await
     }
 
-    /// Handles a state of the run, with the status text of the agent.
+    /// Reports a state of the run with the status text of the agent. Returns the outcome if the state ends the run.
     async fn stands(&self, state: &TaskState, message: &Value) -> Option<Outcome> {
         let words = parts::of_message(message);
         let text = || {
@@ -94,7 +94,7 @@ impl RunReporter {
         .await;
     }
 
-    /// Ignores a receiver that is gone.
+    /// Sends an event. Ignores that the receiver may have been dropped.
     async fn report(&self, report: ExecutionEvent) {
         let _ = self.0.send(report).await;
     }

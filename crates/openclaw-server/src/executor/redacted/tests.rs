@@ -6,7 +6,7 @@ use super::*;
 
 const SECRET: &str = "s3cret-one";
 
-/// Reports these events, and ends with this outcome.
+/// An executor that reports these events and returns this outcome.
 struct Says(Vec<ExecutionEvent>, Outcome);
 
 impl Executor for Says {
@@ -77,7 +77,7 @@ async fn received(
     (all, outcome)
 }
 
-/// Returns the events and the outcome for the client.
+/// Returns the redacted events and the redacted outcome.
 async fn reported(events: Vec<ExecutionEvent>, outcome: Outcome) -> (Vec<ExecutionEvent>, Outcome) {
     let (say, said) = mpsc::channel(16);
     let run = redacted(events, outcome).run(input(), say, CancellationToken::new());

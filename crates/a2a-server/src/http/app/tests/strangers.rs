@@ -1,10 +1,10 @@
-//! Requests without a token, or with another client's, against the whole server.
+//! Requests to the whole server without a token, or with the token of another client.
 
 use serde_json::json;
 
 use super::*;
 
-/// Spellings of paths that would reveal tasks or the server.
+/// Paths in different spellings, none of which may reveal tasks or data of the server.
 const PATHS: [&str; 24] = [
     "/rest/tasks",
     "/rest/tasks/",
@@ -74,7 +74,7 @@ async fn token_counts_in_authorization_only() {
     assert_eq!(known.await, 200);
 }
 
-/// The other client is also the operator, which makes no difference over A2A.
+/// The other client is also an operator. Over A2A, that must make no difference.
 const OTHER: &str = OPERATOR;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Damaged files: the report, and the export.
+//! The report and the export of damaged files.
 
 use a2a::v1_0::TaskState;
 
@@ -8,7 +8,7 @@ use crate::store::sqlite::{check, export};
 use crate::store::{StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// Creates a closed database with tasks of every kind.
+/// Creates a closed database with tasks of every state, and returns the tasks.
 async fn made(directory: &tempfile::TempDir) -> Vec<TaskRecord> {
     let store = open(directory);
     let tasks = any(&store);
@@ -136,7 +136,7 @@ async fn damaged_page_leaves_other_tasks_exportable() {
         for record in &found {
             assert!(made.contains(record), "page {page}: {}", record.task.id);
         }
-        // The root of the log's tree, which leads to every task.
+        // The damaged page is the root of the log's tree, so no task can be listed.
         let log = wrong.iter().any(|line| line.contains("list the tasks of"));
         assert!(
             log || found.len() >= made.len() - 8,

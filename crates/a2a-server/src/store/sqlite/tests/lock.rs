@@ -1,4 +1,4 @@
-//! The lock on the directory.
+//! The lock on the directory of a store.
 
 use super::{open, refused, reopen, try_open};
 use crate::store::conformance::moment;

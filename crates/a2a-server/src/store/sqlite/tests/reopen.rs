@@ -169,7 +169,7 @@ async fn load_compacts_many_changes() {
         append(&any(&store), &mut task, chunk(&n.to_string(), n > 0), n).await;
     }
     assert_eq!(load(&any(&store), "t").await.as_ref(), Some(&task));
-    // The load has requested it, and writes run in order.
+    // The load has queued the compaction, and writes run in order.
     append(&any(&store), &mut task, chunk("last", true), 300).await;
     let rows = store.read(|connection| {
         Ok(connection.query_row("SELECT count(*) FROM log", [], |row| row.get::<_, i64>(0))?)

@@ -43,7 +43,7 @@ async fn deleted_tasks_shrink_the_file() {
     let size = path.metadata().unwrap().len();
     assert!(size < 400_000, "{size}");
     let store = open(&directory);
-    // The contexts of deleted tasks are free, the others are not.
+    // The contexts of deleted tasks are available again, and the other contexts are not.
     for (context, owner) in [("context-of-t0", "bob"), ("context-of-t99", "ann")] {
         let found = store
             .get_or_create_context(context, "bob", "s")

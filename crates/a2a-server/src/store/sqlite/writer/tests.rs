@@ -81,7 +81,7 @@ fn failed_write_is_reported_until_success() {
 fn failed_savepoint_fails_the_group() {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(&directory);
-    // Its savepoint is gone, so it can be neither rolled back nor released.
+    // The statement releases the savepoint, so the writer can neither roll back to it nor release it.
     for lost in ["RELEASE write; SELECT nothing", "RELEASE write"] {
         let all = committed(&writer, [CONTEXT, lost, "DELETE FROM contexts"]);
         assert!(all.iter().all(Result::is_err), "{all:?}");
@@ -111,7 +111,7 @@ fn failed_sync_is_reported_and_retried() {
         .pragma_query_value(None, "synchronous", |row| row.get(0));
     assert_eq!(synchronous, Ok(1), "NORMAL");
     read_only(&writer, false);
-    // That does not sync the earlier writes.
+    // The write succeeds, but does not sync the earlier writes.
     let [written] = committed(&writer, [CONTEXT]);
     assert_eq!(written, Ok(()));
     assert_eq!(last_error(&writer), reported);

@@ -1,8 +1,8 @@
-//! A turn ends with everything it started.
+//! A turn ends together with all processes that it has started.
 
 use super::*;
 
-/// Starts a child of its own and waits for it; both tell who they are.
+/// A script that starts a child process and waits for it. Both write their process ids to files.
 const FAMILY: &str = "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep 600' & \
     echo $$ > \"$OPENCLAW_STATE_DIR/parent\"; wait";
 

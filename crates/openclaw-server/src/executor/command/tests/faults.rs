@@ -1,4 +1,4 @@
-//! Faults of the command, each with its reason.
+//! Errors of the command and their reasons.
 
 use super::*;
 

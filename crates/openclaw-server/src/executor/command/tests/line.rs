@@ -1,4 +1,4 @@
-//! The command line.
+//! The arguments of the command.
 
 use super::*;
 
@@ -53,7 +53,7 @@ async fn invalid_agent_name_is_not_passed_on() {
     assert!(!fake.file("seen").exists());
 }
 
-/// Every option that the launcher of OpenClaw looks for in all arguments before it parses them, and some of `agent`'s own.
+/// The options that OpenClaw's launcher searches for in all arguments, and some options of `agent`.
 const OPTIONS: [&str; 14] = [
     "--profile=stranger",
     "--profile",

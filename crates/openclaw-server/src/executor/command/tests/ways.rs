@@ -1,8 +1,8 @@
-//! With a gateway and without, with a level of thinking and without.
+//! Turns with and without a gateway, and with and without a thinking level.
 
 use super::*;
 
-/// Answers with `right` when `--local` is given, or else with `wrong`; and the other way round.
+/// Creates a script that prints `with_local` if it receives `--local`, and `without` otherwise.
 fn two_ways(with_local: &str, without: &str) -> Fake {
     Fake::new(&format!(
         "case \" $* \" in *' --local '*) echo local >> \"$OPENCLAW_STATE_DIR/ways\"; echo '{with_local}';; \
@@ -40,7 +40,7 @@ async fn a_gateway_that_was_started_since_is_gone_through() {
 
 const NO_LEVEL: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"Thinking level \"low\" is not supported for a/b. Use one of: off."}}"#;
 
-/// Refuses a level of thinking, as OpenClaw does for a model that has none.
+/// Creates a script that rejects thinking levels, as OpenClaw does for a model without them.
 fn without_thinking() -> Fake {
     Fake::new(&format!(
         "case \" $* \" in *' --thinking='*) echo level >> \"$OPENCLAW_STATE_DIR/ways\"; echo '{NO_LEVEL}'; exit 1;; \
