@@ -1366,7 +1366,7 @@ export interface ApiSuccess {
 /** The code of an error. */
 export type ApiCode = "UNKNOWN_APP" | "UNKNOWN_ACTION" | "UNKNOWN_QUERY" | "WRONG_KIND" | "INVALID_INPUT" | "NO_ACTIVE_VERSION" | "INVALID_MANIFEST" | "HANDLER_ERROR";
 
-/** The response to a request that failed. `path` is a JSON Pointer into `input`, of INVALID_INPUT alone. */
+/** The response to a request that failed. `path` is a JSON Pointer into `input`, only of INVALID_INPUT. */
 export interface ApiFailure {
   isError: true;
   error: { code: ApiCode; message: string; path?: string };
