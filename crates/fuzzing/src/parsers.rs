@@ -36,7 +36,7 @@ pub(crate) fn jws(data: &[u8]) {
     }
 }
 
-/// Parses a request body of the HTTP API, on both routes. An error must have one of the eight codes.
+/// Parses a request body of the HTTP API, on both routes: no panic. The type of an error admits the known codes only.
 pub(crate) fn api_request(data: &[u8]) {
     for route in [Route::Read, Route::Write] {
         let _ = ApiRequest::parse(route, data, Duration::from_secs(1));
