@@ -5,12 +5,12 @@
 use std::{
     fmt::Write as _,
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
 };
 
+use testkit::support::free_port;
 use tokio::process::Command;
 
 use super::support::scratch;
@@ -109,12 +109,6 @@ fn every_documented_command_is_run_by_a_test() {
         }
     }
     assert_eq!(used, [true; RUN_ELSEWHERE.len()], "rows without a block");
-}
-
-/// Returns a port that was just free.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 /// Returns the shell script of a page, which prints `@@ N` before block N.

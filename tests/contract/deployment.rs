@@ -1,8 +1,8 @@
 //! The units and container files of `deploy/`: systemd accepts them, the command accepts their flags, and their services
 //! become healthy and stop.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -148,13 +148,8 @@ impl Drop for Started {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
-/// Starts the command line of a unit in `state`, with the ports replaced.
-fn start(name: &str, state: &Path, ports: &[(&str, u16)]) -> Started {
+/// Starts the command line of a unit in `state`, with the ports replaced, and reads the port where it listens.
+fn start(name: &str, state: &Path, ports: &[(&str, u16)]) -> (Started, u16) {
     let arguments = unit_arguments(name).into_iter().map(|argument| {
         let argument = argument.replace("%S", state.to_str().unwrap());
         ports.iter().fold(argument, |argument, (port, other)| {
@@ -165,10 +160,20 @@ fn start(name: &str, state: &Path, ports: &[(&str, u16)]) -> Started {
         .args(arguments)
         .env_remove("OPENCLAW_GATEWAY_TOKEN")
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
-    Started(child.unwrap())
+    let mut started = Started(child.unwrap());
+    let mut line = String::new();
+    // The pipe stays open: the command writes more than its first line.
+    let output = started.0.stdout.as_mut().unwrap();
+    BufReader::new(output).read_line(&mut line).unwrap();
+    let port = line.split("127.0.0.1:").nth(1).and_then(|rest| {
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse().ok()
+    });
+    let port = port.unwrap_or_else(|| panic!("{name} names no port: {line}"));
+    (started, port)
 }
 
 /// Requests the path until the answer is 200, and returns its body.
@@ -199,21 +204,36 @@ fn request(port: u16, path: &str) -> std::io::Result<String> {
 #[test]
 fn what_the_units_start_becomes_healthy_and_stops() {
     let state = tempfile::tempdir().unwrap();
-    let (gateway_port, serve_port) = (free_port(), free_port());
-    let ports = [("18789", gateway_port), ("9000", serve_port)];
-    let gateway = start(UNITS[0], state.path(), &ports);
+    let (gateway, gateway_port) = start(UNITS[0], state.path(), &[("18789", 0)]);
     assert_eq!(healthy(gateway_port, "/healthz"), r#"{"status":"ok"}"#);
-    let serve = start(UNITS[1], state.path(), &ports);
+    let ports = [("18789", gateway_port), ("9000", 0)];
+    let (serve, serve_port) = start(UNITS[1], state.path(), &ports);
     for port in [gateway_port, serve_port] {
         healthy(port, "/healthz");
         healthy(port, "/readyz");
     }
-    for mut started in [serve, gateway] {
-        let id = started.0.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
-        assert!(sent.success());
-        assert!(started.0.wait().unwrap().success());
+    stop(serve);
+    stop(gateway);
+}
+
+#[cfg(unix)]
+#[test]
+fn signal_after_the_first_line_is_a_clean_stop() {
+    let state = tempfile::tempdir().unwrap();
+    let ports = [("18789", 0), ("9000", 0)];
+    for unit in UNITS {
+        stop(start(unit, state.path(), &ports).0);
     }
+}
+
+/// Sends SIGTERM, and checks that the process ends as a service that stopped.
+#[cfg(unix)]
+fn stop(mut started: Started) {
+    let id = started.0.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    assert!(sent.success());
+    let status = started.0.wait().unwrap();
+    assert!(status.success(), "{status}");
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
 use remote_agent_cli::package;
 use serde_json::{Value, json};
+use testkit::support::free_port;
 
 use crate::{
     approval, files,
@@ -231,9 +232,7 @@ fn second_gateway_on_the_state(followed: &Followed) {
     let text = "later the minutes of the meeting";
     followed.hand_over("agent:main:shared", text);
     let mut config = followed.host.config();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    config["gateway"]["port"] = json!(free.local_addr().unwrap().port());
-    drop(free);
+    config["gateway"]["port"] = json!(free_port());
     let file = followed.host.state().join("second.json");
     fs::write(&file, config.to_string()).unwrap();
     let second = followed

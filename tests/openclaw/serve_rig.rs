@@ -1,6 +1,6 @@
 //! Two OpenClaws, each with its state, gateway, model and server: the shared one, and another.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -13,6 +13,7 @@ use common::log::Silent;
 use gateway_bridge::Settings;
 use openclaw_server::executor::{CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns};
 use serde_json::{Value, json};
+use testkit::support::free_port;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -214,6 +215,5 @@ fn before(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
 
 /// Returns free addresses for servers.
 fn free_addresses() -> [SocketAddr; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap())
+    [(); 2].map(|()| (Ipv4Addr::LOCALHOST, free_port()).into())
 }

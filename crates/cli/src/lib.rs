@@ -36,7 +36,7 @@ mod parts;
 mod screen;
 mod send;
 mod serve;
-mod stopped;
+mod shutdown;
 mod table;
 mod target;
 mod targets;

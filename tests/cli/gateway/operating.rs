@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cli::process::Ended;
+use testkit::support::free_port;
 
 async fn at(url: &str, args: &[&str]) -> Ended {
     run(&[&["gateway"], args, &["--url", url]].concat()).await
@@ -44,21 +45,17 @@ async fn interrupt_ends_watch_with_0() {
 #[tokio::test]
 async fn watch_reconnects_to_a_restarted_gateway() {
     let folder = scratch("gateway-watch-again");
-    let (gateway, url) = Running::gateway(&folder, &[]);
-    let port = url.rsplit(':').next().unwrap().to_owned();
+    let state = folder.to_str().unwrap();
+    let port = free_port().to_string();
+    let args = ["gateway", "--port", &port, "--json", "--state-dir", state];
+    let mut gateway = Running::start(&args);
+    let url = gateway.next()["url"].as_str().unwrap().to_owned();
     let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
     watch.until("status");
     drop(gateway);
     watch.until("lost");
-    let state = folder.to_str().unwrap();
-    let _again = loop {
-        let mut again =
-            Running::start(&["gateway", "--port", &port, "--json", "--state-dir", state]);
-        // Another test may have the port for a moment.
-        if again.line(Instant::now() + OUTPUT_LIMIT).is_some() {
-            break again;
-        }
-    };
+    let mut again = Running::start(&args);
+    again.next();
     watch.until("connected");
     watch.until("status");
 }
@@ -226,9 +223,7 @@ async fn doctor_explains_offline_agents() {
 #[tokio::test]
 async fn doctor_without_a_gateway_exits_with_3() {
     let folder = scratch("gateway-doctor-none");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("ws://{}", free.local_addr().unwrap());
-    drop(free);
+    let url = format!("ws://127.0.0.1:{}", free_port());
     let state = folder.to_str().unwrap();
     let ended = at(&url, &["doctor", "--json", "--state-dir", state]).await;
     exits(&ended, 3);
@@ -245,9 +240,7 @@ async fn doctor_without_a_gateway_exits_with_3() {
 #[tokio::test]
 async fn doctor_reports_a_triad_that_cannot_decide() {
     let folder = scratch("gateway-doctor-triad");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let listen = free.local_addr().unwrap();
-    drop(free);
+    let listen = format!("127.0.0.1:{}", free_port());
     // The doctor checks the triad of a configuration that it reads, without `--url`.
     let config = serde_json::json!({ "listen": listen });
     std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();

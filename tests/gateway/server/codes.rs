@@ -1,6 +1,7 @@
 //! Each error of the registry (Heretek A2A appendix B): most from the gateway over real sockets, some only from a client.
 
 use collective::ErrorCode;
+use testkit::support::free_port;
 
 use super::*;
 use crate::gateway::{
@@ -103,9 +104,7 @@ async fn codes_of_authentication() {
 /// 1003 in `flow.rs`. No gateway can send those below, because they occur without a connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_side_errors_need_no_gateway() {
-    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed_port = format!("ws://{}/", free.local_addr().unwrap());
-    drop(free);
+    let closed_port = format!("ws://127.0.0.1:{}/", free_port());
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let deaf = format!("ws://{}/", silent.local_addr().unwrap());
     let acknowledge = json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "c", "availableAgents": ["alpha"], "protocolVersion": "2.0.0"}});

@@ -1,6 +1,9 @@
 //! Discovery, workspaces and subscriptions.
 
+use std::net::Ipv4Addr;
+
 use testkit::http::{Connection, Server, response};
+use testkit::support::free_port;
 
 use super::*;
 
@@ -195,9 +198,7 @@ async fn h_34_service_failures_differ() {
     assert_eq!(client.refused().await, 3001);
     client.send(weather()).await;
     assert_eq!(client.refused().await, 3004);
-    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed_port = free.local_addr().unwrap();
-    drop(free);
+    let closed_port = (Ipv4Addr::LOCALHOST, free_port()).into();
     let gateway = Gateway::start(with_service(closed_port)).await;
     let mut client = gateway.client().await;
     client.send(weather()).await;

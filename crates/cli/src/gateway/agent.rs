@@ -11,8 +11,7 @@ use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
     output::LineWriter,
-    stopped::stopped,
-    text,
+    shutdown, text,
 };
 use collective::Vote;
 use common::environment::SystemEnvironment;
@@ -108,12 +107,7 @@ fn confidence(text: &str) -> Result<f64, String> {
 /// # Errors
 /// The server is not a gateway of `a2a-v1`, or it refuses the agent.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let shutdown = CancellationToken::new();
-    let stop = shutdown.clone();
-    tokio::spawn(async move {
-        stopped().await;
-        stop.cancel();
-    });
+    let shutdown = shutdown::on_signal()?;
     let connector = GatewayArgs::connector()?;
     let endpoint = args.gateway_args.endpoint()?;
     let report = reporter(&args, shutdown.clone());

@@ -8,15 +8,13 @@ use std::{
 
 use clap::ValueEnum;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::backend::{self, OpenedBackend};
 use super::gateway_args::FileArgs;
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
-    stopped::stopped,
-    text,
+    shutdown, text,
 };
 use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
@@ -109,6 +107,7 @@ async fn real(
     );
     let log: Arc<dyn Log> = Arc::new(StandardError { verbose });
     let configured = config.agents.clone();
+    let shutdown = shutdown::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
     let server = server.map_err(|error| Failure {
         exit: match error {
@@ -119,12 +118,6 @@ async fn real(
     })?;
     let agents = supervisor(&server, &configured, log)?;
     listening(server.url().trim_end_matches('/'), &what, args.json, lines);
-    let shutdown = CancellationToken::new();
-    let stop = shutdown.clone();
-    tokio::spawn(async move {
-        stopped().await;
-        stop.cancel();
-    });
     let (supervisor, _opened) = agents;
     tokio::join!(server.run(shutdown.clone()), supervisor.run(shutdown));
     if !args.json {
@@ -206,6 +199,7 @@ async fn scripted(name: &str, args: &RunArgs, lines: &LineWriter) -> Result<Exit
         ))
     };
     let script = profile(name).map_err(failed)?;
+    let shutdown = shutdown::on_signal()?;
     let gateway = Gateways::start_at(&script, address).await;
     let gateway = gateway.map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => Failure::new(format!(
@@ -216,7 +210,7 @@ async fn scripted(name: &str, args: &RunArgs, lines: &LineWriter) -> Result<Exit
         _ => failed(error),
     })?;
     listening(&gateway.url(), &format!("profile {name}"), args.json, lines);
-    stopped().await;
+    shutdown.cancelled().await;
     Ok(Exit::Ok)
 }
 

@@ -2,14 +2,11 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use tokio_util::sync::CancellationToken;
-
 use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
-    stopped::stopped,
-    text,
+    shutdown, text,
 };
 use gateway_server::clients::Observation;
 
@@ -49,12 +46,7 @@ pub(super) struct Args {
 /// The gateway is unreachable, or refuses the subscription.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
-    let shutdown = CancellationToken::new();
-    let stop = shutdown.clone();
-    tokio::spawn(async move {
-        stopped().await;
-        stop.cancel();
-    });
+    let shutdown = shutdown::on_signal()?;
     let observe = |observation: &Observation| {
         match observation {
             _ if args.json => lines.write(observation.json().to_string()),

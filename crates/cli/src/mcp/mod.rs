@@ -14,7 +14,6 @@ use mcp_server::{
 use openclaw_remote_agent::http_api::Route;
 use openclaw_server::{assembly::Frontend, config::ServeConfig};
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
 
 use self::{host_config::Host, tool_source::ToolSource};
 use super::{
@@ -22,8 +21,7 @@ use super::{
     exit::{Exit, Failure},
     instance::Library,
     output::{LineWriter, note},
-    serve,
-    stopped::stopped,
+    serve, shutdown,
     target::PeerArgs,
 };
 
@@ -146,12 +144,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     let source = ToolSource::new(Library::open(verbose)?, args.peers.clone())?;
-    let stop = CancellationToken::new();
-    let stopping = stop.clone();
-    tokio::spawn(async move {
-        stopped().await;
-        stopping.cancel();
-    });
+    let stop = shutdown::on_signal()?;
     let mut options = Options {
         structured: args.structured,
         ask_user: args.ask_user,

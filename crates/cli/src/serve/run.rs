@@ -3,14 +3,13 @@
 use std::io::ErrorKind;
 
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::flags::ServeArgs;
 use super::log::{self, LogFormat};
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
-    stopped::stopped,
+    shutdown,
 };
 use openclaw_server::assembly::{Server, StartError};
 
@@ -49,15 +48,10 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
             unused.join(", ")
         ));
     }
+    let shutdown = shutdown::on_signal()?;
     let server = Server::bind(config).await.map_err(failure)?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);
-    let shutdown = CancellationToken::new();
-    let stop = shutdown.clone();
-    tokio::spawn(async move {
-        stopped().await;
-        stop.cancel();
-    });
     if let Err(why) = server.ready().await {
         tracing::warn!("the server listens, but its executor is not ready: {why}");
     }

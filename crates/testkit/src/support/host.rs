@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::BufReader,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{http, journal::Journal, node::Installed};
+use super::{free_port, http, journal::Journal, node::Installed};
 
 /// The token of the gateway.
 pub const TOKEN: &str = "gateway-token-0123456789abcdef";
@@ -35,12 +35,7 @@ impl Host {
     ) -> Self {
         let _ = fs::remove_dir_all(root);
         fs::create_dir_all(root.join("workspace")).unwrap();
-        // The configuration needs the port before the gateway starts.
-        let gateway_port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let gateway_port = free_port();
         let mut config = config.clone();
         config["gateway"] = json!({"mode": "local", "bind": "loopback", "port": gateway_port, "auth": {"mode": "token", "token": TOKEN}});
         config["logging"] = json!({"file": root.join("openclaw.log")});

@@ -31,7 +31,9 @@ pub mod trace;
 
 use std::env;
 use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Returns a path below the checkout.
 pub fn root(path: &str) -> PathBuf {
@@ -41,6 +43,24 @@ pub fn root(path: &str) -> PathBuf {
 /// Reads a file of the checkout.
 pub fn text(path: &str) -> String {
     fs::read_to_string(root(path)).unwrap_or_else(|error| panic!("cannot read `{path}`: {error}"))
+}
+
+/// Returns a port for a process that needs its number before it listens.
+///
+/// The port is below the range from which the system chooses ports, so no other socket gets it in the meantime.
+pub fn free_port() -> u16 {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test binaries that run side by side begin at different ports.
+    let offset = std::process::id().wrapping_mul(64);
+    loop {
+        let next = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = FIRST + (offset.wrapping_add(next) % u32::from(COUNT)) as u16;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Returns the directory that Cargo builds in.

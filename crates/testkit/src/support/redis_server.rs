@@ -4,10 +4,12 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use super::free_port;
 
 /// The Debian packages of Redis.
 const PACKAGES: [&str; 2] = ["redis-server", "redis-tools"];
@@ -63,12 +65,9 @@ impl RedisServer {
                 .map(|&argument| argument.to_owned())
                 .collect(),
         };
-        // Another process may take the port before Redis does.
-        for _ in 0..5 {
-            server.port = free_port();
-            if server.run() {
-                return server;
-            }
+        server.port = free_port();
+        if server.run() {
+            return server;
         }
         panic!("redis-server does not start: {}", server.log());
     }
@@ -147,13 +146,6 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .expect("loopback has a free port")
-        .port()
 }
 
 /// Returns the program, which it fetches if necessary. A lock serializes parallel test binaries.

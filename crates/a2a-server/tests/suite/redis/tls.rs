@@ -6,7 +6,7 @@ use a2a_server::store::TaskStore;
 use a2a_server::store::redis::Options;
 
 use crate::redis::rig::{connect, create, record, refused};
-use testkit::support::redis_server::RedisServer;
+use testkit::support::{free_port, redis_server::RedisServer};
 
 /// Returns a Redis that supports TLS, its certificate, and its directory.
 fn encrypted() -> (RedisServer, String, tempfile::TempDir) {
@@ -43,11 +43,7 @@ fn url(port: u16) -> String {
 
 /// Enables TLS on its own port, and returns the port.
 async fn tls_port(redis: &RedisServer) -> u16 {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = free_port();
     redis::cmd("CONFIG")
         .arg(&["SET", "tls-port", &port.to_string()])
         .exec_async(&mut crate::redis::rig::client(redis).await)
