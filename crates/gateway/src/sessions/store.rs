@@ -23,6 +23,16 @@ use common::log::{Level, Log};
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
 
+/// The workspaces that this process has seen.
+#[derive(Default)]
+struct Workspaces {
+    /// The names by their lowercase form. Names that differ only in case are one empty name. `None` until the first use
+    /// reads the root: the lock of the state directory keeps other processes from creating workspaces.
+    names: Option<HashMap<String, String>>,
+    /// The number of sessions of each workspace in use.
+    counts: HashMap<String, usize>,
+}
+
 /// The maximum number of session files that stay open between appends. Connections need file descriptors too.
 const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
@@ -45,8 +55,7 @@ pub(super) struct Store {
     cache: Mutex<LruCache<PathBuf, SessionMeta>>,
     /// Files that stay open and locked between appends.
     open_files: Mutex<LruCache<PathBuf, File>>,
-    /// The number of sessions of each workspace in use.
-    counts: Mutex<HashMap<String, usize>>,
+    workspaces: Mutex<Workspaces>,
     /// The paths that wait for the next sync of [`Fsync::Interval`].
     pub(super) unsynced: Mutex<BTreeSet<PathBuf>>,
 }
@@ -66,7 +75,7 @@ impl Store {
             files: Mutex::default(),
             cache: Mutex::new(LruCache::new(CACHED_SESSIONS)),
             open_files: Mutex::new(LruCache::new(MAX_OPEN_FILES)),
-            counts: Mutex::default(),
+            workspaces: Mutex::default(),
             unsynced: Mutex::default(),
         }
     }
@@ -87,25 +96,39 @@ impl Store {
         if !is_agent_name(agent) {
             return Err(SessionError::AgentName(agent.to_owned()));
         }
-        let mut counts = lock(&self.counts);
-        if let Some(count) = counts.get(agent) {
+        let mut workspaces = lock(&self.workspaces);
+        if let Some(count) = workspaces.counts.get(agent) {
             return Ok(*count);
         }
-        let twin = |name: &str| name != agent && name.eq_ignore_ascii_case(agent);
-        let mut has_twin = counts.keys().any(|name| twin(name));
-        for_each_name(&self.root, |name| has_twin |= twin(name))?;
-        if has_twin {
+        let names = match &mut workspaces.names {
+            Some(names) => names,
+            unread => unread.insert(self.workspace_names()?),
+        };
+        let lowercase = agent.to_ascii_lowercase();
+        if names.entry(lowercase).or_insert_with(|| agent.to_owned()) != agent {
             return Err(SessionError::AgentName(agent.to_owned()));
         }
         let mut count = 0;
         self.for_each_session(agent, ACTIVE, |_| count += 1)?;
-        counts.insert(agent.to_owned(), count);
+        workspaces.counts.insert(agent.to_owned(), count);
         Ok(count)
+    }
+
+    /// Reads the names of the workspaces, by their lowercase form.
+    fn workspace_names(&self) -> Result<HashMap<String, String>, SessionError> {
+        let mut names = HashMap::new();
+        for_each_name(&self.root, |name| {
+            names
+                .entry(name.to_ascii_lowercase())
+                .and_modify(String::clear)
+                .or_insert_with(|| name.to_owned());
+        })?;
+        Ok(names)
     }
 
     /// Adds `change` to the session count of a workspace.
     pub(super) fn add_to_count(&self, agent: &str, change: isize) {
-        if let Some(count) = lock(&self.counts).get_mut(agent) {
+        if let Some(count) = lock(&self.workspaces).counts.get_mut(agent) {
             *count = count.saturating_add_signed(change);
         }
     }
