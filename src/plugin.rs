@@ -220,9 +220,9 @@ impl Plugin {
     /// Closes like [`close`](Self::close), and blocks until the plugin has disconnected from the local gateway, at most one
     /// second. For hosts whose process is about to exit.
     pub fn close_and_wait(&self) {
-        if let Some(left) = self.end() {
+        if let Some(disconnected) = self.end() {
             // The sender is dropped, without a value, when the plugin has disconnected from the gateway.
-            let _ = left.recv_timeout(DISCONNECT_TIMEOUT);
+            let _ = disconnected.recv_timeout(DISCONNECT_TIMEOUT);
         }
     }
 
@@ -238,25 +238,25 @@ impl Plugin {
         let RuntimeState::Running(runtime) = engine else {
             return None;
         };
-        let leave = self.agent.close();
-        if self.calls.is_empty() && leave.is_none() {
+        let disconnect = self.agent.close();
+        if self.calls.is_empty() && disconnect.is_none() {
             runtime.shutdown_background();
             return None;
         }
-        let (leaving, left) = mpsc::channel::<()>();
-        let left = leave.is_some().then_some(left);
+        let (disconnecting, disconnected) = mpsc::channel::<()>();
+        let disconnected = disconnect.is_some().then_some(disconnected);
         let calls = self.calls.clone();
         runtime.handle().clone().spawn(async move {
             // A call that is still running is dropped, and its `ReplyGuard` answers.
             let _ = tokio::time::timeout(SHUTDOWN_GRACE, calls.wait()).await;
-            if let Some(leave) = leave {
+            if let Some(disconnect) = disconnect {
                 // The threads end even if this panics.
-                let _ = panics::catch_async(leave).await;
+                let _ = panics::catch_async(disconnect).await;
             }
-            drop(leaving);
+            drop(disconnecting);
             runtime.shutdown_background();
         });
-        left
+        disconnected
     }
 
     async fn run(

@@ -164,8 +164,8 @@ impl Config {
         if !value.is_object() {
             return Ok(Self::default());
         }
-        if let Some(wrong) = validator()?.iter_errors(&value).next() {
-            return Err(ConfigError::from_schema(&wrong));
+        if let Some(violation) = validator()?.iter_errors(&value).next() {
+            return Err(ConfigError::from_schema(&violation));
         }
         let config = serde_json::from_value(value)
             .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;

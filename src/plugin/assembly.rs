@@ -31,7 +31,7 @@ pub fn assemble(
     if config.policy.use_system_proxy {
         let settings = ProxySettings::read(|name| std::env::var(name).ok());
         let proxies = Proxies::new(&settings)
-            .map_err(|wrong| ConfigError::at("/policy/useSystemProxy", wrong))?;
+            .map_err(|reason| ConfigError::at("/policy/useSystemProxy", reason))?;
         http = http.with_proxies(proxies);
     }
     let env = Arc::new(SystemEnvironment);

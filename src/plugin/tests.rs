@@ -52,11 +52,11 @@ async fn close_disconnects_the_gateway() {
     let listed: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
     assert_eq!(listed["summary"]["gateway"]["state"], "OPEN", "{listed}");
     plugin.close();
-    let left = gateway
+    let disconnect = gateway
         .log()
         .frame(1, &json!({"/type": "disconnect"}))
         .await;
-    assert_eq!(left["content"]["reason"], "shutdown");
+    assert_eq!(disconnect["content"]["reason"], "shutdown");
     let gone = |all: &[Received]| all.iter().any(|one| one.what == LogEvent::Gone);
     gateway.log().until(gone).await;
 }

@@ -66,16 +66,16 @@ fn selected<'a>(
 ) -> Map<String, Value> {
     names
         .map(|(name, description)| {
-            let mut kept = Map::new();
+            let mut selected_fields = Map::new();
             for key in ["type", "enum"] {
                 if let Some(value) = properties[*name].get(key) {
-                    kept.insert(key.to_owned(), value.clone());
+                    selected_fields.insert(key.to_owned(), value.clone());
                 }
             }
             if !description.is_empty() {
-                kept.insert("description".to_owned(), (*description).into());
+                selected_fields.insert("description".to_owned(), (*description).into());
             }
-            ((*name).to_owned(), Value::Object(kept))
+            ((*name).to_owned(), Value::Object(selected_fields))
         })
         .collect()
 }

@@ -278,9 +278,9 @@ mod tests {
         let a = named("a");
         let running = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
         let deadline = seconds(9);
-        let mut given_up = Box::pin(concurrency_limiter.enter(&a, &deadline));
-        assert!(given_up.as_mut().now_or_never().is_none());
-        drop(given_up);
+        let mut dropped = Box::pin(concurrency_limiter.enter(&a, &deadline));
+        assert!(dropped.as_mut().now_or_never().is_none());
+        drop(dropped);
         concurrency_limiter
             .enter(&named("b"), &seconds(0))
             .await

@@ -38,10 +38,10 @@ pub(super) async fn follow(
 ) -> Result<(), ToolError> {
     match follow_to_end(call, peer, start).await {
         Err(error) if error.reason == Reason::Timeout && call.may_wait() => {
-            call.expired();
+            call.set_expired();
             Ok(())
         }
-        Err(error) => Err(call.interrupted(error)),
+        Err(error) => Err(call.with_partial_result(error)),
         Ok(()) => Ok(()),
     }
 }
@@ -85,31 +85,27 @@ async fn follow_to_end(
         return Err(lost.cut.unwrap_or_else(nothing_to_resume));
     };
     let mut fruitless = 0;
-    let mut not_before: Option<Instant> = None;
+    let mut earliest: Option<Instant> = None;
     while !lost.must_poll && fruitless < MAX_FRUITLESS_SUBSCRIPTIONS {
-        if let Some(then) = not_before {
+        if let Some(then) = earliest {
             call.deadline.run(sleep_until(then)).await?;
         }
-        not_before = Some(Instant::now() + call.pace().first_poll);
+        earliest = Some(Instant::now() + call.pace().first_poll);
         match subscribe(call, peer, FirstEvent::Resumed).await? {
             ConnectionEnd::Ended => return fetch_missed(call, peer).await,
-            ConnectionEnd::Lost(again) => {
-                fruitless = if again.progressed { 0 } else { fruitless + 1 };
+            ConnectionEnd::Lost(next) => {
+                fruitless = if next.progressed { 0 } else { fruitless + 1 };
                 // The first connection's error says more than those of the attempts after it.
                 lost = LostConnection {
-                    cut: if again.progressed {
-                        again.cut
-                    } else {
-                        lost.cut
-                    },
-                    ..again
+                    cut: if next.progressed { next.cut } else { lost.cut },
+                    ..next
                 };
             }
         }
     }
     match poll(call, peer, &task_id, !lost.progressed).await? {
         ConnectionEnd::Ended => Ok(()),
-        ConnectionEnd::Lost(refusal) => refused_all(call, lost, refusal),
+        ConnectionEnd::Lost(refusal) => lost_task(call, lost, refusal),
     }
 }
 
@@ -124,7 +120,7 @@ async fn subscribe(
     };
     // A peer that does not begin to answer is as silent as a stream without events.
     let idle = call.pace().idle;
-    let answer = timeout(idle, call.exchanges.resubscribe(peer, &task_id));
+    let answer = timeout(idle, call.metrics.resubscribe(peer, &task_id));
     let (error, must_poll) = match call.deadline.run(answer).await? {
         Ok(Ok(stream)) => {
             let ended = read_stream(call, peer, stream, Some(first)).await?;
@@ -133,7 +129,7 @@ async fn subscribe(
             }
             return Ok(ended);
         }
-        Ok(Err(refusal)) if call.collected.count() == 0 && is_hopeless(&refusal) => {
+        Ok(Err(refusal)) if call.collected.count() == 0 && is_permanent(&refusal) => {
             return Err(refusal.into());
         }
         Ok(Err(refusal)) => {
@@ -163,14 +159,14 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
     if gap == Gap::None {
         return Ok(());
     }
-    let answer = call.exchanges.get_task(peer, &task_id, None);
+    let answer = call.metrics.get_task(peer, &task_id, None);
     let answer = timeout(call.pace().idle, answer);
     match call.deadline.run(answer).await? {
         Ok(Ok(task)) => {
             call.add_snapshot(task, Source::Polled, None)?;
             return Ok(());
         }
-        Ok(Err(_)) | Err(_) if gap == Gap::Open => call.incomplete(),
+        Ok(Err(_)) | Err(_) if gap == Gap::Open => call.set_incomplete(),
         Ok(Err(_)) | Err(_) => {}
     }
     Ok(())
@@ -178,7 +174,7 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
 
 /// Returns the result for a task that the peer no longer reports. After an orderly close it is incomplete; after a cut
 /// it is an error.
-fn refused_all(
+fn lost_task(
     call: &mut Call<'_>,
     lost: LostConnection,
     refusal: LostConnection,
@@ -195,14 +191,14 @@ fn refused_all(
         }
         (None, Some(refusal)) if call.collected.count() == 0 => Err(refusal),
         (None, _) => {
-            call.incomplete();
+            call.set_incomplete();
             Ok(())
         }
     }
 }
 
 /// Returns whether polling would fail for the same reason as subscribing.
-fn is_hopeless(refusal: &PeerError) -> bool {
+fn is_permanent(refusal: &PeerError) -> bool {
     let may_be_better = matches!(
         refusal.kind,
         PeerErrorKind::Rpc | PeerErrorKind::HttpStatus | PeerErrorKind::InvalidResponse

@@ -193,18 +193,19 @@ impl RemoteAgent {
     }
 
     async fn audited(&self, tool_call: ToolCall<'_>) -> String {
-        let (caller, wrong) = Caller::read(tool_call.caller);
-        for wrong in wrong {
-            self.log.log(Level::Warn, &wrong);
+        let (caller, warnings) = Caller::read(tool_call.caller);
+        for warning in warnings {
+            self.log.log(Level::Warn, &warning);
         }
         let mut call_audit = CallAudit::open(self, caller, tool_call.closing.clone());
         let value: Value = match serde_json::from_str(tool_call.request) {
             Ok(value) => value,
             Err(e) => {
                 let message = format!("the request is not JSON: {e}");
-                let wrong = violation("", "#/type", "type", json!({ "type": "object" }), &message);
+                let violation =
+                    violation("", "#/type", "type", json!({ "type": "object" }), &message);
                 call_audit.finish(Err(Reason::InvalidRequest));
-                return envelope::failure("unknown", ToolError::invalid(vec![wrong], 0));
+                return envelope::failure("unknown", ToolError::invalid(vec![violation], 0));
             }
         };
         let action = action_of(&value).to_owned();
@@ -358,14 +359,14 @@ impl RemoteAgent {
         }
         serde_json::from_value(value).map_err(|e| {
             let message = format!("the request cannot be read: {e}");
-            let wrong = violation("", "#/type", "type", json!({ "type": "object" }), &message);
-            ToolError::invalid(vec![wrong], 0)
+            let violation = violation("", "#/type", "type", json!({ "type": "object" }), &message);
+            ToolError::invalid(vec![violation], 0)
         })
     }
 
-    fn remember(&self, task: NewHandle<'_, Target>, held: Option<Handle>) -> Handle {
+    fn insert_handle(&self, task: NewHandle<'_, Target>, handle: Option<Handle>) -> Handle {
         self.lock()
-            .remember(task, held, self.env.now(), || self.env.uuid())
+            .insert(task, handle, self.env.now(), || self.env.uuid())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Handles<Target>> {
@@ -392,8 +393,8 @@ fn notification(
         let message = "this host cannot wake a session now: it is not OpenClaw's gateway, or it follows notify.maxTasks tasks already; \
             leave notify out and call watch";
         let params = json!({ "property": "notify" });
-        let wrong = violation("/notify", "#/runtime/not", "not", params, message);
-        return Err(ToolError::invalid(vec![wrong], 0));
+        let violation = violation("/notify", "#/runtime/not", "not", params, message);
+        return Err(ToolError::invalid(vec![violation], 0));
     }
     if request.blocking.is_none() {
         request.follow_updates = true;

@@ -73,10 +73,10 @@ pub(super) async fn read_stream(
     let mut progressed = false;
     let deadline = call.deadline.clone();
     loop {
-        let next = next(call, peer, &mut *stream);
+        let next = next_step(call, peer, &mut *stream);
         let event = match deadline.run(next).await? {
-            Awaited::Event(event) => event,
-            Awaited::Ended(task) => {
+            NextStep::Event(event) => event,
+            NextStep::Ended(task) => {
                 if let Some(task) = task {
                     call.collected.open_gap(Gap::Open);
                     call.add_snapshot(task, Source::Polled, None)?;
@@ -86,7 +86,7 @@ pub(super) async fn read_stream(
         };
         match event {
             Some(Ok((event, bytes))) => {
-                call.exchanges.record_event(&event, bytes);
+                call.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
                 progressed |= add_event(call, event, bytes, first.take())?;
                 received = true;
@@ -97,11 +97,11 @@ pub(super) async fn read_stream(
             }
             Some(Err(error)) => {
                 call.release_update();
-                return broken(call, error, progressed, subscribed && !received);
+                return on_error(call, error, progressed, subscribed && !received);
             }
             None => {
                 call.release_update();
-                return closed(call, stream.is_plain_response(), progressed);
+                return on_close(call, stream.is_plain_response(), progressed);
             }
         }
     }
@@ -126,7 +126,7 @@ fn add_event(
 }
 
 /// The result of waiting for a stream.
-enum Awaited {
+enum NextStep {
     /// The stream's next event, or its end.
     Event(NextEvent),
     /// The task is terminal or interrupted, by an event or by this snapshot, and the stream is silent.
@@ -135,46 +135,42 @@ enum Awaited {
 
 /// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
 /// polled, because the peer may have lost the subscription. An update that is due meanwhile is sent.
-async fn next(call: &mut Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
+async fn next_step(call: &mut Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> NextStep {
     let pace = call.pace();
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
         let step = timeout(pace.final_wait, step).await;
-        return step.map_or(Awaited::Ended(None), Awaited::Event);
+        return step.map_or(NextStep::Ended(None), NextStep::Event);
     }
     if let Some(due) = call.update_due() {
         if let Ok(step) = timeout_at(due, &mut step).await {
-            return Awaited::Event(step);
+            return NextStep::Event(step);
         }
         call.release_update();
     }
     let mut idle = pace.idle;
     loop {
         if let Ok(step) = timeout(idle, &mut step).await {
-            return Awaited::Event(step);
+            return NextStep::Event(step);
         }
         let ended = select! {
             biased;
-            step = &mut step => return Awaited::Event(step),
-            ended = ended(call, peer) => ended,
+            step = &mut step => return NextStep::Event(step),
+            ended = poll_ended(call, peer) => ended,
         };
         if let Some(task) = ended {
             // The stream may be about to report the state itself, with more detail.
             let step = timeout(pace.final_wait, &mut step).await;
-            return step.map_or(Awaited::Ended(Some(task)), Awaited::Event);
+            return step.map_or(NextStep::Ended(Some(task)), NextStep::Event);
         }
         idle = (idle * 2).min(pace.idle * (1 << MAX_DOUBLINGS));
     }
 }
 
 /// Returns the task, if a poll shows it terminal or interrupted.
-async fn ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
+async fn poll_ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = call.followed_task()?;
-    let answer = timeout(
-        call.pace().idle,
-        call.exchanges.get_task(peer, task_id, None),
-    )
-    .await;
+    let answer = timeout(call.pace().idle, call.metrics.get_task(peer, task_id, None)).await;
     let task = answer.ok()?.ok()?;
     task.state().is_terminal_or_interrupted().then_some(task)
 }
@@ -188,7 +184,7 @@ fn is_last(event: &Event) -> bool {
 }
 
 /// Interprets the end of a body. A plain response leaves no stream to resubscribe to.
-fn closed(
+fn on_close(
     call: &Call<'_>,
     plain_response: bool,
     progressed: bool,
@@ -210,7 +206,7 @@ fn closed(
 }
 
 /// Interprets a broken stream; `at_once` where it brought no event.
-fn broken(
+fn on_error(
     call: &Call<'_>,
     error: PeerError,
     progressed: bool,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::handles::{Found, Handle};
+use crate::handles::{Handle, HandleLookup};
 use crate::targets::{Catalog, Target, TargetError, local_name, same_place};
 
 use super::error::{Reason, ToolError};
@@ -31,7 +31,7 @@ pub(super) struct Resolved {
 pub(super) fn resolve(
     request: &Request,
     catalog: &Catalog,
-    lookup: impl FnOnce(Handle) -> Found<Target>,
+    lookup: impl FnOnce(Handle) -> HandleLookup<Target>,
 ) -> Result<Resolved, ToolError> {
     let continuation = request.continuation.as_ref();
     let nested = continuation.and_then(|continuation| continuation.task.as_ref());
@@ -52,11 +52,20 @@ pub(super) fn resolve(
             && (request.target_alias.is_some() || request.target_url.is_some()));
     let flat = request.task_handle.as_deref();
     let named = flat.or_else(|| nested.and_then(|task| task.task_handle.as_deref()));
-    let found = named.map(|text| (text, text.parse::<Handle>().map_or(Found::Unknown, lookup)));
+    let found = named.map(|text| {
+        (
+            text,
+            text.parse::<Handle>().map_or(HandleLookup::Unknown, lookup),
+        )
+    });
     let live = match (found, flat) {
-        (Some((text, Found::Live(entry))), _) => Some((text, entry)),
-        (Some((text, Found::Expired)), Some(_)) if !is_continuation => return Err(expired(text)),
-        (Some((text, Found::Unknown)), Some(_)) if !is_continuation => return Err(unknown(text)),
+        (Some((text, HandleLookup::Live(entry))), _) => Some((text, entry)),
+        (Some((text, HandleLookup::Expired)), Some(_)) if !is_continuation => {
+            return Err(expired(text));
+        }
+        (Some((text, HandleLookup::Unknown)), Some(_)) if !is_continuation => {
+            return Err(unknown(text));
+        }
         _ => None,
     };
 

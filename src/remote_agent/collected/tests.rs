@@ -58,12 +58,12 @@ fn empty_snapshot_keeps_artifacts() {
 #[test]
 fn stale_poll_does_not_reopen_a_terminal_task() {
     let mut all = collected(vec![task(json!({"status": {"state": "completed"}}))]);
-    let asked = task(json!({"status": {"state": "input-required"}}));
-    let Event::Task(asked) = asked else {
-        panic!("{asked:?}")
+    let question = task(json!({"status": {"state": "input-required"}}));
+    let Event::Task(question) = question else {
+        panic!("{question:?}")
     };
-    let news = all.absorb_news(asked, Source::Polled, None).unwrap();
-    assert!(!news);
+    let changed = all.absorb_snapshot(question, Source::Polled, None).unwrap();
+    assert!(!changed);
     assert_eq!(all.state.as_ref().unwrap().as_str(), "completed");
 }
 
