@@ -215,7 +215,7 @@ impl RemoteAgent {
         let outcome = self.act(value, &tool_call, &mut call_audit).await;
         let elapsed = call_audit.elapsed();
         let log = |level, how: &str| {
-            if !self.log.wants(level) {
+            if !self.log.enabled(level) {
                 return;
             }
             let whose = call_audit.caller.label();
