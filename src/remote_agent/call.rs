@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::handles::{Handle, NewHandle};
-use crate::targets::{KnownCard, Target};
+use crate::targets::{FetchedCard, Target};
 use a2a::{Artifact, Event, ShapeError, Task, TaskState};
 use common::large;
 use common::redact::Secrets;
@@ -47,7 +47,7 @@ pub(super) struct Call<'a> {
     /// The conversation of the request.
     pub context_id: Option<String>,
     /// The target's card, once it was read.
-    pub card: Option<KnownCard>,
+    pub card: Option<FetchedCard>,
     /// Everything that the peer has answered so far.
     pub collected: Collected,
     update_sender: UpdateSender,

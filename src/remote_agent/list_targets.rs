@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::{StreamExt as _, future, stream};
 use serde_json::{Value, json};
 
-use crate::targets::{KnownCard, Target};
+use crate::targets::{FetchedCard, Target};
 use a2a::CardView;
 use peer::{CallOptions, PeerErrorKind};
 
@@ -94,7 +94,7 @@ impl Listing {
         &mut self,
         tool: &RemoteAgent,
         target: &Target,
-        outcome: Result<KnownCard, ToolError>,
+        outcome: Result<FetchedCard, ToolError>,
         standing: Option<&AgentPresence>,
     ) -> Result<(), ToolError> {
         if let Err(error) = &outcome
@@ -120,13 +120,13 @@ async fn card(
     tool: &RemoteAgent,
     target: &Target,
     deadline: &Deadline,
-) -> Result<KnownCard, ToolError> {
+) -> Result<FetchedCard, ToolError> {
     call::check_secret(target)?;
     match deadline
         .run(tool.cards.get(target, deadline.remaining()))
         .await
     {
-        Ok(known) => Ok(known?),
+        Ok(cached) => Ok(cached?),
         Err(error) if error.reason == Reason::Timeout => Err(ToolError::new(
             Reason::Timeout,
             "the agent card did not arrive in time",
@@ -158,14 +158,14 @@ impl Tasks {
 async fn tasks(
     tool: &RemoteAgent,
     target: &Target,
-    known: &KnownCard,
+    cached: &FetchedCard,
     deadline: &Deadline,
 ) -> Tasks {
     let listed = async {
         let options = CallOptions::default();
         let peer = tool
             .directory
-            .open(&target.peer_config, &known.card, &options)?;
+            .open(&target.peer_config, &cached.card, &options)?;
         let tasks = deadline.run(peer.list_tasks()).await;
         let secrets = peer.secrets();
         let tasks = match tasks? {
@@ -206,7 +206,7 @@ struct Listed {
 }
 
 impl Listed {
-    fn new(tool: &RemoteAgent, target: &Target, outcome: Result<KnownCard, ToolError>) -> Self {
+    fn new(tool: &RemoteAgent, target: &Target, outcome: Result<FetchedCard, ToolError>) -> Self {
         let now = || timestamp(tool.env.system_time());
         match outcome {
             Err(error) => {
@@ -219,20 +219,20 @@ impl Listed {
                     clock_skew: None,
                 }
             }
-            Ok(known) => {
-                let stale = known.stale.map(|error| envelope::shown(error.into()));
-                let refreshed = timestamp(known.refreshed);
-                let clock_skew = known.clock_skew;
-                match &known.card.view {
+            Ok(cached) => {
+                let stale = cached.stale.map(|error| envelope::shown(error.into()));
+                let refreshed = timestamp(cached.refreshed);
+                let clock_skew = cached.clock_skew;
+                match &cached.card.view {
                     Ok(view) => Self {
                         view: view.clone(),
-                        streaming: known.card.streaming,
+                        streaming: cached.card.streaming,
                         refreshed,
                         error: stale,
                         clock_skew,
                     },
-                    Err(why) => {
-                        let error = ToolError::new(Reason::InvalidResponse, why.clone());
+                    Err(message) => {
+                        let error = ToolError::new(Reason::InvalidResponse, message.clone());
                         Self {
                             view: CardView::default(),
                             streaming: None,

@@ -12,8 +12,8 @@ use super::error::ToolError;
 use super::pace::Pace;
 use super::read_stream::{ConnectionEnd, LostConnection};
 
-/// Polls the task, first `immediately` or after a pause, until it is terminal or interrupted. Each answer with news causes
-/// an update. A peer that is temporarily unreachable is polled again, if it has answered before.
+/// Polls the task, first `immediately` or after a pause, until it is terminal or interrupted. Each answer with a change
+/// causes an update. A peer that is temporarily unreachable is polled again, if it has answered before.
 ///
 /// # Errors
 /// The call has ended, or the answers exceed the limits.

@@ -9,7 +9,7 @@ use crate::targets::{Catalog, Target, TargetError, local_name, same_place};
 
 use super::error::{Reason, ToolError};
 use super::request::{ContinuationTarget, Request};
-use super::rules::bad_url;
+use super::rules::invalid_url;
 
 /// The target, task and conversation of a request.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(super) fn resolve(
             text.parse::<Handle>().map_or(HandleLookup::Unknown, lookup),
         )
     });
-    let live = match (found, flat) {
+    let entry = match (found, flat) {
         (Some((text, HandleLookup::Live(entry))), _) => Some((text, entry)),
         (Some((text, HandleLookup::Expired)), Some(_)) if !is_continuation => {
             return Err(expired(text));
@@ -69,7 +69,7 @@ pub(super) fn resolve(
         _ => None,
     };
 
-    let Some((text, entry)) = live else {
+    let Some((text, entry)) = entry else {
         return Ok(Resolved {
             target: explicit_target(request, catalog)?
                 .map_or_else(|| default_target(catalog), Ok)?,
@@ -88,13 +88,14 @@ pub(super) fn resolve(
             .with("handle_task_id", &*entry.task_id)
             .with("explicit_task_id", explicit));
     }
-    if let (Some(explicit), Some(held)) = (context_id, entry.context_id.as_deref())
-        && explicit != held
+    if let (Some(explicit), Some(stored)) = (context_id, entry.context_id.as_deref())
+        && explicit != stored
     {
-        let message = format!("the handle's task is in conversation `{held}`, not in `{explicit}`");
+        let message =
+            format!("the handle's task is in conversation `{stored}`, not in `{explicit}`");
         return Err(ToolError::new(Reason::Contradiction, message)
             .with("task_handle", text)
-            .with("handle_context_id", held)
+            .with("handle_context_id", stored)
             .with("explicit_context_id", explicit));
     }
     agrees(request, catalog, &entry.target).map_err(|explicit| match explicit {
@@ -272,7 +273,7 @@ fn refused_error(refused: TargetError, url: &str, at: &str) -> ToolError {
             ),
         )
         .with("hint", NOT_OF_GATEWAY),
-        TargetError::BadUrl(wrong) => ToolError::invalid(vec![bad_url(at, &wrong)], 0),
+        TargetError::BadUrl(reason) => ToolError::invalid(vec![invalid_url(at, &reason)], 0),
         TargetError::Ambiguous(aliases) => ToolError::new(
             Reason::AmbiguousTarget,
             format!("several targets are configured at `{place}`"),

@@ -11,7 +11,7 @@ use crate::remote_agent::call;
 use crate::remote_agent::caller::Caller;
 use crate::remote_agent::deadline::Deadline;
 use crate::remote_agent::error::{Reason, ToolError};
-use crate::targets::{KnownCard, Local, Target};
+use crate::targets::{FetchedCard, Local, Target};
 use collective::ErrorCode;
 use common::log::Level;
 use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorKind};
@@ -29,7 +29,7 @@ pub(super) struct GatewayAgents {
 pub(super) struct Agent {
     pub(super) target: Arc<Target>,
     /// Its card or the error.
-    pub(super) card: Result<KnownCard, ToolError>,
+    pub(super) card: Result<FetchedCard, ToolError>,
     pub(super) standing: AgentPresence,
 }
 
@@ -97,7 +97,7 @@ fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent
         if seen.insert(member.name) {
             agents.push(Agent {
                 target,
-                card: Ok(KnownCard {
+                card: Ok(FetchedCard {
                     card: Arc::new(member.card),
                     refreshed: tool.env.system_time(),
                     stale: None,

@@ -102,7 +102,7 @@ impl ModelText {
     }
 
     /// Returns how many characters another line may have.
-    fn left(&self) -> usize {
+    fn remaining(&self) -> usize {
         self.max_chars.saturating_sub(text::length(&self.text) + 1)
     }
 
@@ -120,7 +120,7 @@ impl ModelText {
             return;
         }
         let Some(room) = self
-            .left()
+            .remaining()
             .checked_sub(Fence::MARKER_CHARS)
             .filter(|room| *room > 0)
         else {

@@ -104,7 +104,7 @@ impl Keys<'_> {
     /// Returns the candidate keys of a signature: those of the operator, or those that it refers to on the origin of the peer.
     async fn candidates(&mut self, signature: &Signature) -> Result<&KeySet, String> {
         let url = match self.trusted {
-            CardKeys::Given(keys) => return Ok(keys),
+            CardKeys::Configured(keys) => return Ok(keys),
             CardKeys::OfOwnOrigin => signature
                 .keys_url()
                 .ok_or("it has no `jku`, and no jwksFile is configured")?,

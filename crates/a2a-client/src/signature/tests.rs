@@ -70,7 +70,7 @@ fn config(card_keys: CardKeys) -> PeerConfig {
 
 fn jwks_config(jwks: &Value) -> PeerConfig {
     let keys = KeySet::parse(jwks.to_string().as_bytes()).unwrap();
-    config(CardKeys::Given(Arc::new(keys)))
+    config(CardKeys::Configured(Arc::new(keys)))
 }
 
 /// A signer with a key of the tests.
