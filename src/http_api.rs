@@ -127,7 +127,7 @@ impl ApiError {
         }
     }
 
-    /// Returns the error of a server that cannot make the call. `message` names what to correct.
+    /// Returns the error of a server that cannot make the call. `error_message` names what to correct.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ApiCode::HandlerError, message)
     }
@@ -158,7 +158,7 @@ impl ApiError {
         let path = error["path"].as_str().unwrap_or_default();
         Some(Self {
             code,
-            message: message(reason, code, error),
+            message: error_message(reason, code, error),
             path: (code == ApiCode::InvalidInput).then(|| path.to_owned()),
         })
     }
@@ -191,7 +191,7 @@ fn name_path(code: ApiCode) -> &'static str {
 }
 
 /// Returns what failed. A message that may quote a peer is replaced by the meaning of its reason.
-fn message(reason: Reason, code: ApiCode, error: &Value) -> String {
+fn error_message(reason: Reason, code: ApiCode, error: &Value) -> String {
     let details = &error["details"];
     if reason == Reason::InvalidRequest {
         let mut violations = details["errors"].as_array().into_iter().flatten();
@@ -251,9 +251,9 @@ impl ApiRequest {
             .iter()
             .any(|name| body.contains_key(*name));
         let (name, mut input) = if is_flat {
-            flat(body)?
+            parse_flat(body)?
         } else {
-            nested(route, body)?
+            parse_nested(route, body)?
         };
         let action = route.find(&name)?;
         if route == Route::Read && action != "list_targets" {
@@ -299,7 +299,7 @@ impl Route {
     }
 }
 
-fn flat(mut body: Map<String, Value>) -> Result<(String, Map<String, Value>), ApiError> {
+fn parse_flat(mut body: Map<String, Value>) -> Result<(String, Map<String, Value>), ApiError> {
     match body.remove("action") {
         Some(Value::String(name)) => Ok((name, body)),
         Some(_) => Err(ApiError::invalid("/action", "/action must be string")),
@@ -307,7 +307,7 @@ fn flat(mut body: Map<String, Value>) -> Result<(String, Map<String, Value>), Ap
     }
 }
 
-fn nested(
+fn parse_nested(
     route: Route,
     mut body: Map<String, Value>,
 ) -> Result<(String, Map<String, Value>), ApiError> {

@@ -36,14 +36,14 @@ pub fn assemble(
     }
     let env = Arc::new(SystemEnvironment);
     let http = http.with_retries(retry_context(env.clone()));
-    assemble_over(&config, Arc::new(http), env, pace, log)
+    assemble_with_network(&config, Arc::new(http), env, pace, log)
 }
 
 /// Builds the tool for a configuration, with peers over `net`, times and ids from `env`, and polls at `pace`.
 ///
 /// # Errors
 /// The configuration is invalid; the error names the place.
-pub fn assemble_over(
+pub fn assemble_with_network(
     config: &Config,
     net: Arc<dyn HttpClient>,
     env: Arc<dyn Environment>,

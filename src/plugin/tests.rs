@@ -21,7 +21,7 @@ fn boom() -> String {
 async fn panic_in_a_call_is_answered_and_logged() {
     let log = Arc::new(Recorder::default());
     let plugin = Plugin::new("{}", Arc::clone(&log) as Arc<dyn Log>).unwrap();
-    let message = plugin.guarded(async { boom() }).await.unwrap_err();
+    let message = plugin.catch_panic(async { boom() }).await.unwrap_err();
     assert!(message.ends_with(": boom"), "{message}");
     assert_eq!(*log.0.lock().unwrap(), [format!("error: {message}")]);
 }

@@ -133,7 +133,7 @@ impl Artifacts {
         };
         let replaced = at.filter(|_| !append).map_or(0, |i| self.entries[i].bytes);
         let all = self.bytes + bytes - replaced;
-        self.check(all)?;
+        self.check_bytes(all)?;
         match at {
             Some(i) if append => {
                 self.entries[i].artifact.append(piece);
@@ -202,13 +202,13 @@ impl Artifacts {
             }
             return Ok(false);
         }
-        self.check(bytes)?;
+        self.check_bytes(bytes)?;
         self.bytes = bytes;
         let changed = changes.iter().any(|(_, new)| new.is_some());
-        if in_place(&changes, self.entries.len()) {
-            self.replace(changes);
+        if keeps_order(&changes, self.entries.len()) {
+            self.replace_in_place(changes);
         } else {
-            self.arrange(changes);
+            self.reorder(changes);
         }
         if self.gap != Gap::None {
             self.gap = Gap::None;
@@ -219,7 +219,7 @@ impl Artifacts {
         Ok(changed)
     }
 
-    fn replace(&mut self, changes: Vec<SnapshotChange>) {
+    fn replace_in_place(&mut self, changes: Vec<SnapshotChange>) {
         for (at, new) in changes {
             let Some((artifact, bytes)) = new else {
                 continue;
@@ -235,7 +235,7 @@ impl Artifacts {
         }
     }
 
-    fn arrange(&mut self, changes: Vec<SnapshotChange>) {
+    fn reorder(&mut self, changes: Vec<SnapshotChange>) {
         let mut old: Vec<_> = std::mem::take(&mut self.entries)
             .into_iter()
             .map(Some)
@@ -254,7 +254,7 @@ impl Artifacts {
         }
     }
 
-    fn check(&self, bytes: usize) -> Result<(), ToolError> {
+    fn check_bytes(&self, bytes: usize) -> Result<(), ToolError> {
         if bytes <= self.max_bytes {
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl ArtifactEntry {
 }
 
 /// Returns whether the shown artifacts are already at the front in this order, with new ones behind all others.
-fn in_place(changes: &[SnapshotChange], len: usize) -> bool {
+fn keeps_order(changes: &[SnapshotChange], len: usize) -> bool {
     let mut changes = changes.iter().enumerate();
     changes.all(|(i, (at, _))| at.map_or(i >= len, |at| at == i))
 }

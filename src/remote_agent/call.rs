@@ -16,7 +16,7 @@ use common::large;
 use common::redact::Secrets;
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
-use super::artifact_text::{ArtifactPage, bare};
+use super::artifact_text::{ArtifactPage, ids_and_state};
 use super::artifacts::Source;
 use super::call_metrics::CallMetrics;
 use super::collected::{Collected, Kind};
@@ -160,7 +160,7 @@ impl<'a> Call<'a> {
         if notify && self.pacer.waits_until().is_some() {
             self.skip_update();
         }
-        self.collected.absorb(event, bytes)?;
+        self.collected.apply(event, bytes)?;
         if notify && self.pacer.is_due() {
             self.notify();
         }
@@ -179,7 +179,7 @@ impl<'a> Call<'a> {
         bytes: Option<usize>,
     ) -> Result<bool, ToolError> {
         self.release_update();
-        let changed = self.collected.absorb_snapshot(task, source, bytes)?;
+        let changed = self.collected.apply_snapshot(task, source, bytes)?;
         if changed && self.updates.is_some() {
             self.notify();
         }
@@ -384,7 +384,7 @@ impl<'a> Call<'a> {
         offset: u64,
     ) -> Result<String, ToolError> {
         self.finish();
-        let answer = bare(self.collected.take_answer());
+        let answer = ids_and_state(self.collected.take_answer());
         let waits = self
             .collected
             .state

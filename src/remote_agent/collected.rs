@@ -85,7 +85,7 @@ impl Collected {
         self.artifacts.gap()
     }
 
-    pub(super) fn newest(&self) -> Option<&Value> {
+    pub(super) fn last_event(&self) -> Option<&Value> {
         self.log.back().map(|(event, _)| event)
     }
 
@@ -100,7 +100,7 @@ impl Collected {
     ///
     /// # Errors
     /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`]; earlier events stay.
-    pub(super) fn absorb(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
+    pub(super) fn apply(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
         self.count += 1;
         match &event {
             Event::Message(_) => {
@@ -142,8 +142,8 @@ impl Collected {
     /// Adds a snapshot, and returns whether it adds anything. `bytes` is its length, where that is known.
     ///
     /// # Errors
-    /// As [`absorb`](Self::absorb).
-    pub(super) fn absorb_snapshot(
+    /// As [`apply`](Self::absorb).
+    pub(super) fn apply_snapshot(
         &mut self,
         task: Task,
         source: Source,
@@ -223,7 +223,7 @@ impl Collected {
         let (status, message) = ("/status/message/parts", "/parts");
         let has_status = newest_with(status, &self.status_text);
         let has_message = newest_with(message, &self.message_text);
-        let newest = self.log.len().saturating_sub(1);
+        let last_event = self.log.len().saturating_sub(1);
         let mut collected = Vec::new();
         let mut pieces: HashMap<String, Vec<&mut String>> = HashMap::new();
         for (i, (event, _)) in self.log.iter_mut().enumerate() {
@@ -232,7 +232,7 @@ impl Collected {
                 pieces.entry(id).or_default().extend(texts_mut(event));
             } else if let Some(Value::Array(artifacts)) = event.get_mut("artifacts") {
                 // A snapshot separates the pieces before it from those after it.
-                let artifacts = artifacts.iter_mut().filter(|_| i < newest);
+                let artifacts = artifacts.iter_mut().filter(|_| i < last_event);
                 for text in artifacts.filter_map(|artifact| texts_mut(artifact).pop()) {
                     let start = secrets.incomplete_from(text);
                     if text.len() - start >= MAX_SHOWN_PREFIX_BYTES {
@@ -274,7 +274,7 @@ impl Collected {
     /// Returns `raw` of a result that followed a task. Without events it has no final event.
     pub(super) fn take_raw(&mut self) -> Value {
         let dropped = self.count - self.log.len();
-        let last = self.newest().cloned();
+        let last = self.last_event().cloned();
         let mut raw = Map::new();
         raw.insert(
             "events".into(),

@@ -74,7 +74,7 @@ async fn follow_to_end(
                 }
             } else {
                 LostConnection {
-                    cut: None,
+                    error: None,
                     progressed: fresh,
                     must_poll: true,
                 }
@@ -82,7 +82,7 @@ async fn follow_to_end(
         }
     };
     let Some(task_id) = call.followed_task().map(str::to_owned) else {
-        return Err(lost.cut.unwrap_or_else(nothing_to_resume));
+        return Err(lost.error.unwrap_or_else(nothing_to_resume));
     };
     let mut fruitless = 0;
     let mut earliest: Option<Instant> = None;
@@ -97,7 +97,11 @@ async fn follow_to_end(
                 fruitless = if next.progressed { 0 } else { fruitless + 1 };
                 // The first connection's error says more than those of the attempts after it.
                 lost = LostConnection {
-                    cut: if next.progressed { next.cut } else { lost.cut },
+                    error: if next.progressed {
+                        next.error
+                    } else {
+                        lost.error
+                    },
                     ..next
                 };
             }
@@ -145,7 +149,7 @@ async fn subscribe(
     call.collected.open_gap(Gap::Open);
     Ok(ConnectionEnd::Lost(LostConnection {
         must_poll,
-        cut: Some(error.into()),
+        error: Some(error.into()),
         progressed: false,
     }))
 }
@@ -179,15 +183,15 @@ fn lost_task(
     lost: LostConnection,
     refusal: LostConnection,
 ) -> Result<(), ToolError> {
-    match (lost.cut, refusal.cut) {
+    match (lost.error, refusal.error) {
         // A revoked credential is the actual cause, and what the operator has to fix.
         (Some(_), Some(refusal)) if refusal.reason == Reason::AuthRequired => Err(refusal),
-        (Some(mut cut), refusal) => {
+        (Some(mut error), refusal) => {
             let refusal = refusal.map(|error| error.message).unwrap_or_default();
-            if refusal != cut.message {
-                cut.message = format!("{}; polling the task failed: {refusal}", cut.message);
+            if refusal != error.message {
+                error.message = format!("{}; polling the task failed: {refusal}", error.message);
             }
-            Err(cut)
+            Err(error)
         }
         (None, Some(refusal)) if call.collected.count() == 0 => Err(refusal),
         (None, _) => {

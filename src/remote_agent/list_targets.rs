@@ -38,7 +38,7 @@ pub(super) async fn list_targets(
     caller: &Caller,
     deadline: &Deadline,
 ) -> Result<String, ToolError> {
-    let deadline = deadline.shorter(CARD_WAIT);
+    let deadline = deadline.with_limit(CARD_WAIT);
     let targets = tool.catalog.targets().iter();
     let targets: Vec<_> = targets.filter(|target| may_use(target, caller)).collect();
     let cards: Vec<_> = targets
@@ -60,7 +60,7 @@ pub(super) async fn list_targets(
     for (target, (outcome, tasks)) in targets.iter().zip(cards) {
         listing.add(tool, target, outcome, None)?;
         if let Some(shown) = listing.summary.last_mut() {
-            tasks.put_into(shown);
+            tasks.merge_into(shown);
         }
     }
     let mut summary = object([]);
@@ -102,13 +102,13 @@ impl Listing {
         {
             return Err(error.clone());
         }
-        let listed = Listed::new(tool, target, outcome);
+        let listed = ListedTarget::new(tool, target, outcome);
         for (view, mut shown) in [
             (&mut self.summary, listed.summary(target)),
             (&mut self.raw, listed.raw(target)),
         ] {
             if let Some(standing) = standing {
-                standing.put_into(&mut shown);
+                standing.merge_into(&mut shown);
             }
             view.push(shown);
         }
@@ -143,7 +143,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn put_into(self, target: &mut Value) {
+    fn merge_into(self, target: &mut Value) {
         if let Some(tasks) = self.listed {
             target["tasks"] = tasks.into();
         }
@@ -191,13 +191,13 @@ async fn tasks(
         },
         Err(error) => Tasks {
             listed: None,
-            error: Some(envelope::shown(error)),
+            error: Some(envelope::error_json(error)),
         },
     }
 }
 
 /// A target's card, or the error.
-struct Listed {
+struct ListedTarget {
     view: CardView,
     streaming: Option<bool>,
     refreshed: String,
@@ -205,7 +205,7 @@ struct Listed {
     clock_skew: Option<i64>,
 }
 
-impl Listed {
+impl ListedTarget {
     fn new(tool: &RemoteAgent, target: &Target, outcome: Result<FetchedCard, ToolError>) -> Self {
         let now = || timestamp(tool.env.system_time());
         match outcome {
@@ -215,12 +215,12 @@ impl Listed {
                     view: CardView::default(),
                     streaming: None,
                     refreshed: now(),
-                    error: Some(envelope::shown(error)),
+                    error: Some(envelope::error_json(error)),
                     clock_skew: None,
                 }
             }
             Ok(cached) => {
-                let stale = cached.stale.map(|error| envelope::shown(error.into()));
+                let stale = cached.stale.map(|error| envelope::error_json(error.into()));
                 let refreshed = timestamp(cached.refreshed);
                 let clock_skew = cached.clock_skew;
                 match &cached.card.view {
@@ -237,7 +237,7 @@ impl Listed {
                             view: CardView::default(),
                             streaming: None,
                             refreshed,
-                            error: Some(envelope::shown(error)),
+                            error: Some(envelope::error_json(error)),
                             clock_skew,
                         }
                     }

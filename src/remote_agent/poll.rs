@@ -42,7 +42,7 @@ pub(super) async fn poll(
                 }
             }
             Err(error) if call.collected.count() > 0 && is_temporary(&error) => {}
-            Err(error) => return Ok(ConnectionEnd::Lost(LostConnection::refused(error))),
+            Err(error) => return Ok(ConnectionEnd::Lost(LostConnection::from_error(error))),
         }
         pause = pauses.next();
     }
@@ -59,7 +59,7 @@ fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
 /// Returns whether the error is temporary: the peer was unreachable or overloaded.
 fn is_temporary(error: &PeerError) -> bool {
     match error.kind {
-        fault if fault.is_away() => true,
+        kind if kind.is_away() => true,
         // A proxy in front of a peer may report that in JSON that resembles the peer's.
         PeerErrorKind::HttpStatus | PeerErrorKind::Rpc => {
             matches!(error.http_status, Some(429 | 502..=504))
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn temporary_http_status_overrides_the_body() {
-        for fault in [PeerErrorKind::HttpStatus, PeerErrorKind::Rpc] {
+        for kind in [PeerErrorKind::HttpStatus, PeerErrorKind::Rpc] {
             for (status, expected) in [(503, true), (429, true), (500, false), (404, false)] {
-                let mut error = PeerError::new(fault, "busy");
+                let mut error = PeerError::new(kind, "busy");
                 error.http_status = Some(status);
-                assert_eq!(is_temporary(&error), expected, "{fault:?} {status}");
+                assert_eq!(is_temporary(&error), expected, "{kind:?} {status}");
             }
-            assert!(!is_temporary(&PeerError::new(fault, "no")));
+            assert!(!is_temporary(&PeerError::new(kind, "no")));
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) enum ConnectionEnd {
 #[derive(Debug)]
 pub(super) struct LostConnection {
     /// The error where the task cannot be followed further; `None` for an orderly close.
-    pub cut: Option<ToolError>,
+    pub error: Option<ToolError>,
     /// Whether an event of the connection changed anything.
     pub progressed: bool,
     /// Whether another subscription would fail, so that only polling is left.
@@ -36,9 +36,9 @@ pub(super) struct LostConnection {
 
 impl LostConnection {
     /// Converts the error of a refused connection or answer.
-    pub(super) fn refused(error: PeerError) -> Self {
+    pub(super) fn from_error(error: PeerError) -> Self {
         Self {
-            cut: Some(error.into()),
+            error: Some(error.into()),
             progressed: false,
             must_poll: true,
         }
@@ -73,10 +73,10 @@ pub(super) async fn read_stream(
     let mut progressed = false;
     let deadline = call.deadline.clone();
     loop {
-        let next = next_step(call, peer, &mut *stream);
+        let next = next_event(call, peer, &mut *stream);
         let event = match deadline.run(next).await? {
-            NextStep::Event(event) => event,
-            NextStep::Ended(task) => {
+            StreamStep::Event(event) => event,
+            StreamStep::Ended(task) => {
                 if let Some(task) = task {
                     call.collected.open_gap(Gap::Open);
                     call.add_snapshot(task, Source::Polled, None)?;
@@ -126,7 +126,7 @@ fn add_event(
 }
 
 /// The result of waiting for a stream.
-enum NextStep {
+enum StreamStep {
     /// The stream's next event, or its end.
     Event(NextEvent),
     /// The task is terminal or interrupted, by an event or by this snapshot, and the stream is silent.
@@ -135,33 +135,37 @@ enum NextStep {
 
 /// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
 /// polled, because the peer may have lost the subscription. An update that is due meanwhile is sent.
-async fn next_step(call: &mut Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> NextStep {
+async fn next_event(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    stream: &mut dyn EventStream,
+) -> StreamStep {
     let pace = call.pace();
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
         let step = timeout(pace.final_wait, step).await;
-        return step.map_or(NextStep::Ended(None), NextStep::Event);
+        return step.map_or(StreamStep::Ended(None), StreamStep::Event);
     }
     if let Some(due) = call.update_due() {
         if let Ok(step) = timeout_at(due, &mut step).await {
-            return NextStep::Event(step);
+            return StreamStep::Event(step);
         }
         call.release_update();
     }
     let mut idle = pace.idle;
     loop {
         if let Ok(step) = timeout(idle, &mut step).await {
-            return NextStep::Event(step);
+            return StreamStep::Event(step);
         }
         let ended = select! {
             biased;
-            step = &mut step => return NextStep::Event(step),
+            step = &mut step => return StreamStep::Event(step),
             ended = poll_ended(call, peer) => ended,
         };
         if let Some(task) = ended {
             // The stream may be about to report the state itself, with more detail.
             let step = timeout(pace.final_wait, &mut step).await;
-            return step.map_or(NextStep::Ended(Some(task)), NextStep::Event);
+            return step.map_or(StreamStep::Ended(Some(task)), StreamStep::Event);
         }
         idle = (idle * 2).min(pace.idle * (1 << MAX_DOUBLINGS));
     }
@@ -193,13 +197,13 @@ fn on_close(
         return Ok(ConnectionEnd::Ended);
     }
     let no_event = !plain_response && call.collected.count() == 0;
-    let cut = no_event.then(|| {
+    let error = no_event.then(|| {
         let message = "the stream ended before any event came";
         ToolError::new(Reason::ConnectionCut, message)
     });
     let must_poll = plain_response;
     Ok(ConnectionEnd::Lost(LostConnection {
-        cut,
+        error,
         progressed,
         must_poll,
     }))
@@ -212,21 +216,21 @@ fn on_error(
     progressed: bool,
     at_once: bool,
 ) -> Result<ConnectionEnd, ToolError> {
-    let (cut, must_poll) = match error {
+    let (error, must_poll) = match error {
         _ if call.collected.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Ended),
-        error if error.kind.is_cut() => (cut(call, &error), false),
+        error if error.kind.is_cut() => (cut_error(call, &error), false),
         error if at_once => (error.into(), true),
         error => return Err(error.into()),
     };
-    let cut = Some(cut);
+    let error = Some(error);
     Ok(ConnectionEnd::Lost(LostConnection {
-        cut,
+        error,
         progressed,
         must_poll,
     }))
 }
 
-fn cut(call: &Call<'_>, error: &PeerError) -> ToolError {
+fn cut_error(call: &Call<'_>, error: &PeerError) -> ToolError {
     // The gateway's own error takes precedence.
     if call.collected.count() == 0 || error.kind != PeerErrorKind::Cut {
         return error.clone().into();

@@ -61,10 +61,10 @@ pub(super) fn resolve(
     let entry = match (found, flat) {
         (Some((text, HandleLookup::Live(entry))), _) => Some((text, entry)),
         (Some((text, HandleLookup::Expired)), Some(_)) if !is_continuation => {
-            return Err(expired(text));
+            return Err(handle_expired(text));
         }
         (Some((text, HandleLookup::Unknown)), Some(_)) if !is_continuation => {
-            return Err(unknown(text));
+            return Err(handle_unknown(text));
         }
         _ => None,
     };
@@ -98,13 +98,13 @@ pub(super) fn resolve(
             .with("handle_context_id", stored)
             .with("explicit_context_id", explicit));
     }
-    agrees(request, catalog, &entry.target).map_err(|explicit| match explicit {
+    check_same_target(request, catalog, &entry.target).map_err(|explicit| match explicit {
         Mismatch::Other(explicit) => ToolError::new(
             Reason::Contradiction,
             "the handle belongs to another target than the request names",
         )
         .with("task_handle", text)
-        .with("handle_target", shown(&entry.target))
+        .with("handle_target", target_json(&entry.target))
         .with("explicit_target", explicit),
         Mismatch::Refused(error) => error,
     })?;
@@ -126,7 +126,11 @@ enum Mismatch {
 }
 
 /// Checks that the target in a request with a handle is the handle's own.
-fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), Mismatch> {
+fn check_same_target(
+    request: &Request,
+    catalog: &Catalog,
+    target: &Target,
+) -> Result<(), Mismatch> {
     let continuation = request.continuation.as_ref();
     if let Some(named) = continuation.map(|continuation| &continuation.target)
         && !(has_url(&named.target_url, target)
@@ -157,7 +161,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
             || named.key != target.key
             || named.peer_config.preferred != target.peer_config.preferred
         {
-            return Err(Mismatch::Other(shown(&named)));
+            return Err(Mismatch::Other(target_json(&named)));
         }
     }
     Ok(())
@@ -284,26 +288,26 @@ fn refused_error(refused: TargetError, url: &str, at: &str) -> ToolError {
     }
 }
 
-fn expired(handle: &str) -> ToolError {
+fn handle_expired(handle: &str) -> ToolError {
     ToolError::new(
         Reason::ExpiredHandle,
         format!("task handle \"{handle}\" has expired"),
     )
-    .with_recovery(handle)
+    .with_hint(handle)
 }
 
-fn unknown(handle: &str) -> ToolError {
+fn handle_unknown(handle: &str) -> ToolError {
     ToolError::new(
         Reason::UnknownHandle,
         format!("task handle \"{handle}\" is not known"),
     )
-    .with_recovery(handle)
+    .with_hint(handle)
 }
 
 impl ToolError {
     /// Adds how to recover from an expired or unknown handle (openclaw-a2a-outbound, "Validation And Actionable
     /// Errors").
-    fn with_recovery(self, handle: &str) -> Self {
+    fn with_hint(self, handle: &str) -> Self {
         self.with("taskHandle", handle)
             .with(
                 "retryHint",
@@ -315,7 +319,7 @@ impl ToolError {
 }
 
 /// Returns a target for `details`.
-fn shown(target: &Target) -> Value {
+fn target_json(target: &Target) -> Value {
     let transports: Vec<_> = target
         .peer_config
         .preferred

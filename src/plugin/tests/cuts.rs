@@ -12,7 +12,7 @@ use common::log::Silent;
 use egress::NetFault;
 use gateway_bridge::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, network};
 
-use super::super::assemble_over;
+use super::super::assemble_with_network;
 use super::*;
 
 /// Returns the tool and a channel with its connections to the gateway.
@@ -21,9 +21,10 @@ pub(super) fn tool_with_gateway(dialect: &str) -> (RemoteAgent, ScriptedNet, Arr
     let config =
         json!({"gateway": {"enabled": true, "dialect": dialect}, "limits": {"waitMs": 120_000}});
     let config = Config::parse(&config.to_string()).unwrap();
-    let over = Arc::new(net.clone());
+    let network = Arc::new(net.clone());
     let env = Arc::new(SystemEnvironment);
-    let tool = assemble_over(&config, over, env, Pace::default(), Arc::new(Silent)).unwrap();
+    let tool =
+        assemble_with_network(&config, network, env, Pace::default(), Arc::new(Silent)).unwrap();
     (tool, net, arrivals)
 }
 

@@ -54,7 +54,7 @@ impl Call<'_> {
         self.refresh_writer();
         let is_last = self.collected.is_terminal_or_interrupted();
         let secrets = self.secrets();
-        let Some(event) = self.collected.newest() else {
+        let Some(event) = self.collected.last_event() else {
             return;
         };
         let is_last = is_last && event.get("status").is_some();
@@ -83,7 +83,7 @@ impl Call<'_> {
     /// Gives up the update for the newest event, which waits. Its text counts: a secret may span several events.
     pub(super) fn skip_update(&mut self) {
         let secrets = self.secrets();
-        if let Some(event) = self.collected.newest() {
+        if let Some(event) = self.collected.last_event() {
             self.redaction.skip(&secrets, event);
         }
     }

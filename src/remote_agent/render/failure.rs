@@ -74,7 +74,7 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
     if let Some(data) = details.rpc_data {
         sections.push_shared(Section::new("error data", data.get()));
     }
-    text_out.fenced(&sections, None);
+    text_out.push_fenced(&sections, None);
 }
 
 /// Returns whether the message is the tool's own and quotes no text of an agent.

@@ -40,7 +40,7 @@ pub(super) fn targets(text_out: &mut ModelText, targets: &[Target<'_>]) {
     for target in targets {
         sections.push_shared(Section::new(alias(target), facts(target)).titled());
     }
-    text_out.fenced(&sections, None);
+    text_out.push_fenced(&sections, None);
 }
 
 fn alias(target: &Target<'_>) -> String {

@@ -58,12 +58,12 @@ pub(super) fn result(
         None if summary.artifacts.is_empty() => CUT_TEXT_HINT.to_owned(),
         None => CUT_ARTIFACTS_HINT.to_owned(),
     };
-    text_out.fenced(&sections, Some(&advice));
+    text_out.push_fenced(&sections, Some(&advice));
 }
 
 /// Renders an update.
 pub(super) fn update(text_out: &mut ModelText, action: &str, summary: &Summary<'_>) {
-    text_out.at_most(MAX_UPDATE_CHARS);
+    text_out.limit(MAX_UPDATE_CHARS);
     text_out.push_line(&format!(
         "{} under way: {}",
         word(action),
@@ -74,7 +74,7 @@ pub(super) fn update(text_out: &mut ModelText, action: &str, summary: &Summary<'
     if let Some(text) = &summary.status_message {
         sections.push_urgent(Section::new("status message", &**text));
     }
-    text_out.fenced(&sections, None);
+    text_out.push_fenced(&sections, None);
 }
 
 /// Renders an error's `latest_event_summary`: the task's state and target.
@@ -156,7 +156,7 @@ fn page<'a>(text_out: &mut ModelText, summary: &'a Summary<'a>, page: &'a Page<'
     if let (Some(label), Some(text)) = (question_label(summary), &summary.status_message) {
         sections.push_shared(Section::new(label, &**text));
     }
-    text_out.fenced(&sections, None);
+    text_out.push_fenced(&sections, None);
 }
 
 /// Renders the target and the task's handle.
