@@ -137,8 +137,8 @@ async fn subscribe(
             return Err(refusal.into());
         }
         Ok(Err(refusal)) => {
-            let away = refusal.kind.is_away();
-            (refusal, !away)
+            let unreachable = refusal.kind.is_unreachable();
+            (refusal, !unreachable)
         }
         Err(_) => {
             let message = "the peer does not answer the subscription to the task";

@@ -59,7 +59,7 @@ fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
 /// Returns whether the error is temporary: the peer was unreachable or overloaded.
 fn is_temporary(error: &PeerError) -> bool {
     match error.kind {
-        kind if kind.is_away() => true,
+        kind if kind.is_unreachable() => true,
         // A proxy in front of a peer may report that in JSON that resembles the peer's.
         PeerErrorKind::HttpStatus | PeerErrorKind::Rpc => {
             matches!(error.http_status, Some(429 | 502..=504))
