@@ -59,7 +59,7 @@ pub(crate) async fn agent(
 }
 
 fn bad_tenant(why: &str) -> A2aError {
-    a2a::params::refused("tenant", why)
+    a2a::params::invalid_params("tenant", why)
 }
 
 fn short(text: &str) -> String {
