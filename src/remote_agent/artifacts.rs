@@ -182,7 +182,7 @@ impl Artifacts {
             replaced_count += usize::from(at.is_some());
             let current = at.map(|at| &self.entries[at]);
             let shown = match current {
-                Some(entry) => entry.once_each(shown, source),
+                Some(entry) => entry.without_repeats(shown, source),
                 None => shown,
             };
             if current.is_some_and(|entry| !entry.is_replaced_by(&shown, source)) {
@@ -281,9 +281,9 @@ impl ArtifactEntry {
     }
 
     /// Removes the copies that an agent stored because several callers listened.
-    fn once_each(&self, shown: Artifact, source: Source) -> Artifact {
+    fn without_repeats(&self, shown: Artifact, source: Source) -> Artifact {
         match (source, self.since_gap) {
-            (Source::Polled, Some(from)) => shown.once_each(&self.artifact, from),
+            (Source::Polled, Some(from)) => shown.without_repeats(&self.artifact, from),
             _ => shown,
         }
     }
