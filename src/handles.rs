@@ -57,7 +57,7 @@ pub struct Entry<T> {
 
 /// The result of looking up a handle.
 #[derive(Debug, Clone)]
-pub enum Found<T> {
+pub enum HandleLookup<T> {
     /// The handle is valid.
     Live(Entry<T>),
     /// The handle was not used for longer than its time to live.
@@ -84,7 +84,7 @@ pub struct NewHandle<'a, T> {
 pub struct Handles<T> {
     ttl: Duration,
     max: NonZeroUsize,
-    /// Unbounded, because a bounded `LruCache` allocates its full capacity at once; `remember` enforces `max`.
+    /// Unbounded, because a bounded `LruCache` allocates its full capacity at once; `insert` enforces `max`.
     entries: LruCache<Handle, Entry<T>>,
     /// The one handle of each (peer, task).
     by_task: HashMap<(Arc<str>, Arc<str>), Handle>,
@@ -112,18 +112,18 @@ impl<T> Handles<T> {
     }
 
     /// Looks up `handle` at `now`. A valid one becomes the most recently used; its expiry stays.
-    pub fn resolve(&mut self, handle: Handle, now: Instant) -> Found<T> {
+    pub fn resolve(&mut self, handle: Handle, now: Instant) -> HandleLookup<T> {
         // `peek` leaves an expired handle in its place in the eviction order.
         if self
             .entries
             .peek(&handle)
             .is_some_and(|entry| entry.expires <= now)
         {
-            return Found::Expired;
+            return HandleLookup::Expired;
         }
         match self.entries.get(&handle) {
-            None => Found::Unknown,
-            Some(entry) => Found::Live(Entry {
+            None => HandleLookup::Unknown,
+            Some(entry) => HandleLookup::Live(Entry {
                 target: Arc::clone(&entry.target),
                 task_id: Arc::clone(&entry.task_id),
                 context_id: entry.context_id.clone(),
@@ -135,7 +135,7 @@ impl<T> Handles<T> {
 
     /// Stores a task at `now` and returns its handle: `current` if the caller has one (it then names the given task,
     /// and is stored again if it was evicted), else the task's valid handle, else a new one from `fresh`.
-    pub fn remember(
+    pub fn insert(
         &mut self,
         task: NewHandle<'_, T>,
         current: Option<Handle>,
@@ -166,9 +166,9 @@ impl<T> Handles<T> {
         } else {
             None
         };
-        for (gone, old) in [replaced, evicted].into_iter().flatten() {
+        for (removed, old) in [replaced, evicted].into_iter().flatten() {
             let old_name = (old.key, old.task_id);
-            if self.by_task.get(&old_name) == Some(&gone) {
+            if self.by_task.get(&old_name) == Some(&removed) {
                 self.by_task.remove(&old_name);
             }
         }

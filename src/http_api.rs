@@ -127,7 +127,7 @@ impl ApiError {
         }
     }
 
-    /// Returns the error of a server that cannot make the call. `message` names what to correct.
+    /// Returns the error of a server that cannot make the call. `error_message` names what to correct.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ApiCode::HandlerError, message)
     }
@@ -151,21 +151,21 @@ impl ApiError {
                 Reason::InternalFault.meaning(),
             ));
         };
-        let code = match unknown_word(reason, error) {
+        let code = match unknown_name_code(reason, error) {
             Some(code) => code,
             None => reason.api_code(),
         };
         let path = error["path"].as_str().unwrap_or_default();
         Some(Self {
             code,
-            message: message(reason, code, error),
+            message: error_message(reason, code, error),
             path: (code == ApiCode::InvalidInput).then(|| path.to_owned()),
         })
     }
 }
 
 /// Returns the code of an invalid request with an unknown target or action.
-fn unknown_word(reason: Reason, error: &Value) -> Option<ApiCode> {
+fn unknown_name_code(reason: Reason, error: &Value) -> Option<ApiCode> {
     if reason != Reason::InvalidRequest {
         return None;
     }
@@ -173,8 +173,8 @@ fn unknown_word(reason: Reason, error: &Value) -> Option<ApiCode> {
     // A value of another type is no name at all.
     let is_unknown = |code: &ApiCode| {
         let mut violations = violations.iter();
-        violations.any(|wrong| {
-            wrong["instancePath"] == unknown_place(*code) && wrong["keyword"] != "type"
+        violations.any(|violation| {
+            violation["instancePath"] == name_path(*code) && violation["keyword"] != "type"
         })
     };
     [ApiCode::UnknownApp, ApiCode::UnknownAction]
@@ -183,7 +183,7 @@ fn unknown_word(reason: Reason, error: &Value) -> Option<ApiCode> {
 }
 
 /// Returns the place of the name that a code is about.
-fn unknown_place(code: ApiCode) -> &'static str {
+fn name_path(code: ApiCode) -> &'static str {
     match code {
         ApiCode::UnknownApp => "/target_alias",
         _ => "/action",
@@ -191,12 +191,12 @@ fn unknown_place(code: ApiCode) -> &'static str {
 }
 
 /// Returns what failed. A message that may quote a peer is replaced by the meaning of its reason.
-fn message(reason: Reason, code: ApiCode, error: &Value) -> String {
+fn error_message(reason: Reason, code: ApiCode, error: &Value) -> String {
     let details = &error["details"];
     if reason == Reason::InvalidRequest {
         let mut violations = details["errors"].as_array().into_iter().flatten();
-        let is_unknown = |wrong: &&Value| {
-            code == ApiCode::InvalidInput || wrong["instancePath"] == unknown_place(code)
+        let is_unknown = |violation: &&Value| {
+            code == ApiCode::InvalidInput || violation["instancePath"] == name_path(code)
         };
         let none = Value::Null;
         let first = violations.find(is_unknown).unwrap_or(&none);
@@ -207,9 +207,9 @@ fn message(reason: Reason, code: ApiCode, error: &Value) -> String {
             place => format!("{place} {message}"),
         };
     }
-    let is_ours = reason != Reason::Contradiction
+    let is_own_message = reason != Reason::Contradiction
         && !matches!(reason.code(), Code::Peer | Code::TaskRequired);
-    let text = error["message"].as_str().filter(|_| is_ours);
+    let text = error["message"].as_str().filter(|_| is_own_message);
     let mut message = text.unwrap_or(reason.meaning()).to_owned();
     for (field, label) in [("http_status", "HTTP status"), ("rpcCode", "JSON-RPC code")] {
         if let Some(number) = details[field].as_i64() {
@@ -250,12 +250,12 @@ impl ApiRequest {
         let is_flat = !["app", "query", "input"]
             .iter()
             .any(|name| body.contains_key(*name));
-        let (word, mut input) = if is_flat {
-            flat(body)?
+        let (name, mut input) = if is_flat {
+            parse_flat(body)?
         } else {
-            nested(route, body)?
+            parse_nested(route, body)?
         };
-        let action = route.find(&word)?;
+        let action = route.find(&name)?;
         if route == Route::Read && action != "list_targets" {
             let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             input
@@ -272,13 +272,13 @@ impl ApiRequest {
 }
 
 impl Route {
-    fn find(self, word: &str) -> Result<&'static str, ApiError> {
+    fn find(self, name: &str) -> Result<&'static str, ApiError> {
         let known = |route: Self| {
             route
                 .actions()
                 .iter()
                 .copied()
-                .find(|action| *action == word)
+                .find(|action| *action == name)
         };
         if let Some(action) = known(self) {
             return Ok(action);
@@ -299,21 +299,21 @@ impl Route {
     }
 }
 
-fn flat(mut body: Map<String, Value>) -> Result<(String, Map<String, Value>), ApiError> {
+fn parse_flat(mut body: Map<String, Value>) -> Result<(String, Map<String, Value>), ApiError> {
     match body.remove("action") {
-        Some(Value::String(word)) => Ok((word, body)),
+        Some(Value::String(name)) => Ok((name, body)),
         Some(_) => Err(ApiError::invalid("/action", "/action must be string")),
         None => Err(ApiError::invalid("", "the body names no action")),
     }
 }
 
-fn nested(
+fn parse_nested(
     route: Route,
     mut body: Map<String, Value>,
 ) -> Result<(String, Map<String, Value>), ApiError> {
     let member = route.action_member();
     let app = body.remove("app");
-    let word = body.remove(member);
+    let name = body.remove(member);
     let other = body.remove(route.other().action_member());
     let input = body.remove("input");
     // `path` points into `input`, so it is the whole for a fault of the body around it.
@@ -321,8 +321,8 @@ fn nested(
         let message = format!("the body has the unknown member `{}`", name.escape_debug());
         return Err(ApiError::invalid("", message));
     }
-    let word = match (word, other) {
-        (Some(Value::String(word)), None) | (None, Some(Value::String(word))) => word,
+    let name = match (name, other) {
+        (Some(Value::String(name)), None) | (None, Some(Value::String(name))) => name,
         (None, None) => {
             return Err(ApiError::invalid("", format!("the body has no `{member}`")));
         }
@@ -352,7 +352,7 @@ fn nested(
         }
         Some(_) => return Err(ApiError::invalid("", "`app` must be string")),
     }
-    Ok((word, input))
+    Ok((name, input))
 }
 
 /// A response of the API.

@@ -25,7 +25,7 @@ use crate::remote_agent::{Pace, Reason, RemoteAgent, ToolCall};
 use common::log::{Level, Log};
 use common::panics::{self, Panicked};
 
-pub use assembly::{assemble, assemble_over};
+pub use assembly::{assemble, assemble_with_network};
 
 /// How long running calls may take to finish after the instance closed. They are cancelled, so they need far less.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ pub struct Plugin {
     calls: TaskTracker,
     closing: CancellationToken,
     worker_threads: NonZeroUsize,
-    engine: Mutex<RuntimeState>,
+    runtime: Mutex<RuntimeState>,
 }
 
 enum RuntimeState {
@@ -104,7 +104,7 @@ impl Plugin {
             calls: TaskTracker::new(),
             closing: CancellationToken::new(),
             worker_threads: WORKER_THREADS,
-            engine: Mutex::new(RuntimeState::Idle),
+            runtime: Mutex::new(RuntimeState::Idle),
         })
     }
 
@@ -132,7 +132,7 @@ impl Plugin {
     #[must_use]
     pub fn render_within(&self, envelope: &str, max_chars: usize) -> String {
         panics::catch(|| self.agent.render(envelope, max_chars)).unwrap_or_else(|panicked| {
-            let _ = self.report(&panicked);
+            let _ = self.log_panic(&panicked);
             "remote_agent: the result cannot be shown as text; this is a bug of the plugin."
                 .to_owned()
         })
@@ -155,7 +155,7 @@ impl Plugin {
             let _ = give.send(envelope);
         });
         async move {
-            let envelope = take.await.unwrap_or_else(|_| lost());
+            let envelope = take.await.unwrap_or_else(|_| panic_envelope());
             abandoned.disarm();
             envelope
         }
@@ -184,29 +184,29 @@ impl Plugin {
             envelope: None,
             done: Some(done),
         };
-        match panics::catch(|| self.engine()) {
-            Ok(Ok(engine)) => {
+        match panics::catch(|| self.runtime_handle()) {
+            Ok(Ok(handle)) => {
                 let run = Arc::clone(self).run(reply_guard, caller, updates, cancel);
-                self.spawn_on(&engine, Box::pin(run));
+                self.spawn_on(&handle, Box::pin(run));
             }
             Ok(Err(StartError::Closed)) => drop(reply_guard),
             Ok(Err(StartError::NoThreads(error))) => reply_guard.fail(
                 Reason::InternalFault,
                 &format!("the plugin cannot start its threads: {error}"),
             ),
-            Err(panicked) => reply_guard.fail(Reason::InternalFault, &self.report(&panicked)),
+            Err(panicked) => reply_guard.fail(Reason::InternalFault, &self.log_panic(&panicked)),
         }
     }
 
     /// Runs a task that belongs to a call on the instance's threads. A closed instance drops it.
     pub(crate) fn spawn(&self, task: BoxedTask) {
-        if let Ok(Ok(engine)) = panics::catch(|| self.engine()) {
-            self.spawn_on(&engine, task);
+        if let Ok(Ok(handle)) = panics::catch(|| self.runtime_handle()) {
+            self.spawn_on(&handle, task);
         }
     }
 
-    fn spawn_on(&self, engine: &Handle, task: BoxedTask) {
-        engine.spawn(self.calls.track_future(task));
+    fn spawn_on(&self, handle: &Handle, task: BoxedTask) {
+        handle.spawn(self.calls.track_future(task));
     }
 
     /// Cancels running calls, which still return an envelope, disconnects from the local gateway, and ends the instance's
@@ -214,49 +214,49 @@ impl Plugin {
     ///
     /// Later calls return a `shutting_down` envelope. A second call does nothing.
     pub fn close(&self) {
-        let _ = self.end();
+        let _ = self.shut_down();
     }
 
     /// Closes like [`close`](Self::close), and blocks until the plugin has disconnected from the local gateway, at most one
     /// second. For hosts whose process is about to exit.
     pub fn close_and_wait(&self) {
-        if let Some(left) = self.end() {
+        if let Some(disconnected) = self.shut_down() {
             // The sender is dropped, without a value, when the plugin has disconnected from the gateway.
-            let _ = left.recv_timeout(DISCONNECT_TIMEOUT);
+            let _ = disconnected.recv_timeout(DISCONNECT_TIMEOUT);
         }
     }
 
     /// Ends the instance. The receiver disconnects when the plugin has disconnected from the local gateway.
-    fn end(&self) -> Option<mpsc::Receiver<()>> {
-        let engine = mem::replace(&mut *self.lock(), RuntimeState::Closed);
+    fn shut_down(&self) -> Option<mpsc::Receiver<()>> {
+        let state = mem::replace(&mut *self.lock(), RuntimeState::Closed);
         self.closing.cancel();
         self.calls.close();
         // An answered call can still count as running, and its host may end the process now.
         if let Some(audit) = self.agent.audit() {
             audit.close();
         }
-        let RuntimeState::Running(runtime) = engine else {
+        let RuntimeState::Running(runtime) = state else {
             return None;
         };
-        let leave = self.agent.close();
-        if self.calls.is_empty() && leave.is_none() {
+        let disconnect = self.agent.close();
+        if self.calls.is_empty() && disconnect.is_none() {
             runtime.shutdown_background();
             return None;
         }
-        let (leaving, left) = mpsc::channel::<()>();
-        let left = leave.is_some().then_some(left);
+        let (disconnecting, disconnected) = mpsc::channel::<()>();
+        let disconnected = disconnect.is_some().then_some(disconnected);
         let calls = self.calls.clone();
         runtime.handle().clone().spawn(async move {
             // A call that is still running is dropped, and its `ReplyGuard` answers.
             let _ = tokio::time::timeout(SHUTDOWN_GRACE, calls.wait()).await;
-            if let Some(leave) = leave {
+            if let Some(disconnect) = disconnect {
                 // The threads end even if this panics.
-                let _ = panics::catch_async(leave).await;
+                let _ = panics::catch_async(disconnect).await;
             }
-            drop(leaving);
+            drop(disconnecting);
             runtime.shutdown_background();
         });
-        left
+        disconnected
     }
 
     async fn run(
@@ -274,7 +274,7 @@ impl Plugin {
             cancel,
             closing: self.closing.clone(),
         }));
-        let envelope = match self.guarded(call).await {
+        let envelope = match self.catch_panic(call).await {
             Ok(envelope) => envelope,
             Err(message) => {
                 RemoteAgent::failure(&reply_guard.request, Reason::InternalFault, &message)
@@ -286,21 +286,21 @@ impl Plugin {
     }
 
     /// Runs a call. Logs a panic and returns its message for the envelope as the error.
-    async fn guarded(&self, call: impl Future<Output = String>) -> Result<String, String> {
+    async fn catch_panic(&self, call: impl Future<Output = String>) -> Result<String, String> {
         let outcome = panics::catch_async(call).await;
-        outcome.map_err(|panicked| self.report(&panicked))
+        outcome.map_err(|panicked| self.log_panic(&panicked))
     }
 
     /// Logs a panic and returns the message for the envelope.
-    fn report(&self, panicked: &Panicked) -> String {
+    fn log_panic(&self, panicked: &Panicked) -> String {
         let message = format!("the call failed inside the plugin {panicked}");
         let _ = panics::catch(|| self.log.log(Level::Error, &message));
         message
     }
 
-    fn engine(&self) -> Result<Handle, StartError> {
-        let mut engine = self.lock();
-        match &*engine {
+    fn runtime_handle(&self) -> Result<Handle, StartError> {
+        let mut state = self.lock();
+        match &*state {
             RuntimeState::Running(runtime) => Ok(runtime.handle().clone()),
             RuntimeState::Closed => Err(StartError::Closed),
             RuntimeState::Idle => {
@@ -311,7 +311,7 @@ impl Plugin {
                     .build()
                     .map_err(StartError::NoThreads)?;
                 let handle = runtime.handle().clone();
-                *engine = RuntimeState::Running(runtime);
+                *state = RuntimeState::Running(runtime);
                 Ok(handle)
             }
         }
@@ -319,7 +319,7 @@ impl Plugin {
 
     fn lock(&self) -> MutexGuard<'_, RuntimeState> {
         // A panic under this lock leaves the value consistent.
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -369,7 +369,7 @@ impl Drop for ReplyGuard {
 }
 
 /// Returns the envelope for a call whose `done` callback panicked.
-fn lost() -> String {
+fn panic_envelope() -> String {
     RemoteAgent::failure("", Reason::InternalFault, "the call's result was lost")
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use openclaw_remote_agent::handles::{Found, Handle, Handles, NewHandle};
+use openclaw_remote_agent::handles::{Handle, HandleLookup, Handles, NewHandle};
 use uuid::Uuid;
 
 use crate::{Scale, samples::Section};
@@ -47,7 +47,7 @@ impl Store {
             task_id: &format!("task-{}", self.created),
             context_id: Some("context"),
         };
-        self.handles.remember(task, None, self.now, Uuid::new_v4)
+        self.handles.insert(task, None, self.now, Uuid::new_v4)
     }
 
     /// Returns the seconds for resolving a recent handle, resolving any handle, and creating a handle.
@@ -66,7 +66,7 @@ impl Store {
 
     fn resolve(&mut self, at: usize) {
         let found = self.handles.resolve(self.known[at], self.now);
-        assert!(matches!(black_box(found), Found::Live(_)));
+        assert!(matches!(black_box(found), HandleLookup::Live(_)));
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Audit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// The size at which the file is rotated, in bytes.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub max_bytes: u64,
 }
 

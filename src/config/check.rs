@@ -13,25 +13,25 @@ use super::{Config, ConfigError, TargetConfig, card_url, normal_url};
 /// Checks and tidies a configuration that fits the schema.
 pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     for (name, value) in config.defaults.service_parameters.iter() {
-        headers::header(
+        headers::check_header(
             name,
-            credentials::resolved(value),
+            credentials::known_secret(value),
             "/defaults/serviceParameters",
         )?;
     }
-    transports(
+    check_transports(
         &config,
         &config.defaults.preferred_transports,
         "/defaults/preferredTransports",
     )?;
     if let Some(url) = card_url(&config.defaults.card_path) {
         normal_url(&url)
-            .map_err(|wrong| ConfigError::at("/defaults/cardPath", format!("the URL {wrong}")))?;
+            .map_err(|reason| ConfigError::at("/defaults/cardPath", format!("the URL {reason}")))?;
     }
     for (i, url) in config.policy.push_callback_urls.iter().enumerate() {
-        normal_url(url).map_err(|wrong| {
+        normal_url(url).map_err(|reason| {
             let place = format!("/policy/pushCallbackUrls/{i}");
-            ConfigError::at(place, format!("the callback URL {wrong}"))
+            ConfigError::at(place, format!("the callback URL {reason}"))
         })?;
     }
     let mut aliases = HashMap::new();
@@ -39,9 +39,9 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     let mut targets = std::mem::take(&mut config.targets);
     for (i, target) in targets.iter_mut().enumerate() {
         let place = format!("/targets/{i}");
-        tidy(target, config.policy.normalize_base_url, &place)?;
-        if let Some(wanted) = &target.preferred_transports {
-            transports(&config, wanted, &format!("{place}/preferredTransports"))?;
+        check_target(target, config.policy.normalize_base_url, &place)?;
+        if let Some(preferred) = &target.preferred_transports {
+            check_transports(&config, preferred, &format!("{place}/preferredTransports"))?;
         }
         if let Some(first) = aliases.insert(target.alias.clone(), i) {
             let message = format!(
@@ -67,7 +67,11 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-fn tidy(target: &mut TargetConfig, normalize: bool, place: &str) -> Result<(), ConfigError> {
+fn check_target(
+    target: &mut TargetConfig,
+    normalize: bool,
+    place: &str,
+) -> Result<(), ConfigError> {
     target.alias = target.alias.trim().to_owned();
     if target.alias.is_empty() {
         return Err(ConfigError::at(
@@ -75,7 +79,7 @@ fn tidy(target: &mut TargetConfig, normalize: bool, place: &str) -> Result<(), C
             "an alias needs at least one visible character",
         ));
     }
-    let url = url_at(&target.base_url, &format!("{place}/baseUrl"), &target.alias)?;
+    let url = parse_url(&target.base_url, &format!("{place}/baseUrl"), &target.alias)?;
     if normalize {
         target.base_url = url.into();
     }
@@ -94,14 +98,14 @@ fn tidy(target: &mut TargetConfig, normalize: bool, place: &str) -> Result<(), C
         ("endpoint", &target.endpoint),
     ] {
         if let Some(value) = value {
-            url_at(value, &format!("{place}/{key}"), &target.alias)?;
+            parse_url(value, &format!("{place}/{key}"), &target.alias)?;
         }
     }
-    signed(target, place)?;
+    check_signing(target, place)?;
     for (name, value) in target.headers.iter() {
-        headers::header(
+        headers::check_header(
             name,
-            credentials::resolved(value),
+            credentials::known_secret(value),
             &format!("{place}/headers"),
         )?;
     }
@@ -109,7 +113,7 @@ fn tidy(target: &mut TargetConfig, normalize: bool, place: &str) -> Result<(), C
 }
 
 /// Refuses settings of card signatures that would have no effect.
-fn signed(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
+fn check_signing(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
     if target.jwks_file.is_some() && !target.require_signed_card {
         let message = "the keys have no effect unless `requireSignedCard` is true";
         return Err(ConfigError::at(format!("{place}/jwksFile"), message));
@@ -133,13 +137,13 @@ fn signed(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn url_at(text: &str, place: &str, alias: &str) -> Result<Url, ConfigError> {
+fn parse_url(text: &str, place: &str, alias: &str) -> Result<Url, ConfigError> {
     normal_url(text)
-        .map_err(|wrong| ConfigError::at(place, format!("the URL of target `{alias}` {wrong}")))
+        .map_err(|reason| ConfigError::at(place, format!("the URL of target `{alias}` {reason}")))
 }
 
-fn transports(config: &Config, wanted: &[String], place: &str) -> Result<(), ConfigError> {
-    match wanted.iter().position(|name| name == "GRPC") {
+fn check_transports(config: &Config, preferred: &[String], place: &str) -> Result<(), ConfigError> {
+    match preferred.iter().position(|name| name == "GRPC") {
         Some(i) if config.policy.enforce_supported_transports => {
             let message = "GRPC is not supported; use JSONRPC or HTTP+JSON";
             Err(ConfigError::at(format!("{place}/{i}"), message))

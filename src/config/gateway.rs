@@ -24,10 +24,10 @@ pub struct Gateway {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
     /// How long connecting may take, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub timeout_ms: u64,
     /// How long the connection may be idle before the client sends a ping, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub heartbeat_ms: u64,
     /// Allows an address that is not loopback, with wss.
     pub allow_remote: bool,
@@ -101,7 +101,7 @@ pub struct Triad {
     /// Their names.
     pub members: Vec<String>,
     /// How long a proposal waits for their votes, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub deadline_ms: u64,
     /// When a proposal is decided.
     pub quorum: Quorum,

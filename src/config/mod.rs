@@ -75,7 +75,7 @@ pub enum ToolSchema {
 #[serde(rename_all = "camelCase", default)]
 pub struct Defaults {
     /// How long a call may take, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub timeout_ms: u64,
     /// The location of a target's agent card.
     pub card_path: String,
@@ -101,10 +101,10 @@ impl Default for Defaults {
 #[serde(rename_all = "camelCase", default)]
 pub struct Notify {
     /// How many tasks are followed at a time.
-    #[serde(deserialize_with = "validation::whole_size")]
+    #[serde(deserialize_with = "validation::integer_size")]
     pub max_tasks: usize,
     /// How long a task is followed, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub max_age_ms: u64,
 }
 
@@ -122,10 +122,10 @@ impl Default for Notify {
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskHandles {
     /// How long an unused handle stays valid, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub ttl_ms: u64,
     /// How many handles are kept.
-    #[serde(deserialize_with = "validation::whole_size")]
+    #[serde(deserialize_with = "validation::integer_size")]
     pub max_entries: usize,
 }
 
@@ -143,7 +143,7 @@ impl Default for TaskHandles {
 #[serde(rename_all = "camelCase", default)]
 pub struct Cards {
     /// How long a card is fresh when the peer sets no lifetime, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub ttl_ms: u64,
 }
 
@@ -164,8 +164,8 @@ impl Config {
         if !value.is_object() {
             return Ok(Self::default());
         }
-        if let Some(wrong) = validator()?.iter_errors(&value).next() {
-            return Err(ConfigError::from_schema(&wrong));
+        if let Some(violation) = validator()?.iter_errors(&value).next() {
+            return Err(ConfigError::from_schema(&violation));
         }
         let config = serde_json::from_value(value)
             .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;

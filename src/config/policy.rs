@@ -18,7 +18,7 @@ pub struct Policy {
     /// Allows such a URL to lead to an address that is not public.
     pub allow_private_target_urls: bool,
     /// How many delegations may lie between the first caller and a peer.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub max_delegation_depth: u64,
     /// Connects through the proxy that the environment names.
     pub use_system_proxy: bool,

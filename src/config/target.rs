@@ -44,7 +44,7 @@ pub struct TargetConfig {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "validation::optional_whole"
+        deserialize_with = "validation::optional_integer"
     )]
     pub timeout_ms: Option<u64>,
     /// The protocol version to use.

@@ -37,7 +37,7 @@ fn url_without_scheme_suggests_one() {
 }
 
 #[test]
-fn wrong_secret_type_names_the_accepted_forms() {
+fn invalid_secret_type_lists_accepted_forms() {
     let config = with_target(json!({"auth": {"type": "bearer", "token": 7}}));
     let error = Config::parse(&config.to_string()).unwrap_err();
     assert_eq!(error.path, "/targets/0/auth/token");
@@ -156,8 +156,9 @@ fn oauth2(token_url: &str, scopes: &[&str]) -> Value {
 
 #[test]
 fn invalid_credentials_are_reported_with_their_place() {
-    let basic =
-        |name: &str, word: &str| auth(json!({"type": "basic", "username": name, "password": word}));
+    let basic = |name: &str, password: &str| {
+        auth(json!({"type": "basic", "username": name, "password": password}))
+    };
     let mtls = json!({"type": "mtls", "certFile": "a", "keyFile": "b"});
     let bearer = json!({"type": "bearer", "token": "t"});
     for (config, place) in [
@@ -223,8 +224,8 @@ fn valid_credentials_are_accepted() {
             json!({"auth": key("cookie", "a", "b")["targets"][0]["auth"], "headers": {"cookie": "c=d"}}),
         ),
     ] {
-        let taken = Config::parse(&config.to_string());
-        assert!(taken.is_ok(), "{config}: {}", taken.unwrap_err());
+        let parsed = Config::parse(&config.to_string());
+        assert!(parsed.is_ok(), "{config}: {}", parsed.unwrap_err());
     }
 }
 
@@ -296,7 +297,7 @@ fn debug_and_json_omit_secrets() {
 }
 
 #[test]
-fn error_omits_the_wrong_value() {
+fn error_omits_invalid_value() {
     let error = Config::parse(
         &with_target(json!({"auth": {"type": "bearer", "token": 12345678}})).to_string(),
     )

@@ -20,29 +20,29 @@ impl Bench {
         }
     }
 
-    fn remember(&mut self, task_id: &str, held: Option<Handle>, after: u64) -> Handle {
+    fn insert(&mut self, task_id: &str, current: Option<Handle>, after: u64) -> Handle {
         let task = NewHandle {
             target: &self.target,
             key: &self.key,
             task_id,
             context_id: Some("c"),
         };
-        self.handles.remember(
+        self.handles.insert(
             task,
-            held,
+            current,
             self.start + Duration::from_secs(after),
             Uuid::new_v4,
         )
     }
 
-    fn resolve(&mut self, handle: Handle, after: u64) -> Found<u8> {
+    fn resolve(&mut self, handle: Handle, after: u64) -> HandleLookup<u8> {
         self.handles
             .resolve(handle, self.start + Duration::from_secs(after))
     }
 
     fn task(&mut self, handle: Handle, after: u64) -> String {
         match self.resolve(handle, after) {
-            Found::Live(entry) => entry.task_id.to_string(),
+            HandleLookup::Live(entry) => entry.task_id.to_string(),
             other => format!("{other:?}"),
         }
     }
@@ -69,59 +69,59 @@ fn handle_has_one_spelling() {
 #[test]
 fn task_has_one_valid_handle() {
     let mut bench = Bench::new(10);
-    let first = bench.remember("t", None, 0);
-    assert_eq!(bench.remember("t", None, 30), first);
-    assert_ne!(bench.remember("other", None, 30), first);
+    let first = bench.insert("t", None, 0);
+    assert_eq!(bench.insert("t", None, 30), first);
+    assert_ne!(bench.insert("other", None, 30), first);
 }
 
 #[test]
 fn handle_expires_only_when_unused() {
     let mut bench = Bench::new(10);
-    let handle = bench.remember("t", None, 0);
-    bench.remember("t", None, 50);
+    let handle = bench.insert("t", None, 0);
+    bench.insert("t", None, 50);
     assert_eq!(bench.task(handle, 109), "t");
-    assert!(matches!(bench.resolve(handle, 110), Found::Expired));
+    assert!(matches!(bench.resolve(handle, 110), HandleLookup::Expired));
 }
 
 #[test]
 fn expired_handle_stays_expired_until_evicted() {
     let mut bench = Bench::new(2);
-    let old = bench.remember("t", None, 0);
-    let new = bench.remember("t", None, 100);
+    let old = bench.insert("t", None, 0);
+    let new = bench.insert("t", None, 100);
     assert_ne!(old, new);
-    assert!(matches!(bench.resolve(old, 100), Found::Expired));
-    bench.remember("u", None, 100);
-    bench.remember("v", None, 100);
-    assert!(matches!(bench.resolve(old, 100), Found::Unknown));
+    assert!(matches!(bench.resolve(old, 100), HandleLookup::Expired));
+    bench.insert("u", None, 100);
+    bench.insert("v", None, 100);
+    assert!(matches!(bench.resolve(old, 100), HandleLookup::Unknown));
 }
 
 #[test]
-fn held_handle_follows_its_task_and_survives_eviction() {
+fn current_handle_follows_its_task_and_survives_eviction() {
     let mut bench = Bench::new(1);
-    let held = bench.remember("t1", None, 0);
-    bench.remember("noise", None, 1);
-    assert!(matches!(bench.resolve(held, 1), Found::Unknown));
-    assert_eq!(bench.remember("t2", Some(held), 2), held);
-    assert_eq!(bench.task(held, 2), "t2");
+    let current = bench.insert("t1", None, 0);
+    bench.insert("noise", None, 1);
+    assert!(matches!(bench.resolve(current, 1), HandleLookup::Unknown));
+    assert_eq!(bench.insert("t2", Some(current), 2), current);
+    assert_eq!(bench.task(current, 2), "t2");
 }
 
 #[test]
 fn evicts_least_recently_used_handle() {
     let mut bench = Bench::new(2);
-    let a = bench.remember("a", None, 0);
-    let b = bench.remember("b", None, 0);
+    let a = bench.insert("a", None, 0);
+    let b = bench.insert("b", None, 0);
     bench.resolve(a, 1);
-    bench.remember("c", None, 1);
+    bench.insert("c", None, 1);
     assert_eq!(bench.task(a, 1), "a");
-    assert!(matches!(bench.resolve(b, 1), Found::Unknown));
+    assert!(matches!(bench.resolve(b, 1), HandleLookup::Unknown));
 }
 
 #[test]
 fn index_is_no_larger_than_the_store() {
     let mut bench = Bench::new(3);
     for i in 0..50 {
-        let handle = bench.remember(&format!("t{i}"), None, i);
-        bench.remember(&format!("moved{i}"), Some(handle), i);
+        let handle = bench.insert(&format!("t{i}"), None, i);
+        bench.insert(&format!("moved{i}"), Some(handle), i);
     }
     assert_eq!(bench.handles.len(), 3);
     assert_eq!(bench.handles.by_task.len(), 3);

@@ -236,7 +236,7 @@ impl RemoteAgent {
         let answer = move |envelope: String| {
             Either::B(large::run(envelope.len(), || {
                 let mut answer = vec![plugin.render(&envelope)];
-                answer.extend(pieces::cut(envelope));
+                answer.extend(pieces::split_envelope(envelope));
                 answer
             }))
         };

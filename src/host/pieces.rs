@@ -13,7 +13,7 @@ const PATH_BYTES: usize = 96;
 
 /// Returns the envelope, and the pieces that complete it in their order. A piece is JSON, `[path, items]`: the items to add to
 /// the array at the path. A small envelope has no pieces.
-pub(super) fn cut(envelope: String) -> Vec<String> {
+pub(super) fn split_envelope(envelope: String) -> Vec<String> {
     if envelope.len() <= PIECE_BYTES {
         return vec![envelope];
     }
@@ -109,7 +109,7 @@ mod tests {
         let whole = json!({
             "ok": true, "summary": {"artifacts": artifacts, "a\":,\\": []}, "raw": {"events": events, "none": {}},
         });
-        let pieces = cut(whole.to_string());
+        let pieces = split_envelope(whole.to_string());
         assert_eq!(assembled(&pieces), whole);
         let longest = pieces.iter().map(String::len).max();
         assert!(longest.unwrap() < PIECE_BYTES + 100, "{longest:?}");
@@ -118,14 +118,14 @@ mod tests {
     #[test]
     fn small_envelope_is_one_piece() {
         let whole = json!({"artifacts": [artifact(1, 100)]}).to_string();
-        assert_eq!(cut(whole.clone()), [whole]);
+        assert_eq!(split_envelope(whole.clone()), [whole]);
     }
 
     #[test]
     fn array_below_a_long_key_stays_whole() {
         let key = "k".repeat(PIECE_BYTES);
         let whole = json!({"parts": [{"data": {key: vec![1; PIECE_BYTES]}}]});
-        let pieces = cut(whole.to_string());
+        let pieces = split_envelope(whole.to_string());
         assert_eq!(assembled(&pieces), whole);
         assert_eq!(pieces.len(), 2);
     }
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn one_long_text_stays_whole() {
         let whole = json!({"parts": [{"text": "x".repeat(2 * PIECE_BYTES)}], "ok": true});
-        let pieces = cut(whole.to_string());
+        let pieces = split_envelope(whole.to_string());
         assert_eq!((assembled(&pieces), pieces.len()), (whole, 2));
     }
 }

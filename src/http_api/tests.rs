@@ -30,14 +30,14 @@ fn routes_share_the_actions_of_the_schema() {
     let schema: Value = serde_json::from_str(REQUEST_SCHEMA).unwrap();
     let mut actions = [Route::Read, Route::Write].map(Route::actions).concat();
     actions.sort_unstable();
-    let mut known: Vec<&str> = schema["properties"]["action"]["enum"]
+    let mut listed: Vec<&str> = schema["properties"]["action"]["enum"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|word| word.as_str().unwrap())
+        .map(|action| action.as_str().unwrap())
         .collect();
-    known.sort_unstable();
-    assert_eq!(actions, known);
+    listed.sort_unstable();
+    assert_eq!(actions, listed);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn both_body_forms_are_equivalent() {
 }
 
 #[test]
-fn timeout_of_the_caller_is_kept() {
+fn keeps_timeout_of_caller() {
     let body = r#"{"query": "watch", "input": {"timeout_ms": 7}}"#;
     assert_eq!(parse(Route::Read, body).unwrap()["timeout_ms"], 7);
 }
@@ -65,7 +65,7 @@ fn send_and_list_targets_get_no_timeout() {
 }
 
 #[test]
-fn action_of_the_other_route_is_a_wrong_kind() {
+fn action_of_other_route_is_wrong_kind() {
     for (route, other) in [(Route::Read, Route::Write), (Route::Write, Route::Read)] {
         for action in other.actions() {
             let flat = refused(route, &format!(r#"{{"action": "{action}"}}"#));
@@ -83,7 +83,7 @@ fn unknown_fields_are_named_per_route() {
 }
 
 #[test]
-fn faults_of_the_body_are_about_the_whole_input() {
+fn body_error_has_empty_path() {
     for body in [
         "",
         "not json",

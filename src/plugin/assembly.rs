@@ -31,19 +31,19 @@ pub fn assemble(
     if config.policy.use_system_proxy {
         let settings = ProxySettings::read(|name| std::env::var(name).ok());
         let proxies = Proxies::new(&settings)
-            .map_err(|wrong| ConfigError::at("/policy/useSystemProxy", wrong))?;
+            .map_err(|reason| ConfigError::at("/policy/useSystemProxy", reason))?;
         http = http.with_proxies(proxies);
     }
     let env = Arc::new(SystemEnvironment);
     let http = http.with_retries(retry_context(env.clone()));
-    assemble_over(&config, Arc::new(http), env, pace, log)
+    assemble_with_network(&config, Arc::new(http), env, pace, log)
 }
 
 /// Builds the tool for a configuration, with peers over `net`, times and ids from `env`, and polls at `pace`.
 ///
 /// # Errors
 /// The configuration is invalid; the error names the place.
-pub fn assemble_over(
+pub fn assemble_with_network(
     config: &Config,
     net: Arc<dyn HttpClient>,
     env: Arc<dyn Environment>,

@@ -17,7 +17,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError>
         return Ok(None);
     }
     let url = gateway_url(&gateway.url)
-        .map_err(|wrong| ConfigError::at("/gateway/url", format!("the URL {wrong}")))?;
+        .map_err(|reason| ConfigError::at("/gateway/url", format!("the URL {reason}")))?;
     Ok(Some(Settings {
         url,
         dialect: match gateway.dialect {

@@ -21,7 +21,7 @@ fn boom() -> String {
 async fn panic_in_a_call_is_answered_and_logged() {
     let log = Arc::new(Recorder::default());
     let plugin = Plugin::new("{}", Arc::clone(&log) as Arc<dyn Log>).unwrap();
-    let message = plugin.guarded(async { boom() }).await.unwrap_err();
+    let message = plugin.catch_panic(async { boom() }).await.unwrap_err();
     assert!(message.ends_with(": boom"), "{message}");
     assert_eq!(*log.0.lock().unwrap(), [format!("error: {message}")]);
 }
@@ -52,11 +52,11 @@ async fn close_disconnects_the_gateway() {
     let listed: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
     assert_eq!(listed["summary"]["gateway"]["state"], "OPEN", "{listed}");
     plugin.close();
-    let left = gateway
+    let disconnect = gateway
         .log()
         .frame(1, &json!({"/type": "disconnect"}))
         .await;
-    assert_eq!(left["content"]["reason"], "shutdown");
+    assert_eq!(disconnect["content"]["reason"], "shutdown");
     let gone = |all: &[Received]| all.iter().any(|one| one.what == LogEvent::Gone);
     gateway.log().until(gone).await;
 }

@@ -1,6 +1,6 @@
 //! Access control: which caller may use which target.
 
-use crate::handles::{Found, Handle};
+use crate::handles::{Handle, HandleLookup};
 use crate::targets::{Catalog, Target};
 
 use super::call_audit::CallAudit;
@@ -18,22 +18,22 @@ pub(super) fn resolve(
     request: &Request,
     catalog: &Catalog,
     call_audit: &mut CallAudit<'_>,
-    lookup: impl FnOnce(Handle) -> Found<Target>,
+    lookup: impl FnOnce(Handle) -> HandleLookup<Target>,
 ) -> Result<Resolved, ToolError> {
-    let mut held = Ok(());
+    let mut allowed = Ok(());
     let resolved = resolve::resolve(request, catalog, |handle| {
         let found = lookup(handle);
-        if let Found::Live(entry) = &found {
+        if let HandleLookup::Live(entry) = &found {
             call_audit.set_target(&entry.target);
-            held = admit(&entry.target, catalog, &call_audit.caller);
+            allowed = authorize(&entry.target, catalog, &call_audit.caller);
         }
         found
     });
     // An error about a handle may reveal where its target is.
-    held?;
+    allowed?;
     let resolved = resolved?;
     call_audit.set_target(&resolved.target);
-    admit(&resolved.target, catalog, &call_audit.caller)?;
+    authorize(&resolved.target, catalog, &call_audit.caller)?;
     Ok(resolved)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn may_use(target: &Target, caller: &Caller) -> bool {
             .is_some_and(|agent| allowed.contains(agent))
 }
 
-fn admit(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), ToolError> {
+fn authorize(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), ToolError> {
     let refused = match &target.alias {
         Some(alias) => (!may_use(target, caller)).then(|| format!("the target `{alias}`")),
         // A URL in another spelling or with another card path must not bypass the target's access list.

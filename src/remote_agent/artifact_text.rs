@@ -81,7 +81,7 @@ impl<'a> ArtifactPage<'a> {
         chars: usize,
     ) -> Result<Self, ToolError> {
         let Some(at) = artifacts.iter().position(|artifact| artifact.id() == id) else {
-            return Err(unknown(artifacts, id));
+            return Err(unknown_artifact(artifacts, id));
         };
         let text = joined(artifacts[at].parts().iter().map(Piece::for_part));
         let total = text.chars().count();
@@ -102,7 +102,7 @@ impl<'a> ArtifactPage<'a> {
 }
 
 /// Removes everything but ids and state from a task: the `raw` of a page, which is requested to read little.
-pub(super) fn bare(mut task: Value) -> Value {
+pub(super) fn ids_and_state(mut task: Value) -> Value {
     if let Some(task) = task.as_object_mut() {
         task.retain(|key, _| matches!(key.as_str(), "kind" | "id" | "contextId" | "status"));
     }
@@ -112,7 +112,7 @@ pub(super) fn bare(mut task: Value) -> Value {
     task
 }
 
-fn unknown(artifacts: &[&Artifact], id: &str) -> ToolError {
+fn unknown_artifact(artifacts: &[&Artifact], id: &str) -> ToolError {
     let message = match artifacts.len() {
         0 => "the task has no artifacts".to_owned(),
         1 => "the task has one artifact, and its id differs".to_owned(),

@@ -34,14 +34,14 @@ pub(super) enum Source {
 /// The artifacts of one task, in the order of their first piece, or of the last snapshot.
 #[derive(Debug)]
 pub(super) struct Artifacts {
-    held: Vec<HeldArtifact>,
+    entries: Vec<ArtifactEntry>,
     /// The position of each id: one, unless the agent gave one id to several artifacts.
     by_id: HashMap<String, Vec<usize>>,
     bytes: usize,
     /// Whether the call may have missed pieces, of known artifacts or of others.
     gap: Gap,
-    most: usize,
-    most_bytes: usize,
+    max_artifacts: usize,
+    max_bytes: usize,
 }
 
 /// How likely it is that pieces are missing.
@@ -55,7 +55,7 @@ pub(super) enum Gap {
 }
 
 #[derive(Debug)]
-struct HeldArtifact {
+struct ArtifactEntry {
     artifact: Artifact,
     bytes: usize,
     /// The first part after the last gap; `None` where nothing is missing.
@@ -68,17 +68,17 @@ type SnapshotChange = (Option<usize>, Option<(Artifact, usize)>);
 impl Artifacts {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            held: Vec::new(),
+            entries: Vec::new(),
             by_id: HashMap::new(),
             bytes: 0,
             gap: Gap::None,
-            most: limits.artifacts,
-            most_bytes: limits.response_bytes,
+            max_artifacts: limits.artifacts,
+            max_bytes: limits.response_bytes,
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Artifact> {
-        self.held.iter().map(|held| &held.artifact)
+        self.entries.iter().map(|entry| &entry.artifact)
     }
 
     /// Returns their size, in bytes of JSON.
@@ -90,22 +90,24 @@ impl Artifacts {
     pub(super) fn take(&mut self) -> Vec<Artifact> {
         self.by_id.clear();
         self.bytes = 0;
-        let held = std::mem::take(&mut self.held);
-        held.into_iter().map(|held| held.artifact).collect()
+        let entries = std::mem::take(&mut self.entries);
+        entries.into_iter().map(|entry| entry.artifact).collect()
     }
 
     /// Redacts the texts of all artifacts as if they were one.
     pub(super) fn redact(&mut self, secrets: &Secrets) {
-        let held = self.held.iter_mut();
-        let mut texts: Vec<_> = held.flat_map(|held| held.artifact.texts_mut()).collect();
+        let entries = self.entries.iter_mut();
+        let mut texts: Vec<_> = entries
+            .flat_map(|entry| entry.artifact.texts_mut())
+            .collect();
         secrets.redact_joined(&mut texts);
     }
 
     /// Records that pieces may be missing from here on, as likely as `gap` says.
     pub(super) fn open_gap(&mut self, gap: Gap) {
         self.gap = gap;
-        for held in &mut self.held {
-            held.since_gap = Some(held.artifact.parts().len());
+        for entry in &mut self.entries {
+            entry.since_gap = Some(entry.artifact.parts().len());
         }
     }
 
@@ -117,7 +119,7 @@ impl Artifacts {
     ///
     /// # Errors
     /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] beyond the limits; earlier artifacts stay.
-    pub(super) fn piece(
+    pub(super) fn add_piece(
         &mut self,
         piece: Artifact,
         append: bool,
@@ -125,33 +127,33 @@ impl Artifacts {
     ) -> Result<(), ToolError> {
         let at = match (piece.id(), append) {
             // A piece without an artifact id continues the newest artifact, or starts one.
-            ("", true) => self.held.len().checked_sub(1),
+            ("", true) => self.entries.len().checked_sub(1),
             ("", false) => None,
             (id, _) => self.by_id.get(id).and_then(|at| at.last()).copied(),
         };
-        let replaced = at.filter(|_| !append).map_or(0, |i| self.held[i].bytes);
+        let replaced = at.filter(|_| !append).map_or(0, |i| self.entries[i].bytes);
         let all = self.bytes + bytes - replaced;
-        self.check(all)?;
+        self.check_bytes(all)?;
         match at {
             Some(i) if append => {
-                self.held[i].artifact.append(piece);
-                self.held[i].bytes += bytes;
+                self.entries[i].artifact.append(piece);
+                self.entries[i].bytes += bytes;
             }
-            Some(i) => self.held[i] = HeldArtifact::whole(piece, bytes),
-            None if self.held.len() == self.most => return Err(self.too_many()),
+            Some(i) => self.entries[i] = ArtifactEntry::new(piece, bytes),
+            None if self.entries.len() == self.max_artifacts => return Err(self.too_many()),
             None => {
-                let piece = piece.numbered(self.held.len());
+                let piece = piece.numbered(self.entries.len());
                 let places = self.by_id.entry(piece.id().to_owned());
-                places.or_default().push(self.held.len());
+                places.or_default().push(self.entries.len());
                 let since_gap = (append && self.gap != Gap::None).then_some(0);
-                self.held.push(HeldArtifact {
+                self.entries.push(ArtifactEntry {
                     since_gap,
-                    ..HeldArtifact::whole(piece, bytes)
+                    ..ArtifactEntry::new(piece, bytes)
                 });
             }
         }
-        let i = at.unwrap_or(self.held.len() - 1);
-        if append && self.held[i].since_gap.is_some() {
+        let i = at.unwrap_or(self.entries.len() - 1);
+        if append && self.entries[i].since_gap.is_some() {
             self.gap = Gap::Open;
         }
         self.bytes = all;
@@ -162,109 +164,115 @@ impl Artifacts {
     ///
     /// # Errors
     /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] beyond the limits; earlier artifacts stay.
-    pub(super) fn show(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
-        let mut times: HashMap<String, usize> = HashMap::new();
-        let mut known = 0;
+    pub(super) fn apply_snapshot(
+        &mut self,
+        task: &Task,
+        source: Source,
+    ) -> Result<bool, ToolError> {
+        let mut occurrences: HashMap<String, usize> = HashMap::new();
+        let mut replaced_count = 0;
         let mut bytes = self.bytes;
-        let mut steps: Vec<SnapshotChange> = Vec::new();
+        let mut changes: Vec<SnapshotChange> = Vec::new();
         for shown in task.artifacts() {
             let at = self.by_id.get(shown.id()).and_then(|all| {
-                let time = times.entry(shown.id().to_owned()).or_default();
-                *time += 1;
-                all.get(*time - 1).copied()
+                let occurrence = occurrences.entry(shown.id().to_owned()).or_default();
+                *occurrence += 1;
+                all.get(*occurrence - 1).copied()
             });
-            known += usize::from(at.is_some());
-            let held = at.map(|at| &self.held[at]);
-            let shown = match held {
-                Some(held) => held.once_each(shown, source),
+            replaced_count += usize::from(at.is_some());
+            let current = at.map(|at| &self.entries[at]);
+            let shown = match current {
+                Some(entry) => entry.without_repeats(shown, source),
                 None => shown,
             };
-            if held.is_some_and(|held| !held.yields_to(&shown, source)) {
-                steps.push((at, None));
+            if current.is_some_and(|entry| !entry.is_replaced_by(&shown, source)) {
+                changes.push((at, None));
                 continue;
             }
-            let weight = weight(&shown);
-            bytes = bytes + weight - held.map_or(0, |held| held.bytes);
-            steps.push((at, Some((shown, weight))));
-            if self.held.len() - known + steps.len() > self.most {
+            let added_bytes = json_len(&shown);
+            bytes = bytes + added_bytes - current.map_or(0, |entry| entry.bytes);
+            changes.push((at, Some((shown, added_bytes))));
+            if self.entries.len() - replaced_count + changes.len() > self.max_artifacts {
                 return Err(self.too_many());
             }
         }
-        if steps.is_empty() {
-            if self.held.is_empty() {
+        if changes.is_empty() {
+            if self.entries.is_empty() {
                 self.gap = Gap::None;
             }
             return Ok(false);
         }
-        self.check(bytes)?;
+        self.check_bytes(bytes)?;
         self.bytes = bytes;
-        let news = steps.iter().any(|(_, new)| new.is_some());
-        if in_place(&steps, self.held.len()) {
-            self.replace(steps);
+        let changed = changes.iter().any(|(_, new)| new.is_some());
+        if keeps_order(&changes, self.entries.len()) {
+            self.replace_in_place(changes);
         } else {
-            self.arrange(steps);
+            self.reorder(changes);
         }
         if self.gap != Gap::None {
             self.gap = Gap::None;
-            self.held.iter_mut().for_each(|held| held.since_gap = None);
+            self.entries
+                .iter_mut()
+                .for_each(|entry| entry.since_gap = None);
         }
-        Ok(news)
+        Ok(changed)
     }
 
-    fn replace(&mut self, steps: Vec<SnapshotChange>) {
-        for (at, new) in steps {
+    fn replace_in_place(&mut self, changes: Vec<SnapshotChange>) {
+        for (at, new) in changes {
             let Some((artifact, bytes)) = new else {
                 continue;
             };
-            let new = HeldArtifact::whole(artifact, bytes);
+            let new = ArtifactEntry::new(artifact, bytes);
             if let Some(at) = at {
-                self.held[at] = new;
+                self.entries[at] = new;
             } else {
                 let places = self.by_id.entry(new.artifact.id().to_owned());
-                places.or_default().push(self.held.len());
-                self.held.push(new);
+                places.or_default().push(self.entries.len());
+                self.entries.push(new);
             }
         }
     }
 
-    fn arrange(&mut self, steps: Vec<SnapshotChange>) {
-        let mut old: Vec<_> = std::mem::take(&mut self.held)
+    fn reorder(&mut self, changes: Vec<SnapshotChange>) {
+        let mut old: Vec<_> = std::mem::take(&mut self.entries)
             .into_iter()
             .map(Some)
             .collect();
-        let shown = steps.into_iter().filter_map(|(at, new)| {
-            let had = at.and_then(|at| old[at].take());
-            new.map(|(artifact, bytes)| HeldArtifact::whole(artifact, bytes))
-                .or(had)
+        let shown = changes.into_iter().filter_map(|(at, new)| {
+            let previous = at.and_then(|at| old[at].take());
+            new.map(|(artifact, bytes)| ArtifactEntry::new(artifact, bytes))
+                .or(previous)
         });
-        self.held = shown.collect();
-        self.held.extend(old.into_iter().flatten());
+        self.entries = shown.collect();
+        self.entries.extend(old.into_iter().flatten());
         self.by_id.clear();
-        for (at, held) in self.held.iter().enumerate() {
-            let places = self.by_id.entry(held.artifact.id().to_owned());
+        for (at, entry) in self.entries.iter().enumerate() {
+            let places = self.by_id.entry(entry.artifact.id().to_owned());
             places.or_default().push(at);
         }
     }
 
-    fn check(&self, bytes: usize) -> Result<(), ToolError> {
-        if bytes <= self.most_bytes {
+    fn check_bytes(&self, bytes: usize) -> Result<(), ToolError> {
+        if bytes <= self.max_bytes {
             return Ok(());
         }
         let message = format!(
             "the artifacts are larger than {} bytes together",
-            self.most_bytes
+            self.max_bytes
         );
         Err(ToolError::new(Reason::ArtifactsTooLarge, message))
     }
 
     fn too_many(&self) -> ToolError {
-        let message = format!("the task has more than {} artifacts", self.most);
+        let message = format!("the task has more than {} artifacts", self.max_artifacts);
         ToolError::new(Reason::TooManyArtifacts, message)
     }
 }
 
-impl HeldArtifact {
-    fn whole(artifact: Artifact, bytes: usize) -> Self {
+impl ArtifactEntry {
+    fn new(artifact: Artifact, bytes: usize) -> Self {
         Self {
             artifact,
             bytes,
@@ -273,32 +281,32 @@ impl HeldArtifact {
     }
 
     /// Removes the copies that an agent stored because several callers listened.
-    fn once_each(&self, shown: Artifact, source: Source) -> Artifact {
+    fn without_repeats(&self, shown: Artifact, source: Source) -> Artifact {
         match (source, self.since_gap) {
-            (Source::Polled, Some(from)) => shown.once_each(&self.artifact, from),
+            (Source::Polled, Some(from)) => shown.without_repeats(&self.artifact, from),
             _ => shown,
         }
     }
 
     /// Returns whether the snapshot's version replaces the current one.
-    fn yields_to(&self, shown: &Artifact, source: Source) -> bool {
-        let believed = match (source, self.since_gap) {
+    fn is_replaced_by(&self, shown: &Artifact, source: Source) -> bool {
+        let trusted = match (source, self.since_gap) {
             (Source::Streamed, _) => true,
             (Source::Polled, None) => false,
             (Source::Polled, Some(from)) => shown.ends_with(&self.artifact, from),
         };
-        believed && self.artifact != *shown
+        trusted && self.artifact != *shown
     }
 }
 
 /// Returns whether the shown artifacts are already at the front in this order, with new ones behind all others.
-fn in_place(steps: &[SnapshotChange], held: usize) -> bool {
-    let mut steps = steps.iter().enumerate();
-    steps.all(|(i, (at, _))| at.map_or(i >= held, |at| at == i))
+fn keeps_order(changes: &[SnapshotChange], len: usize) -> bool {
+    let mut changes = changes.iter().enumerate();
+    changes.all(|(i, (at, _))| at.map_or(i >= len, |at| at == i))
 }
 
 /// Returns the length of `value` as JSON, in bytes.
-pub(super) fn weight(value: &impl Serialize) -> usize {
+pub(super) fn json_len(value: &impl Serialize) -> usize {
     struct ByteCounter(usize);
     impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::handles::{Handle, NewHandle};
-use crate::targets::{KnownCard, Target};
+use crate::targets::{FetchedCard, Target};
 use a2a::{Artifact, Event, ShapeError, Task, TaskState};
 use common::large;
 use common::redact::Secrets;
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
-use super::artifact_text::{ArtifactPage, bare};
+use super::artifact_text::{ArtifactPage, ids_and_state};
 use super::artifacts::Source;
 use super::call_metrics::CallMetrics;
 use super::collected::{Collected, Kind};
@@ -47,7 +47,7 @@ pub(super) struct Call<'a> {
     /// The conversation of the request.
     pub context_id: Option<String>,
     /// The target's card, once it was read.
-    pub card: Option<KnownCard>,
+    pub card: Option<FetchedCard>,
     /// Everything that the peer has answered so far.
     pub collected: Collected,
     update_sender: UpdateSender,
@@ -60,16 +60,16 @@ pub(super) struct Call<'a> {
     /// The peer sends no more events, though the task continues.
     incomplete: bool,
     /// Performs the exchanges with the peer, and records their metrics.
-    pub exchanges: Arc<CallMetrics>,
+    pub metrics: Arc<CallMetrics>,
     /// The host's session that calls.
     pub host: Option<HostSession>,
     /// Whether the host wakes the session when the task ends.
     pub notify: bool,
     /// The time at which a blocking send becomes a task.
     pub wait_until: Option<Instant>,
-    held: Option<Handle>,
-    /// The task and conversation for which `held` was last stored.
-    remembered: Option<(String, Option<String>)>,
+    handle: Option<Handle>,
+    /// The task and conversation for which `handle` was last stored.
+    stored: Option<(String, Option<String>)>,
 }
 
 impl<'a> Call<'a> {
@@ -80,7 +80,7 @@ impl<'a> Call<'a> {
         deadline: Deadline,
         updates: Option<UpdateCallback<'a>>,
         update_interval: Duration,
-        exchanges: Arc<CallMetrics>,
+        metrics: Arc<CallMetrics>,
     ) -> Self {
         Self {
             tool,
@@ -98,12 +98,12 @@ impl<'a> Call<'a> {
             peer: None,
             wait_expired: false,
             incomplete: false,
-            exchanges,
+            metrics,
             host: None,
             wait_until: None,
             notify: false,
-            held: resolved.handle,
-            remembered: None,
+            handle: resolved.handle,
+            stored: None,
         }
     }
 
@@ -132,7 +132,7 @@ impl<'a> Call<'a> {
             .open(&self.target.peer_config, &known.card, &options)?;
         self.card = Some(known);
         let peer: Arc<dyn Peer> = peer.into();
-        self.exchanges.record_transport(&*peer);
+        self.metrics.record_transport(&*peer);
         self.peer = Some(Arc::clone(&peer));
         Ok(peer)
     }
@@ -160,7 +160,7 @@ impl<'a> Call<'a> {
         if notify && self.pacer.waits_until().is_some() {
             self.skip_update();
         }
-        self.collected.absorb(event, bytes)?;
+        self.collected.apply(event, bytes)?;
         if notify && self.pacer.is_due() {
             self.notify();
         }
@@ -179,23 +179,23 @@ impl<'a> Call<'a> {
         bytes: Option<usize>,
     ) -> Result<bool, ToolError> {
         self.release_update();
-        let news = self.collected.absorb_news(task, source, bytes)?;
-        if news && self.updates.is_some() {
+        let changed = self.collected.apply_snapshot(task, source, bytes)?;
+        if changed && self.updates.is_some() {
             self.notify();
         }
-        Ok(news)
+        Ok(changed)
     }
 
     /// Returns the id of the task to follow: the one that the peer named in this call, else the requested one if the
     /// action is `watch` or the peer answered with events of a task. A message alone does not show that the peer
     /// continued the task.
     pub(super) fn followed_task(&self) -> Option<&str> {
-        let meant = self.action == Action::Watch || self.collected.kind == Some(Kind::Task);
-        let asked = self.task_id.as_ref().filter(|_| meant);
+        let may_be_task = self.action == Action::Watch || self.collected.kind == Some(Kind::Task);
+        let requested = self.task_id.as_ref().filter(|_| may_be_task);
         self.collected
             .task_id
             .as_ref()
-            .or(asked)
+            .or(requested)
             .map(String::as_str)
     }
 
@@ -205,7 +205,7 @@ impl<'a> Call<'a> {
     }
 
     /// Marks the wait as expired.
-    pub(super) fn expired(&mut self) {
+    pub(super) fn set_expired(&mut self) {
         if self.collected.is_terminal_or_interrupted() {
             self.incomplete = true;
         } else {
@@ -214,7 +214,7 @@ impl<'a> Call<'a> {
     }
 
     /// Marks the answer as incomplete, though the peer sends no more.
-    pub(super) fn incomplete(&mut self) {
+    pub(super) fn set_incomplete(&mut self) {
         self.incomplete = true;
     }
 
@@ -224,14 +224,14 @@ impl<'a> Call<'a> {
     /// The answer exceeds the limits; the error has what was collected before.
     pub(super) fn add_answer(&mut self, answer: Event, notify: bool) -> Result<(), ToolError> {
         self.add_event(answer, 0, notify)
-            .map_err(|error| self.interrupted(error))
+            .map_err(|error| self.with_partial_result(error))
     }
 
     /// Refuses a task without an id where the request names none: it could not be found again.
     ///
     /// # Errors
     /// [`Reason::InvalidResponse`], with the place.
-    pub(super) fn can_find(&self, task: &Task) -> Result<(), ToolError> {
+    pub(super) fn check_has_id(&self, task: &Task) -> Result<(), ToolError> {
         if task.id().or(self.task_id.as_deref()).is_some() {
             return Ok(());
         }
@@ -246,7 +246,7 @@ impl<'a> Call<'a> {
     }
 
     /// Stores a handle for the task, where there is one.
-    fn remember(&mut self) {
+    fn store_handle(&mut self) {
         let Some(task_id) = self.collected.task_id.as_ref().or(self.task_id.as_ref()) else {
             return;
         };
@@ -255,18 +255,18 @@ impl<'a> Call<'a> {
             .context_id
             .as_ref()
             .or(self.context_id.as_ref());
-        let known = self.remembered.as_ref();
+        let known = self.stored.as_ref();
         if known.is_some_and(|(task, context)| task == task_id && context.as_ref() == context_id) {
             return;
         }
-        let named = NewHandle {
+        let new_handle = NewHandle {
             target: &self.target,
             key: &self.target.key,
             task_id,
             context_id: context_id.map(String::as_str),
         };
-        self.held = Some(self.tool.remember(named, self.held));
-        self.remembered = Some((task_id.clone(), context_id.cloned()));
+        self.handle = Some(self.tool.insert_handle(new_handle, self.handle));
+        self.stored = Some((task_id.clone(), context_id.cloned()));
     }
 
     fn summary(&self) -> Summary<'_> {
@@ -278,17 +278,17 @@ impl<'a> Call<'a> {
             incomplete: self.incomplete,
             next_step: self.next_step(),
             notify: self.notify
-                && self.held.is_some()
+                && self.handle.is_some()
                 && !self.collected.is_terminal_or_interrupted(),
-            ..self.place()
+            ..self.base_summary()
         }
     }
 
     /// Returns the next step for a task that is not done.
     fn next_step(&self) -> Option<&'static str> {
-        let named = self.held.is_some();
+        let new_handle = self.handle.is_some();
         match (self.wait_expired, self.incomplete) {
-            (true, _) if named => Some(
+            (true, _) if new_handle => Some(
                 "The task goes on. Call watch with this task_handle or continuation to wait for more, or status to look once.",
             ),
             (true, _) => Some(
@@ -305,7 +305,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the target and the continuation, which every summary has.
-    fn place(&self) -> Summary<'_> {
+    fn base_summary(&self) -> Summary<'_> {
         let task_id = self
             .collected
             .task_id
@@ -317,7 +317,7 @@ impl<'a> Call<'a> {
             .as_deref()
             .or(self.context_id.as_deref());
         let task = self
-            .held
+            .handle
             .zip(task_id)
             .map(|(handle, task_id)| (handle, task_id, self.collected.state.as_ref()));
         let streaming = self.streaming();
@@ -366,9 +366,9 @@ impl<'a> Call<'a> {
     }
 
     /// Builds the envelope of a call with one answer. Moves the answer, so it works once.
-    pub(super) fn answered(&mut self) -> String {
+    pub(super) fn answer_envelope(&mut self) -> String {
         large::run(self.collected.bytes(), || {
-            self.conclude();
+            self.finish();
             let answer = self.collected.take_answer();
             envelope::success(self.action.as_str(), self.summary(), answer)
         })
@@ -378,9 +378,13 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// The task has no such artifact.
-    pub(super) fn paged(&mut self, artifact_id: &str, offset: u64) -> Result<String, ToolError> {
-        self.conclude();
-        let answer = bare(self.collected.take_answer());
+    pub(super) fn page_envelope(
+        &mut self,
+        artifact_id: &str,
+        offset: u64,
+    ) -> Result<String, ToolError> {
+        self.finish();
+        let answer = ids_and_state(self.collected.take_answer());
         let waits = self
             .collected
             .state
@@ -392,27 +396,27 @@ impl<'a> Call<'a> {
         let summary = Summary {
             status_message: self.collected.status_text.as_deref().filter(|_| waits),
             artifact_page: Some(page),
-            ..self.place()
+            ..self.base_summary()
         };
         Ok(envelope::success(self.action.as_str(), summary, answer))
     }
 
     /// Builds the envelope of a call that followed a stream. Moves the events, so it works once.
-    pub(super) fn followed(&mut self) -> String {
+    pub(super) fn stream_envelope(&mut self) -> String {
         large::run(self.collected.bytes(), || {
-            self.conclude();
+            self.finish();
             let raw = self.collected.take_raw();
             envelope::success(self.action.as_str(), self.summary(), raw)
         })
     }
 
     /// Adds everything that was collected to `error`.
-    pub(super) fn interrupted(&mut self, error: ToolError) -> ToolError {
+    pub(super) fn with_partial_result(&mut self, error: ToolError) -> ToolError {
         if self.collected.count() == 0 {
             return error;
         }
-        self.conclude();
-        self.collected.forget_events();
+        self.finish();
+        self.collected.clear_events();
         let summary = self.take_summary();
         error
             .with("partial_event_count", self.collected.count())
@@ -421,9 +425,9 @@ impl<'a> Call<'a> {
     }
 
     /// Ends the call's collection. Renews the handle, whose time to live starts now.
-    fn conclude(&mut self) {
-        self.remembered = None;
-        self.remember();
+    fn finish(&mut self) {
+        self.stored = None;
+        self.store_handle();
         self.flush_updates();
         let secrets = self.secrets();
         self.collected.redact(&secrets);

@@ -9,8 +9,8 @@ use tracing::{Instrument as _, debug_span};
 use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport};
 use peer::{EventStream, Peer, PeerError};
 
-use super::artifacts::weight;
-use super::collected::take_id;
+use super::artifacts::json_len;
+use super::collected::set_id;
 
 /// The metrics of one call. The call records them; the audit log reads them, also if the call is dropped.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl CallMetrics {
     /// Records an event of a stream.
     pub(super) fn record_event(&self, event: &Event, bytes: usize) {
         if self.is_counting {
-            self.recorded().event(event, bytes as u64);
+            self.recorded().apply_event(event, bytes as u64);
         }
     }
 
@@ -79,7 +79,7 @@ impl CallMetrics {
                 let bytes = length(message.json());
                 let mut recorded = self.recorded();
                 recorded.received_bytes += bytes;
-                recorded.ids(message.task_id(), message.context_id());
+                recorded.set_ids(message.task_id(), message.context_id());
             }
             Reply::Message(_) => {}
         }
@@ -90,34 +90,34 @@ impl CallMetrics {
             let bytes = length(task.json());
             let mut recorded = self.recorded();
             recorded.received_bytes += bytes;
-            recorded.task(task);
+            recorded.apply_task(task);
         }
     }
 }
 
 impl RecordedMetrics {
-    fn event(&mut self, event: &Event, bytes: u64) {
+    fn apply_event(&mut self, event: &Event, bytes: u64) {
         self.received_bytes += bytes;
         match event {
-            Event::Message(message) => self.ids(message.task_id(), message.context_id()),
-            Event::Task(task) => self.task(task),
+            Event::Message(message) => self.set_ids(message.task_id(), message.context_id()),
+            Event::Task(task) => self.apply_task(task),
             Event::Status(update) => {
-                self.ids(update.task_id(), update.context_id());
+                self.set_ids(update.task_id(), update.context_id());
                 self.state = Some(update.state());
             }
-            Event::Artifact(update) => self.ids(update.task_id(), update.context_id()),
+            Event::Artifact(update) => self.set_ids(update.task_id(), update.context_id()),
             Event::Unknown(_) => {}
         }
     }
 
-    fn task(&mut self, task: &Task) {
-        self.ids(task.id(), task.context_id());
+    fn apply_task(&mut self, task: &Task) {
+        self.set_ids(task.id(), task.context_id());
         self.state = Some(task.state());
     }
 
-    fn ids(&mut self, task_id: Option<&str>, context_id: Option<&str>) {
-        take_id(&mut self.task_id, task_id);
-        take_id(&mut self.context_id, context_id);
+    fn set_ids(&mut self, task_id: Option<&str>, context_id: Option<&str>) {
+        set_id(&mut self.task_id, task_id);
+        set_id(&mut self.context_id, context_id);
     }
 }
 
@@ -190,5 +190,5 @@ impl CallMetrics {
 }
 
 fn length(value: &Value) -> u64 {
-    weight(value) as u64
+    json_len(value) as u64
 }

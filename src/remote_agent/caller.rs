@@ -41,23 +41,23 @@ impl Caller {
         let mut map: Map<String, Value> = match serde_json::from_str(json) {
             Ok(map) => map,
             Err(e) => {
-                let wrong = format!("the host's caller cannot be read: {e}");
-                return (Self::default(), vec![wrong]);
+                let warning = format!("the host's caller cannot be read: {e}");
+                return (Self::default(), vec![warning]);
             }
         };
-        let mut wrong = Vec::new();
+        let mut warnings = Vec::new();
         let chain = map.remove("chain").filter(|chain| !chain.is_null());
         let chain = chain.and_then(|chain| {
             let read = Delegation::read(&chain);
             if read.is_none() {
-                wrong.push("`chain` of the host's caller is not {\"hop\": number, \"chain\": text} and is ignored".to_owned());
+                warnings.push("`chain` of the host's caller is not {\"hop\": number, \"chain\": text} and is ignored".to_owned());
             }
             read
         });
         let interval = map.remove("update_interval_ms");
         let update_interval = interval.map_or(Some(0), |interval| interval.as_u64());
         if update_interval.is_none() {
-            wrong.push(
+            warnings.push(
                 "`update_interval_ms` of the host's caller is not a number of milliseconds and is ignored"
                     .to_owned(),
             );
@@ -70,7 +70,7 @@ impl Caller {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text),
             Some(_) => {
-                wrong.push(format!(
+                warnings.push(format!(
                     "`{name}` of the host's caller is not a string and is ignored"
                 ));
                 None
@@ -86,7 +86,7 @@ impl Caller {
             update_interval,
             list_tasks,
         };
-        (caller, wrong)
+        (caller, warnings)
     }
 
     /// Returns the calling session, where the host reports it.
@@ -113,22 +113,25 @@ mod tests {
     fn malformed_caller_is_ignored_and_reported() {
         assert_eq!(Caller::read(None), (Caller::default(), Vec::new()));
         for text in ["7", "null", "{", ""] {
-            let (caller, wrong) = Caller::read(Some(text));
+            let (caller, warnings) = Caller::read(Some(text));
             assert_eq!(caller, Caller::default(), "{text}");
-            assert!(wrong.len() == 1 && wrong[0].contains("caller"), "{wrong:?}");
+            assert!(
+                warnings.len() == 1 && warnings[0].contains("caller"),
+                "{warnings:?}"
+            );
         }
     }
 
     #[test]
     fn malformed_field_leaves_the_others() {
         let text = r#"{"agent_id": "main", "session_key": 7, "chain": ["a"], "state_dir": null, "update_interval_ms": "1", "more": 1}"#;
-        let (caller, wrong) = Caller::read(Some(text));
+        let (caller, warnings) = Caller::read(Some(text));
         let main = Caller {
             agent_id: Some("main".to_owned()),
             ..Caller::default()
         };
         assert_eq!(caller, main);
-        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
     }
 
     #[test]

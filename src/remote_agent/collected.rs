@@ -10,7 +10,7 @@ use crate::config::Limits;
 use a2a::{Artifact, Event, Message, Task, TaskState, text_at, texts_mut};
 use common::redact::{MARK, Secrets};
 
-use super::artifacts::{Artifacts, Gap, Source, weight};
+use super::artifacts::{Artifacts, Gap, Source, json_len};
 use super::error::ToolError;
 use super::redaction::MAX_SHOWN_PREFIX_BYTES;
 
@@ -85,7 +85,7 @@ impl Collected {
         self.artifacts.gap()
     }
 
-    pub(super) fn newest(&self) -> Option<&Value> {
+    pub(super) fn last_event(&self) -> Option<&Value> {
         self.log.back().map(|(event, _)| event)
     }
 
@@ -100,7 +100,7 @@ impl Collected {
     ///
     /// # Errors
     /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`]; earlier events stay.
-    pub(super) fn absorb(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
+    pub(super) fn apply(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
         self.count += 1;
         match &event {
             Event::Message(_) => {
@@ -111,29 +111,29 @@ impl Collected {
         }
         let fits = match &event {
             Event::Message(message) => {
-                self.message(message);
+                self.apply_message(message);
                 Ok(())
             }
-            Event::Task(task) => self.task(task, Source::Streamed).map(|_| ()),
+            Event::Task(task) => self.apply_task(task, Source::Streamed).map(|_| ()),
             Event::Status(update) => {
-                self.ids(update.task_id(), update.context_id());
+                self.set_ids(update.task_id(), update.context_id());
                 self.state = Some(update.state());
                 self.status_text = update.status_text();
                 Ok(())
             }
             Event::Artifact(update) => {
-                self.ids(update.task_id(), update.context_id());
+                self.set_ids(update.task_id(), update.context_id());
                 self.artifacts
-                    .piece(update.artifact(), update.append(), bytes)
+                    .add_piece(update.artifact(), update.append(), bytes)
             }
             Event::Unknown(_) => Ok(()),
         };
-        self.keep(event.into_json(), bytes);
+        self.push_event(event.into_json(), bytes);
         fits
     }
 
-    fn message(&mut self, message: &Message) {
-        self.ids(message.task_id(), message.context_id());
+    fn apply_message(&mut self, message: &Message) {
+        self.set_ids(message.task_id(), message.context_id());
         if let Some(text) = message.text() {
             self.message_text = Some(text.into_owned());
         }
@@ -142,50 +142,50 @@ impl Collected {
     /// Adds a snapshot, and returns whether it adds anything. `bytes` is its length, where that is known.
     ///
     /// # Errors
-    /// As [`absorb`](Self::absorb).
-    pub(super) fn absorb_news(
+    /// As [`apply`](Self::absorb).
+    pub(super) fn apply_snapshot(
         &mut self,
         task: Task,
         source: Source,
         bytes: Option<usize>,
     ) -> Result<bool, ToolError> {
         let first = self.kind != Some(Kind::Task);
-        let news = self.task(&task, source)? || first;
-        if news {
+        let changed = self.apply_task(&task, source)? || first;
+        if changed {
             self.kind = Some(Kind::Task);
             self.count += 1;
-            let bytes = bytes.unwrap_or_else(|| weight(task.json()));
-            self.keep(task.into_json(), bytes);
+            let bytes = bytes.unwrap_or_else(|| json_len(task.json()));
+            self.push_event(task.into_json(), bytes);
         }
-        Ok(news)
+        Ok(changed)
     }
 
     /// Applies a snapshot to the state. Returns whether it changed anything. A snapshot that was requested, and that is
     /// older than the stream, does not take a state from terminal back to interrupted, or from either back to working.
-    fn task(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
-        self.ids(task.id(), task.context_id());
+    fn apply_task(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
+        self.set_ids(task.id(), task.context_id());
         let state = task.state();
-        let behind = source == Source::Polled
+        let stale = source == Source::Polled
             && self.state.as_ref().is_some_and(|known| {
                 (known.is_terminal_or_interrupted() && !state.is_terminal_or_interrupted())
                     || (known.is_terminal() && !state.is_terminal())
             });
-        let mut news = false;
-        if !behind {
+        let mut changed = false;
+        if !stale {
             let text = task.last_agent_text();
-            news |= replace(&mut self.state, Some(state));
-            news |= replace(&mut self.status_text, task.status_text());
-            news |= text.is_some() && replace(&mut self.message_text, text);
+            changed |= replace(&mut self.state, Some(state));
+            changed |= replace(&mut self.status_text, task.status_text());
+            changed |= text.is_some() && replace(&mut self.message_text, text);
         }
-        Ok(self.artifacts.show(task, source)? || news)
+        Ok(self.artifacts.apply_snapshot(task, source)? || changed)
     }
 
-    fn ids(&mut self, task_id: Option<&str>, context_id: Option<&str>) {
-        take_id(&mut self.task_id, task_id);
-        take_id(&mut self.context_id, context_id);
+    fn set_ids(&mut self, task_id: Option<&str>, context_id: Option<&str>) {
+        set_id(&mut self.task_id, task_id);
+        set_id(&mut self.context_id, context_id);
     }
 
-    fn keep(&mut self, event: Value, bytes: usize) {
+    fn push_event(&mut self, event: Value, bytes: usize) {
         self.log.push_back((event, bytes));
         self.log_bytes += bytes;
         while self.log.len() > self.limits.stream_events
@@ -223,7 +223,7 @@ impl Collected {
         let (status, message) = ("/status/message/parts", "/parts");
         let has_status = newest_with(status, &self.status_text);
         let has_message = newest_with(message, &self.message_text);
-        let newest = self.log.len().saturating_sub(1);
+        let last_event = self.log.len().saturating_sub(1);
         let mut collected = Vec::new();
         let mut pieces: HashMap<String, Vec<&mut String>> = HashMap::new();
         for (i, (event, _)) in self.log.iter_mut().enumerate() {
@@ -232,11 +232,11 @@ impl Collected {
                 pieces.entry(id).or_default().extend(texts_mut(event));
             } else if let Some(Value::Array(artifacts)) = event.get_mut("artifacts") {
                 // A snapshot separates the pieces before it from those after it.
-                let artifacts = artifacts.iter_mut().filter(|_| i < newest);
+                let artifacts = artifacts.iter_mut().filter(|_| i < last_event);
                 for text in artifacts.filter_map(|artifact| texts_mut(artifact).pop()) {
-                    let begun = secrets.incomplete_from(text);
-                    if text.len() - begun >= MAX_SHOWN_PREFIX_BYTES {
-                        text.truncate(begun);
+                    let start = secrets.incomplete_from(text);
+                    if text.len() - start >= MAX_SHOWN_PREFIX_BYTES {
+                        text.truncate(start);
                         text.push_str(MARK);
                     }
                 }
@@ -266,7 +266,7 @@ impl Collected {
     }
 
     /// Removes the events, which an error does not show, but keeps everything assembled from them.
-    pub(super) fn forget_events(&mut self) {
+    pub(super) fn clear_events(&mut self) {
         self.log = VecDeque::new();
         self.log_bytes = 0;
     }
@@ -274,7 +274,7 @@ impl Collected {
     /// Returns `raw` of a result that followed a task. Without events it has no final event.
     pub(super) fn take_raw(&mut self) -> Value {
         let dropped = self.count - self.log.len();
-        let last = self.newest().cloned();
+        let last = self.last_event().cloned();
         let mut raw = Map::new();
         raw.insert(
             "events".into(),
@@ -298,19 +298,19 @@ impl Collected {
     }
 }
 
-/// Sets `have` to `new`, where there is one. Most events repeat the id, and copy nothing.
-pub(super) fn take_id(have: &mut Option<String>, new: Option<&str>) {
+/// Sets `current` to `new`, where there is one. Most events repeat the id, and copy nothing.
+pub(super) fn set_id(current: &mut Option<String>, new: Option<&str>) {
     if let Some(new) = new
-        && have.as_deref() != Some(new)
+        && current.as_deref() != Some(new)
     {
-        *have = Some(new.to_owned());
+        *current = Some(new.to_owned());
     }
 }
 
-/// Sets `have` to `new`, and returns whether that changed it.
-fn replace<T: PartialEq>(have: &mut T, new: T) -> bool {
-    let other = *have != new;
-    *have = new;
+/// Sets `current` to `new`, and returns whether that changed it.
+fn replace<T: PartialEq>(current: &mut T, new: T) -> bool {
+    let other = *current != new;
+    *current = new;
     other
 }
 

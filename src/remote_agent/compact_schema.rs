@@ -45,14 +45,14 @@ pub(super) fn compact(flat: &Value, urls: bool) -> Value {
     let fields = FIELDS
         .iter()
         .filter(|(name, _)| urls || *name != "target_url");
-    let mut properties = selected(&flat["properties"], fields);
+    let mut properties = select_properties(&flat["properties"], fields);
     let alias = &flat["properties"]["target_alias"];
     if alias.get("enum").is_none() {
         // The description says which aliases there are.
         properties.insert("target_alias".to_owned(), alias.clone());
     }
     let part = &flat["properties"]["parts"]["items"];
-    let part = selected(&part["properties"], PART_FIELDS.iter());
+    let part = select_properties(&part["properties"], PART_FIELDS.iter());
     if let Some(parts) = properties.get_mut("parts") {
         parts["items"] = json!({"type": "object", "properties": part, "required": ["kind"]});
     }
@@ -60,22 +60,22 @@ pub(super) fn compact(flat: &Value, urls: bool) -> Value {
 }
 
 /// Returns the type and the allowed values of the named properties, with these descriptions.
-fn selected<'a>(
+fn select_properties<'a>(
     properties: &Value,
     names: impl Iterator<Item = &'a (&'a str, &'a str)>,
 ) -> Map<String, Value> {
     names
         .map(|(name, description)| {
-            let mut kept = Map::new();
+            let mut selected_fields = Map::new();
             for key in ["type", "enum"] {
                 if let Some(value) = properties[*name].get(key) {
-                    kept.insert(key.to_owned(), value.clone());
+                    selected_fields.insert(key.to_owned(), value.clone());
                 }
             }
             if !description.is_empty() {
-                kept.insert("description".to_owned(), (*description).into());
+                selected_fields.insert("description".to_owned(), (*description).into());
             }
-            ((*name).to_owned(), Value::Object(kept))
+            ((*name).to_owned(), Value::Object(selected_fields))
         })
         .collect()
 }

@@ -16,19 +16,19 @@ use super::error::{Reason, ToolError};
 #[derive(Debug)]
 pub(super) struct ConcurrencyLimiter {
     all: Semaphore,
-    most: usize,
-    most_per_target: usize,
+    max: usize,
+    max_per_target: usize,
     /// One semaphore for each target with calls that run or wait. The last call removes it, because requests may name
     /// any number of targets.
-    lines: Mutex<HashMap<Arc<str>, TargetSemaphore>>,
+    targets: Mutex<HashMap<Arc<str>, TargetSemaphore>>,
 }
 
 /// The semaphore of a target.
 #[derive(Debug)]
 struct TargetSemaphore {
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// How many calls run or wait. Changes under the lock of the map, so that exactly one call is the last.
-    places: usize,
+    registrations: usize,
 }
 
 /// Permission to run one call, until it is dropped.
@@ -36,16 +36,16 @@ struct TargetSemaphore {
 pub(super) struct CallPermit<'a> {
     _common: SemaphorePermit<'a>,
     _of_target: OwnedSemaphorePermit,
-    _place: Registration<'a>,
+    _registration: Registration<'a>,
 }
 
 impl ConcurrencyLimiter {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             all: Semaphore::new(limits.concurrency.min(Semaphore::MAX_PERMITS)),
-            most: limits.concurrency,
-            most_per_target: limits.concurrency_per_target.min(Semaphore::MAX_PERMITS),
-            lines: Mutex::default(),
+            max: limits.concurrency,
+            max_per_target: limits.concurrency_per_target.min(Semaphore::MAX_PERMITS),
+            targets: Mutex::default(),
         }
     }
 
@@ -53,7 +53,7 @@ impl ConcurrencyLimiter {
     ///
     /// # Errors
     /// [`Reason::Busy`] when the deadline passes first, or the reason that the call was cancelled. Nothing was sent.
-    pub(super) async fn enter(
+    pub(super) async fn acquire(
         &self,
         target: &Arc<str>,
         deadline: &Deadline,
@@ -61,66 +61,72 @@ impl ConcurrencyLimiter {
         deadline
             .check_cancelled()
             .map_err(|error| error.delivered(Delivered::No))?;
-        let (place, turns) = self.place(target);
+        let (registration, permits) = self.register(target);
         // tokio's semaphores are fair: while a call waits, `try_acquire` fails for later ones.
-        let target_permit = match Arc::clone(&turns).try_acquire_owned() {
-            Ok(turn) => turn,
+        let target_permit = match Arc::clone(&permits).try_acquire_owned() {
+            Ok(permit) => permit,
             Err(_) => {
-                let turn = turns.acquire_owned();
-                Box::pin(self.wait(deadline, turn, self.most_per_target, "to this target")).await?
+                let permit = permits.acquire_owned();
+                Box::pin(self.acquire_within(
+                    deadline,
+                    permit,
+                    self.max_per_target,
+                    "to this target",
+                ))
+                .await?
             }
         };
         let common = match self.all.try_acquire() {
-            Ok(turn) => turn,
+            Ok(permit) => permit,
             Err(_) => {
-                let turn = self.all.acquire();
-                Box::pin(self.wait(deadline, turn, self.most, "in all")).await?
+                let permit = self.all.acquire();
+                Box::pin(self.acquire_within(deadline, permit, self.max, "in all")).await?
             }
         };
         Ok(CallPermit {
             _common: common,
             _of_target: target_permit,
-            _place: place,
+            _registration: registration,
         })
     }
 
-    async fn wait<T, E>(
+    async fn acquire_within<T, E>(
         &self,
         deadline: &Deadline,
-        turn: impl Future<Output = Result<T, E>>,
-        most: usize,
-        whose: &str,
+        permit: impl Future<Output = Result<T, E>>,
+        max: usize,
+        scope: &str,
     ) -> Result<T, ToolError> {
-        match deadline.run(turn).await {
-            Ok(Ok(turn)) => Ok(turn),
+        match deadline.run(permit).await {
+            Ok(Ok(permit)) => Ok(permit),
             Err(error) if error.reason != Reason::Timeout => Err(error.delivered(Delivered::No)),
             // A semaphore is never closed, so the error is the deadline's.
             Ok(Err(_)) | Err(_) => {
                 let message =
-                    format!("{most} calls are running {whose}, and no slot became free in time");
+                    format!("{max} calls are running {scope}, and no slot became free in time");
                 Err(ToolError::new(Reason::Busy, message).delivered(Delivered::No))
             }
         }
     }
 
-    fn place(&self, target: &Arc<str>) -> (Registration<'_>, Arc<Semaphore>) {
-        let mut lines = self.lines();
-        let line = lines
+    fn register(&self, target: &Arc<str>) -> (Registration<'_>, Arc<Semaphore>) {
+        let mut targets = self.targets();
+        let entry = targets
             .entry(Arc::clone(target))
             .or_insert_with(|| TargetSemaphore {
-                turns: Arc::new(Semaphore::new(self.most_per_target)),
-                places: 0,
+                permits: Arc::new(Semaphore::new(self.max_per_target)),
+                registrations: 0,
             });
-        line.places += 1;
-        let place = Registration {
+        entry.registrations += 1;
+        let registration = Registration {
             concurrency_limiter: self,
             target: Arc::clone(target),
         };
-        (place, Arc::clone(&line.turns))
+        (registration, Arc::clone(&entry.permits))
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, TargetSemaphore>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn targets(&self) -> MutexGuard<'_, HashMap<Arc<str>, TargetSemaphore>> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,11 +139,11 @@ struct Registration<'a> {
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        let mut lines = self.concurrency_limiter.lines();
-        if let Some(line) = lines.get_mut(&self.target) {
-            line.places -= 1;
-            if line.places == 0 {
-                lines.remove(&self.target);
+        let mut targets = self.concurrency_limiter.targets();
+        if let Some(entry) = targets.get_mut(&self.target) {
+            entry.registrations -= 1;
+            if entry.registrations == 0 {
+                targets.remove(&self.target);
             }
         }
     }
@@ -181,11 +187,11 @@ mod tests {
         let concurrency_limiter = concurrency_limiter(9, 1);
         let deadline = seconds(9);
         let first = concurrency_limiter
-            .enter(&named("a"), &deadline)
+            .acquire(&named("a"), &deadline)
             .await
             .unwrap();
         let a = named("a");
-        let mut second = Box::pin(concurrency_limiter.enter(&a, &deadline));
+        let mut second = Box::pin(concurrency_limiter.acquire(&a, &deadline));
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
         second.await.unwrap();
@@ -196,9 +202,9 @@ mod tests {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let deadline = seconds(9);
         let a = named("a");
-        let first = concurrency_limiter.enter(&a, &deadline).await.unwrap();
-        let mut second = Box::pin(concurrency_limiter.enter(&a, &deadline));
-        let mut third = Box::pin(concurrency_limiter.enter(&a, &deadline));
+        let first = concurrency_limiter.acquire(&a, &deadline).await.unwrap();
+        let mut second = Box::pin(concurrency_limiter.acquire(&a, &deadline));
+        let mut third = Box::pin(concurrency_limiter.acquire(&a, &deadline));
         assert!(second.as_mut().now_or_never().is_none());
         assert!(third.as_mut().now_or_never().is_none());
         drop(first);
@@ -213,9 +219,9 @@ mod tests {
     async fn waiting_call_fails_as_busy_at_its_deadline() {
         let concurrency_limiter = concurrency_limiter(9, 1);
         let a = named("a");
-        let _first = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
+        let _first = concurrency_limiter.acquire(&a, &seconds(9)).await.unwrap();
         let error = concurrency_limiter
-            .enter(&a, &seconds(0))
+            .acquire(&a, &seconds(0))
             .await
             .unwrap_err();
         assert_eq!(
@@ -230,11 +236,11 @@ mod tests {
         let concurrency_limiter = concurrency_limiter(2, 1);
         let deadline = seconds(9);
         let a = named("a");
-        let _running = concurrency_limiter.enter(&a, &deadline).await.unwrap();
-        let mut waiting = Box::pin(concurrency_limiter.enter(&a, &deadline));
+        let _running = concurrency_limiter.acquire(&a, &deadline).await.unwrap();
+        let mut waiting = Box::pin(concurrency_limiter.acquire(&a, &deadline));
         assert!(waiting.as_mut().now_or_never().is_none());
         concurrency_limiter
-            .enter(&named("b"), &deadline)
+            .acquire(&named("b"), &deadline)
             .await
             .unwrap();
     }
@@ -243,11 +249,11 @@ mod tests {
     async fn common_limit_covers_all_targets() {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let _running = concurrency_limiter
-            .enter(&named("a"), &seconds(9))
+            .acquire(&named("a"), &seconds(9))
             .await
             .unwrap();
         let error = concurrency_limiter
-            .enter(&named("b"), &seconds(0))
+            .acquire(&named("b"), &seconds(0))
             .await
             .unwrap_err();
         assert!(error.message.contains("in all"), "{}", error.message);
@@ -257,43 +263,43 @@ mod tests {
     async fn cancelled_call_releases_its_place() {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let a = named("a");
-        let running = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
+        let running = concurrency_limiter.acquire(&a, &seconds(9)).await.unwrap();
         let cancel = CancellationToken::new();
         let deadline = Deadline::new(
             Duration::from_secs(9),
             cancel.clone(),
             CancellationToken::new(),
         );
-        let mut waiting = Box::pin(concurrency_limiter.enter(&a, &deadline));
+        let mut waiting = Box::pin(concurrency_limiter.acquire(&a, &deadline));
         assert!(waiting.as_mut().now_or_never().is_none());
         cancel.cancel();
         assert_eq!(waiting.await.unwrap_err().reason, Reason::Aborted);
         drop(running);
-        concurrency_limiter.enter(&a, &seconds(1)).await.unwrap();
+        concurrency_limiter.acquire(&a, &seconds(1)).await.unwrap();
     }
 
     #[tokio::test]
     async fn idle_target_is_removed() {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let a = named("a");
-        let running = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
+        let running = concurrency_limiter.acquire(&a, &seconds(9)).await.unwrap();
         let deadline = seconds(9);
-        let mut given_up = Box::pin(concurrency_limiter.enter(&a, &deadline));
-        assert!(given_up.as_mut().now_or_never().is_none());
-        drop(given_up);
+        let mut dropped = Box::pin(concurrency_limiter.acquire(&a, &deadline));
+        assert!(dropped.as_mut().now_or_never().is_none());
+        drop(dropped);
         concurrency_limiter
-            .enter(&named("b"), &seconds(0))
+            .acquire(&named("b"), &seconds(0))
             .await
             .unwrap_err();
-        assert_eq!(concurrency_limiter.lines().len(), 1);
+        assert_eq!(concurrency_limiter.targets().len(), 1);
         drop(running);
-        assert!(concurrency_limiter.lines().is_empty());
+        assert!(concurrency_limiter.targets().is_empty());
         for i in 0..100 {
             concurrency_limiter
-                .enter(&named(&i.to_string()), &seconds(1))
+                .acquire(&named(&i.to_string()), &seconds(1))
                 .await
                 .unwrap();
         }
-        assert!(concurrency_limiter.lines().is_empty());
+        assert!(concurrency_limiter.targets().is_empty());
     }
 }

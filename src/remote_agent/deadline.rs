@@ -22,7 +22,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Creates a deadline `wait` from now, which `cancel` of the caller or `closing` of the instance ends sooner.
+    /// Creates a deadline `wait` from now, which `cancel` of the caller or `shutdown_error` of the instance ends sooner.
     pub(super) fn new(
         wait: Duration,
         cancel: CancellationToken,
@@ -38,7 +38,7 @@ impl Deadline {
 
     /// Returns the same deadline, with at most `wait` from now for a part of the call.
     #[must_use]
-    pub(super) fn shorter(&self, wait: Duration) -> Self {
+    pub(super) fn with_limit(&self, wait: Duration) -> Self {
         Self {
             deadline: self.deadline.min(Instant::now() + wait),
             wait: wait.min(self.wait),
@@ -65,7 +65,7 @@ impl Deadline {
     /// [`Reason::Timeout`] after the deadline.
     pub(super) fn check_expired(&self) -> Result<(), ToolError> {
         if self.remaining().is_zero() {
-            return Err(self.late());
+            return Err(self.timeout_error());
         }
         Ok(())
     }
@@ -76,10 +76,10 @@ impl Deadline {
     /// [`Reason::Aborted`] or [`Reason::ShuttingDown`].
     pub(super) fn check_cancelled(&self) -> Result<(), ToolError> {
         if self.cancel.is_cancelled() {
-            return Err(aborted());
+            return Err(aborted_error());
         }
         if self.closing.is_cancelled() {
-            return Err(closing());
+            return Err(shutdown_error());
         }
         Ok(())
     }
@@ -94,23 +94,23 @@ impl Deadline {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = self.cancel.cancelled() => Err(aborted()),
-            () = self.closing.cancelled() => Err(closing()),
-            () = sleep_until(self.deadline) => Err(self.late()),
+            () = self.cancel.cancelled() => Err(aborted_error()),
+            () = self.closing.cancelled() => Err(shutdown_error()),
+            () = sleep_until(self.deadline) => Err(self.timeout_error()),
         }
     }
 
-    fn late(&self) -> ToolError {
+    fn timeout_error(&self) -> ToolError {
         let message = format!("the call took longer than {} ms", self.wait.as_millis());
         ToolError::new(Reason::Timeout, message)
     }
 }
 
-fn aborted() -> ToolError {
+fn aborted_error() -> ToolError {
     ToolError::new(Reason::Aborted, "the caller cancelled the call")
 }
 
-fn closing() -> ToolError {
+fn shutdown_error() -> ToolError {
     ToolError::new(
         Reason::ShuttingDown,
         "the plugin was shut down while the call was under way",

@@ -38,8 +38,13 @@ pub(super) fn definition(
         ToolSchema::Compact => (COMPACT, compact(&schema.flat(), urls)),
         ToolSchema::Full => (DESCRIPTION, schema.flat()),
     };
-    let configured = catalog.targets().iter().filter_map(|target| line(target));
-    let targets: Vec<String> = configured.chain(catalog.local().map(for_gateway)).collect();
+    let configured = catalog
+        .targets()
+        .iter()
+        .filter_map(|target| target_line(target));
+    let targets: Vec<String> = configured
+        .chain(catalog.local().map(gateway_description))
+        .collect();
     let description = if targets.is_empty() {
         description.to_owned()
     } else {
@@ -54,7 +59,7 @@ pub(super) fn definition(
 }
 
 /// Returns the description of the local gateway's agents, by the operator's names only.
-fn for_gateway(local: &Local) -> String {
+fn gateway_description(local: &Local) -> String {
     let agents = if local.is_closed() {
         let all: Vec<String> = local.named().map(local_alias).collect();
         all.join(", ")
@@ -66,7 +71,7 @@ fn for_gateway(local: &Local) -> String {
     )
 }
 
-fn line(target: &Target) -> Option<String> {
+fn target_line(target: &Target) -> Option<String> {
     let alias = target.alias.as_deref()?;
     let default = if target.default { " (default)" } else { "" };
     let subject = target

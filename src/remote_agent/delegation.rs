@@ -17,7 +17,7 @@ use super::request::Request;
 ///
 /// # Errors
 /// The chain has reached the limit of the policy, or the call ends first.
-pub(super) async fn mark(
+pub(super) async fn add_delegation(
     tool: &RemoteAgent,
     request: &mut Request,
     caller: &Caller,
@@ -32,9 +32,11 @@ pub(super) async fn mark(
             .as_deref()
             .zip(caller.session_key.as_deref())
         {
-            Some((state_dir, session)) => Box::pin(deadline.run(written(tool, state_dir, session)))
-                .await
-                .map_err(unsent)?,
+            Some((state_dir, session)) => {
+                Box::pin(deadline.run(find_incoming(tool, state_dir, session)))
+                    .await
+                    .map_err(unsent)?
+            }
             None => None,
         },
     };
@@ -53,7 +55,7 @@ pub(super) async fn mark(
 }
 
 /// Returns the message that the caller works on, as the host recorded it for the session.
-async fn written(tool: &RemoteAgent, state_dir: &Path, session: &str) -> Option<Delegation> {
+async fn find_incoming(tool: &RemoteAgent, state_dir: &Path, session: &str) -> Option<Delegation> {
     let log = Arc::clone(&tool.log);
     let now = tool.env.system_time();
     tool.delegations.find(state_dir, session, now, &log).await

@@ -34,45 +34,45 @@ const UNKNOWN: &str = "unknown";
 
 impl MediaTypes {
     pub(super) fn new(outgoing: &SendRequest) -> Self {
-        let mut wanted = Self {
-            output: tidy(outgoing.accepted_output_modes.iter()),
+        let mut types = Self {
+            output: normalized(outgoing.accepted_output_modes.iter()),
             ..Self::default()
         };
         let mut seen = HashSet::new();
         for (i, part) in outgoing.parts.iter().enumerate() {
             let mode = match part.kind() {
                 "file" => file_mode(part).unwrap_or_else(|| {
-                    wanted.unknown.push(i);
+                    types.unknown.push(i);
                     UNKNOWN.to_owned()
                 }),
                 "data" => "application/json".to_owned(),
                 _ => "text/plain".to_owned(),
             };
             if seen.insert(mode.clone()) {
-                wanted.input.push(mode);
+                types.input.push(mode);
             }
         }
-        wanted
+        types
     }
 
     /// Compares the media types with a card. Without a card the peer's are unknown.
-    pub(super) fn against(&self, card: Option<&CardView>) -> Diagnostics {
+    pub(super) fn compare(&self, card: Option<&CardView>) -> Diagnostics {
         let advertised = |of_card: fn(&CardView) -> &Vec<String>,
                           of_skill: fn(&a2a::Skill) -> &Vec<String>| {
             let card_modes = card.into_iter().flat_map(of_card);
             let skill_modes = card
                 .into_iter()
                 .flat_map(|card| card.skills.iter().flat_map(of_skill));
-            tidy(card_modes.chain(skill_modes))
+            normalized(card_modes.chain(skill_modes))
         };
         let input = advertised(|card| &card.default_input_modes, |skill| &skill.input_modes);
         let output = advertised(
             |card| &card.default_output_modes,
             |skill| &skill.output_modes,
         );
-        let missing = |wanted: &[String], offered: &[String]| {
+        let missing = |requested: &[String], offered: &[String]| {
             let offered: HashSet<&String> = offered.iter().collect();
-            let known = wanted.iter().filter(|mode| *mode != UNKNOWN);
+            let known = requested.iter().filter(|mode| *mode != UNKNOWN);
             known
                 .filter(|mode| !offered.contains(mode))
                 .cloned()
@@ -92,12 +92,12 @@ impl MediaTypes {
 
 /// Returns a file's media type: as given, else by the extension of its URL, else by that of its name.
 fn file_mode(part: &Part) -> Option<String> {
-    if let Some(given) = part
+    if let Some(media_type) = part
         .file_field("mimeType")
         .map(str::trim)
-        .filter(|given| !given.is_empty())
+        .filter(|media_type| !media_type.is_empty())
     {
-        return Some(given.to_ascii_lowercase());
+        return Some(media_type.to_ascii_lowercase());
     }
     let by_path = |path: &str| {
         mime_guess::from_path(path)
@@ -110,7 +110,7 @@ fn file_mode(part: &Part) -> Option<String> {
 }
 
 /// Trims, lower-cases and deduplicates. A card may list any number of media types.
-fn tidy<'a>(modes: impl Iterator<Item = &'a String>) -> Vec<String> {
+fn normalized<'a>(modes: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut seen = HashSet::new();
     modes
         .map(|mode| mode.trim().to_ascii_lowercase())

@@ -30,7 +30,7 @@ struct Success<'a, S, R> {
 
 /// Returns the envelope of a successful call.
 pub(super) fn success(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
-    write(&Success {
+    serialize(&Success {
         ok: true,
         operation: OPERATION,
         action,
@@ -53,7 +53,7 @@ impl UpdateWriter {
     pub(super) fn new(action: &str, summary: impl Serialize) -> Self {
         /// How an update ends after its summary.
         const END: &str = r#"},"raw":null}"#;
-        let whole = write(&Success {
+        let whole = serialize(&Success {
             ok: true,
             operation: OPERATION,
             action,
@@ -129,7 +129,7 @@ impl From<ToolError> for ErrorFields {
 
 /// Returns the envelope of a failed call.
 pub(super) fn failure(action: &str, error: ToolError) -> String {
-    write(&Failure {
+    serialize(&Failure {
         ok: false,
         is_error: true,
         operation: OPERATION,
@@ -139,7 +139,7 @@ pub(super) fn failure(action: &str, error: ToolError) -> String {
 }
 
 /// Returns an error as envelopes show it.
-pub(super) fn shown(error: ToolError) -> Value {
+pub(super) fn error_json(error: ToolError) -> Value {
     json!(ErrorFields::from(error))
 }
 
@@ -147,7 +147,7 @@ pub(super) fn shown(error: ToolError) -> Value {
 /// no envelope has one.
 const UNWRITABLE: &str = r#"{"ok":false,"isError":true,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#;
 
-fn write(envelope: &impl Serialize) -> String {
+fn serialize(envelope: &impl Serialize) -> String {
     let mut json = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
     let written = serde_json::to_writer(&mut json, envelope);
     let json = written.ok().and_then(|()| String::from_utf8(json).ok());

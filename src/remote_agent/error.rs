@@ -344,8 +344,8 @@ impl Reason {
 }
 
 impl From<PeerErrorKind> for Reason {
-    fn from(fault: PeerErrorKind) -> Self {
-        match fault {
+    fn from(kind: PeerErrorKind) -> Self {
+        match kind {
             PeerErrorKind::Dns => Self::Dns,
             PeerErrorKind::Unreachable => Self::Unreachable,
             PeerErrorKind::Tls => Self::Tls,
@@ -366,7 +366,7 @@ impl From<PeerErrorKind> for Reason {
             PeerErrorKind::CardUnavailable => Self::CardUnavailable,
             PeerErrorKind::CardMalformed => Self::CardMalformed,
             PeerErrorKind::CardSignature => Self::CardSignature,
-            PeerErrorKind::Gateway(code) => gateway(code),
+            PeerErrorKind::Gateway(code) => gateway_reason(code),
             PeerErrorKind::TaskForgotten => Self::TaskForgotten,
             PeerErrorKind::OwnSession => Self::OwnSession,
         }
@@ -374,7 +374,7 @@ impl From<PeerErrorKind> for Reason {
 }
 
 /// Returns the reason of an error code of the gateway's registry.
-fn gateway(code: ErrorCode) -> Reason {
+fn gateway_reason(code: ErrorCode) -> Reason {
     match code {
         ErrorCode::ConnectionRefused => Reason::ConnectionRefused,
         ErrorCode::ConnectionTimeout => Reason::ConnectionTimeout,

@@ -38,10 +38,10 @@ pub(super) async fn follow(
 ) -> Result<(), ToolError> {
     match follow_to_end(call, peer, start).await {
         Err(error) if error.reason == Reason::Timeout && call.may_wait() => {
-            call.expired();
+            call.set_expired();
             Ok(())
         }
-        Err(error) => Err(call.interrupted(error)),
+        Err(error) => Err(call.with_partial_result(error)),
         Ok(()) => Ok(()),
     }
 }
@@ -74,7 +74,7 @@ async fn follow_to_end(
                 }
             } else {
                 LostConnection {
-                    cut: None,
+                    error: None,
                     progressed: fresh,
                     must_poll: true,
                 }
@@ -82,34 +82,34 @@ async fn follow_to_end(
         }
     };
     let Some(task_id) = call.followed_task().map(str::to_owned) else {
-        return Err(lost.cut.unwrap_or_else(nothing_to_resume));
+        return Err(lost.error.unwrap_or_else(nothing_to_resume));
     };
     let mut fruitless = 0;
-    let mut not_before: Option<Instant> = None;
+    let mut earliest: Option<Instant> = None;
     while !lost.must_poll && fruitless < MAX_FRUITLESS_SUBSCRIPTIONS {
-        if let Some(then) = not_before {
+        if let Some(then) = earliest {
             call.deadline.run(sleep_until(then)).await?;
         }
-        not_before = Some(Instant::now() + call.pace().first_poll);
+        earliest = Some(Instant::now() + call.pace().first_poll);
         match subscribe(call, peer, FirstEvent::Resumed).await? {
             ConnectionEnd::Ended => return fetch_missed(call, peer).await,
-            ConnectionEnd::Lost(again) => {
-                fruitless = if again.progressed { 0 } else { fruitless + 1 };
+            ConnectionEnd::Lost(next) => {
+                fruitless = if next.progressed { 0 } else { fruitless + 1 };
                 // The first connection's error says more than those of the attempts after it.
                 lost = LostConnection {
-                    cut: if again.progressed {
-                        again.cut
+                    error: if next.progressed {
+                        next.error
                     } else {
-                        lost.cut
+                        lost.error
                     },
-                    ..again
+                    ..next
                 };
             }
         }
     }
     match poll(call, peer, &task_id, !lost.progressed).await? {
         ConnectionEnd::Ended => Ok(()),
-        ConnectionEnd::Lost(refusal) => refused_all(call, lost, refusal),
+        ConnectionEnd::Lost(refusal) => lost_task(call, lost, refusal),
     }
 }
 
@@ -124,7 +124,7 @@ async fn subscribe(
     };
     // A peer that does not begin to answer is as silent as a stream without events.
     let idle = call.pace().idle;
-    let answer = timeout(idle, call.exchanges.resubscribe(peer, &task_id));
+    let answer = timeout(idle, call.metrics.resubscribe(peer, &task_id));
     let (error, must_poll) = match call.deadline.run(answer).await? {
         Ok(Ok(stream)) => {
             let ended = read_stream(call, peer, stream, Some(first)).await?;
@@ -133,12 +133,12 @@ async fn subscribe(
             }
             return Ok(ended);
         }
-        Ok(Err(refusal)) if call.collected.count() == 0 && is_hopeless(&refusal) => {
+        Ok(Err(refusal)) if call.collected.count() == 0 && is_permanent(&refusal) => {
             return Err(refusal.into());
         }
         Ok(Err(refusal)) => {
-            let away = refusal.kind.is_away();
-            (refusal, !away)
+            let unreachable = refusal.kind.is_unreachable();
+            (refusal, !unreachable)
         }
         Err(_) => {
             let message = "the peer does not answer the subscription to the task";
@@ -149,7 +149,7 @@ async fn subscribe(
     call.collected.open_gap(Gap::Open);
     Ok(ConnectionEnd::Lost(LostConnection {
         must_poll,
-        cut: Some(error.into()),
+        error: Some(error.into()),
         progressed: false,
     }))
 }
@@ -163,14 +163,14 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
     if gap == Gap::None {
         return Ok(());
     }
-    let answer = call.exchanges.get_task(peer, &task_id, None);
+    let answer = call.metrics.get_task(peer, &task_id, None);
     let answer = timeout(call.pace().idle, answer);
     match call.deadline.run(answer).await? {
         Ok(Ok(task)) => {
             call.add_snapshot(task, Source::Polled, None)?;
             return Ok(());
         }
-        Ok(Err(_)) | Err(_) if gap == Gap::Open => call.incomplete(),
+        Ok(Err(_)) | Err(_) if gap == Gap::Open => call.set_incomplete(),
         Ok(Err(_)) | Err(_) => {}
     }
     Ok(())
@@ -178,31 +178,31 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
 
 /// Returns the result for a task that the peer no longer reports. After an orderly close it is incomplete; after a cut
 /// it is an error.
-fn refused_all(
+fn lost_task(
     call: &mut Call<'_>,
     lost: LostConnection,
     refusal: LostConnection,
 ) -> Result<(), ToolError> {
-    match (lost.cut, refusal.cut) {
+    match (lost.error, refusal.error) {
         // A revoked credential is the actual cause, and what the operator has to fix.
         (Some(_), Some(refusal)) if refusal.reason == Reason::AuthRequired => Err(refusal),
-        (Some(mut cut), refusal) => {
+        (Some(mut error), refusal) => {
             let refusal = refusal.map(|error| error.message).unwrap_or_default();
-            if refusal != cut.message {
-                cut.message = format!("{}; polling the task failed: {refusal}", cut.message);
+            if refusal != error.message {
+                error.message = format!("{}; polling the task failed: {refusal}", error.message);
             }
-            Err(cut)
+            Err(error)
         }
         (None, Some(refusal)) if call.collected.count() == 0 => Err(refusal),
         (None, _) => {
-            call.incomplete();
+            call.set_incomplete();
             Ok(())
         }
     }
 }
 
 /// Returns whether polling would fail for the same reason as subscribing.
-fn is_hopeless(refusal: &PeerError) -> bool {
+fn is_permanent(refusal: &PeerError) -> bool {
     let may_be_better = matches!(
         refusal.kind,
         PeerErrorKind::Rpc | PeerErrorKind::HttpStatus | PeerErrorKind::InvalidResponse

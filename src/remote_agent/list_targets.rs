@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::{StreamExt as _, future, stream};
 use serde_json::{Value, json};
 
-use crate::targets::{KnownCard, Target};
+use crate::targets::{FetchedCard, Target};
 use a2a::CardView;
 use peer::{CallOptions, PeerErrorKind};
 
@@ -38,7 +38,7 @@ pub(super) async fn list_targets(
     caller: &Caller,
     deadline: &Deadline,
 ) -> Result<String, ToolError> {
-    let deadline = deadline.shorter(CARD_WAIT);
+    let deadline = deadline.with_limit(CARD_WAIT);
     let targets = tool.catalog.targets().iter();
     let targets: Vec<_> = targets.filter(|target| may_use(target, caller)).collect();
     let cards: Vec<_> = targets
@@ -60,7 +60,7 @@ pub(super) async fn list_targets(
     for (target, (outcome, tasks)) in targets.iter().zip(cards) {
         listing.add(tool, target, outcome, None)?;
         if let Some(shown) = listing.summary.last_mut() {
-            tasks.put_into(shown);
+            tasks.merge_into(shown);
         }
     }
     let mut summary = object([]);
@@ -94,7 +94,7 @@ impl Listing {
         &mut self,
         tool: &RemoteAgent,
         target: &Target,
-        outcome: Result<KnownCard, ToolError>,
+        outcome: Result<FetchedCard, ToolError>,
         standing: Option<&AgentPresence>,
     ) -> Result<(), ToolError> {
         if let Err(error) = &outcome
@@ -102,13 +102,13 @@ impl Listing {
         {
             return Err(error.clone());
         }
-        let listed = Listed::new(tool, target, outcome);
+        let listed = ListedTarget::new(tool, target, outcome);
         for (view, mut shown) in [
             (&mut self.summary, listed.summary(target)),
             (&mut self.raw, listed.raw(target)),
         ] {
             if let Some(standing) = standing {
-                standing.put_into(&mut shown);
+                standing.merge_into(&mut shown);
             }
             view.push(shown);
         }
@@ -120,13 +120,13 @@ async fn card(
     tool: &RemoteAgent,
     target: &Target,
     deadline: &Deadline,
-) -> Result<KnownCard, ToolError> {
+) -> Result<FetchedCard, ToolError> {
     call::check_secret(target)?;
     match deadline
         .run(tool.cards.get(target, deadline.remaining()))
         .await
     {
-        Ok(known) => Ok(known?),
+        Ok(cached) => Ok(cached?),
         Err(error) if error.reason == Reason::Timeout => Err(ToolError::new(
             Reason::Timeout,
             "the agent card did not arrive in time",
@@ -143,7 +143,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn put_into(self, target: &mut Value) {
+    fn merge_into(self, target: &mut Value) {
         if let Some(tasks) = self.listed {
             target["tasks"] = tasks.into();
         }
@@ -158,14 +158,14 @@ impl Tasks {
 async fn tasks(
     tool: &RemoteAgent,
     target: &Target,
-    known: &KnownCard,
+    cached: &FetchedCard,
     deadline: &Deadline,
 ) -> Tasks {
     let listed = async {
         let options = CallOptions::default();
         let peer = tool
             .directory
-            .open(&target.peer_config, &known.card, &options)?;
+            .open(&target.peer_config, &cached.card, &options)?;
         let tasks = deadline.run(peer.list_tasks()).await;
         let secrets = peer.secrets();
         let tasks = match tasks? {
@@ -191,13 +191,13 @@ async fn tasks(
         },
         Err(error) => Tasks {
             listed: None,
-            error: Some(envelope::shown(error)),
+            error: Some(envelope::error_json(error)),
         },
     }
 }
 
 /// A target's card, or the error.
-struct Listed {
+struct ListedTarget {
     view: CardView,
     streaming: Option<bool>,
     refreshed: String,
@@ -205,8 +205,8 @@ struct Listed {
     clock_skew: Option<i64>,
 }
 
-impl Listed {
-    fn new(tool: &RemoteAgent, target: &Target, outcome: Result<KnownCard, ToolError>) -> Self {
+impl ListedTarget {
+    fn new(tool: &RemoteAgent, target: &Target, outcome: Result<FetchedCard, ToolError>) -> Self {
         let now = || timestamp(tool.env.system_time());
         match outcome {
             Err(error) => {
@@ -215,29 +215,29 @@ impl Listed {
                     view: CardView::default(),
                     streaming: None,
                     refreshed: now(),
-                    error: Some(envelope::shown(error)),
+                    error: Some(envelope::error_json(error)),
                     clock_skew: None,
                 }
             }
-            Ok(known) => {
-                let stale = known.stale.map(|error| envelope::shown(error.into()));
-                let refreshed = timestamp(known.refreshed);
-                let clock_skew = known.clock_skew;
-                match &known.card.view {
+            Ok(cached) => {
+                let stale = cached.stale.map(|error| envelope::error_json(error.into()));
+                let refreshed = timestamp(cached.refreshed);
+                let clock_skew = cached.clock_skew;
+                match &cached.card.view {
                     Ok(view) => Self {
                         view: view.clone(),
-                        streaming: known.card.streaming,
+                        streaming: cached.card.streaming,
                         refreshed,
                         error: stale,
                         clock_skew,
                     },
-                    Err(why) => {
-                        let error = ToolError::new(Reason::InvalidResponse, why.clone());
+                    Err(message) => {
+                        let error = ToolError::new(Reason::InvalidResponse, message.clone());
                         Self {
                             view: CardView::default(),
                             streaming: None,
                             refreshed,
-                            error: Some(envelope::shown(error)),
+                            error: Some(envelope::error_json(error)),
                             clock_skew,
                         }
                     }

@@ -145,7 +145,7 @@ impl RemoteAgent {
                 Duration::from_millis(config.cards.ttl_ms),
                 config.targets.len(),
             ),
-            audit: audit(config, &log),
+            audit: open_audit(config, &log),
             delegations: gateway_bridge::delegation::DelegationLookup::default(),
             spans: Spans::new(Arc::clone(&log), Arc::clone(&env)),
             directory,
@@ -187,34 +187,35 @@ impl RemoteAgent {
     /// the call and closes its connections. Needs a tokio runtime with time and I/O.
     pub async fn execute(&self, tool_call: ToolCall<'_>) -> String {
         match self.spans.dispatch() {
-            Some(spans) => self.audited(tool_call).with_subscriber(spans).await,
-            None => self.audited(tool_call).await,
+            Some(spans) => self.execute_audited(tool_call).with_subscriber(spans).await,
+            None => self.execute_audited(tool_call).await,
         }
     }
 
-    async fn audited(&self, tool_call: ToolCall<'_>) -> String {
-        let (caller, wrong) = Caller::read(tool_call.caller);
-        for wrong in wrong {
-            self.log.log(Level::Warn, &wrong);
+    async fn execute_audited(&self, tool_call: ToolCall<'_>) -> String {
+        let (caller, warnings) = Caller::read(tool_call.caller);
+        for warning in warnings {
+            self.log.log(Level::Warn, &warning);
         }
         let mut call_audit = CallAudit::open(self, caller, tool_call.closing.clone());
         let value: Value = match serde_json::from_str(tool_call.request) {
             Ok(value) => value,
             Err(e) => {
                 let message = format!("the request is not JSON: {e}");
-                let wrong = violation("", "#/type", "type", json!({ "type": "object" }), &message);
+                let violation =
+                    violation("", "#/type", "type", json!({ "type": "object" }), &message);
                 call_audit.finish(Err(Reason::InvalidRequest));
-                return envelope::failure("unknown", ToolError::invalid(vec![wrong], 0));
+                return envelope::failure("unknown", ToolError::invalid(vec![violation], 0));
             }
         };
-        let action = action_of(&value).to_owned();
+        let action = action_name(&value).to_owned();
         if let Some(known) = Action::named(&action) {
             call_audit.set_action(known);
         }
-        let outcome = self.act(value, &tool_call, &mut call_audit).await;
+        let outcome = self.dispatch(value, &tool_call, &mut call_audit).await;
         let elapsed = call_audit.elapsed();
         let log = |level, how: &str| {
-            if !self.log.wants(level) {
+            if !self.log.enabled(level) {
                 return;
             }
             let whose = call_audit.caller.label();
@@ -247,16 +248,16 @@ impl RemoteAgent {
     /// Returns the envelope for a call that never reached [`execute`](Self::execute), or did not return from it.
     pub fn failure(request: &str, reason: Reason, message: &str) -> String {
         let request: Value = serde_json::from_str(request).unwrap_or_default();
-        envelope::failure(action_of(&request), ToolError::new(reason, message))
+        envelope::failure(action_name(&request), ToolError::new(reason, message))
     }
 
-    async fn act(
+    async fn dispatch(
         &self,
         value: Value,
         tool_call: &ToolCall<'_>,
         call_audit: &mut CallAudit<'_>,
     ) -> Result<String, ToolError> {
-        let mut request = self.valid(value)?;
+        let mut request = self.parse_request(value)?;
         if request.action == Action::ListTargets {
             let deadline = Deadline::new(
                 self.default_timeout,
@@ -291,13 +292,13 @@ impl RemoteAgent {
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
         if request.action == Action::Send {
-            delegation::mark(self, &mut request, &call_audit.caller, &deadline).await?;
+            delegation::add_delegation(self, &mut request, &call_audit.caller, &deadline).await?;
         }
         let traceparent = (trace::HEADER.to_owned(), call_audit.trace.traceparent());
         request.service_parameters.extend([traceparent]);
         let turn = self
             .concurrency_limiter
-            .enter(&resolved.target.key, &deadline)
+            .acquire(&resolved.target.key, &deadline)
             .await;
         let _turn = turn.map_err(|error| match request.action {
             Action::Send => error.for_send(),
@@ -343,7 +344,7 @@ impl RemoteAgent {
         wait.min(self.default_timeout).min(target.timeout)
     }
 
-    fn valid(&self, value: Value) -> Result<Box<Request>, ToolError> {
+    fn parse_request(&self, value: Value) -> Result<Box<Request>, ToolError> {
         let (errors, more) = self.schema.violations(&value);
         if !errors.is_empty() {
             return Err(ToolError::invalid(errors, more));
@@ -358,14 +359,14 @@ impl RemoteAgent {
         }
         serde_json::from_value(value).map_err(|e| {
             let message = format!("the request cannot be read: {e}");
-            let wrong = violation("", "#/type", "type", json!({ "type": "object" }), &message);
-            ToolError::invalid(vec![wrong], 0)
+            let violation = violation("", "#/type", "type", json!({ "type": "object" }), &message);
+            ToolError::invalid(vec![violation], 0)
         })
     }
 
-    fn remember(&self, task: NewHandle<'_, Target>, held: Option<Handle>) -> Handle {
+    fn insert_handle(&self, task: NewHandle<'_, Target>, handle: Option<Handle>) -> Handle {
         self.lock()
-            .remember(task, held, self.env.now(), || self.env.uuid())
+            .insert(task, handle, self.env.now(), || self.env.uuid())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Handles<Target>> {
@@ -392,8 +393,8 @@ fn notification(
         let message = "this host cannot wake a session now: it is not OpenClaw's gateway, or it follows notify.maxTasks tasks already; \
             leave notify out and call watch";
         let params = json!({ "property": "notify" });
-        let wrong = violation("/notify", "#/runtime/not", "not", params, message);
-        return Err(ToolError::invalid(vec![wrong], 0));
+        let violation = violation("/notify", "#/runtime/not", "not", params, message);
+        return Err(ToolError::invalid(vec![violation], 0));
     }
     if request.blocking.is_none() {
         request.follow_updates = true;
@@ -404,13 +405,13 @@ fn notification(
 }
 
 /// Opens the audit log, where it is enabled.
-fn audit(config: &Config, log: &Arc<dyn Log>) -> Option<AuditLog> {
+fn open_audit(config: &Config, log: &Arc<dyn Log>) -> Option<AuditLog> {
     let path = config.audit.path.clone().filter(|_| config.audit.enabled)?;
     Some(AuditLog::new(path, config.audit.max_bytes, Arc::clone(log)))
 }
 
 /// Returns a request's action for envelopes and log lines. An action that is too long becomes `unknown`.
-fn action_of(request: &Value) -> &str {
+fn action_name(request: &Value) -> &str {
     let action = request.get("action").and_then(Value::as_str);
     action
         .filter(|action| action.len() <= MAX_ACTION_BYTES)

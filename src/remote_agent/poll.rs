@@ -12,8 +12,8 @@ use super::error::ToolError;
 use super::pace::Pace;
 use super::read_stream::{ConnectionEnd, LostConnection};
 
-/// Polls the task, first `at_once` or after a pause, until it is terminal or interrupted. Each answer with news causes
-/// an update. A peer that is temporarily unreachable is polled again, if it has answered before.
+/// Polls the task, first `immediately` or after a pause, until it is terminal or interrupted. Each answer with a change
+/// causes an update. A peer that is temporarily unreachable is polled again, if it has answered before.
 ///
 /// # Errors
 /// The call has ended, or the answers exceed the limits.
@@ -21,18 +21,18 @@ pub(super) async fn poll(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     task_id: &str,
-    at_once: bool,
+    immediately: bool,
 ) -> Result<ConnectionEnd, ToolError> {
     let mut pauses = pauses(call.pace());
-    let mut pause = if at_once { None } else { pauses.next() };
+    let mut pause = if immediately { None } else { pauses.next() };
     loop {
-        let asked = async {
+        let request = async {
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
-            call.exchanges.get_task(peer, task_id, None).await
+            call.metrics.get_task(peer, task_id, None).await
         };
-        match call.deadline.run(asked).await? {
+        match call.deadline.run(request).await? {
             Ok(task) => {
                 // The known state may be stale.
                 call.collected.open_gap(Gap::Open);
@@ -41,8 +41,8 @@ pub(super) async fn poll(
                     return Ok(ConnectionEnd::Ended);
                 }
             }
-            Err(error) if call.collected.count() > 0 && may_pass(&error) => {}
-            Err(error) => return Ok(ConnectionEnd::Lost(LostConnection::refused(error))),
+            Err(error) if call.collected.count() > 0 && is_temporary(&error) => {}
+            Err(error) => return Ok(ConnectionEnd::Lost(LostConnection::from_error(error))),
         }
         pause = pauses.next();
     }
@@ -57,9 +57,9 @@ fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
 }
 
 /// Returns whether the error is temporary: the peer was unreachable or overloaded.
-fn may_pass(error: &PeerError) -> bool {
+fn is_temporary(error: &PeerError) -> bool {
     match error.kind {
-        fault if fault.is_away() => true,
+        kind if kind.is_unreachable() => true,
         // A proxy in front of a peer may report that in JSON that resembles the peer's.
         PeerErrorKind::HttpStatus | PeerErrorKind::Rpc => {
             matches!(error.http_status, Some(429 | 502..=504))
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn temporary_http_status_overrides_the_body() {
-        for fault in [PeerErrorKind::HttpStatus, PeerErrorKind::Rpc] {
-            for (status, passes) in [(503, true), (429, true), (500, false), (404, false)] {
-                let mut error = PeerError::new(fault, "busy");
+        for kind in [PeerErrorKind::HttpStatus, PeerErrorKind::Rpc] {
+            for (status, expected) in [(503, true), (429, true), (500, false), (404, false)] {
+                let mut error = PeerError::new(kind, "busy");
                 error.http_status = Some(status);
-                assert_eq!(may_pass(&error), passes, "{fault:?} {status}");
+                assert_eq!(is_temporary(&error), expected, "{kind:?} {status}");
             }
-            assert!(!may_pass(&PeerError::new(fault, "no")));
+            assert!(!is_temporary(&PeerError::new(kind, "no")));
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) enum ConnectionEnd {
 #[derive(Debug)]
 pub(super) struct LostConnection {
     /// The error where the task cannot be followed further; `None` for an orderly close.
-    pub cut: Option<ToolError>,
+    pub error: Option<ToolError>,
     /// Whether an event of the connection changed anything.
     pub progressed: bool,
     /// Whether another subscription would fail, so that only polling is left.
@@ -36,9 +36,9 @@ pub(super) struct LostConnection {
 
 impl LostConnection {
     /// Converts the error of a refused connection or answer.
-    pub(super) fn refused(error: PeerError) -> Self {
+    pub(super) fn from_error(error: PeerError) -> Self {
         Self {
-            cut: Some(error.into()),
+            error: Some(error.into()),
             progressed: false,
             must_poll: true,
         }
@@ -73,10 +73,10 @@ pub(super) async fn read_stream(
     let mut progressed = false;
     let deadline = call.deadline.clone();
     loop {
-        let next = next(call, peer, &mut *stream);
+        let next = next_event(call, peer, &mut *stream);
         let event = match deadline.run(next).await? {
-            Awaited::Event(event) => event,
-            Awaited::Ended(task) => {
+            StreamStep::Event(event) => event,
+            StreamStep::Ended(task) => {
                 if let Some(task) = task {
                     call.collected.open_gap(Gap::Open);
                     call.add_snapshot(task, Source::Polled, None)?;
@@ -86,7 +86,7 @@ pub(super) async fn read_stream(
         };
         match event {
             Some(Ok((event, bytes))) => {
-                call.exchanges.record_event(&event, bytes);
+                call.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
                 progressed |= add_event(call, event, bytes, first.take())?;
                 received = true;
@@ -97,11 +97,11 @@ pub(super) async fn read_stream(
             }
             Some(Err(error)) => {
                 call.release_update();
-                return broken(call, error, progressed, subscribed && !received);
+                return on_error(call, error, progressed, subscribed && !received);
             }
             None => {
                 call.release_update();
-                return closed(call, stream.is_plain_response(), progressed);
+                return on_close(call, stream.is_plain_response(), progressed);
             }
         }
     }
@@ -126,7 +126,7 @@ fn add_event(
 }
 
 /// The result of waiting for a stream.
-enum Awaited {
+enum StreamStep {
     /// The stream's next event, or its end.
     Event(NextEvent),
     /// The task is terminal or interrupted, by an event or by this snapshot, and the stream is silent.
@@ -135,46 +135,46 @@ enum Awaited {
 
 /// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
 /// polled, because the peer may have lost the subscription. An update that is due meanwhile is sent.
-async fn next(call: &mut Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
+async fn next_event(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    stream: &mut dyn EventStream,
+) -> StreamStep {
     let pace = call.pace();
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
         let step = timeout(pace.final_wait, step).await;
-        return step.map_or(Awaited::Ended(None), Awaited::Event);
+        return step.map_or(StreamStep::Ended(None), StreamStep::Event);
     }
     if let Some(due) = call.update_due() {
         if let Ok(step) = timeout_at(due, &mut step).await {
-            return Awaited::Event(step);
+            return StreamStep::Event(step);
         }
         call.release_update();
     }
     let mut idle = pace.idle;
     loop {
         if let Ok(step) = timeout(idle, &mut step).await {
-            return Awaited::Event(step);
+            return StreamStep::Event(step);
         }
         let ended = select! {
             biased;
-            step = &mut step => return Awaited::Event(step),
-            ended = ended(call, peer) => ended,
+            step = &mut step => return StreamStep::Event(step),
+            ended = poll_ended(call, peer) => ended,
         };
         if let Some(task) = ended {
             // The stream may be about to report the state itself, with more detail.
             let step = timeout(pace.final_wait, &mut step).await;
-            return step.map_or(Awaited::Ended(Some(task)), Awaited::Event);
+            return step.map_or(StreamStep::Ended(Some(task)), StreamStep::Event);
         }
         idle = (idle * 2).min(pace.idle * (1 << MAX_DOUBLINGS));
     }
 }
 
 /// Returns the task, if a poll shows it terminal or interrupted.
-async fn ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
+async fn poll_ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = call.followed_task()?;
-    let answer = timeout(
-        call.pace().idle,
-        call.exchanges.get_task(peer, task_id, None),
-    )
-    .await;
+    let answer = timeout(call.pace().idle, call.metrics.get_task(peer, task_id, None)).await;
     let task = answer.ok()?.ok()?;
     task.state().is_terminal_or_interrupted().then_some(task)
 }
@@ -188,7 +188,7 @@ fn is_last(event: &Event) -> bool {
 }
 
 /// Interprets the end of a body. A plain response leaves no stream to resubscribe to.
-fn closed(
+fn on_close(
     call: &Call<'_>,
     plain_response: bool,
     progressed: bool,
@@ -197,40 +197,40 @@ fn closed(
         return Ok(ConnectionEnd::Ended);
     }
     let no_event = !plain_response && call.collected.count() == 0;
-    let cut = no_event.then(|| {
+    let error = no_event.then(|| {
         let message = "the stream ended before any event came";
         ToolError::new(Reason::ConnectionCut, message)
     });
     let must_poll = plain_response;
     Ok(ConnectionEnd::Lost(LostConnection {
-        cut,
+        error,
         progressed,
         must_poll,
     }))
 }
 
 /// Interprets a broken stream; `at_once` where it brought no event.
-fn broken(
+fn on_error(
     call: &Call<'_>,
     error: PeerError,
     progressed: bool,
     at_once: bool,
 ) -> Result<ConnectionEnd, ToolError> {
-    let (cut, must_poll) = match error {
+    let (error, must_poll) = match error {
         _ if call.collected.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Ended),
-        error if error.kind.is_cut() => (cut(call, &error), false),
+        error if error.kind.is_cut() => (cut_error(call, &error), false),
         error if at_once => (error.into(), true),
         error => return Err(error.into()),
     };
-    let cut = Some(cut);
+    let error = Some(error);
     Ok(ConnectionEnd::Lost(LostConnection {
-        cut,
+        error,
         progressed,
         must_poll,
     }))
 }
 
-fn cut(call: &Call<'_>, error: &PeerError) -> ToolError {
+fn cut_error(call: &Call<'_>, error: &PeerError) -> ToolError {
     // The gateway's own error takes precedence.
     if call.collected.count() == 0 || error.kind != PeerErrorKind::Cut {
         return error.clone().into();

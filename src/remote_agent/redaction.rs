@@ -92,26 +92,26 @@ impl Redaction {
         for (i, text) in texts.iter_mut().enumerate() {
             let from = self.collected.len();
             self.collected.push_str(text);
-            let begun = secrets.incomplete_from(&self.collected).max(from);
-            let shows_all = self.collected.len() - begun < MAX_SHOWN_PREFIX_BYTES && begun > from;
-            let to = match (is_last && i == last) || shows_all {
+            let start = secrets.incomplete_from(&self.collected).max(from);
+            let is_whole = self.collected.len() - start < MAX_SHOWN_PREFIX_BYTES && start > from;
+            let to = match (is_last && i == last) || is_whole {
                 true => self.collected.len(),
-                false => begun,
+                false => start,
             };
             **text = secrets.redact_part(&self.collected, from..to);
-            let known = self.collected.len().saturating_sub(secrets.longest());
-            let known = known.min(secrets.incomplete_from(&self.collected));
+            let done = self.collected.len().saturating_sub(secrets.longest());
+            let done = done.min(secrets.incomplete_from(&self.collected));
             self.collected
-                .drain(..self.collected.floor_char_boundary(known));
+                .drain(..self.collected.floor_char_boundary(done));
         }
     }
 
     /// Returns the text that was held back, as the last pieces of its artifacts.
-    pub(super) fn rest(&mut self, task_id: &str, context_id: Option<&str>) -> Vec<Value> {
-        let rests = self.artifacts.iter_mut();
-        let rests = rests.map(|(id, redactor)| (id, redactor.finish()));
-        let rests = rests.filter(|(_, rest)| !rest.is_empty());
-        rests
+    pub(super) fn flush(&mut self, task_id: &str, context_id: Option<&str>) -> Vec<Value> {
+        let flushed = self.artifacts.iter_mut();
+        let flushed = flushed.map(|(id, redactor)| (id, redactor.finish()));
+        let flushed = flushed.filter(|(_, rest)| !rest.is_empty());
+        flushed
             .map(|(id, rest)| {
                 let artifact = json!({"artifactId": id, "parts": [{"kind": "text", "text": rest}]});
                 json!({"kind": "artifact-update", "taskId": task_id, "contextId": context_id, "append": true, "artifact": artifact})
@@ -164,13 +164,13 @@ mod tests {
         let (mut shown, secrets) = (Redaction::default(), secrets());
         shown.event(&secrets, &piece("a", "one s3", false), false);
         shown.event(&secrets, &piece("b", "two", false), false);
-        let rest = shown.rest("t", None);
+        let rest = shown.flush("t", None);
         assert_eq!(rest.len(), 1);
         assert_eq!(
             (texts(&rest[0]), &rest[0]["append"]),
             (vec!["s3"], &json!(true))
         );
-        assert!(shown.rest("t", None).is_empty());
+        assert!(shown.flush("t", None).is_empty());
     }
 
     #[test]

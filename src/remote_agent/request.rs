@@ -79,15 +79,15 @@ pub(super) struct Request {
     /// Whether the peer should answer when it is done.
     pub blocking: Option<bool>,
     /// How many of the newest messages the peer should return at most.
-    #[serde(default, deserialize_with = "validation::optional_whole")]
+    #[serde(default, deserialize_with = "validation::optional_integer")]
     pub history_length: Option<u64>,
     /// The artifact whose text to return.
     pub artifact_id: Option<String>,
     /// The start in that text, in characters.
-    #[serde(default, deserialize_with = "validation::optional_whole")]
+    #[serde(default, deserialize_with = "validation::optional_integer")]
     pub offset: Option<u64>,
     /// The timeout of the call.
-    #[serde(default, deserialize_with = "validation::optional_whole")]
+    #[serde(default, deserialize_with = "validation::optional_integer")]
     pub timeout_ms: Option<u64>,
     /// Extra HTTP headers.
     #[serde(default)]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::handles::{Found, Handle};
+use crate::handles::{Handle, HandleLookup};
 use crate::targets::{Catalog, Target, TargetError, local_name, same_place};
 
 use super::error::{Reason, ToolError};
 use super::request::{ContinuationTarget, Request};
-use super::rules::bad_url;
+use super::rules::invalid_url;
 
 /// The target, task and conversation of a request.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Resolved {
 pub(super) fn resolve(
     request: &Request,
     catalog: &Catalog,
-    lookup: impl FnOnce(Handle) -> Found<Target>,
+    lookup: impl FnOnce(Handle) -> HandleLookup<Target>,
 ) -> Result<Resolved, ToolError> {
     let continuation = request.continuation.as_ref();
     let nested = continuation.and_then(|continuation| continuation.task.as_ref());
@@ -52,15 +52,24 @@ pub(super) fn resolve(
             && (request.target_alias.is_some() || request.target_url.is_some()));
     let flat = request.task_handle.as_deref();
     let named = flat.or_else(|| nested.and_then(|task| task.task_handle.as_deref()));
-    let found = named.map(|text| (text, text.parse::<Handle>().map_or(Found::Unknown, lookup)));
-    let live = match (found, flat) {
-        (Some((text, Found::Live(entry))), _) => Some((text, entry)),
-        (Some((text, Found::Expired)), Some(_)) if !is_continuation => return Err(expired(text)),
-        (Some((text, Found::Unknown)), Some(_)) if !is_continuation => return Err(unknown(text)),
+    let found = named.map(|text| {
+        (
+            text,
+            text.parse::<Handle>().map_or(HandleLookup::Unknown, lookup),
+        )
+    });
+    let entry = match (found, flat) {
+        (Some((text, HandleLookup::Live(entry))), _) => Some((text, entry)),
+        (Some((text, HandleLookup::Expired)), Some(_)) if !is_continuation => {
+            return Err(handle_expired(text));
+        }
+        (Some((text, HandleLookup::Unknown)), Some(_)) if !is_continuation => {
+            return Err(handle_unknown(text));
+        }
         _ => None,
     };
 
-    let Some((text, entry)) = live else {
+    let Some((text, entry)) = entry else {
         return Ok(Resolved {
             target: explicit_target(request, catalog)?
                 .map_or_else(|| default_target(catalog), Ok)?,
@@ -79,22 +88,23 @@ pub(super) fn resolve(
             .with("handle_task_id", &*entry.task_id)
             .with("explicit_task_id", explicit));
     }
-    if let (Some(explicit), Some(held)) = (context_id, entry.context_id.as_deref())
-        && explicit != held
+    if let (Some(explicit), Some(stored)) = (context_id, entry.context_id.as_deref())
+        && explicit != stored
     {
-        let message = format!("the handle's task is in conversation `{held}`, not in `{explicit}`");
+        let message =
+            format!("the handle's task is in conversation `{stored}`, not in `{explicit}`");
         return Err(ToolError::new(Reason::Contradiction, message)
             .with("task_handle", text)
-            .with("handle_context_id", held)
+            .with("handle_context_id", stored)
             .with("explicit_context_id", explicit));
     }
-    agrees(request, catalog, &entry.target).map_err(|explicit| match explicit {
+    check_same_target(request, catalog, &entry.target).map_err(|explicit| match explicit {
         Mismatch::Other(explicit) => ToolError::new(
             Reason::Contradiction,
             "the handle belongs to another target than the request names",
         )
         .with("task_handle", text)
-        .with("handle_target", shown(&entry.target))
+        .with("handle_target", target_json(&entry.target))
         .with("explicit_target", explicit),
         Mismatch::Refused(error) => error,
     })?;
@@ -116,7 +126,11 @@ enum Mismatch {
 }
 
 /// Checks that the target in a request with a handle is the handle's own.
-fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), Mismatch> {
+fn check_same_target(
+    request: &Request,
+    catalog: &Catalog,
+    target: &Target,
+) -> Result<(), Mismatch> {
     let continuation = request.continuation.as_ref();
     if let Some(named) = continuation.map(|continuation| &continuation.target)
         && !(has_url(&named.target_url, target)
@@ -147,7 +161,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
             || named.key != target.key
             || named.peer_config.preferred != target.peer_config.preferred
         {
-            return Err(Mismatch::Other(shown(&named)));
+            return Err(Mismatch::Other(target_json(&named)));
         }
     }
     Ok(())
@@ -263,7 +277,7 @@ fn refused_error(refused: TargetError, url: &str, at: &str) -> ToolError {
             ),
         )
         .with("hint", NOT_OF_GATEWAY),
-        TargetError::BadUrl(wrong) => ToolError::invalid(vec![bad_url(at, &wrong)], 0),
+        TargetError::BadUrl(reason) => ToolError::invalid(vec![invalid_url(at, &reason)], 0),
         TargetError::Ambiguous(aliases) => ToolError::new(
             Reason::AmbiguousTarget,
             format!("several targets are configured at `{place}`"),
@@ -274,26 +288,26 @@ fn refused_error(refused: TargetError, url: &str, at: &str) -> ToolError {
     }
 }
 
-fn expired(handle: &str) -> ToolError {
+fn handle_expired(handle: &str) -> ToolError {
     ToolError::new(
         Reason::ExpiredHandle,
         format!("task handle \"{handle}\" has expired"),
     )
-    .with_recovery(handle)
+    .with_hint(handle)
 }
 
-fn unknown(handle: &str) -> ToolError {
+fn handle_unknown(handle: &str) -> ToolError {
     ToolError::new(
         Reason::UnknownHandle,
         format!("task handle \"{handle}\" is not known"),
     )
-    .with_recovery(handle)
+    .with_hint(handle)
 }
 
 impl ToolError {
     /// Adds how to recover from an expired or unknown handle (openclaw-a2a-outbound, "Validation And Actionable
     /// Errors").
-    fn with_recovery(self, handle: &str) -> Self {
+    fn with_hint(self, handle: &str) -> Self {
         self.with("taskHandle", handle)
             .with(
                 "retryHint",
@@ -305,7 +319,7 @@ impl ToolError {
 }
 
 /// Returns a target for `details`.
-fn shown(target: &Target) -> Value {
+fn target_json(target: &Target) -> Value {
     let transports: Vec<_> = target
         .peer_config
         .preferred

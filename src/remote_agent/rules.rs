@@ -99,9 +99,9 @@ pub(super) fn violations(
     out
 }
 
-/// Returns the violation of an invalid URL; `wrong` is the end of a sentence.
-pub(super) fn bad_url(place: &str, wrong: &str) -> Value {
-    let message = format!("the URL {wrong}");
+/// Returns the violation of an invalid URL; `reason` is the end of a sentence.
+pub(super) fn invalid_url(place: &str, reason: &str) -> Value {
+    let message = format!("the URL {reason}");
     let params = json!({ "format": "uri" });
     violation(place, "#/runtime/format", "format", params, &message)
 }
@@ -124,7 +124,7 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
         return;
     };
     match catalog.by_url(url) {
-        Err(TargetError::BadUrl(wrong)) => out.push(bad_url("/target_url", &wrong)),
+        Err(TargetError::BadUrl(reason)) => out.push(invalid_url("/target_url", &reason)),
         Err(TargetError::NotConfigured) => {
             let params = json!({ "allowTargetUrlOverride": false, "configuredTargetAliases": catalog.aliases() });
             let message = "no target is configured at this URL, and policy does not allow others; use target_alias";
@@ -269,10 +269,10 @@ fn callback(request: &Map<String, Value>, callbacks: &Callbacks, out: &mut Vec<V
         .get("push_notification_config")
         .and_then(|config| config.get("url"))
         .and_then(Value::as_str);
-    let Some(Err(wrong)) = url.map(|url| callbacks.check(url)) else {
+    let Some(Err(reason)) = url.map(|url| callbacks.check(url)) else {
         return;
     };
-    let message = format!("the callback address {wrong}");
+    let message = format!("the callback address {reason}");
     out.push(violation(
         "/push_notification_config/url",
         "#/runtime/format",
@@ -377,7 +377,7 @@ fn route(request: &Map<String, Value>, action: &str, catalog: &Catalog, out: &mu
 fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
     let parameters = request.get("service_parameters").and_then(Value::as_object);
     for (name, value) in parameters.into_iter().flatten() {
-        let wrong = match HeaderName::try_from(name) {
+        let reason = match HeaderName::try_from(name) {
             Err(_) => Some("cannot be the name of an HTTP header"),
             Ok(name) if is_closed(name.as_str()) => Some(
                 "cannot be set by a request: it carries credentials, controls the connection or is set for each call",
@@ -387,10 +387,10 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
             }
             Ok(_) => None,
         };
-        if let Some(wrong) = wrong {
+        if let Some(reason) = reason {
             let place = format!("/service_parameters/{}", escape(name));
             let params = json!({ "property": name });
-            out.push(violation(&place, "#/runtime/not", "not", params, wrong));
+            out.push(violation(&place, "#/runtime/not", "not", params, reason));
         }
     }
 }

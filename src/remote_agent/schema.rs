@@ -131,10 +131,10 @@ fn merged(alternatives: &Value) -> Map<String, Value> {
                 None => {
                     properties.insert(name.clone(), property.clone());
                 }
-                Some(have) => {
+                Some(existing) => {
                     let more = property["enum"].as_array().into_iter().flatten().cloned();
-                    if let Some(words) = have.get_mut("enum").and_then(Value::as_array_mut) {
-                        words.extend(more);
+                    if let Some(values) = existing.get_mut("enum").and_then(Value::as_array_mut) {
+                        values.extend(more);
                     }
                 }
             }
@@ -186,8 +186,8 @@ mod tests {
         let flat =
             schema(&json!({"targets": [{"alias": "a", "baseUrl": "https://a.example"}]})).flat();
         walk(&flat, &mut |map| {
-            for word in ["oneOf", "anyOf", "allOf", "not", "$ref", "$schema", "const"] {
-                assert!(!map.contains_key(word), "{word}");
+            for keyword in ["oneOf", "anyOf", "allOf", "not", "$ref", "$schema", "const"] {
+                assert!(!map.contains_key(keyword), "{keyword}");
             }
             assert!(!map.get("type").is_some_and(Value::is_array));
         });

@@ -54,41 +54,41 @@ pub(super) async fn send(
         metadata: request.metadata,
     };
     let done = match (required, request.follow_updates) {
-        (true, follow) => Box::pin(task(call, &*peer, &outgoing, follow)).await,
-        (false, true) => Box::pin(streamed(call, &*peer, &outgoing)).await,
-        (false, false) => answered(call, &*peer, &outgoing).await,
+        (true, follow) => Box::pin(send_for_task(call, &*peer, &outgoing, follow)).await,
+        (false, true) => Box::pin(send_streaming(call, &*peer, &outgoing)).await,
+        (false, false) => send_blocking(call, &*peer, &outgoing).await,
     };
     match done {
-        Ok(()) if request.follow_updates => Ok(call.followed()),
-        Ok(()) => Ok(call.answered()),
+        Ok(()) if request.follow_updates => Ok(call.stream_envelope()),
+        Ok(()) => Ok(call.answer_envelope()),
         Err(error) => {
             let card = call
                 .card
                 .as_ref()
                 .and_then(|known| known.card.view.as_ref().ok());
-            Err(with_diagnostics(error, &MediaTypes::new(&outgoing).against(card)).for_send())
+            Err(with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send())
         }
     }
 }
 
 /// Sends a message and returns the one answer.
-async fn answered(
+async fn send_blocking(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
     let reply = call
         .deadline
-        .run(call.exchanges.send(peer, outgoing))
+        .run(call.metrics.send(peer, outgoing))
         .await??;
     if let Reply::Task(task) = &reply {
-        finished_or_named(call, task)?;
+        check_followable(call, task)?;
     }
     call.add_answer(reply.into(), false)
 }
 
 /// Sends a message and follows what comes. A peer that does not stream sends one answer first.
-async fn streamed(
+async fn send_streaming(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
@@ -96,13 +96,13 @@ async fn streamed(
     if call.streaming() == Some(true) {
         let stream = call
             .deadline
-            .run(call.exchanges.stream(peer, outgoing))
+            .run(call.metrics.stream(peer, outgoing))
             .await??;
         return follow(call, peer, Start::Stream(stream)).await;
     }
     match call
         .deadline
-        .run(call.exchanges.send(peer, outgoing))
+        .run(call.metrics.send(peer, outgoing))
         .await??
     {
         Reply::Task(task) => follow_task(call, peer, task).await,
@@ -110,23 +110,23 @@ async fn streamed(
     }
 }
 
-/// Sends a message that must become a task, and follows it where `listen`.
-async fn task(
+/// Sends a message that must become a task, and follows it where `follow`.
+async fn send_for_task(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
-    listen: bool,
+    follow: bool,
 ) -> Result<(), ToolError> {
     let task = match call
         .deadline
-        .run(call.exchanges.send(peer, outgoing))
+        .run(call.metrics.send(peer, outgoing))
         .await??
     {
         Reply::Task(task) => task,
         Reply::Message(message) => return Err(not_a_task(&message)),
     };
-    call.can_find(&task)?;
-    if listen {
+    call.check_has_id(&task)?;
+    if follow {
         return follow_task(call, peer, task).await;
     }
     call.add_answer(Reply::Task(task).into(), false)
@@ -134,7 +134,7 @@ async fn task(
 
 /// Follows the task of an answer.
 async fn follow_task(call: &mut Call<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
-    finished_or_named(call, &task)?;
+    check_followable(call, &task)?;
     call.add_answer(Reply::Task(task.clone()).into(), true)?;
     if task.state().is_terminal_or_interrupted() {
         return Ok(());
@@ -143,11 +143,11 @@ async fn follow_task(call: &mut Call<'_>, peer: &dyn Peer, task: Task) -> Result
 }
 
 /// Accepts a terminal task, with or without an id; any other must have one.
-fn finished_or_named(call: &Call<'_>, task: &Task) -> Result<(), ToolError> {
+fn check_followable(call: &Call<'_>, task: &Task) -> Result<(), ToolError> {
     if task.state().is_terminal() {
         return Ok(());
     }
-    call.can_find(task)
+    call.check_has_id(task)
 }
 
 fn not_a_task(message: &Message) -> ToolError {

@@ -18,7 +18,7 @@ pub(super) async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<
     let peer = call.open(&parameters(&request)).await?;
     task_id(call)?;
     follow(call, &*peer, Start::Task).await?;
-    Ok(call.followed())
+    Ok(call.stream_envelope())
 }
 
 /// Queries a task once, or a page of an artifact's text.
@@ -38,12 +38,12 @@ pub(super) async fn status(
         .map_or(request.history_length, |_| Some(0));
     let task = call
         .deadline
-        .run(call.exchanges.get_task(&*peer, &task_id, history))
+        .run(call.metrics.get_task(&*peer, &task_id, history))
         .await??;
     call.add_answer(Reply::Task(task).into(), false)?;
     match &request.artifact_id {
-        Some(artifact_id) => call.paged(artifact_id, request.offset.unwrap_or(0)),
-        None => Ok(call.answered()),
+        Some(artifact_id) => call.page_envelope(artifact_id, request.offset.unwrap_or(0)),
+        None => Ok(call.answer_envelope()),
     }
 }
 
@@ -59,10 +59,10 @@ pub(super) async fn cancel(
     let task_id = task_id(call)?;
     let task = call
         .deadline
-        .run(call.exchanges.cancel(&*peer, &task_id))
+        .run(call.metrics.cancel(&*peer, &task_id))
         .await??;
     call.add_answer(Reply::Task(task).into(), false)?;
-    Ok(call.answered())
+    Ok(call.answer_envelope())
 }
 
 fn parameters(request: &Request) -> Vec<(String, String)> {

@@ -126,14 +126,14 @@ mod tests {
 
     #[test]
     fn invalid_entry_is_reported_with_its_place() {
-        for (url, why) in [
+        for (url, reason) in [
             ("cb.example", "has no scheme"),
             ("/cb", "not a URL"),
             ("ftp://cb.example", "ftp"),
         ] {
             let error = config(&["https://cb.example", url]).unwrap_err();
             assert_eq!(error.path, "/policy/pushCallbackUrls/1");
-            assert!(error.message.contains(why), "{error}");
+            assert!(error.message.contains(reason), "{error}");
         }
     }
 }

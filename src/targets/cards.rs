@@ -30,7 +30,7 @@ const REFRESH_WAIT: Duration = Duration::from_secs(3);
 
 /// A card and when it was read.
 #[derive(Debug, Clone)]
-pub struct KnownCard {
+pub struct FetchedCard {
     pub card: Arc<Card>,
     /// The time when it was last read or confirmed.
     pub refreshed: SystemTime,
@@ -50,21 +50,21 @@ pub struct CardCache {
 
 #[derive(Default)]
 struct Slot {
-    kept: Mutex<Option<CachedCard>>,
+    cached: Mutex<Option<CachedCard>>,
     fetching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
 struct CachedCard {
-    known: KnownCard,
+    known: FetchedCard,
     validator: Option<Validator>,
     fresh_until: Instant,
 }
 
 impl CachedCard {
     /// Returns the stale card with the error of its refresh.
-    fn stale(mut self, why: PeerError) -> KnownCard {
-        self.known.stale = Some(why);
+    fn stale(mut self, error: PeerError) -> FetchedCard {
+        self.known.stale = Some(error);
         self.known
     }
 }
@@ -86,58 +86,60 @@ impl CardCache {
         }
     }
 
-    /// Returns the target's card: the cached one while it is fresh, else a new one, else the stale one. `left` is the
+    /// Returns the target's card: the cached one while it is fresh, else a new one, else the stale one. `timeout` is the
     /// time that the call has left.
     ///
     /// The extended card replaces the plain one. The cache requests it once for each plain card.
     ///
     /// # Errors
     /// The target has no card, or none that the client can use.
-    pub async fn get(&self, target: &Target, left: Duration) -> Result<KnownCard, PeerError> {
+    pub async fn get(&self, target: &Target, timeout: Duration) -> Result<FetchedCard, PeerError> {
         let slot = self.slot(target);
         if let Some(known) = self.fresh(&slot) {
             return Ok(known);
         }
         // Boxed: it is large, most calls find a fresh card, and every call would carry it.
-        Box::pin(self.fetched(target, &slot, left)).await
+        Box::pin(self.fetch(target, &slot, timeout)).await
     }
 
-    async fn fetched(
+    async fn fetch(
         &self,
         target: &Target,
         slot: &Slot,
-        left: Duration,
-    ) -> Result<KnownCard, PeerError> {
-        let deadline = tokio::time::Instant::now() + left;
-        let kept = lock(&slot.kept).clone();
-        let turn = slot.fetching.lock();
-        let _fetching = match kept {
-            None => turn.await,
+        timeout: Duration,
+    ) -> Result<FetchedCard, PeerError> {
+        let deadline = tokio::time::Instant::now() + timeout;
+        let cached = lock(&slot.cached).clone();
+        let permit = slot.fetching.lock();
+        let _fetching = match cached {
+            None => permit.await,
             // Callers in the queue would each wait for a silent peer in turn.
-            Some(kept) => match tokio::time::timeout(REFRESH_WAIT, turn).await {
-                Ok(turn) => turn,
-                Err(_) => return Ok(kept.stale(late())),
+            Some(cached) => match tokio::time::timeout(REFRESH_WAIT, permit).await {
+                Ok(permit) => permit,
+                Err(_) => return Ok(cached.stale(refresh_timeout())),
             },
         };
         // Another caller may have fetched it meanwhile.
         if let Some(known) = self.fresh(slot) {
             return Ok(known);
         }
-        let old = lock(&slot.kept).clone();
-        let validator = old.as_ref().and_then(|kept| kept.validator.as_ref());
+        let stale_card = lock(&slot.cached).clone();
+        let validator = stale_card
+            .as_ref()
+            .and_then(|cached| cached.validator.as_ref());
         let (card, validator, max_age, date) =
-            match self.look(target, validator, old.is_some()).await {
+            match self.discover(target, validator, stale_card.is_some()).await {
                 Ok(Discovered::Card {
                     card,
                     validator,
                     max_age,
                     date,
                 }) => {
-                    let card = self.extended(target, *card, deadline).await;
+                    let card = self.fetch_extended(target, *card, deadline).await;
                     (Arc::new(card), validator, max_age, date)
                 }
-                Ok(Discovered::Unchanged { max_age, date }) => match old {
-                    Some(kept) => (kept.known.card, kept.validator, max_age, date),
+                Ok(Discovered::Unchanged { max_age, date }) => match stale_card {
+                    Some(cached) => (cached.known.card, cached.validator, max_age, date),
                     None => {
                         let message =
                             "the peer answered 304 Not Modified though no card of it is known";
@@ -147,21 +149,21 @@ impl CardCache {
                     }
                 },
                 Err(error) => {
-                    return match old {
-                        Some(kept) => Ok(kept.stale(error)),
+                    return match stale_card {
+                        Some(cached) => Ok(cached.stale(error)),
                         None => Err(error),
                     };
                 }
             };
         let refreshed = self.env.system_time();
-        let known = KnownCard {
+        let known = FetchedCard {
             card,
             refreshed,
             stale: None,
             clock_skew: date.and_then(|date| clock_skew(date, refreshed)),
         };
         let fresh_until = self.env.now() + max_age.unwrap_or(self.ttl).min(MAX_CACHE_AGE);
-        *lock(&slot.kept) = Some(CachedCard {
+        *lock(&slot.cached) = Some(CachedCard {
             known: known.clone(),
             validator,
             fresh_until,
@@ -170,23 +172,28 @@ impl CardCache {
     }
 
     /// Discovers the card, with a short timeout where a stale card exists.
-    async fn look(
+    async fn discover(
         &self,
         target: &Target,
         validator: Option<&Validator>,
-        has_old: bool,
+        has_stale: bool,
     ) -> Result<Discovered, PeerError> {
-        let looking = self.directory.discover(&target.peer_config, validator);
-        if !has_old {
-            return looking.await;
+        let discovery = self.directory.discover(&target.peer_config, validator);
+        if !has_stale {
+            return discovery.await;
         }
-        tokio::time::timeout(REFRESH_WAIT, looking)
+        tokio::time::timeout(REFRESH_WAIT, discovery)
             .await
-            .unwrap_or_else(|_| Err(late()))
+            .unwrap_or_else(|_| Err(refresh_timeout()))
     }
 
     /// Returns the extended card, or `card` where the peer has none or does not return it.
-    async fn extended(&self, target: &Target, card: Card, deadline: tokio::time::Instant) -> Card {
+    async fn fetch_extended(
+        &self,
+        target: &Target,
+        card: Card,
+        deadline: tokio::time::Instant,
+    ) -> Card {
         if !card.has_extended_card {
             return card;
         }
@@ -196,19 +203,19 @@ impl CardCache {
         else {
             return card;
         };
-        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-        match tokio::time::timeout(EXTENDED_WAIT.min(left / 2), peer.card()).await {
+        let timeout = deadline.saturating_duration_since(tokio::time::Instant::now());
+        match tokio::time::timeout(EXTENDED_WAIT.min(timeout / 2), peer.card()).await {
             Ok(Ok(extended)) => extended,
             _ => card,
         }
     }
 
-    fn fresh(&self, slot: &Slot) -> Option<KnownCard> {
-        let kept = lock(&slot.kept);
-        let kept = kept
+    fn fresh(&self, slot: &Slot) -> Option<FetchedCard> {
+        let cached = lock(&slot.cached);
+        let cached = cached
             .as_ref()
-            .filter(|kept| self.env.now() < kept.fresh_until)?;
-        Some(kept.known.clone())
+            .filter(|cached| self.env.now() < cached.fresh_until)?;
+        Some(cached.known.clone())
     }
 
     fn slot(&self, target: &Target) -> Arc<Slot> {
@@ -227,7 +234,7 @@ fn clock_skew(date: SystemTime, now: SystemTime) -> Option<i64> {
     (apart > MAX_CLOCK_SKEW).then_some(sign * seconds)
 }
 
-fn late() -> PeerError {
+fn refresh_timeout() -> PeerError {
     let message = "the agent card did not arrive in time";
     PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
 }

@@ -132,10 +132,10 @@ impl Catalog {
     /// No target matches.
     pub fn by_url(&self, url: &str) -> Result<Arc<Target>, TargetError> {
         let parsed = normal_url(url).map_err(TargetError::BadUrl)?;
-        let found: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
-        match found.as_slice() {
+        let matches: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
+        match matches.as_slice() {
             [one] => Ok(Arc::clone(one)),
-            [] => self.named(url, parsed, None, None),
+            [] => self.ad_hoc_target(url, parsed, None, None),
             many => Err(ambiguous(many)),
         }
     }
@@ -170,27 +170,29 @@ impl Catalog {
         {
             return Err(TargetError::BadCardPath);
         }
-        let found: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
-        let same: Vec<&Arc<Target>> = found
+        let matches: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
+        let same_path: Vec<&Arc<Target>> = matches
             .iter()
             .copied()
             .filter(|target| target.card_path == card_path)
             .collect();
-        let by_alias = found
+        let by_alias = matches
             .iter()
             .find(|target| alias.is_some() && target.alias.as_deref() == alias);
-        let target = match (by_alias, same.as_slice()) {
+        let target = match (by_alias, same_path.as_slice()) {
             (Some(target), _) | (None, [target]) => target,
-            (None, []) if found.len() > 1 && !self.allow_override => return Err(ambiguous(&found)),
-            (None, []) => return self.named(url, parsed, Some(card_path), Some(preferred)),
+            (None, []) if matches.len() > 1 && !self.allow_override => {
+                return Err(ambiguous(&matches));
+            }
+            (None, []) => return self.ad_hoc_target(url, parsed, Some(card_path), Some(preferred)),
             (None, many) => return Err(ambiguous(many)),
         };
         if target.peer_config.preferred == preferred {
             return Ok(Arc::clone(target));
         }
-        let mut again = Target::clone(target);
-        again.peer_config.preferred = preferred.to_vec();
-        Ok(Arc::new(again))
+        let mut target_copy = Target::clone(target);
+        target_copy.peer_config.preferred = preferred.to_vec();
+        Ok(Arc::new(target_copy))
     }
 
     fn at(&self, url: &str, parsed: &Url) -> impl Iterator<Item = &Arc<Target>> {
@@ -203,7 +205,7 @@ impl Catalog {
         })
     }
 
-    fn named(
+    fn ad_hoc_target(
         &self,
         url: &str,
         parsed: Url,

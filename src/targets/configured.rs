@@ -40,7 +40,7 @@ pub(super) fn configured(
     let (credential, mut unresolved) = match credential.transpose() {
         Ok(credential) => (credential.flatten().map(Arc::new), None),
         Err(CredentialError::Secret(reference)) => (None, Some(reference)),
-        Err(CredentialError::Use(wrong)) => return Err(wrong),
+        Err(CredentialError::Use(error)) => return Err(error),
     };
     let own = headers(&target.headers, &mut unresolved)?;
     let mut closed_headers: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();

@@ -33,7 +33,7 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
             place: match place {
                 KeyPlace::Header => CredentialPlace::Header(
                     HeaderName::try_from(name)
-                        .map_err(|wrong| CredentialError::Use(wrong.to_string()))?,
+                        .map_err(|error| CredentialError::Use(error.to_string()))?,
                 ),
                 KeyPlace::Query => CredentialPlace::Query(name.clone()),
                 KeyPlace::Cookie => CredentialPlace::Cookie(name.clone()),
@@ -124,22 +124,22 @@ fn trust(
     fields: [&str; 3],
     place: &str,
 ) -> Result<Trust, ConfigError> {
-    let wrong = |which: usize, why: &str| {
+    let invalid = |which: usize, reason: &str| {
         let file = files[which].as_deref().unwrap_or(Path::new(""));
-        let message = format!("the file `{}` {why}", file.display());
+        let message = format!("the file `{}` {reason}", file.display());
         ConfigError::at(format!("{place}/{}", fields[which]), message)
     };
     let read = |which: usize| {
         let file = files[which].as_deref();
         let read = file.map(files::read).transpose();
-        read.map_err(|why| wrong(which, &format!("cannot be read: {why}")))
+        read.map_err(|error| invalid(which, &format!("cannot be read: {error}")))
     };
     let (authorities, chain, key) = (read(0)?, read(1)?, read(2)?);
     let trust = Trust::read(authorities.as_deref(), chain.as_deref().zip(key.as_deref()));
     trust.map_err(|unusable| match unusable {
-        TrustError::Authorities(why) => wrong(0, why),
-        TrustError::Chain(why) => wrong(1, why),
-        TrustError::Key(why) => wrong(2, why),
+        TrustError::Authorities(reason) => invalid(0, reason),
+        TrustError::Chain(reason) => invalid(1, reason),
+        TrustError::Key(reason) => invalid(2, reason),
     })
 }
 

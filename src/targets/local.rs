@@ -47,7 +47,7 @@ impl Local {
             return Ok(None);
         }
         let address = gateway_url(&gateway.url)?;
-        let base_url = web_form(&address).ok_or("has no form that results could show")?;
+        let base_url = to_http_url(&address).ok_or("has no form that results could show")?;
         let peer_config = PeerConfig {
             configured: true,
             // The card path carries the name; the base URL is that of the gateway.
@@ -102,7 +102,7 @@ impl Local {
 
     /// Returns the agent of this name; `None` where it may not be called.
     pub fn target(&self, name: &str) -> Option<Arc<Target>> {
-        if !self.admits(name) {
+        if !self.is_allowed(name) {
             return None;
         }
         let mut target = self.gateway_target.clone();
@@ -122,7 +122,7 @@ impl Local {
             .flatten()
     }
 
-    fn admits(&self, name: &str) -> bool {
+    fn is_allowed(&self, name: &str) -> bool {
         is_name(name)
             && (name == TRIAD
                 || self.agents.is_empty()
@@ -141,12 +141,12 @@ pub fn local_alias(name: &str) -> String {
 }
 
 fn is_name(name: &str) -> bool {
-    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    !name.is_empty() && name.len() <= MAX_NAME_CHARS && name.chars().all(letter)
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    !name.is_empty() && name.len() <= MAX_NAME_CHARS && name.chars().all(is_name_char)
 }
 
 /// Returns a gateway's address in the form of results and continuations.
-fn web_form(address: &Url) -> Option<Url> {
+fn to_http_url(address: &Url) -> Option<Url> {
     let mut url = address.clone();
     let scheme = if url.scheme() == "wss" {
         "https"

@@ -11,7 +11,7 @@ mod signers;
 mod target;
 
 pub use callbacks::Callbacks;
-pub use cards::{CardCache, KnownCard};
+pub use cards::{CardCache, FetchedCard};
 pub use catalog::{Catalog, TargetError};
 pub use credentials::local_trust;
 pub use local::{Local, NAME_PATTERN, local_alias, local_name};

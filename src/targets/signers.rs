@@ -22,5 +22,5 @@ pub(super) fn card_keys(target: &TargetConfig) -> Result<Option<CardKeys>, Strin
     let shown = file.display();
     let bytes = files::read(file).map_err(|e| format!("the file `{shown}` cannot be read: {e}"))?;
     let keys = KeySet::parse(&bytes).map_err(|e| format!("in the file `{shown}`, {e}"))?;
-    Ok(Some(CardKeys::Given(Arc::new(keys))))
+    Ok(Some(CardKeys::Configured(Arc::new(keys))))
 }

@@ -80,15 +80,15 @@ fn is_hex(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    const GIVEN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn call_continues_the_given_trace() {
-        let trace = Trace::new(Some(GIVEN), Uuid::new_v4);
+    fn call_continues_trace_of_caller() {
+        let trace = Trace::new(Some(TRACEPARENT), Uuid::new_v4);
         assert_eq!(trace.id(), "0af7651916cd43dd8448eb211c80319c");
         let sent = trace.traceparent();
-        assert_ne!(sent[36..52], GIVEN[36..52]);
-        assert_eq!(read(&sent), read(GIVEN));
+        assert_ne!(sent[36..52], TRACEPARENT[36..52]);
+        assert_eq!(read(&sent), read(TRACEPARENT));
     }
 
     #[test]
@@ -102,8 +102,8 @@ mod tests {
 
     #[test]
     fn sampled_flag_follows_the_host() {
-        let given = GIVEN.replace("-01", "-02");
-        let sent = Trace::new(Some(&given), Uuid::new_v4).traceparent();
+        let unsampled = TRACEPARENT.replace("-01", "-02");
+        let sent = Trace::new(Some(&unsampled), Uuid::new_v4).traceparent();
         assert!(sent.ends_with("-00"), "{sent}");
     }
 
@@ -115,23 +115,23 @@ mod tests {
 
     #[test]
     fn invalid_traceparent_is_ignored() {
-        let later = format!("01{}", &GIVEN[2..]);
+        let later = format!("01{}", &TRACEPARENT[2..]);
         assert!(read(&later).is_some());
         assert!(read(&format!("{later}-more")).is_some());
-        let wrong = [
+        let invalid = [
             String::new(),
-            GIVEN.to_uppercase(),
-            format!("{GIVEN}-more"),
+            TRACEPARENT.to_uppercase(),
+            format!("{TRACEPARENT}-more"),
             format!("{later}more"),
-            format!("ff{}", &GIVEN[2..]),
-            GIVEN.replace('-', "_"),
-            GIVEN[..54].to_owned(),
-            GIVEN.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)),
-            GIVEN.replace("b7ad6b7169203331", &"0".repeat(16)),
-            GIVEN.replace("0af7", "+af7"),
-            GIVEN.replace("0af7", "0äf"),
+            format!("ff{}", &TRACEPARENT[2..]),
+            TRACEPARENT.replace('-', "_"),
+            TRACEPARENT[..54].to_owned(),
+            TRACEPARENT.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)),
+            TRACEPARENT.replace("b7ad6b7169203331", &"0".repeat(16)),
+            TRACEPARENT.replace("0af7", "+af7"),
+            TRACEPARENT.replace("0af7", "0äf"),
         ];
-        for text in wrong {
+        for text in invalid {
             assert_eq!(read(&text), None, "{text}");
         }
     }

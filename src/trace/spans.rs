@@ -35,7 +35,7 @@ impl Spans {
 
     /// Returns the dispatcher for a call's spans; `None` where the log is not at debug level.
     pub fn dispatch(&self) -> Option<Dispatch> {
-        if !self.log.wants(Level::Debug) {
+        if !self.log.enabled(Level::Debug) {
             return None;
         }
         let made = || {
@@ -208,14 +208,14 @@ mod tests {
         let spans = spans(Arc::clone(&log) as _);
         let work = async {
             let span = debug_span!("call", action = "send", outcome = Empty);
-            let again = span.clone();
+            let clone = span.clone();
             async { tokio::task::yield_now().await }
                 .instrument(span.clone())
                 .await;
             span.record("outcome", "o\nk");
             drop(span);
             assert_eq!(log.0.lock().unwrap().len(), 0);
-            drop(again);
+            drop(clone);
         };
         work.with_subscriber(spans.dispatch().unwrap()).await;
         let lines = log.0.lock().unwrap().clone();

@@ -7,7 +7,7 @@ use crate::callers::{
     rig::{Rig, send, stream},
 };
 
-const GIVEN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn traceparents(peers: &testkit::conformance::Peers) -> Vec<String> {
     let sent = calls(peers).into_iter();
@@ -23,7 +23,7 @@ async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
     call(&rig, &json!({"traceparent": "not one"}), &stream()).await;
     for action in ["watch", "status", "cancel"] {
         let request = json!({"action": action, "target_alias": "main", "task_id": "t-1"});
-        call(&rig, &json!({"traceparent": GIVEN}), &request).await;
+        call(&rig, &json!({"traceparent": TRACEPARENT}), &request).await;
     }
     let sent = traceparents(&peers);
     assert!(sent.len() >= 5, "{sent:?}");
@@ -50,7 +50,9 @@ async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
     );
     assert!(!spans.contains("b7ad6b7169203331"));
     assert!(
-        sent[2..].iter().all(|header| header[..36] == GIVEN[..36]),
+        sent[2..]
+            .iter()
+            .all(|header| header[..36] == TRACEPARENT[..36]),
         "{sent:?}"
     );
 }
@@ -58,7 +60,12 @@ async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
 #[tokio::test]
 async fn a_request_for_a_card_belongs_to_no_trace() {
     let peers = desk().await;
-    call(&Rig::at(&peers), &json!({"traceparent": GIVEN}), &send()).await;
+    call(
+        &Rig::at(&peers),
+        &json!({"traceparent": TRACEPARENT}),
+        &send(),
+    )
+    .await;
     let log = peers.log("main");
     let cards: Vec<_> = log
         .iter()
@@ -83,7 +90,7 @@ async fn log_has_call_and_exchanges_without_content() {
     let rig = Rig::at(&peers);
     let mut request = send();
     request["parts"][0]["text"] = json!("hush-hush");
-    let envelope = call(&rig, &json!({"traceparent": GIVEN}), &request).await;
+    let envelope = call(&rig, &json!({"traceparent": TRACEPARENT}), &request).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
     let reported = spans(&rig);
     assert_eq!(reported.len(), 2, "{reported:?}");

@@ -12,7 +12,7 @@ use egress::{
     proxy::{Proxies, ProxySettings},
 };
 use openclaw_remote_agent::config::Config;
-use openclaw_remote_agent::plugin::assemble_over;
+use openclaw_remote_agent::plugin::assemble_with_network;
 use openclaw_remote_agent::remote_agent::{Pace, ToolCall};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
@@ -156,7 +156,7 @@ pub(crate) async fn try_way(way: &Way) -> Came {
         http = http.with_proxies(Proxies::new(&settings).unwrap());
     }
     let (http, env) = (Arc::new(http), Arc::new(SystemEnvironment));
-    let tool = assemble_over(&config, http, env, Pace::default(), Arc::new(Silent));
+    let tool = assemble_with_network(&config, http, env, Pace::default(), Arc::new(Silent));
     let tool = tool.unwrap_or_else(|e| panic!("{e}"));
     let mut envelope = Value::Null;
     for request in &way.requests {

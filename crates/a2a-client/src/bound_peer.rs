@@ -127,7 +127,7 @@ impl Peer for BoundPeer {
         Box::pin(async {
             let json = self.call(Request::Card).await?;
             let json = self.http.verify_card(json).await?;
-            Card::read(&json).map_err(|why| PeerError::new(PeerErrorKind::CardMalformed, why))
+            Card::read(&json).map_err(|reason| PeerError::new(PeerErrorKind::CardMalformed, reason))
         })
     }
 

@@ -20,7 +20,7 @@ struct Challenge {
 
 /// Adds the schemes that the peer requires to an error of status 401 or 403: those of its challenges, else those of its
 /// card. Does not change other errors.
-pub(super) fn annotate(
+pub(super) fn add_auth_schemes(
     error: &mut PeerError,
     headers: &HeaderMap,
     declared: &Security,
@@ -53,7 +53,11 @@ pub(super) fn annotate(
                 error.auth_schemes.push(name);
             }
         }
-        schemes.extend(declared.requirements_text().map(|ways| excerpt(&ways)));
+        schemes.extend(
+            declared
+                .requirements_text()
+                .map(|requirements| excerpt(&requirements)),
+        );
     }
     if !schemes.is_empty() {
         error.message = format!("{}; it requires {}", error.message, schemes.join(" or "));
@@ -78,15 +82,15 @@ fn name(scheme: &Scheme) -> Option<String> {
 fn challenges(header: &str) -> Vec<Challenge> {
     let mut found: Vec<Challenge> = Vec::new();
     for part in parts(header) {
-        let (word, rest) = match part.find(|c: char| c.is_whitespace() || c == '=') {
+        let (token, rest) = match part.find(|c: char| c.is_whitespace() || c == '=') {
             Some(end) => (&part[..end], part[end..].trim_start()),
             None => (part, ""),
         };
         let parameter = match rest.strip_prefix('=') {
-            Some(value) => Some((word, value)),
+            Some(value) => Some((token, value)),
             None => {
                 found.push(Challenge {
-                    scheme: word.to_owned(),
+                    scheme: token.to_owned(),
                     realm: None,
                 });
                 rest.split_once('=')
@@ -181,7 +185,7 @@ mod tests {
         };
         let mut error = PeerError::new(PeerErrorKind::HttpStatus, "the peer responded 401");
         error.http_status = Some(401);
-        annotate(&mut error, &HeaderMap::new(), &declared, &secrets);
+        add_auth_schemes(&mut error, &HeaderMap::new(), &declared, &secrets);
         assert!(error.message.contains("it requires `key key"), "{error}");
         assert!(error.message.len() < 1000, "{}", error.message.len());
     }

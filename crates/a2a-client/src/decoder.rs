@@ -53,7 +53,7 @@ impl Decoder {
             let message = format!("an event of the stream is not JSON: {e}");
             PeerError::new(PeerErrorKind::InvalidResponse, message)
         })?;
-        secrets.scrub_answer(&mut json);
+        secrets.scrub_response(&mut json);
         let event = self.result(json, false, secrets)?;
         match self.error(&event, secrets) {
             Some(error) => Err(error),
@@ -97,7 +97,7 @@ pub(super) fn parse_error(mut body: Value, secrets: &Secrets) -> Option<PeerErro
 }
 
 fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
-    secrets.scrub_failure(&mut error);
+    secrets.scrub_error(&mut error);
     let code = error.get("code").and_then(Value::as_i64);
     let text = error
         .get("message")
@@ -122,6 +122,6 @@ fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
     peer_error
 }
 
-pub(super) fn from_shape(wrong: ShapeError) -> PeerError {
-    PeerError::new(PeerErrorKind::InvalidResponse, wrong.to_string())
+pub(super) fn from_shape(error: ShapeError) -> PeerError {
+    PeerError::new(PeerErrorKind::InvalidResponse, error.to_string())
 }

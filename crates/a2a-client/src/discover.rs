@@ -29,21 +29,21 @@ const MAX_REDIRECTS: usize = 5;
 pub(super) async fn discover(
     net: &dyn HttpClient,
     config: &PeerConfig,
-    known: Option<&Validator>,
+    validator: Option<&Validator>,
     max_bytes: usize,
 ) -> Result<Discovered, PeerError> {
     let max_bytes = max_bytes.min(MAX_CARD_BYTES);
     let mut locations = locations(config)?;
-    if let Some(known) = known {
-        locations.retain(|location| *location != known.url);
-        locations.insert(0, known.url.clone());
+    if let Some(validator) = validator {
+        locations.retain(|location| *location != validator.url);
+        locations.insert(0, validator.url.clone());
     }
     let mut attempts: Vec<String> = Vec::new();
     let mut auth_error: Option<PeerError> = None;
     let mut is_malformed = false;
     for location in locations {
-        let known = known.filter(|known| known.url == location);
-        match fetch(net, config, &location, known, max_bytes).await {
+        let validator = validator.filter(|validator| validator.url == location);
+        match fetch(net, config, &location, validator, max_bytes).await {
             Ok(found) => return Ok(found),
             Err(FetchError::Elsewhere(error)) => {
                 attempts.push(format!("`{}`: {}", redacted(&location), error.message));
@@ -94,7 +94,7 @@ async fn fetch(
     net: &dyn HttpClient,
     config: &PeerConfig,
     location: &Url,
-    known: Option<&Validator>,
+    validator: Option<&Validator>,
     max_bytes: usize,
 ) -> Result<Discovered, FetchError> {
     let access = outgoing::access_to(config, location).map_err(FetchError::Final)?;
@@ -102,8 +102,8 @@ async fn fetch(
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     // Some servers return another card to a client without a version (A2A 1.0 §3.6).
     outgoing::set_version(&mut headers, config.version);
-    if let Some(known) = known {
-        headers.insert(IF_NONE_MATCH, known.etag.clone());
+    if let Some(validator) = validator {
+        headers.insert(IF_NONE_MATCH, validator.etag.clone());
     }
     let request = Request {
         method: Method::GET,
@@ -121,7 +121,7 @@ async fn fetch(
     let mut response = fetched.response;
     let max_age = max_age(&response.headers);
     let date = date(&response.headers);
-    if response.status == StatusCode::NOT_MODIFIED && known.is_some() {
+    if response.status == StatusCode::NOT_MODIFIED && validator.is_some() {
         return Ok(Discovered::Unchanged { max_age, date });
     }
     if !response.status.is_success() {
@@ -130,7 +130,7 @@ async fn fetch(
         let mut error =
             error::from_status(response.status, &response.headers, &text, &secrets).undelivered();
         error.http_status = Some(response.status.as_u16());
-        challenge::annotate(
+        challenge::add_auth_schemes(
             &mut error,
             &response.headers,
             &Security::default(),
@@ -146,8 +146,8 @@ async fn fetch(
     let body = body::read_response(&mut response, max_bytes).await;
     let body = body.map_err(|e| FetchError::Final(error::from_net(e).undelivered()))?;
     weight::check(&body, max_bytes).map_err(|e| FetchError::Final(e.undelivered()))?;
-    let invalid = |why: String| {
-        FetchError::Elsewhere(PeerError::new(PeerErrorKind::CardMalformed, why).undelivered())
+    let invalid = |reason: String| {
+        FetchError::Elsewhere(PeerError::new(PeerErrorKind::CardMalformed, reason).undelivered())
     };
     let secrets = Secrets::new(config);
     let mut json = serde_json::from_slice(&body).map_err(|e| {
@@ -157,7 +157,7 @@ async fn fetch(
     json = signature::verify(net, config, json)
         .await
         .map_err(FetchError::Final)?;
-    secrets.scrub_answer(&mut json);
+    secrets.scrub_response(&mut json);
     let card = Card::read(&json).map_err(invalid)?;
     let etag = response.headers.get(ETAG).cloned();
     Ok(Discovered::Card {

@@ -32,8 +32,8 @@ pub(super) fn from_status(
         );
         return PeerError::new(PeerErrorKind::RedirectRefused, message);
     }
-    let said = own_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
-    let text = excerpt(&secrets.scrub(said));
+    let message = own_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
+    let text = excerpt(&secrets.scrub(message));
     let message = if text.is_empty() {
         format!("the peer responded {status}")
     } else {

@@ -79,7 +79,7 @@ pub(super) fn parse(body: &Value, secrets: &Secrets) -> Option<PeerError> {
         .filter(|details| details.is_array() && details.to_string().len() <= MAX_ERROR_DATA)
         .cloned()
         .map(|mut details| {
-            secrets.scrub_failure(&mut details);
+            secrets.scrub_error(&mut details);
             details
         });
     Some(error)

@@ -225,7 +225,7 @@ impl HttpBinding {
             );
             PeerError::new(PeerErrorKind::InvalidResponse, message)
         })?;
-        self.secrets.scrub_answer(&mut json);
+        self.secrets.scrub_response(&mut json);
         Ok(json)
     }
 
@@ -252,7 +252,7 @@ impl HttpBinding {
             .and_then(|body| parse_error(body, &self.secrets));
         let mut error = parsed.unwrap_or_else(|| from_status(status, headers, body, &self.secrets));
         error.http_status = Some(status.as_u16());
-        challenge::annotate(&mut error, headers, &self.declared, &self.secrets);
+        challenge::add_auth_schemes(&mut error, headers, &self.declared, &self.secrets);
         error
     }
 }

@@ -70,7 +70,7 @@ impl InterfaceState {
     /// Returns the credentials of `config`, those of the last call if that had the same ones.
     pub(super) fn secrets(&self, config: &PeerConfig) -> Arc<Secrets> {
         let mut last = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = last.as_ref().filter(|last| last.are_of(config)) {
+        if let Some(last) = last.as_ref().filter(|last| last.matches(config)) {
             return Arc::clone(last);
         }
         Arc::clone(last.insert(Arc::new(Secrets::new(config))))

@@ -142,12 +142,12 @@ impl PeerProvider for A2aPeerProvider {
     fn discover<'a>(
         &'a self,
         config: &'a PeerConfig,
-        known: Option<&'a Validator>,
+        validator: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(discover::discover(
             &*self.net,
             config,
-            known,
+            validator,
             self.limits.answer_bytes,
         ))
     }

@@ -9,7 +9,7 @@ use a2a::{Card, Interface, Transport, Version};
 use peer::{PeerConfig, PeerError, PeerErrorKind, Transports, excerpt};
 
 /// The maximum number of transports or versions in an error.
-const MAX_NAMED: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// One way to call a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct Candidate<'a> {
 
 impl Candidate<'_> {
     /// Returns whether it declares another version than the pinned one, or one without tenants although the operator set one.
-    fn contradicts(&self, config: &PeerConfig) -> bool {
+    fn conflicts_with(&self, config: &PeerConfig) -> bool {
         self.declared.is_some_and(|declared| {
             config.version.is_some_and(|pinned| declared != pinned)
                 || loses_tenant(config, declared)
@@ -56,9 +56,9 @@ impl Candidate<'_> {
 
     /// Ranks the version: best the declared one that is pinned or, without a pin, 1.0; then an undeclared one; then 0.3.
     fn rank(&self, config: &PeerConfig) -> u8 {
-        let wanted = config.version.unwrap_or(Version::V1_0);
+        let preferred = config.version.unwrap_or(Version::V1_0);
         match self.declared {
-            Some(declared) if declared == wanted => 2,
+            Some(declared) if declared == preferred => 2,
             None => 1,
             Some(_) => 0,
         }
@@ -79,15 +79,15 @@ pub(super) fn choose(
     }
     let mut candidates = candidates(card)?;
     candidates.sort_by_key(|candidate| {
-        let wanted = config
+        let preferred = config
             .preferred
             .iter()
             .position(|t| *t == candidate.transport);
         let prefers_json_rpc = candidate.declared == Some(Version::V0_3)
             || tenant(config, candidate.interface).is_some_and(|_| config.endpoint.is_none());
         (
-            candidate.contradicts(config),
-            wanted.unwrap_or(usize::MAX),
+            candidate.conflicts_with(config),
+            preferred.unwrap_or(usize::MAX),
             Reverse(candidate.rank(config)),
             prefers_json_rpc && candidate.transport == Transport::HttpJson,
         )
@@ -140,7 +140,7 @@ fn candidates(card: &Card) -> Result<Vec<Candidate<'_>>, PeerError> {
         });
     }
     if candidates.is_empty() && !unknown_versions.is_empty() {
-        unknown_versions.truncate(MAX_NAMED);
+        unknown_versions.truncate(MAX_LISTED);
         let message = format!(
             "the peer supports A2A {}; only 1.0 and 0.3 are supported here",
             unknown_versions.join(", ")
@@ -154,7 +154,7 @@ fn route(config: &PeerConfig, candidate: &Candidate<'_>) -> Result<Route, PeerEr
     let transport = candidate.transport;
     let url = match &config.endpoint {
         Some(endpoint) => endpoint.clone(),
-        None => address(config, transport, candidate.interface)?,
+        None => interface_url(config, transport, candidate.interface)?,
     };
     Ok(Route {
         transport,
@@ -178,7 +178,7 @@ fn tenant<'a>(config: &'a PeerConfig, interface: &'a Interface) -> Option<&'a st
 }
 
 /// Returns the URL of an interface exactly as the card contains it: some servers distinguish a trailing slash.
-fn address(
+fn interface_url(
     config: &PeerConfig,
     transport: Transport,
     interface: &Interface,
@@ -208,7 +208,7 @@ fn extension_required(card: &Card) -> PeerError {
     let named: Vec<String> = card
         .required_extensions
         .iter()
-        .take(MAX_NAMED)
+        .take(MAX_LISTED)
         .map(|uri| format!("`{}`", excerpt(uri)))
         .collect();
     let message = format!(
@@ -222,7 +222,7 @@ fn unsupported_transport(card: &Card) -> PeerError {
     let offered: Vec<String> = card
         .interfaces
         .iter()
-        .take(MAX_NAMED)
+        .take(MAX_LISTED)
         .map(|i| excerpt(&i.transport))
         .collect();
     let protocol: Vec<String> = Transport::SUPPORTED

@@ -70,7 +70,7 @@ impl Secrets {
     }
 
     /// Returns whether `config` has the same credential and headers.
-    pub(super) fn are_of(&self, config: &PeerConfig) -> bool {
+    pub(super) fn matches(&self, config: &PeerConfig) -> bool {
         let (credential, headers) = &self.source;
         let same = match (credential, &config.credential) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -106,13 +106,13 @@ impl Secrets {
     }
 
     /// Removes every credential from the texts of an error in JSON.
-    pub(super) fn scrub_failure(&self, value: &mut Value) {
-        self.scrub_answer(value);
+    pub(super) fn scrub_error(&self, value: &mut Value) {
+        self.scrub_response(value);
         scrub(&self.maybe, value);
     }
 
     /// Removes the certain credentials from a response, and changes nothing else.
-    pub(super) fn scrub_answer(&self, value: &mut Value) {
+    pub(super) fn scrub_response(&self, value: &mut Value) {
         scrub(&self.current(), value);
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     fn error_hides_credentials_at_any_position() {
         let mut failure =
             json!({"error": {"data": [{"sesame-7f3a": "Bearer sesame-7f3a"}, "for acme-corp"]}});
-        secrets().scrub_failure(&mut failure);
+        secrets().scrub_error(&mut failure);
         let clean =
             json!({"error": {"data": [{"[redacted]": "Bearer [redacted]"}, "for [redacted]"]}});
         assert_eq!(failure, clean);
@@ -193,7 +193,7 @@ mod tests {
             "acme-corp",
             "cookie-two"
         ]);
-        Secrets::new(&reach).scrub_answer(&mut answer);
+        Secrets::new(&reach).scrub_response(&mut answer);
         let clean = json!([
             "[redacted]",
             "[redacted]",
@@ -216,7 +216,7 @@ mod tests {
             )
         };
         let mut answer = json!("I saw plum-tree");
-        Secrets::new(&config).scrub_answer(&mut answer);
+        Secrets::new(&config).scrub_response(&mut answer);
         assert_eq!(answer, "I saw [redacted]");
     }
 
@@ -233,9 +233,9 @@ mod tests {
         let bearer = |token: &str| Some(Arc::new(Credential::Bearer(token.to_owned().into())));
         let [one, two] = ["sesame-one", "sesame-two"].map(bearer);
         let secrets = Secrets::new(&config(one.clone(), "a=1"));
-        assert!(secrets.are_of(&config(one.clone(), "a=1")));
+        assert!(secrets.matches(&config(one.clone(), "a=1")));
         for other in [config(two, "a=1"), config(None, "a=1"), config(one, "a=2")] {
-            assert!(!secrets.are_of(&other));
+            assert!(!secrets.matches(&other));
         }
     }
 
@@ -256,9 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn response_keeps_everything_but_the_token() {
+    fn response_loses_only_the_token() {
         let mut answer = json!({"text": "sesame-7f3a of acme-corp", "n": 1});
-        secrets().scrub_answer(&mut answer);
+        secrets().scrub_response(&mut answer);
         assert_eq!(answer, json!({"text": "[redacted] of acme-corp", "n": 1}));
     }
 }

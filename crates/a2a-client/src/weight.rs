@@ -61,9 +61,9 @@ fn after_string(json: &[u8], mut at: usize) -> usize {
     json.len()
 }
 
-fn next_is(json: &[u8], at: usize, wanted: u8) -> bool {
+fn next_is(json: &[u8], at: usize, expected: u8) -> bool {
     let rest = json.get(at..).unwrap_or_default();
-    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&wanted)
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&expected)
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl Reader {
         let Value::Object(mut answer) = answer else {
             return Err(answer);
         };
-        for (camel, snake, held) in WRAPPERS {
+        for (camel, snake, member_type) in WRAPPERS {
             let key = if answer.contains_key(camel) {
                 camel
             } else {
@@ -102,7 +102,7 @@ impl Reader {
             };
             if answer.get(key).is_some_and(Value::is_object) {
                 let inner = answer.remove(key).unwrap_or_default();
-                return Ok(match held {
+                return Ok(match member_type {
                     MemberType::Task => self.task(inner),
                     MemberType::Message => self.message(inner),
                     MemberType::StatusUpdate => self.status_update(inner),
@@ -187,7 +187,7 @@ impl Reader {
         self.status(&mut update);
         if !update.get("final").is_some_and(Value::is_boolean) {
             let state = update.get("status").and_then(|status| status.get("state"));
-            let state = TaskState::from_word(state.and_then(Value::as_str).unwrap_or_default());
+            let state = TaskState::from_name(state.and_then(Value::as_str).unwrap_or_default());
             update.insert("final".into(), Value::Bool((self.ends)(&state)));
         }
         kind(update, "status-update")

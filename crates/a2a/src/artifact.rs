@@ -79,14 +79,14 @@ impl Artifact {
     /// Returns the artifact without repetitions of its last parts, if these are the parts of `other` from the one at
     /// `from` on, each repeated: the official Python server of 0.3 adds a piece once for each of its listeners.
     #[must_use]
-    pub fn once_each(mut self, other: &Artifact, from: usize) -> Self {
-        let (known, end) = other.parts.split_at(from.min(other.parts.len()));
-        if !self.parts.starts_with(known) {
+    pub fn without_repeats(mut self, other: &Artifact, from: usize) -> Self {
+        let (present, end) = other.parts.split_at(from.min(other.parts.len()));
+        if !self.parts.starts_with(present) {
             return self;
         }
-        let times = times_each(&self.parts[known.len()..], end);
-        if times > 1 {
-            self.parts.truncate(self.parts.len() - times * end.len());
+        let repeats = count_repeats(&self.parts[present.len()..], end);
+        if repeats > 1 {
+            self.parts.truncate(self.parts.len() - repeats * end.len());
             self.parts.extend_from_slice(end);
         }
         self
@@ -95,14 +95,14 @@ impl Artifact {
     /// Adds another piece at the end (A2A 0.3 §7.2.3, `append`). The fields of the piece replace those of the artifact.
     pub fn append(&mut self, piece: Artifact) {
         self.parts.extend(piece.parts);
-        for (have, new) in [
+        for (current, new) in [
             (&mut self.name, piece.name),
             (&mut self.description, piece.description),
             (&mut self.metadata, piece.metadata),
             (&mut self.extensions, piece.extensions),
         ] {
             if new.is_some() {
-                *have = new;
+                *current = new;
             }
         }
     }
@@ -117,10 +117,10 @@ impl Artifact {
             ("metadata", self.metadata),
             ("extensions", self.extensions),
         ];
-        let known = fields
+        let present = fields
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        Value::Object(known.collect())
+        Value::Object(present.collect())
     }
 
     /// Returns its text: all text parts, joined without separator.
@@ -159,21 +159,21 @@ impl Serialize for Artifact {
 }
 
 /// Returns how many times each of `end` is repeated at the end of `parts`, with adjacent copies.
-fn times_each(parts: &[Value], end: &[Value]) -> usize {
+fn count_repeats(parts: &[Value], end: &[Value]) -> usize {
     let Some(last) = end.last() else {
         return 0;
     };
     // The last part determines the number, so that one pass over the parts of a peer suffices.
     let run = |parts: &[Value]| parts.iter().rev().take_while(|part| *part == last).count();
-    let times = (run(parts) / run(end)).min(parts.len() / end.len());
-    if times == 0 {
+    let repeats = (run(parts) / run(end)).min(parts.len() / end.len());
+    if repeats == 0 {
         return 0;
     }
-    let mut groups = parts[parts.len() - times * end.len()..]
-        .chunks(times)
+    let mut groups = parts[parts.len() - repeats * end.len()..]
+        .chunks(repeats)
         .zip(end);
     if groups.all(|(group, part)| group.iter().all(|shown| shown == part)) {
-        times
+        repeats
     } else {
         0
     }
@@ -200,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn repeated_pieces_are_kept_once() {
-        for (shown, held, from, kept) in [
+    fn removes_repeated_pieces() {
+        for (shown, current_parts, from, expected) in [
             ("xaabb", "xab", 1, "xab"),
             ("xaaabbb", "xab", 1, "xab"),
             ("xyyaabb", "xab", 1, "xyyab"),
@@ -213,8 +213,8 @@ mod tests {
             ("ab", "ab", 9, "ab"),
             ("yaa", "xa", 1, "yaa"),
         ] {
-            let once = artifact(shown).once_each(&artifact(held), from);
-            assert_eq!(once, artifact(kept), "{shown} {held} {from}");
+            let once = artifact(shown).without_repeats(&artifact(current_parts), from);
+            assert_eq!(once, artifact(expected), "{shown} {current_parts} {from}");
         }
     }
 
@@ -222,9 +222,9 @@ mod tests {
         #[test]
         fn largest_repetition_count_is_found(shown in "[ab]{0,12}", end in "[ab]{1,4}") {
             let (shown, end) = (parts(&shown), parts(&end));
-            let over = |times: usize| end.iter().flat_map(|part| vec![part.clone(); times]).collect::<Vec<_>>();
-            let found = (1..=shown.len()).rev().find(|times| shown.ends_with(&over(*times)));
-            prop_assert_eq!(times_each(&shown, &end), found.unwrap_or(0));
+            let over = |repeats: usize| end.iter().flat_map(|part| vec![part.clone(); repeats]).collect::<Vec<_>>();
+            let found = (1..=shown.len()).rev().find(|repeats| shown.ends_with(&over(*repeats)));
+            prop_assert_eq!(count_repeats(&shown, &end), found.unwrap_or(0));
         }
     }
 }

@@ -14,9 +14,9 @@
 //! ```
 //! use openclaw_remote_agent_a2a::TaskState;
 //!
-//! assert!(TaskState::from_word("completed").is_terminal());
+//! assert!(TaskState::from_name("completed").is_terminal());
 //!
-//! let waiting = TaskState::from_word("input-required");
+//! let waiting = TaskState::from_name("input-required");
 //! assert!(waiting.is_interrupted() && !waiting.is_terminal());
 //! ```
 

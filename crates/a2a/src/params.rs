@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::A2aError;
 use crate::{Dialect, V03Dialect as V0_3};
-pub use fields::{Fields, refused};
+pub use fields::{Fields, invalid_params};
 
 /// Parses the parameters of `SendMessage` (A2A 1.0 §3.1.1, A2A 0.3 §7.1).
 ///
@@ -52,7 +52,7 @@ fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
             continue;
         }
         if found {
-            return Err(refused(
+            return Err(invalid_params(
                 &path,
                 "is present beside `parts`; send only one of them",
             ));
@@ -93,7 +93,7 @@ fn role(fields: &mut Fields) -> Result<Role, A2aError> {
             "ROLE_USER" | "user" => Ok(Role::User),
             "ROLE_AGENT" | "agent" => Ok(Role::Agent),
             "" | "ROLE_UNSPECIFIED" => Err(fields.missing("role")),
-            _ => Err(refused(
+            _ => Err(invalid_params(
                 &path,
                 "is neither `ROLE_USER` (0.3: `user`) nor `ROLE_AGENT` (`agent`)",
             )),
@@ -102,9 +102,9 @@ fn role(fields: &mut Fields) -> Result<Role, A2aError> {
         Some(Value::Number(number)) => match number.as_i64() {
             Some(1) => Ok(Role::User),
             Some(2) => Ok(Role::Agent),
-            _ => Err(refused(&path, "is neither 1 (user) nor 2 (agent)")),
+            _ => Err(invalid_params(&path, "is neither 1 (user) nor 2 (agent)")),
         },
-        Some(other) => Err(fields::wrong(&path, "a string", &other)),
+        Some(other) => Err(fields::type_error(&path, "a string", &other)),
     }
 }
 
@@ -218,7 +218,10 @@ pub fn create_push(
     }
     match (task_id, named) {
         (Some(path), Some(named)) if path != named => {
-            return Err(refused("taskId", "differs from the task of the path"));
+            return Err(invalid_params(
+                "taskId",
+                "differs from the task of the path",
+            ));
         }
         (Some(path), _) => config.task_id = path.to_owned(),
         (None, Some(named)) => config.task_id = named,
@@ -238,7 +241,7 @@ pub fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A
             Some(TaskState::Unspecified) => None,
             Some(state) => Some(state),
             None => {
-                return Err(refused(
+                return Err(invalid_params(
                     "status",
                     "is not a task state such as `TASK_STATE_WORKING`",
                 ));

@@ -52,10 +52,10 @@ const MAX_NAMED_SCHEMES: usize = 5;
 impl Security {
     /// Returns the required schemes as text; `None` if the card requires none.
     pub fn requirements_text(&self) -> Option<String> {
-        let mut ways: Vec<String> = Vec::new();
-        let mut add = |way: String| {
-            if !way.is_empty() && !ways.contains(&way) {
-                ways.push(way);
+        let mut alternatives: Vec<String> = Vec::new();
+        let mut add = |alternative: String| {
+            if !alternative.is_empty() && !alternatives.contains(&alternative) {
+                alternatives.push(alternative);
             }
         };
         if self.requirements.is_empty() {
@@ -67,17 +67,17 @@ impl Security {
             let together = required
                 .iter()
                 .take(MAX_NAMED_SCHEMES)
-                .map(|name| self.described(name));
+                .map(|name| self.describe(name));
             add(together.collect::<Vec<_>>().join(" together with "));
         }
-        (!ways.is_empty()).then(|| ways.join(", or "))
+        (!alternatives.is_empty()).then(|| alternatives.join(", or "))
     }
 
-    fn described(&self, name: &str) -> String {
-        let known = self.schemes.iter().find(|scheme| scheme.name == name);
-        known.map_or_else(
+    fn describe(&self, name: &str) -> String {
+        let scheme = self.schemes.iter().find(|scheme| scheme.name == name);
+        scheme.map_or_else(
             || format!("`{}`", name.escape_debug()),
-            |known| known.scheme.to_string(),
+            |scheme| scheme.scheme.to_string(),
         )
     }
 }

@@ -36,8 +36,8 @@ pub enum TaskState {
 
 impl TaskState {
     /// Parses the 0.3 name of a state.
-    pub fn from_word(word: &str) -> Self {
-        match word {
+    pub fn from_name(name: &str) -> Self {
+        match name {
             "submitted" => Self::Submitted,
             "working" => Self::Working,
             "input-required" => Self::InputRequired,
@@ -61,7 +61,7 @@ impl TaskState {
             Self::Canceled => "canceled",
             Self::Failed => "failed",
             Self::Rejected => "rejected",
-            Self::Other(word) => word,
+            Self::Other(name) => name,
         }
     }
 
@@ -275,7 +275,7 @@ impl Task {
 }
 
 pub(super) fn state_of(value: &Value) -> TaskState {
-    TaskState::from_word(
+    TaskState::from_name(
         value
             .pointer("/status/state")
             .and_then(Value::as_str)

@@ -9,7 +9,7 @@ mod part;
 mod push;
 mod task;
 
-pub use task::word;
+pub use task::state_name;
 
 #[cfg(test)]
 mod tests;

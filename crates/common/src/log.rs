@@ -6,7 +6,7 @@ pub trait Log: Send + Sync + 'static {
     fn log(&self, level: Level, line: &str);
 
     /// Returns whether this level is logged, so that callers need not format other lines.
-    fn wants(&self, _level: Level) -> bool {
+    fn enabled(&self, _level: Level) -> bool {
         true
     }
 }
@@ -44,7 +44,7 @@ pub struct Silent;
 impl Log for Silent {
     fn log(&self, _level: Level, _line: &str) {}
 
-    fn wants(&self, _level: Level) -> bool {
+    fn enabled(&self, _level: Level) -> bool {
         false
     }
 }

@@ -25,7 +25,7 @@ const MAX_HIDDEN_BYTES: usize = 1024;
 
 /// Characters that URLs keep (RFC 3986 §2.3), those that JavaScript's `encodeURIComponent` keeps, and those that paths
 /// keep.
-const KEPT_IN_URLS: [&AsciiSet; 3] = [UNRESERVED, COMPONENT, PATH];
+const URL_ENCODE_SETS: [&AsciiSet; 3] = [UNRESERVED, COMPONENT, PATH];
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -40,7 +40,7 @@ const COMPONENT: &AsciiSet = &UNRESERVED
 const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 
 /// Words in the names of headers whose values are credentials.
-const CREDENTIAL_WORDS: [&str; 7] = [
+const CREDENTIAL_NAME_PARTS: [&str; 7] = [
     "auth", "cookie", "key", "token", "secret", "password", "session",
 ];
 
@@ -50,7 +50,8 @@ const MIN_CREDENTIAL_CHARS: usize = 20;
 /// Returns whether the value of an HTTP header counts as a credential.
 pub fn is_credential_header(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    value.len() >= MIN_CREDENTIAL_CHARS || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
+    value.len() >= MIN_CREDENTIAL_CHARS
+        || CREDENTIAL_NAME_PARTS.iter().any(|word| name.contains(word))
 }
 
 /// Texts to redact. `Debug` shows none of them.
@@ -60,9 +61,9 @@ pub struct Secrets {
     /// The length in bytes of the shortest secret. A shorter text has none.
     shortest: usize,
     /// The length in bytes of the longest secret that is one run of visible ASCII characters.
-    longest_word: usize,
+    longest_ascii: usize,
     /// The length in bytes of the longest of the other secrets.
-    longest_other: usize,
+    longest_unicode: usize,
 }
 
 impl Secrets {
@@ -102,14 +103,14 @@ impl Secrets {
 
     fn insert(&mut self, secret: SecretString) {
         let text = secret.expose_secret();
-        let known = |other: &SecretString| other.expose_secret() == text;
-        if text.is_empty() || self.all.iter().any(known) {
+        let is_duplicate = |other: &SecretString| other.expose_secret() == text;
+        if text.is_empty() || self.all.iter().any(is_duplicate) {
             return;
         }
-        let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
-        let longest = match is_word {
-            true => &mut self.longest_word,
-            false => &mut self.longest_other,
+        let is_ascii = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let longest = match is_ascii {
+            true => &mut self.longest_ascii,
+            false => &mut self.longest_unicode,
         };
         *longest = text.len().max(*longest);
         self.shortest = match self.all.is_empty() {
@@ -126,32 +127,32 @@ impl Secrets {
 
     /// Returns `text` without any secret.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let found = self.find(text.as_bytes(), None);
-        match found.is_empty() {
+        let ranges = self.find(text.as_bytes(), None);
+        match ranges.is_empty() {
             true => text.into(),
-            false => without(text.as_bytes(), 0..text.len(), &found).into(),
+            false => replace_ranges(text.as_bytes(), 0..text.len(), &ranges).into(),
         }
     }
 
     /// Redacts consecutive texts like one text: a secret may begin in one and end in another.
     pub fn redact_joined(&self, pieces: &mut [&mut String]) {
         let whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
-        let found = self.find(whole.as_bytes(), None);
-        if found.is_empty() {
+        let ranges = self.find(whole.as_bytes(), None);
+        if ranges.is_empty() {
             return;
         }
         let mut from = 0;
         for piece in pieces {
             let place = from..from + piece.len();
             from = place.end;
-            **piece = without(whole.as_bytes(), place, &found);
+            **piece = replace_ranges(whole.as_bytes(), place, &ranges);
         }
     }
 
     /// Returns a part of `text` without the secrets of the whole, with a mark at the start of each.
     pub fn redact_part(&self, text: &str, part: Range<usize>) -> String {
         let text = text.as_bytes();
-        without(text, part, &self.find(text, None))
+        replace_ranges(text, part, &self.find(text, None))
     }
 
     /// Redacts every text, key and number of a JSON value.
@@ -168,8 +169,8 @@ impl Secrets {
             Value::Object(fields) => {
                 let is_shown = |key: &String| matches!(self.redact(key), Cow::Owned(_));
                 if fields.keys().any(is_shown) {
-                    let kept = std::mem::take(fields).into_iter();
-                    let clean = kept.map(|(key, value)| (self.redact(&key).into_owned(), value));
+                    let entries = std::mem::take(fields).into_iter();
+                    let clean = entries.map(|(key, value)| (self.redact(&key).into_owned(), value));
                     *fields = clean.collect::<Map<_, _>>();
                 }
                 fields
@@ -202,41 +203,41 @@ impl Secrets {
 
     /// Returns the length in bytes of the longest secret.
     pub fn longest(&self) -> usize {
-        self.longest_word.max(self.longest_other)
+        self.longest_ascii.max(self.longest_unicode)
     }
 
     /// Returns the position in `text` where an incomplete secret at its end begins; the length of `text` without one.
     pub fn incomplete_from(&self, text: &str) -> usize {
         match VisibleText::new(text) {
             Some(shown) => {
-                let begun = self.incomplete_in(&shown.bytes);
-                shown.places.get(begun).copied().unwrap_or(text.len())
+                let start = self.incomplete_in(&shown.bytes);
+                shown.places.get(start).copied().unwrap_or(text.len())
             }
             None => self.incomplete_in(text.as_bytes()),
         }
     }
 
     fn incomplete_in(&self, text: &[u8]) -> usize {
-        let mut begun = text.len();
+        let mut start = text.len();
         for secret in &self.all {
             let secret = secret.expose_secret().as_bytes();
-            let from = text.len().saturating_sub(secret.len() - 1).min(begun);
-            let mut places = memchr_iter(secret[0], &text[from..begun]);
-            begun = places
+            let from = text.len().saturating_sub(secret.len() - 1).min(start);
+            let mut places = memchr_iter(secret[0], &text[from..start]);
+            start = places
                 .find(|at| secret.starts_with(&text[from + at..]))
-                .map_or(begun, |at| from + at);
+                .map_or(start, |at| from + at);
         }
-        begun
+        start
     }
 
     /// Redacts bytes in place, such as the content of a file.
     pub fn redact_bytes(&self, bytes: &mut Vec<u8>) {
-        let found = self.find(bytes, None);
-        if found.is_empty() {
+        let ranges = self.find(bytes, None);
+        if ranges.is_empty() {
             return;
         }
         let (mut clean, mut from) = (Vec::with_capacity(bytes.len()), 0);
-        for Range { start, end } in found {
+        for Range { start, end } in ranges {
             clean.extend_from_slice(&bytes[from..start]);
             clean.extend_from_slice(MARK.as_bytes());
             from = end;
@@ -248,55 +249,55 @@ impl Secrets {
     /// Returns the ranges of secrets, in order; overlapping occurrences are one range. Hidden characters may separate
     /// those of a secret. `first` is a known range.
     fn find(&self, text: &[u8], first: Option<Range<usize>>) -> Vec<Range<usize>> {
-        let mut found: Vec<_> = first.into_iter().collect();
+        let mut ranges: Vec<_> = first.into_iter().collect();
         if text.len() < self.shortest {
-            return found;
+            return ranges;
         }
-        self.search(text, |place| found.push(place));
+        self.search(text, |place| ranges.push(place));
         if let Some(shown) = str::from_utf8(text).ok().and_then(VisibleText::new) {
             self.search(&shown.bytes, |place| {
-                found.push(shown.places[place.start]..shown.places[place.end - 1] + 1);
+                ranges.push(shown.places[place.start]..shown.places[place.end - 1] + 1);
             });
         }
-        found.sort_unstable_by_key(|place| place.start);
-        found.dedup_by(|next, last| {
+        ranges.sort_unstable_by_key(|place| place.start);
+        ranges.dedup_by(|next, last| {
             let overlaps = next.start < last.end;
             if overlaps {
                 last.end = last.end.max(next.end);
             }
             overlaps
         });
-        found
+        ranges
     }
 
-    fn search(&self, text: &[u8], mut found: impl FnMut(Range<usize>)) {
+    fn search(&self, text: &[u8], mut ranges: impl FnMut(Range<usize>)) {
         for secret in &self.all {
             let secret = secret.expose_secret().as_bytes();
             let mut from = 0;
             while let Some(at) = memmem::find(&text[from..], secret) {
                 let start = from + at;
-                found(start..start + secret.len());
+                ranges(start..start + secret.len());
                 from = start + 1;
             }
         }
     }
 
     /// Returns the position in `text` from which it may be an incomplete secret, whatever its characters.
-    fn undecided(&self, text: &str) -> usize {
+    fn ambiguous_from(&self, text: &str) -> usize {
         let (mut word, mut other) = (text.len(), text.len());
-        let (mut is_word, mut shown) = (true, 0);
+        let (mut is_ascii, mut shown) = (true, 0);
         for (at, c) in text.char_indices().rev() {
             if is_ignorable(c) {
                 continue;
             }
             shown += c.len_utf8();
-            is_word &= c.is_ascii_graphic() && shown < self.longest_word;
-            if is_word {
+            is_ascii &= c.is_ascii_graphic() && shown < self.longest_ascii;
+            if is_ascii {
                 word = at;
             }
-            if shown < self.longest_other {
+            if shown < self.longest_unicode {
                 other = at;
-            } else if !is_word {
+            } else if !is_ascii {
                 break;
             }
         }
@@ -332,8 +333,8 @@ fn forms(secret: &str) -> Vec<SecretString> {
         secret.to_owned(),
         url::form_urlencoded::byte_serialize(secret.as_bytes()).collect(),
     ];
-    for kept in KEPT_IN_URLS {
-        all.push(utf8_percent_encode(secret, kept).to_string());
+    for unescaped in URL_ENCODE_SETS {
+        all.push(utf8_percent_encode(secret, unescaped).to_string());
     }
     let lower: Vec<_> = all[1..].iter().map(|form| lower_escapes(form)).collect();
     all.extend(lower);
@@ -357,19 +358,23 @@ fn forms(secret: &str) -> Vec<SecretString> {
 
 /// Returns a text with its percent-encoded bytes in lower case.
 fn lower_escapes(text: &str) -> String {
-    let mut left: u8 = 0;
+    let mut hex_digits_left: u8 = 0;
     let lower = text.chars().map(|c| {
-        let is_digit = left > 0;
-        left = if c == '%' { 2 } else { left.saturating_sub(1) };
+        let is_digit = hex_digits_left > 0;
+        hex_digits_left = if c == '%' {
+            2
+        } else {
+            hex_digits_left.saturating_sub(1)
+        };
         if is_digit { c.to_ascii_lowercase() } else { c }
     });
     lower.collect()
 }
 
-/// Returns the bytes of `text` in `place` without the `found` ranges, with a mark at the start of each.
-fn without(text: &[u8], place: Range<usize>, found: &[Range<usize>]) -> String {
+/// Returns the bytes of `text` in `place` without the `ranges` ranges, with a mark at the start of each.
+fn replace_ranges(text: &[u8], place: Range<usize>, ranges: &[Range<usize>]) -> String {
     let (mut clean, mut from) = (Vec::with_capacity(place.len()), place.start);
-    for secret in found {
+    for secret in ranges {
         if secret.end <= from {
             continue;
         }
@@ -394,8 +399,8 @@ pub struct Redactor {
     secrets: Arc<Secrets>,
     /// Whether to buffer only actual beginnings of secrets.
     exact: bool,
-    kept: String,
-    /// The length of the beginning of `kept` that belongs to a secret whose mark has been returned.
+    buffer: String,
+    /// The length of the beginning of `buffer` that belongs to a secret whose mark has been returned.
     marked: usize,
 }
 
@@ -405,7 +410,7 @@ impl Redactor {
         Self {
             secrets,
             exact: false,
-            kept: String::new(),
+            buffer: String::new(),
             marked: 0,
         }
     }
@@ -426,40 +431,40 @@ impl Redactor {
 
     /// Adds the next piece. Returns the text that is certainly redacted.
     pub fn push(&mut self, piece: &str) -> String {
-        self.kept.push_str(piece);
+        self.buffer.push_str(piece);
         let until = match self.exact {
-            true => self.secrets.incomplete_from(&self.kept),
-            false => self.secrets.undecided(&self.kept),
+            true => self.secrets.incomplete_from(&self.buffer),
+            false => self.secrets.ambiguous_from(&self.buffer),
         };
         let clean = self.release(until);
         // The buffer contains few visible characters, but a peer may send any number of invisible ones between them.
-        if self.marked == 0 && self.kept.len() > MAX_HIDDEN_BYTES + 4 * self.secrets.longest() {
-            self.kept.retain(|c| !is_ignorable(c));
+        if self.marked == 0 && self.buffer.len() > MAX_HIDDEN_BYTES + 4 * self.secrets.longest() {
+            self.buffer.retain(|c| !is_ignorable(c));
         }
         clean
     }
 
     /// Ends the text and returns its rest. Resets the redactor.
     pub fn finish(&mut self) -> String {
-        self.release(self.kept.len())
+        self.release(self.buffer.len())
     }
 
     fn release(&mut self, until: usize) -> String {
         let marked = (self.marked > 0).then_some(0..self.marked);
-        let found = self.secrets.find(self.kept.as_bytes(), marked.clone());
-        let clean = without(self.kept.as_bytes(), 0..until, &found);
+        let ranges = self.secrets.find(self.buffer.as_bytes(), marked.clone());
+        let clean = replace_ranges(self.buffer.as_bytes(), 0..until, &ranges);
         // The mark of a secret that began in an earlier piece has been returned with that piece.
         let clean = match marked {
             Some(_) if until > 0 => clean.strip_prefix(MARK).unwrap_or_default().to_owned(),
             _ => clean,
         };
         if until > 0 {
-            let across = found
+            let across = ranges
                 .iter()
                 .find(|place| place.start < until && place.end > until);
             self.marked = across.map_or(0, |place| place.end - until);
         }
-        self.kept.drain(..until);
+        self.buffer.drain(..until);
         clean
     }
 }

@@ -103,7 +103,7 @@ pub fn sentence(error: &ValidationError<'_>) -> (String, String) {
 ///
 /// # Errors
 /// It is not a number, negative, or has a fraction.
-pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = Number::deserialize(deserializer)?;
     let float = || number.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0);
     // A cast from float to integer saturates.
@@ -113,20 +113,22 @@ pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error
         .ok_or_else(|| D::Error::custom("expected a whole number that is not negative"))
 }
 
-/// Parses an optional number like [`whole`].
+/// Parses an optional number like [`integer`].
 ///
 /// # Errors
-/// Those of [`whole`].
-pub fn optional_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    whole(deserializer).map(Some)
+/// Those of [`integer`].
+pub fn optional_integer<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
+    integer(deserializer).map(Some)
 }
 
-/// Parses a size like [`whole`].
+/// Parses a size like [`integer`].
 ///
 /// # Errors
-/// Those of [`whole`].
-pub fn whole_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    whole(deserializer).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
+/// Those of [`integer`].
+pub fn integer_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    integer(deserializer).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
 /// Escapes a key for a JSON Pointer (RFC 6901 §3).
@@ -139,7 +141,9 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
         Kind::AnyOf { context } => context.iter().flatten().for_each(|inner| push(inner, out)),
         Kind::OneOfNotValid { context } => match missing_in_all(error, context) {
             Some(missing) => push(missing, out),
-            None => meant(context).flatten().for_each(|inner| push(inner, out)),
+            None => selected_branches(context)
+                .flatten()
+                .for_each(|inner| push(inner, out)),
         },
         _ => {}
     }
@@ -194,7 +198,7 @@ fn missing_in_all<'a>(
 
 /// Returns the relevant branches of a `oneOf`: those whose discriminator (an `enum` or `const`) the value satisfies. If it
 /// satisfies none or all, returns every branch.
-fn meant<'a>(
+fn selected_branches<'a>(
     branches: &'a [Vec<ValidationError<'static>>],
 ) -> impl Iterator<Item = &'a Vec<ValidationError<'static>>> {
     let misses = |branch: &[ValidationError<'static>]| {
@@ -289,9 +293,9 @@ mod tests {
     #[test]
     fn an_unknown_key_is_named() {
         let schema = json!({"properties": {"a": {}}, "additionalProperties": false});
-        let found = errors(schema, &json!({"te\"xt": 1}));
+        let messages = errors(schema, &json!({"te\"xt": 1}));
         assert_eq!(
-            found[0].1,
+            messages[0].1,
             r#"must NOT have additional properties: "te\"xt""#
         );
     }
@@ -303,9 +307,9 @@ mod tests {
                 "properties": {"kind": {"enum": [kind]}, kind: {"type": "string"}}})
         };
         let schema = json!({"oneOf": [branch("text"), branch("data")]});
-        let found = errors(schema, &json!({"type": "text", "more": 1}));
+        let messages = errors(schema, &json!({"type": "text", "more": 1}));
         assert_eq!(
-            found,
+            messages,
             [
                 (
                     "required".to_owned(),

@@ -211,7 +211,7 @@ mod tests {
             send("HTTP/1.1 200 OK\r\n\r\n"),
             Step::Endless(vec![b'a'; 1000]),
         ];
-        let (server, gone) = RawServer::start_noting(vec![endless]).await;
+        let (server, closed) = RawServer::start_noting(vec![endless]).await;
         let mut response = ReqwestClient::new()
             .unwrap()
             .exchange(get(server.url("/")))
@@ -225,7 +225,7 @@ mod tests {
             NetFault::TooLarge
         );
         drop(response);
-        let _gone = gone.acquire().await.unwrap();
+        let _gone = closed.acquire().await.unwrap();
     }
 
     #[tokio::test]

@@ -141,10 +141,10 @@ mod tests {
         fn chunk_boundaries_do_not_matter(parts in prop::collection::vec("[a:\r\n]{0,6}", 0..12), max in 0_usize..12) {
             let (most, unfinished) = plainly(&parts.concat());
             let chunks: Vec<_> = parts.iter().map(|p| p.as_bytes()).collect();
-            let (within, left) = fed(&chunks, max);
+            let (within, unfinished_bytes) = fed(&chunks, max);
             prop_assert_eq!(within, most <= max);
             if within {
-                prop_assert_eq!(left, unfinished);
+                prop_assert_eq!(unfinished_bytes, unfinished);
             }
         }
     }

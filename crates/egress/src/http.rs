@@ -231,7 +231,7 @@ impl ReqwestClient {
             && proxy.uri().scheme() == Some(&Scheme::HTTPS)
             && trust.is_some()
         {
-            return Err(http_error::not_for_a_proxy(&url));
+            return Err(http_error::not_proxied(&url));
         }
         let clients = self.clients(trust);
         let pool = PoolKey {
@@ -311,7 +311,7 @@ impl HttpClient for ReqwestClient {
                 });
             }
             let changed = answer.upgrade().await;
-            let stream = changed.map_err(|error| http_error::not_handed_over(&error, &url))?;
+            let stream = changed.map_err(|error| http_error::upgrade_failed(&error, &url))?;
             Ok(Upgrade {
                 status,
                 headers,

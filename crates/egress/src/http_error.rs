@@ -10,14 +10,14 @@ use super::resolve::ResolveError;
 use super::{NetError, NetFault, Sent};
 
 /// Returns the error for a request that this system cannot send.
-pub(super) fn unusable(fault: NetFault, what: &str, why: &dyn StdError) -> NetError {
-    let message = format!("{what} cannot be set up on this system: {why}");
+pub(super) fn unusable(fault: NetFault, what: &str, reason: &dyn StdError) -> NetError {
+    let message = format!("{what} cannot be set up on this system: {reason}");
     NetError::new(fault, Sent::No, message)
 }
 
 /// reqwest uses one TLS configuration for both ends of a tunnel. So the proxy would receive the peer's client
 /// certificate, and would be trusted by the peer's authorities.
-pub(super) fn not_for_a_proxy(url: &Url) -> NetError {
+pub(super) fn not_proxied(url: &Url) -> NetError {
     let message = format!(
         "cannot connect to `{}` through an `https` proxy: the proxy would be trusted by the target's CA and receive its client certificate; use an `http` proxy or add the host to NO_PROXY",
         place(url)
@@ -72,8 +72,10 @@ pub(super) fn before_response(
         ),
         Kind::Tls(text) => {
             let note = match without_roots {
-                Some(why) => {
-                    format!(" (no certificate authority could be loaded from this system: {why})")
+                Some(reason) => {
+                    format!(
+                        " (no certificate authority could be loaded from this system: {reason})"
+                    )
                 }
                 None => String::new(),
             };
@@ -117,7 +119,7 @@ pub(super) fn in_body(error: &reqwest::Error, url: &Url) -> NetError {
 }
 
 /// Returns the error of an upgrade that failed after the peer accepted it.
-pub(super) fn not_handed_over(error: &reqwest::Error, url: &Url) -> NetError {
+pub(super) fn upgrade_failed(error: &reqwest::Error, url: &Url) -> NetError {
     let (place, cause) = (place(url), Cause::find(error));
     let message = format!("cannot upgrade the connection to `{place}`: {}", cause.last);
     NetError::new(NetFault::Protocol, Sent::Unknown, message)

@@ -73,25 +73,25 @@ pub(super) async fn token(
         return Ok(token);
     }
     let waited = tokens.ended.load(Ordering::Acquire) != before;
-    if let Some(why) = failed.as_ref().filter(|_| waited) {
-        return Err(none(why));
+    if let Some(reason) = failed.as_ref().filter(|_| waited) {
+        return Err(unavailable_error(reason));
     }
     let outcome = obtain(net, client, endpoint).await;
     *failed = outcome.as_ref().err().map(|error| TokenError {
         address_refused: error.fault() == NetFault::AddressRefused,
-        why: error.to_string(),
+        reason: error.to_string(),
     });
     tokens.ended.fetch_add(1, Ordering::Release);
     outcome
 }
 
-fn none(failed: &TokenError) -> NetError {
+fn unavailable_error(failed: &TokenError) -> NetError {
     let fault = if failed.address_refused {
         NetFault::AddressRefused
     } else {
         NetFault::TokenUnavailable
     };
-    NetError::new(fault, Sent::No, &failed.why)
+    NetError::new(fault, Sent::No, &failed.reason)
 }
 
 /// Requests a new token and stores it.
@@ -100,32 +100,32 @@ async fn obtain(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Token, NetError> {
-    let asked = Instant::now();
+    let requested_at = Instant::now();
     let answer = tokio::time::timeout(TOKEN_TIMEOUT, request_token(net, client, endpoint)).await;
-    let given = answer.unwrap_or_else(|_| {
+    let issued = answer.unwrap_or_else(|_| {
         let seconds = TOKEN_TIMEOUT.as_secs();
         Err(unavailable(
             client,
             format_args!("no answer within {seconds} seconds"),
         ))
     })?;
-    let holds = given
-        .holds
-        .map_or(DEFAULT_LIFETIME, |holds| holds.min(MAX_LIFETIME));
-    let early = (holds / 5).clamp(MIN_REFRESH_MARGIN, REFRESH_MARGIN);
+    let lifetime = issued
+        .lifetime
+        .map_or(DEFAULT_LIFETIME, |lifetime| lifetime.min(MAX_LIFETIME));
+    let margin = (lifetime / 5).clamp(MIN_REFRESH_MARGIN, REFRESH_MARGIN);
     let token = Token {
-        header: sensitive(format!("Bearer {}", given.secret.expose_secret()))
+        header: sensitive(format!("Bearer {}", issued.secret.expose_secret()))
             .map_err(|_| unavailable(client, "an HTTP header cannot contain its token"))?,
-        renew_at: asked + holds.saturating_sub(early),
+        renew_at: requested_at + lifetime.saturating_sub(margin),
     };
-    client.tokens.keep(token.clone(), given.secret);
+    client.tokens.keep(token.clone(), issued.secret);
     Ok(token)
 }
 
 /// A token as the server issued it.
 struct IssuedToken {
     secret: SecretString,
-    holds: Option<Duration>,
+    lifetime: Option<Duration>,
 }
 
 async fn request_token(
@@ -207,7 +207,7 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken
         .and_then(|n| n.as_f64().or_else(|| n.as_str()?.trim().parse().ok()));
     Ok(IssuedToken {
         secret: answer.access_token.into(),
-        holds: seconds.map(|n| {
+        lifetime: seconds.map(|n| {
             Duration::try_from_secs_f64(n.max(0.0))
                 .unwrap_or(MAX_LIFETIME)
                 .min(MAX_LIFETIME)
@@ -227,7 +227,7 @@ fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {
             format_args!("it answered {status}, and redirects are not followed"),
         );
     }
-    let why = match serde_json::from_slice::<Refusal>(body) {
+    let reason = match serde_json::from_slice::<Refusal>(body) {
         Ok(refusal) => {
             let more = refusal
                 .error_description
@@ -237,15 +237,15 @@ fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {
         }
         Err(_) => String::new(),
     };
-    unavailable(client, format_args!("it answered {status}{why}"))
+    unavailable(client, format_args!("it answered {status}{reason}"))
 }
 
-fn unavailable(client: &OAuth2, why: impl std::fmt::Display) -> NetError {
+fn unavailable(client: &OAuth2, reason: impl std::fmt::Display) -> NetError {
     NetError::new(
         NetFault::TokenUnavailable,
         Sent::No,
         format!(
-            "the authorization server `{}` issued no access token: {why}",
+            "the authorization server `{}` issued no access token: {reason}",
             place(&client.token_url)
         ),
     )

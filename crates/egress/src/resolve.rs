@@ -52,8 +52,8 @@ impl Resolve for Resolver {
         };
         let lookup = self.lookup.lookup(name.as_str().to_owned());
         Box::pin(async move {
-            let found = lookup.await.map_err(to_error)?;
-            let addresses = check_all(found, access)?;
+            let addresses = lookup.await.map_err(to_error)?;
+            let addresses = check_all(addresses, access)?;
             // The connector sets the port.
             let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, 0));
             Ok(Box::new(addresses) as Addrs)
@@ -67,10 +67,10 @@ pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Resul
     let Some(Host::Domain(name)) = url.host() else {
         return Ok(());
     };
-    let Ok(found) = lookup.lookup(name.to_owned()).await else {
+    let Ok(addresses) = lookup.lookup(name.to_owned()).await else {
         return Ok(());
     };
-    match check_all(found, AddressPolicy::Public) {
+    match check_all(addresses, AddressPolicy::Public) {
         Err(refused @ ResolveError::NotPublic(_)) => Err(NetError::new(
             NetFault::AddressRefused,
             Sent::No,
@@ -82,17 +82,17 @@ pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Resul
 
 /// Returns the addresses if `access` permits all of them. A name with both public and private addresses is a rebinding
 /// attempt or a mistake. Connecting only to the public ones would hide either.
-fn check_all(found: Vec<IpAddr>, access: AddressPolicy) -> Result<Vec<IpAddr>, ResolveError> {
-    if found.is_empty() {
+fn check_all(addresses: Vec<IpAddr>, access: AddressPolicy) -> Result<Vec<IpAddr>, ResolveError> {
+    if addresses.is_empty() {
         return Err(ResolveError::Empty);
     }
     match access {
-        AddressPolicy::AnyAddress => Ok(found),
-        AddressPolicy::Loopback if found.iter().copied().all(is_loopback) => Ok(found),
+        AddressPolicy::AnyAddress => Ok(addresses),
+        AddressPolicy::Loopback if addresses.iter().copied().all(is_loopback) => Ok(addresses),
         AddressPolicy::Loopback => Err(ResolveError::NotLoopback),
-        AddressPolicy::Public => match found.iter().copied().find_map(special_use) {
+        AddressPolicy::Public => match addresses.iter().copied().find_map(special_use) {
             Some(class) => Err(ResolveError::NotPublic(class)),
-            None => Ok(found),
+            None => Ok(addresses),
         },
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn all_public_addresses_are_kept() {
+    fn returns_all_public_addresses() {
         let both = addresses(&["8.8.8.8", "2606:4700::1111"]);
         assert_eq!(
             check_all(both.clone(), AddressPolicy::Public).unwrap(),

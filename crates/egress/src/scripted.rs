@@ -39,7 +39,7 @@ pub(super) struct Scripted(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     next: VecDeque<Next>,
-    asked: Vec<(Instant, Request)>,
+    requests: Vec<(Instant, Request)>,
 }
 
 impl Scripted {
@@ -47,20 +47,20 @@ impl Scripted {
         let next = next.into_iter().collect();
         Self(Arc::new(Mutex::new(State {
             next,
-            asked: Vec::new(),
+            requests: Vec::new(),
         })))
     }
 
     /// Returns the requests so far, with their times.
     pub(super) fn requests(&self) -> Vec<(Instant, Request)> {
-        self.0.lock().unwrap().asked.clone()
+        self.0.lock().unwrap().requests.clone()
     }
 
     /// This header of each request so far.
     pub(super) fn headers(&self, name: &str) -> Vec<String> {
         let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
-        let asked = self.requests();
-        let values = asked
+        let requests = self.requests();
+        let values = requests
             .iter()
             .map(|(_, request)| request.headers.get(name).map(text));
         values.map(Option::unwrap_or_default).collect()
@@ -70,7 +70,7 @@ impl Scripted {
 impl HttpClient for Scripted {
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         let mut state = self.0.lock().unwrap();
-        state.asked.push((Instant::now(), request));
+        state.requests.push((Instant::now(), request));
         let next = state.next.pop_front().expect("one more answer");
         Box::pin(async move {
             // Like a real network, it never answers at once.

@@ -205,11 +205,11 @@ impl fmt::Debug for EventReader {
 }
 
 fn end(error: &Error, place: &str) -> Result<(), NetError> {
-    let cut = |fault, why: String| {
+    let cut = |fault, reason: String| {
         Err(NetError::new(
             fault,
             Sent::Unknown,
-            format!("the events of `{place}` broke off: {why}"),
+            format!("the events of `{place}` broke off: {reason}"),
         ))
     };
     match error {

@@ -19,13 +19,13 @@ use crate::PluginModuleRef;
 /// The file cannot be read, is not a shared library or not a plugin of this interface, or was built for another version
 /// of it.
 pub fn load(path: impl AsRef<Path>) -> Result<PluginModuleRef, LoadError> {
-    let given = path.as_ref();
+    let path = path.as_ref();
     let fails = |kind| LoadError {
-        path: given.to_owned(),
+        path: path.to_owned(),
         kind,
     };
     // An absolute path keeps the system's loader from searching its own directories.
-    let file = given
+    let file = path
         .canonicalize()
         .map_err(|error| fails(Kind::File(error)))?;
     // `RootModule::load_from_file` caches one module per type, and would return the first library for every later path.
@@ -35,8 +35,8 @@ pub fn load(path: impl AsRef<Path>) -> Result<PluginModuleRef, LoadError> {
         .init_root_module::<PluginModuleRef>()
         .map_err(|error| {
             fails(match Kind::from_library_error(error) {
-                Kind::Layout(ours, _) => {
-                    Kind::Layout(ours, header.version_strings().version.to_string())
+                Kind::Layout(expected, _) => {
+                    Kind::Layout(expected, header.version_strings().version.to_string())
                 }
                 other => other,
             })
@@ -71,7 +71,7 @@ impl LoadError {
 impl Kind {
     /// Summarizes abi_stable's errors, whose own text fills pages.
     fn from_library_error(error: LibraryError) -> Self {
-        let ours = || PluginModuleRef::VERSION_STRINGS.version.to_string();
+        let expected = || PluginModuleRef::VERSION_STRINGS.version.to_string();
         match error {
             LibraryError::OpenError { err, .. } => Self::Open(match Error::source(&*err) {
                 Some(cause) => cause.to_string(),
@@ -88,7 +88,7 @@ impl Kind {
                 Some(first) => Self::from_library_error(first),
                 None => Self::NotAPlugin,
             },
-            _ => Self::Layout(ours(), "unknown".to_owned()),
+            _ => Self::Layout(expected(), "unknown".to_owned()),
         }
     }
 }
@@ -98,18 +98,18 @@ impl fmt::Display for LoadError {
         let path = self.path.display();
         match &self.kind {
             Kind::File(error) => write!(f, "cannot read the library `{path}`: {error}"),
-            Kind::Open(why) => write!(f, "cannot open `{path}` as a shared library: {why}"),
+            Kind::Open(reason) => write!(f, "cannot open `{path}` as a shared library: {reason}"),
             Kind::NotAPlugin => write!(
                 f,
                 "`{path}` is a shared library but not a plugin of this interface: it does not export the root module"
             ),
-            Kind::Version(ours, theirs) => write!(
+            Kind::Version(expected, found) => write!(
                 f,
-                "`{path}` has version {theirs} of the interface and this host needs {ours}; build both from one version"
+                "`{path}` has version {found} of the interface and this host needs {expected}; build both from one version"
             ),
-            Kind::Layout(ours, theirs) => write!(
+            Kind::Layout(expected, found) => write!(
                 f,
-                "`{path}` (interface {theirs}) lays its types out differently from this host (interface {ours}); build both from one version"
+                "`{path}` (interface {found}) lays its types out differently from this host (interface {expected}); build both from one version"
             ),
             Kind::Start => write!(f, "`{path}` failed while it started"),
         }

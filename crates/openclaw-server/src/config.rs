@@ -75,7 +75,7 @@ pub struct ServeConfig {
     #[serde(deserialize_with = "thinking")]
     pub thinking: Option<Thinking>,
     /// The timeout of a turn, in seconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub timeout: u64,
     /// The path or the name of the command `openclaw`.
     pub openclaw_path: PathBuf,
@@ -171,7 +171,7 @@ pub struct GatewayConfig {
     /// The file with the certificate authority of the gateway's certificate.
     pub ca_file: Option<PathBuf>,
     /// The timeout of a connection attempt, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub timeout_ms: u64,
 }
 
@@ -212,13 +212,13 @@ pub enum FsyncMode {
 #[serde(default)]
 pub struct RetentionConfig {
     /// The maximum time since their last change, in seconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub age: u64,
     /// The maximum number of terminal tasks of one client.
-    #[serde(deserialize_with = "validation::whole_size")]
+    #[serde(deserialize_with = "validation::integer_size")]
     pub count: usize,
     /// How long an interrupted task waits for its client, in seconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub unanswered: u64,
 }
 

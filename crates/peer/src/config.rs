@@ -43,7 +43,7 @@ pub enum CardLocation {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CardKeys {
     /// The keys that the operator configured.
-    Given(Arc<KeySet>),
+    Configured(Arc<KeySet>),
     /// The key that a signature references (`jku`), on the peer's own origin and over https.
     OfOwnOrigin,
 }

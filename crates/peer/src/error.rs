@@ -59,7 +59,7 @@ pub enum PeerErrorKind {
 
 impl PeerErrorKind {
     /// Returns whether the peer was unreachable or lost. It has not refused anything and may be back in a moment.
-    pub fn is_away(self) -> bool {
+    pub fn is_unreachable(self) -> bool {
         use ErrorCode as E;
         matches!(
             self,

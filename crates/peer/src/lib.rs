@@ -105,12 +105,12 @@ pub type NextEvent = Option<Result<(Event, usize), PeerError>>;
 
 /// Finds peers of one protocol: reads their cards and opens them.
 pub trait PeerProvider: Send + Sync {
-    /// Reads the peer's card from the location in `reach`. With `known`, the peer can answer that the card is
+    /// Reads the peer's card from the location in `reach`. With `validator`, the peer can answer that the card is
     /// unchanged.
     fn discover<'a>(
         &'a self,
         reach: &'a PeerConfig,
-        known: Option<&'a Validator>,
+        validator: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>>;
 
     /// Opens a peer for one call, on an interface that `reach` and `card` both allow.

@@ -55,8 +55,8 @@ pub enum MemberStatus {
 
 impl MemberStatus {
     /// Parses a gateway's status. Registries write `Active` for online.
-    pub fn from_word(word: &str) -> Self {
-        match word.to_ascii_lowercase().as_str() {
+    pub fn from_name(name: &str) -> Self {
+        match name.to_ascii_lowercase().as_str() {
             "online" | "active" => Self::Online,
             "offline" => Self::Offline,
             "busy" => Self::Busy,

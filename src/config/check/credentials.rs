@@ -13,21 +13,24 @@ pub(super) fn check(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
     let Some(auth) = &target.auth else {
         return Ok(());
     };
-    let wrong = |field: &str, why: String| ConfigError::at(format!("{place}/auth/{field}"), why);
+    let invalid =
+        |field: &str, reason: String| ConfigError::at(format!("{place}/auth/{field}"), reason);
     match auth {
-        Auth::Bearer { token } => in_header(token, "token").map_err(|why| wrong("token", why))?,
+        Auth::Bearer { token } => {
+            check_header_value(token, "token").map_err(|reason| invalid("token", reason))?
+        }
         Auth::Basic { username, password } => {
-            user(username).map_err(|why| wrong("username", why))?;
-            text(password, "password").map_err(|why| wrong("password", why))?;
+            check_username(username).map_err(|reason| invalid("username", reason))?;
+            check_text(password, "password").map_err(|reason| invalid("password", reason))?;
         }
         Auth::ApiKey {
             place: KeyPlace::Header,
             name,
             value,
         } => {
-            let name = key_header(name).map_err(|why| wrong("name", why))?;
-            in_header(value, "key").map_err(|why| wrong("value", why))?;
-            alone(target, &name, place)?;
+            let name = parse_key_header(name).map_err(|reason| invalid("name", reason))?;
+            check_header_value(value, "key").map_err(|reason| invalid("value", reason))?;
+            check_duplicate_header(target, &name, place)?;
         }
         Auth::ApiKey {
             place: KeyPlace::Cookie,
@@ -35,10 +38,10 @@ pub(super) fn check(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
             value,
         } => {
             if HeaderName::try_from(name.as_str()).is_err() {
-                let why = format!("`{}` cannot be a cookie's name", name.escape_debug());
-                return Err(wrong("name", why));
+                let reason = format!("`{}` cannot be a cookie's name", name.escape_debug());
+                return Err(invalid("name", reason));
             }
-            in_cookie(value).map_err(|why| wrong("value", why))?;
+            check_cookie_value(value).map_err(|reason| invalid("value", reason))?;
         }
         Auth::ApiKey {
             place: KeyPlace::Query,
@@ -47,11 +50,12 @@ pub(super) fn check(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
         Auth::OAuth2 {
             token_url, scopes, ..
         } => {
-            token_endpoint(token_url, target.allow_private_network)
-                .map_err(|why| wrong("tokenUrl", why))?;
+            check_token_endpoint(token_url, target.allow_private_network)
+                .map_err(|reason| invalid("tokenUrl", reason))?;
             if let Some(i) = scopes.iter().position(|scope| !is_scope(scope)) {
-                let why = "a scope is one word without quotes and backslashes; list each by itself";
-                return Err(wrong(&format!("scopes/{i}"), why.into()));
+                let reason =
+                    "a scope is one word without quotes and backslashes; list each by itself";
+                return Err(invalid(&format!("scopes/{i}"), reason.into()));
             }
         }
         Auth::MutualTls { .. } => {
@@ -62,21 +66,25 @@ pub(super) fn check(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
             ];
             let secured = |url: &&String| url.trim().to_ascii_lowercase().starts_with("https:");
             if !written.into_iter().flatten().any(|url| secured(&url)) {
-                let why = "a client certificate requires https, and this target uses http";
-                return Err(wrong("type", why.into()));
+                let reason = "a client certificate requires https, and this target uses http";
+                return Err(invalid("type", reason.into()));
             }
         }
     }
     match auth {
         Auth::Bearer { .. } | Auth::Basic { .. } | Auth::OAuth2 { .. } => {
-            alone(target, &AUTHORIZATION, place)
+            check_duplicate_header(target, &AUTHORIZATION, place)
         }
         _ => Ok(()),
     }
 }
 
 /// Refuses a header that `auth` sets as well: one of the two would be lost.
-fn alone(target: &TargetConfig, name: &HeaderName, place: &str) -> Result<(), ConfigError> {
+fn check_duplicate_header(
+    target: &TargetConfig,
+    name: &HeaderName,
+    place: &str,
+) -> Result<(), ConfigError> {
     let twice = target
         .headers
         .keys()
@@ -89,8 +97,8 @@ fn alone(target: &TargetConfig, name: &HeaderName, place: &str) -> Result<(), Co
     })
 }
 
-fn key_header(name: &str) -> Result<HeaderName, String> {
-    let name = headers::name(name)?;
+fn parse_key_header(name: &str) -> Result<HeaderName, String> {
+    let name = headers::parse_name(name)?;
     if matches!(name, ACCEPT | CONTENT_TYPE) {
         return Err(format!(
             "`{name}` frames or describes the request and cannot carry a key"
@@ -100,15 +108,15 @@ fn key_header(name: &str) -> Result<HeaderName, String> {
 }
 
 /// Returns a secret; `None` where the host has not resolved it.
-pub(super) fn resolved(secret: &Secret) -> Option<&str> {
+pub(super) fn known_secret(secret: &Secret) -> Option<&str> {
     match secret {
         Secret::Known(text) | Secret::Resolved(text) => Some(text.expose_secret()),
         Secret::Unresolved { .. } => None,
     }
 }
 
-fn in_header(secret: &Secret, what: &str) -> Result<(), String> {
-    match resolved(secret) {
+fn check_header_value(secret: &Secret, what: &str) -> Result<(), String> {
+    match known_secret(secret) {
         Some(text) if HeaderValue::try_from(text).is_err() => Err(format!(
             "the {what} has characters that an HTTP header cannot contain (a line break at its end?)"
         )),
@@ -117,9 +125,9 @@ fn in_header(secret: &Secret, what: &str) -> Result<(), String> {
 }
 
 /// Checks the value of a cookie (RFC 6265 §4.1.1).
-fn in_cookie(secret: &Secret) -> Result<(), String> {
+fn check_cookie_value(secret: &Secret) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
-    match resolved(secret) {
+    match known_secret(secret) {
         Some(text) if !text.chars().all(fits) => Err(
             "the key has characters that a cookie cannot contain (a line break at its end, a space, a comma or a semicolon?)"
                 .into(),
@@ -129,8 +137,8 @@ fn in_cookie(secret: &Secret) -> Result<(), String> {
 }
 
 /// Checks a password (RFC 7617 §2).
-fn text(secret: &Secret, what: &str) -> Result<(), String> {
-    match resolved(secret) {
+fn check_text(secret: &Secret, what: &str) -> Result<(), String> {
+    match known_secret(secret) {
         Some(text) if text.contains(char::is_control) => Err(format!(
             "the {what} has control characters (a line break at its end?)"
         )),
@@ -138,7 +146,7 @@ fn text(secret: &Secret, what: &str) -> Result<(), String> {
     }
 }
 
-fn user(name: &str) -> Result<(), String> {
+fn check_username(name: &str) -> Result<(), String> {
     if name.contains(':') || name.contains(char::is_control) {
         return Err("a user name for `basic` has no colon and no control characters".into());
     }
@@ -146,8 +154,8 @@ fn user(name: &str) -> Result<(), String> {
 }
 
 /// Checks that the connection to a token endpoint, which receives the client's secret, is encrypted or local.
-fn token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
-    let url = normal_url(text).map_err(|wrong| format!("the token endpoint {wrong}"))?;
+fn check_token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
+    let url = normal_url(text).map_err(|reason| format!("the token endpoint {reason}"))?;
     if url.scheme() != "https" && !allow_private && !is_loopback(&url) {
         return Err("the token endpoint must use https; http is allowed only on this machine, or with allowPrivateNetwork".into());
     }

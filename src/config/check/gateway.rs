@@ -16,33 +16,35 @@ const PREFIX: &str = "gateway:";
 /// Checks the gateway's settings, and that no target is named like one of its agents.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let gateway = &config.gateway;
-    let wrong =
+    let invalid =
         |place: &str, message: String| ConfigError::at(format!("/gateway/{place}"), message);
-    let url = gateway_url(&gateway.url).map_err(|why| wrong("url", format!("the URL {why}")))?;
-    near(gateway, &url).map_err(|why| wrong("url", why))?;
+    let url =
+        gateway_url(&gateway.url).map_err(|reason| invalid("url", format!("the URL {reason}")))?;
+    check_address(gateway, &url).map_err(|reason| invalid("url", reason))?;
     // A subprotocol and the name of a header are both tokens (RFC 6455 §4.1, RFC 9110 §5.1).
     if HeaderName::try_from(gateway.protocol.as_str()).is_err() {
         let message = "a subprotocol is one word without spaces and separators, such as `a2a-v1`";
-        return Err(wrong("protocol", message.into()));
+        return Err(invalid("protocol", message.into()));
     }
     if gateway.token_in_query && gateway.dialect != Dialect::HeretekJs {
         let message =
             "a token in the URL appears in logs; only the dialect `heretek-js` needs it there";
-        return Err(wrong("tokenInQuery", message.into()));
+        return Err(invalid("tokenInQuery", message.into()));
     }
-    tls(gateway, &url).map_err(|(field, why)| wrong(&format!("tls/{field}"), why.into()))?;
-    names(&gateway.agents).map_err(|(i, why)| wrong(&format!("agents/{i}"), why))?;
+    check_tls(gateway, &url)
+        .map_err(|(field, reason)| invalid(&format!("tls/{field}"), reason.into()))?;
+    check_names(&gateway.agents).map_err(|(i, reason)| invalid(&format!("agents/{i}"), reason))?;
     let members = &gateway.triad.members;
-    names(members).map_err(|(i, why)| wrong(&format!("triad/members/{i}"), why))?;
+    check_names(members).map_err(|(i, reason)| invalid(&format!("triad/members/{i}"), reason))?;
     if gateway.enabled {
-        aliases(config)?;
+        check_aliases(config)?;
     }
     Ok(())
 }
 
 /// Requires a literal address to be on this machine, unless the operator allows others. A host name is checked after it
 /// is resolved, when the connection is made.
-fn near(gateway: &Gateway, url: &Url) -> Result<(), String> {
+fn check_address(gateway: &Gateway, url: &Url) -> Result<(), String> {
     let Some(ip) = literal_ip(url) else {
         return Ok(());
     };
@@ -60,7 +62,7 @@ fn near(gateway: &Gateway, url: &Url) -> Result<(), String> {
 }
 
 /// Refuses certificates without `wss:`, and a client certificate without its key.
-fn tls(gateway: &Gateway, url: &Url) -> Result<(), (&'static str, &'static str)> {
+fn check_tls(gateway: &Gateway, url: &Url) -> Result<(), (&'static str, &'static str)> {
     let tls = &gateway.tls;
     let files = [
         ("caFile", &tls.ca_file),
@@ -69,8 +71,8 @@ fn tls(gateway: &Gateway, url: &Url) -> Result<(), (&'static str, &'static str)>
     ];
     let first = files.iter().find(|(_, file)| file.is_some());
     if let Some((field, _)) = first.filter(|_| url.scheme() != "wss") {
-        let why = "certificates have no effect unless the gateway's address begins with `wss:`";
-        return Err((*field, why));
+        let reason = "certificates have no effect unless the gateway's address begins with `wss:`";
+        return Err((*field, reason));
     }
     match (&tls.cert_file, &tls.key_file) {
         (Some(_), None) => Err((
@@ -86,7 +88,7 @@ fn tls(gateway: &Gateway, url: &Url) -> Result<(), (&'static str, &'static str)>
 }
 
 /// Refuses duplicate names and the triad's name.
-fn names(names: &[String]) -> Result<(), (usize, String)> {
+fn check_names(names: &[String]) -> Result<(), (usize, String)> {
     for (i, name) in names.iter().enumerate() {
         if name == TRIAD {
             let message =
@@ -101,10 +103,10 @@ fn names(names: &[String]) -> Result<(), (usize, String)> {
 }
 
 /// Refuses aliases with the gateway's prefix while a gateway is enabled.
-fn aliases(config: &Config) -> Result<(), ConfigError> {
-    let taken = config.targets.iter().enumerate();
-    let mut taken = taken.filter(|(_, target)| target.alias.starts_with(PREFIX));
-    let Some((i, target)) = taken.next() else {
+fn check_aliases(config: &Config) -> Result<(), ConfigError> {
+    let reserved = config.targets.iter().enumerate();
+    let mut reserved = reserved.filter(|(_, target)| target.alias.starts_with(PREFIX));
+    let Some((i, target)) = reserved.next() else {
         return Ok(());
     };
     let message = format!(

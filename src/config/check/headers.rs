@@ -8,9 +8,13 @@ use super::ConfigError;
 const FRAMING: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
 
 /// Checks one header of the object at `place`. A value that the host has not resolved is `None`.
-pub(super) fn header(name: &str, value: Option<&str>, place: &str) -> Result<(), ConfigError> {
+pub(super) fn check_header(
+    name: &str,
+    value: Option<&str>,
+    place: &str,
+) -> Result<(), ConfigError> {
     let place = || format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
-    self::name(name).map_err(|wrong| ConfigError::at(place(), wrong))?;
+    self::parse_name(name).map_err(|reason| ConfigError::at(place(), reason))?;
     HeaderValue::try_from(value.unwrap_or_default())
         .map(drop)
         .map_err(|_| {
@@ -22,7 +26,7 @@ pub(super) fn header(name: &str, value: Option<&str>, place: &str) -> Result<(),
 }
 
 /// Returns the name of a header that may be set.
-pub(super) fn name(name: &str) -> Result<HeaderName, String> {
+pub(super) fn parse_name(name: &str) -> Result<HeaderName, String> {
     let parsed = HeaderName::try_from(name)
         .map_err(|_| format!("`{}` cannot be an HTTP header's name", name.escape_debug()))?;
     if FRAMING.contains(&parsed.as_str()) {

@@ -12,23 +12,28 @@ use common::log::Silent;
 use egress::NetFault;
 use gateway_bridge::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, network};
 
-use super::super::assemble_over;
+use super::super::assemble_with_network;
 use super::*;
 
 /// Returns the tool and a channel with its connections to the gateway.
-pub(super) fn stage(dialect: &str) -> (RemoteAgent, ScriptedNet, Arrivals) {
+pub(super) fn tool_with_gateway(dialect: &str) -> (RemoteAgent, ScriptedNet, Arrivals) {
     let (net, arrivals) = network();
     let config =
         json!({"gateway": {"enabled": true, "dialect": dialect}, "limits": {"waitMs": 120_000}});
     let config = Config::parse(&config.to_string()).unwrap();
-    let over = Arc::new(net.clone());
+    let network = Arc::new(net.clone());
     let env = Arc::new(SystemEnvironment);
-    let tool = assemble_over(&config, over, env, Pace::default(), Arc::new(Silent)).unwrap();
+    let tool =
+        assemble_with_network(&config, network, env, Pace::default(), Arc::new(Silent)).unwrap();
     (tool, net, arrivals)
 }
 
 /// Sends to an agent and follows the task. Returns the result and the updates.
-pub(super) async fn followed(tool: &RemoteAgent, target: &str, more: Value) -> (Value, Vec<Value>) {
+pub(super) async fn send_and_follow(
+    tool: &RemoteAgent,
+    target: &str,
+    more: Value,
+) -> (Value, Vec<Value>) {
     let mut request = json!({"action": "send", "target_alias": target, "follow_updates": true,
         "timeout_ms": 120_000, "parts": [{"kind": "text", "text": "hello"}]});
     for (field, value) in more.as_object().unwrap() {
@@ -51,21 +56,21 @@ pub(super) async fn followed(tool: &RemoteAgent, target: &str, more: Value) -> (
 }
 
 /// Answers one request of protocol 4. `None` ends the connection.
-type Answers = fn(&str) -> Option<Value>;
+type AnswerFn = fn(&str) -> Option<Value>;
 
 /// Plays the OpenClaw gateway on one connection until `answers` ends it. Returns the methods that the client called.
-async fn plays(connection: &mut Connection, answers: Answers) -> Vec<String> {
+async fn answer_requests(connection: &mut Connection, answers: AnswerFn) -> Vec<String> {
     connection
         .send(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
         .await;
-    let mut asked = Vec::new();
+    let mut methods = Vec::new();
     loop {
         let Some(text) = connection.recv_text().await else {
-            return asked;
+            return methods;
         };
         let request: Value = serde_json::from_str(&text).unwrap();
         let method = request["method"].as_str().unwrap();
-        asked.push(method.to_owned());
+        methods.push(method.to_owned());
         let payload = match method {
             "connect" => Some(json!({"type": "hello-ok", "protocol": 4})),
             "agents.list" => Some(json!({"agents": [{"id": "alpha"}]})),
@@ -73,7 +78,7 @@ async fn plays(connection: &mut Connection, answers: Answers) -> Vec<String> {
             other => answers(other),
         };
         let Some(payload) = payload else {
-            return asked;
+            return methods;
         };
         connection
             .send(json!({"type": "res", "id": request["id"], "ok": true, "payload": payload}))
@@ -81,16 +86,16 @@ async fn plays(connection: &mut Connection, answers: Answers) -> Vec<String> {
     }
 }
 
-fn times(asked: &[String], method: &str) -> usize {
-    asked.iter().filter(|asked| *asked == method).count()
+fn count(methods: &[String], method: &str) -> usize {
+    methods.iter().filter(|methods| *methods == method).count()
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_48_run_is_followed_over_a_reconnect() {
-    let (tool, net, mut arrivals) = stage("openclaw");
+    let (tool, net, mut arrivals) = tool_with_gateway("openclaw");
     let gateway = async {
         let mut first = arrivals.next().await;
-        let before = plays(&mut first, |method| {
+        let before = answer_requests(&mut first, |method| {
             (method == "agent").then(|| json!({"status": "accepted"}))
         });
         // The gateway accepts the run and then sends nothing.
@@ -101,7 +106,7 @@ async fn h_48_run_is_followed_over_a_reconnect() {
         ]);
         drop(first);
         let mut second = arrivals.next().await;
-        let after = plays(&mut second, |method| match method {
+        let after = answer_requests(&mut second, |method| match method {
             "agent.wait" => {
                 Some(json!({"status": "ok", "endedAt": 7, "terminalReply": {"text": "done"}}))
             }
@@ -110,10 +115,10 @@ async fn h_48_run_is_followed_over_a_reconnect() {
         });
         tokio::time::timeout(Duration::from_secs(600), after).await
     };
-    let call = followed(&tool, "gateway:alpha", json!({}));
+    let call = send_and_follow(&tool, "gateway:alpha", json!({}));
     let (result, _updates) = tokio::select! {
         updates = call => updates,
-        asked = gateway => panic!("the gateway was left: {asked:?}"),
+        methods = gateway => panic!("the gateway was left: {methods:?}"),
     };
     assert_eq!(result["ok"], true, "{result}");
     assert_eq!(
@@ -130,39 +135,39 @@ async fn h_48_run_is_followed_over_a_reconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn h_48_reconnect_sends_no_message_again() {
-    let (tool, _net, mut arrivals) = stage("openclaw");
+    let (tool, _net, mut arrivals) = tool_with_gateway("openclaw");
     let gateway = async {
         let mut first = arrivals.next().await;
         // The gateway receives the message and closes the connection without an answer.
-        let frame = plays(&mut first, |_| None).await;
+        let frame = answer_requests(&mut first, |_| None).await;
         drop(first);
         let mut all = frame;
         while let Ok(mut next) =
             tokio::time::timeout(Duration::from_secs(60), arrivals.next()).await
         {
-            all.extend(plays(&mut next, |_| None).await);
+            all.extend(answer_requests(&mut next, |_| None).await);
         }
         all
     };
-    let (call, asked) = tokio::join!(followed(&tool, "gateway:alpha", json!({})), gateway);
+    let (call, methods) = tokio::join!(send_and_follow(&tool, "gateway:alpha", json!({})), gateway);
     assert_eq!(call.0["error"]["reason"], "connection_reset", "{}", call.0);
     assert_eq!(call.0["error"]["details"]["delivered"], "unknown");
-    assert_eq!(times(&asked, "agent"), 1, "{asked:?}");
+    assert_eq!(count(&methods, "agent"), 1, "{methods:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn cut_gateway_is_awaited_until_the_deadline() {
-    let (tool, net, mut arrivals) = stage("openclaw");
+    let (tool, net, mut arrivals) = tool_with_gateway("openclaw");
     let gateway = async {
         let mut first = arrivals.next().await;
-        let before = plays(&mut first, |method| {
+        let before = answer_requests(&mut first, |method| {
             (method == "agent").then(|| json!({"status": "accepted"}))
         });
         let _ = tokio::time::timeout(Duration::from_secs(5), before).await;
         net.refuse([const { DialAnswer::Fails(NetFault::Unreachable) }; 50]);
     };
     let began = tokio::time::Instant::now();
-    let call = followed(&tool, "gateway:alpha", json!({"timeout_ms": 90_000}));
+    let call = send_and_follow(&tool, "gateway:alpha", json!({"timeout_ms": 90_000}));
     let ((result, _), ()) = tokio::join!(call, gateway);
     assert_eq!(result["ok"], true, "{result}");
     assert_eq!(

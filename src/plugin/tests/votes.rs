@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use gateway_bridge::scripted::{Arrivals, Connection};
 
-use super::cuts::{followed, stage};
+use super::cuts::{send_and_follow, tool_with_gateway};
 
 /// Accepts the next connection, greets it and answers queries for members. Returns the first frame of another kind.
-async fn greeted(arrivals: &mut Arrivals) -> (Connection, Value) {
+async fn handshake(arrivals: &mut Arrivals) -> (Connection, Value) {
     let mut connection = arrivals.next().await;
     loop {
         let frame = connection.recv().await;
@@ -29,13 +29,13 @@ async fn greeted(arrivals: &mut Arrivals) -> (Connection, Value) {
     }
 }
 
-async fn votes(connection: &mut Connection, id: &Value, member: &str) {
+async fn send_vote(connection: &mut Connection, id: &Value, member: &str) {
     connection
         .send(json!({"type": "vote", "from": member, "content": {"proposalId": id, "vote": "approve"}}))
         .await;
 }
 
-async fn decides(connection: &mut Connection, id: &Value) {
+async fn send_decision(connection: &mut Connection, id: &Value) {
     connection
         .send(json!({"type": "decision", "from": "gateway", "content": {"proposalId": id, "result": "approved",
             "votes": {"alpha": "approve", "beta": "approve"}, "consensus": true}}))
@@ -52,15 +52,15 @@ fn texts(updates: &[Value]) -> Vec<&str> {
 #[tokio::test(start_paused = true)]
 async fn early_votes_are_updates_by_stream_and_by_task() {
     for more in [json!({}), json!({"task_requirement": "required"})] {
-        let (tool, _net, mut arrivals) = stage("a2a-v1");
+        let (tool, _net, mut arrivals) = tool_with_gateway("a2a-v1");
         let gateway = async {
-            let (mut connection, asked) = greeted(&mut arrivals).await;
-            votes(&mut connection, &asked["id"], "alpha").await;
-            votes(&mut connection, &asked["id"], "beta").await;
-            decides(&mut connection, &asked["id"]).await;
+            let (mut connection, proposal) = handshake(&mut arrivals).await;
+            send_vote(&mut connection, &proposal["id"], "alpha").await;
+            send_vote(&mut connection, &proposal["id"], "beta").await;
+            send_decision(&mut connection, &proposal["id"]).await;
             connection
         };
-        let call = followed(&tool, "gateway:triad", more);
+        let call = send_and_follow(&tool, "gateway:triad", more);
         let ((result, updates), _connection) = tokio::join!(call, gateway);
         assert_eq!(
             result["summary"]["continuation"]["task"]["status"], "completed",
@@ -76,20 +76,20 @@ async fn early_votes_are_updates_by_stream_and_by_task() {
 
 #[tokio::test(start_paused = true)]
 async fn h_46_proposal_is_followed_over_a_cut() {
-    let (tool, _net, mut arrivals) = stage("a2a-v1");
+    let (tool, _net, mut arrivals) = tool_with_gateway("a2a-v1");
     let gateway = async {
-        let (mut connection, asked) = greeted(&mut arrivals).await;
-        assert_eq!(asked["type"], "proposal");
-        votes(&mut connection, &asked["id"], "alpha").await;
+        let (mut connection, proposal) = handshake(&mut arrivals).await;
+        assert_eq!(proposal["type"], "proposal");
+        send_vote(&mut connection, &proposal["id"], "alpha").await;
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         drop(connection);
-        let (mut connection, again) = greeted(&mut arrivals).await;
-        assert_eq!(again["type"], "subscribe", "{again}");
-        votes(&mut connection, &asked["id"], "beta").await;
-        decides(&mut connection, &asked["id"]).await;
+        let (mut connection, subscribe) = handshake(&mut arrivals).await;
+        assert_eq!(subscribe["type"], "subscribe", "{subscribe}");
+        send_vote(&mut connection, &proposal["id"], "beta").await;
+        send_decision(&mut connection, &proposal["id"]).await;
         connection
     };
-    let call = followed(&tool, "gateway:triad", json!({}));
+    let call = send_and_follow(&tool, "gateway:triad", json!({}));
     let ((result, updates), _connection) = tokio::join!(call, gateway);
     assert_eq!(
         result["summary"]["continuation"]["task"]["status"], "completed",

@@ -35,7 +35,8 @@ fn add(all: &mut Artifacts, id: &str, text: &str, append: bool) {
     let Event::Artifact(update) = Event::read(update).unwrap() else {
         unreachable!("it has an artifact")
     };
-    all.piece(update.artifact(), append, text.len()).unwrap();
+    all.add_piece(update.artifact(), append, text.len())
+        .unwrap();
 }
 
 fn texts(all: &Artifacts) -> Vec<String> {
@@ -54,8 +55,8 @@ fn one_two() -> Artifacts {
 #[test]
 fn streamed_snapshot_replaces_its_artifacts() {
     let mut all = one_two();
-    let news = all.show(&task(&[artifact("a", &["other"])]), Source::Streamed);
-    assert!(news.unwrap());
+    let changed = all.apply_snapshot(&task(&[artifact("a", &["other"])]), Source::Streamed);
+    assert!(changed.unwrap());
     assert_eq!(texts(&all), ["a=other"]);
 }
 
@@ -63,16 +64,16 @@ fn streamed_snapshot_replaces_its_artifacts() {
 fn unchanged_snapshot_is_no_update() {
     let mut all = one_two();
     let known = task(&[artifact("a", &["one ", "two "])]);
-    assert!(!all.show(&known, Source::Streamed).unwrap());
+    assert!(!all.apply_snapshot(&known, Source::Streamed).unwrap());
     all.open_gap(Gap::Open);
-    assert!(!all.show(&known, Source::Polled).unwrap());
+    assert!(!all.apply_snapshot(&known, Source::Polled).unwrap());
 }
 
 #[test]
 fn artifacts_missing_from_a_snapshot_stay_behind() {
     let mut all = one_two();
     add(&mut all, "b", "b", false);
-    all.show(
+    all.apply_snapshot(
         &task(&[artifact("c", &["c"]), artifact("b", &["bb"])]),
         Source::Streamed,
     )
@@ -89,7 +90,7 @@ fn polled_snapshot_keeps_artifacts_without_gap() {
         artifact("a", &["one ", "two ", "three"]),
         artifact("b", &["b"]),
     ]);
-    assert!(all.show(&shown, Source::Polled).unwrap());
+    assert!(all.apply_snapshot(&shown, Source::Polled).unwrap());
     assert_eq!(texts(&all), ["a=one two ", "b=b"]);
 }
 
@@ -98,7 +99,7 @@ fn polled_snapshot_fills_a_gap() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "four", true);
-    all.show(
+    all.apply_snapshot(
         &task(&[artifact("a", &["one ", "two ", "three ", "four"])]),
         Source::Polled,
     )
@@ -113,7 +114,7 @@ fn polled_snapshot_may_join_pieces() {
     all.open_gap(Gap::Open);
     add(&mut all, "a", "four ", true);
     add(&mut all, "a", "five", true);
-    all.show(
+    all.apply_snapshot(
         &task(&[artifact("a", &["one two three four five"])]),
         Source::Polled,
     )
@@ -128,7 +129,10 @@ fn polled_snapshot_that_contradicts_pieces_is_ignored() {
     add(&mut all, "a", "four ", true);
     add(&mut all, "a", "five", true);
     let doubled = artifact("a", &["one ", "two ", "four ", "four ", "five", "five"]);
-    assert!(!all.show(&task(&[doubled]), Source::Polled).unwrap());
+    assert!(
+        !all.apply_snapshot(&task(&[doubled]), Source::Polled)
+            .unwrap()
+    );
     assert_eq!(texts(&all), ["a=one two four five"]);
 }
 
@@ -137,7 +141,7 @@ fn replaced_artifact_has_no_gap() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "anew", false);
-    all.show(&task(&[artifact("a", &["anew", "anew"])]), Source::Polled)
+    all.apply_snapshot(&task(&[artifact("a", &["anew", "anew"])]), Source::Polled)
         .unwrap();
     assert_eq!(texts(&all), ["a=anew"]);
 }
@@ -158,7 +162,7 @@ fn changing_snapshots_reach_the_limits() {
     let many = |all: &mut Artifacts| {
         (0..10).try_for_each(|i| {
             let shown = task(&[artifact(&i.to_string(), &["0123456789"])]);
-            all.show(&shown, Source::Streamed).map(|_| ())
+            all.apply_snapshot(&shown, Source::Streamed).map(|_| ())
         })
     };
     for (limits, reason) in [
@@ -175,21 +179,21 @@ fn changing_snapshots_reach_the_limits() {
 fn replaced_artifacts_free_the_limit() {
     let mut all = Artifacts::new(&limits(4, 200));
     for text in ["0123456789", "abcdefghij"].iter().cycle().take(50) {
-        all.show(&task(&[artifact("a", &[text])]), Source::Streamed)
+        all.apply_snapshot(&task(&[artifact("a", &[text])]), Source::Streamed)
             .unwrap();
     }
     assert_eq!(texts(&all), ["a=abcdefghij"]);
 }
 
 #[test]
-fn duplicated_pieces_are_kept_once() {
+fn removes_duplicate_pieces() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "four ", true);
     add(&mut all, "a", "five ", true);
     let stored = ["one ", "two ", "three ", "four ", "four ", "five ", "five "];
-    let news = all.show(&task(&[artifact("a", &stored)]), Source::Polled);
-    assert!(news.unwrap());
+    let changed = all.apply_snapshot(&task(&[artifact("a", &stored)]), Source::Polled);
+    assert!(changed.unwrap());
     assert_eq!(texts(&all), ["a=one two three four five "]);
 }
 
@@ -201,15 +205,15 @@ fn artifacts_with_one_id_are_matched_in_order() {
         artifact("b", &["b"]),
         artifact("a", &["two"]),
     ]);
-    assert!(all.show(&shown, Source::Streamed).unwrap());
+    assert!(all.apply_snapshot(&shown, Source::Streamed).unwrap());
     for source in [Source::Polled, Source::Streamed] {
         all.open_gap(Gap::Open);
-        assert!(!all.show(&shown, source).unwrap(), "{source:?}");
+        assert!(!all.apply_snapshot(&shown, source).unwrap(), "{source:?}");
         assert_eq!(texts(&all), ["a=one", "b=b", "a=two"], "{source:?}");
     }
     let other = task(&[artifact("a", &["two"]), artifact("c", &["c"])]);
-    assert!(all.show(&other, Source::Streamed).unwrap());
+    assert!(all.apply_snapshot(&other, Source::Streamed).unwrap());
     assert_eq!(texts(&all), ["a=two", "c=c", "b=b", "a=two"]);
-    assert!(all.show(&shown, Source::Streamed).unwrap());
+    assert!(all.apply_snapshot(&shown, Source::Streamed).unwrap());
     assert_eq!(texts(&all), ["a=one", "b=b", "a=two", "c=c"]);
 }

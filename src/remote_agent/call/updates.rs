@@ -20,7 +20,7 @@ use super::Call;
 pub(super) struct UpdateSender {
     writer: UpdateWriter,
     /// What the writer shows of the call; `None` before the first update.
-    shown: Option<Shown>,
+    header: Option<UpdateHeader>,
 }
 
 impl UpdateSender {
@@ -35,7 +35,7 @@ impl UpdateSender {
 
 /// What updates show of a call, beside the event.
 #[derive(PartialEq)]
-struct Shown {
+struct UpdateHeader {
     protocol: Option<NegotiatedProtocol>,
     kind: Option<Kind>,
     state: Option<TaskState>,
@@ -50,20 +50,20 @@ impl Call<'_> {
         let Some(updates) = self.updates else {
             return;
         };
-        self.remember();
-        self.show_place();
+        self.store_handle();
+        self.refresh_writer();
         let is_last = self.collected.is_terminal_or_interrupted();
         let secrets = self.secrets();
-        let Some(event) = self.collected.newest() else {
+        let Some(event) = self.collected.last_event() else {
             return;
         };
         let is_last = is_last && event.get("status").is_some();
         let event = self.redaction.event(&secrets, event, is_last);
-        let rest = match is_last {
-            true => rest(&mut self.redaction, &self.collected),
+        let flushed = match is_last {
+            true => flush_redaction(&mut self.redaction, &self.collected),
             false => Vec::new(),
         };
-        for event in rest.iter().chain([&*event]) {
+        for event in flushed.iter().chain([&*event]) {
             self.update_sender.send(updates, event);
         }
     }
@@ -83,7 +83,7 @@ impl Call<'_> {
     /// Gives up the update for the newest event, which waits. Its text counts: a secret may span several events.
     pub(super) fn skip_update(&mut self) {
         let secrets = self.secrets();
-        if let Some(event) = self.collected.newest() {
+        if let Some(event) = self.collected.last_event() {
             self.redaction.skip(&secrets, event);
         }
     }
@@ -92,35 +92,35 @@ impl Call<'_> {
     pub(super) fn flush_updates(&mut self) {
         self.release_update();
         if let Some(updates) = self.updates {
-            self.show_place();
-            for event in rest(&mut self.redaction, &self.collected) {
+            self.refresh_writer();
+            for event in flush_redaction(&mut self.redaction, &self.collected) {
                 self.update_sender.send(updates, &event);
             }
         }
     }
 
     /// Lets further updates show the target and the task as they are now. Most events of a stream change neither.
-    fn show_place(&mut self) {
+    fn refresh_writer(&mut self) {
         let collected = &self.collected;
-        let shown = Shown {
+        let header = UpdateHeader {
             protocol: self.peer.as_ref().map(|peer| peer.protocol()),
             kind: collected.kind,
             state: collected.state.clone(),
-            handle: self.held,
+            handle: self.handle,
             task_id: collected.task_id.clone(),
             context_id: collected.context_id.clone(),
         };
-        if self.update_sender.shown.as_ref() != Some(&shown) {
+        if self.update_sender.header.as_ref() != Some(&header) {
             self.update_sender = UpdateSender {
-                writer: UpdateWriter::new(self.action.as_str(), self.place()),
-                shown: Some(shown),
+                writer: UpdateWriter::new(self.action.as_str(), self.base_summary()),
+                header: Some(header),
             };
         }
     }
 }
 
 /// Returns the text that updates held back, as the last pieces of the task's artifacts.
-fn rest(redaction: &mut Redaction, collected: &Collected) -> Vec<Value> {
+fn flush_redaction(redaction: &mut Redaction, collected: &Collected) -> Vec<Value> {
     let task_id = collected.task_id.as_deref().unwrap_or_default();
-    redaction.rest(task_id, collected.context_id.as_deref())
+    redaction.flush(task_id, collected.context_id.as_deref())
 }

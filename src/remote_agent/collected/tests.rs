@@ -21,7 +21,7 @@ fn task(extra: Value) -> Event {
 fn collected(events: Vec<Event>) -> Collected {
     let mut all = Collected::new(&Limits::default());
     for event in events {
-        all.absorb(event, 1).unwrap();
+        all.apply(event, 1).unwrap();
     }
     all
 }
@@ -58,12 +58,12 @@ fn empty_snapshot_keeps_artifacts() {
 #[test]
 fn stale_poll_does_not_reopen_a_terminal_task() {
     let mut all = collected(vec![task(json!({"status": {"state": "completed"}}))]);
-    let asked = task(json!({"status": {"state": "input-required"}}));
-    let Event::Task(asked) = asked else {
-        panic!("{asked:?}")
+    let question = task(json!({"status": {"state": "input-required"}}));
+    let Event::Task(question) = question else {
+        panic!("{question:?}")
     };
-    let news = all.absorb_news(asked, Source::Polled, None).unwrap();
-    assert!(!news);
+    let changed = all.apply_snapshot(question, Source::Polled, None).unwrap();
+    assert!(!changed);
     assert_eq!(all.state.as_ref().unwrap().as_str(), "completed");
 }
 
@@ -100,7 +100,7 @@ fn newest_events_are_kept_and_all_counted() {
         ..Limits::default()
     });
     for i in 0..5 {
-        all.absorb(chunk("a", &i.to_string(), true), 1).unwrap();
+        all.apply(chunk("a", &i.to_string(), true), 1).unwrap();
     }
     assert_eq!(all.text().unwrap(), "01234");
     let raw = all.take_raw();
@@ -116,10 +116,10 @@ fn replaced_piece_frees_the_limit() {
         ..Limits::default()
     });
     for _ in 0..10 {
-        all.absorb(chunk("a", "again", false), 60).unwrap();
+        all.apply(chunk("a", "again", false), 60).unwrap();
     }
-    all.absorb(chunk("a", " more", true), 40).unwrap();
-    let one_too_many = all.absorb(chunk("a", "!", true), 1);
+    all.apply(chunk("a", " more", true), 40).unwrap();
+    let one_too_many = all.apply(chunk("a", "!", true), 1);
     assert_eq!(one_too_many.unwrap_err().reason, Reason::ArtifactsTooLarge);
     assert_eq!(all.text().unwrap(), "again more");
 }
@@ -130,9 +130,9 @@ fn artifacts_beyond_limits_are_refused() {
         artifacts: 1,
         ..Limits::default()
     });
-    all.absorb(chunk("a", "kept", false), 1).unwrap();
+    all.apply(chunk("a", "kept", false), 1).unwrap();
     assert_eq!(
-        all.absorb(chunk("b", "no", false), 1).unwrap_err().reason,
+        all.apply(chunk("b", "no", false), 1).unwrap_err().reason,
         Reason::TooManyArtifacts
     );
     assert_eq!(all.text().unwrap(), "kept");

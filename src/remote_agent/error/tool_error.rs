@@ -47,7 +47,7 @@ impl ToolError {
     pub fn invalid(errors: Vec<Value>, more: usize) -> Self {
         let reason = Reason::InvalidRequest;
         let hint = match errors.first() {
-            Some(first) => format!("{} First: {}.", reason.hint(), fault(first)),
+            Some(first) => format!("{} First: {}.", reason.hint(), violation_sentence(first)),
             None => reason.hint().to_owned(),
         };
         let error = Self::new(reason, INVALID)
@@ -78,7 +78,9 @@ impl ToolError {
     #[must_use]
     pub fn path(&self) -> Option<Cow<'static, str>> {
         match self.reason {
-            Reason::InvalidRequest => Some(place(self.details.get("errors")?.get(0)?).into()),
+            Reason::InvalidRequest => {
+                Some(violation_path(self.details.get("errors")?.get(0)?).into())
+            }
             Reason::Contradiction | Reason::UnknownHandle | Reason::ExpiredHandle => {
                 Some("/task_handle".into())
             }
@@ -116,7 +118,7 @@ impl ToolError {
 }
 
 /// Returns the place that a violation is about. Ajv names a missing or additional member beside the place of its object.
-fn place(error: &Value) -> String {
+fn violation_path(error: &Value) -> String {
     let object = error["instancePath"].as_str().unwrap_or_default();
     let params = &error["params"];
     let member = ["missingProperty", "additionalProperty"]
@@ -130,7 +132,7 @@ fn place(error: &Value) -> String {
 }
 
 /// Formats a violation as the end of a sentence.
-fn fault(error: &Value) -> String {
+fn violation_sentence(error: &Value) -> String {
     let [place, message] =
         ["instancePath", "message"].map(|field| error[field].as_str().unwrap_or_default());
     match place {

@@ -2,17 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod again;
 mod cuts;
 mod deadline;
 mod fake;
 mod paced;
 mod polled;
+mod resubscribed;
 mod silent;
 
 use serde_json::{Value, json};
 
-use fake::{Listened, PollReply, Script, Stage, Then, piece, task};
+use fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, piece, task};
 
 fn send() -> Value {
     json!({"action": "send", "parts": [{"kind": "text", "text": "hi"}], "follow_updates": true})
@@ -40,19 +40,19 @@ fn text(result: &Value) -> &Value {
 }
 
 /// Returns a peer that streams: these connections, then these answers to polls.
-fn streams(listened: Vec<Listened>, asked: Vec<PollReply>) -> Stage {
-    Stage::new(Script {
+fn streams(subscriptions: Vec<SubscribeReply>, polls: Vec<PollReply>) -> Fixture {
+    Fixture::new(Script {
         streaming: Some(true),
-        listened,
-        asked,
+        subscriptions,
+        polls,
         ..Script::default()
     })
 }
 
 /// Returns a stream with one piece of a working task, which then breaks or ends.
-fn begun(then: Then) -> Listened {
-    Listened::To(
+fn first_events(end: StreamEnd) -> SubscribeReply {
+    SubscribeReply::Events(
         vec![task("working", json!([])), piece("a", "one ", false)],
-        then,
+        end,
     )
 }

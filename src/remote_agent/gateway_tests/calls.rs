@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use peer::{HostSession, MemberStatus};
 
-use super::fake::{FakeGateway, Stage, member, triad};
+use super::fake::{FakeGateway, Fixture, member, triad};
 
 fn two() -> FakeGateway {
     FakeGateway::with(vec![
@@ -21,7 +21,7 @@ fn two() -> FakeGateway {
 
 #[tokio::test]
 async fn result_names_agent_transport_and_continuation() {
-    let sent = Stage::new(two(), json!({}))
+    let sent = Fixture::new(two(), json!({}))
         .send("gateway:alpha", json!({}))
         .await;
     let summary = &sent["summary"];
@@ -40,64 +40,67 @@ async fn result_names_agent_transport_and_continuation() {
 
 #[tokio::test]
 async fn continuation_works_in_another_process() {
-    let sent = Stage::new(two(), json!({}))
+    let sent = Fixture::new(two(), json!({}))
         .send("gateway:alpha", json!({}))
         .await;
     let continuation = &sent["summary"]["continuation"];
     for action in ["status", "cancel"] {
-        let stage = Stage::new(two(), json!({}));
-        let done = stage
+        let fixture = Fixture::new(two(), json!({}));
+        let done = fixture
             .call(json!({"action": action, "continuation": continuation}))
             .await;
         assert_eq!(done["ok"], true, "{done}");
         assert_eq!(done["raw"]["id"], "run-1");
     }
-    let stage = Stage::new(two(), json!({}));
+    let fixture = Fixture::new(two(), json!({}));
     let parts = json!([{"kind": "text", "text": "more"}]);
-    let again = json!({"action": "send", "continuation": continuation, "parts": parts});
-    assert_eq!(stage.call(again).await["ok"], true);
-    let asked = stage.gate.asked.lock().unwrap();
-    assert_eq!(asked.sent[0].context_id.as_deref(), Some("s-1"));
+    let request = json!({"action": "send", "continuation": continuation, "parts": parts});
+    assert_eq!(fixture.call(request).await["ok"], true);
+    let received = fixture.gateway.received.lock().unwrap();
+    assert_eq!(received.sent[0].context_id.as_deref(), Some("s-1"));
 }
 
 #[tokio::test]
 async fn handle_resolves_to_its_agent() {
-    let stage = Stage::new(two(), json!({}));
-    let sent = stage.send("gateway:beta", json!({})).await;
+    let fixture = Fixture::new(two(), json!({}));
+    let sent = fixture.send("gateway:beta", json!({})).await;
     let handle = &sent["summary"]["continuation"]["task"]["task_handle"];
     let continuation = &sent["summary"]["continuation"];
-    let looked = stage
+    let status = fixture
         .call(json!({"action": "status", "task_handle": handle}))
         .await;
-    assert_eq!(looked["summary"]["target_alias"], "gateway:beta");
+    assert_eq!(status["summary"]["target_alias"], "gateway:beta");
     let whole = json!({"action": "status", "continuation": continuation});
-    assert_eq!(stage.call(whole).await["ok"], true);
+    assert_eq!(fixture.call(whole).await["ok"], true);
     let other = json!({"action": "status", "task_handle": handle, "target_alias": "gateway:alpha"});
-    assert_eq!(stage.call(other).await["error"]["reason"], "contradiction");
+    assert_eq!(
+        fixture.call(other).await["error"]["reason"],
+        "contradiction"
+    );
 }
 
 #[tokio::test]
 async fn continuation_of_another_gateway_is_refused_with_hint() {
-    let sent = Stage::new(two(), json!({}))
+    let sent = Fixture::new(two(), json!({}))
         .send("gateway:alpha", json!({}))
         .await;
     let request = json!({"action": "status", "continuation": sent["summary"]["continuation"]});
-    let elsewhere = Stage::new(two(), json!({"url": "ws://127.0.0.1:18790"}));
-    let refused = elsewhere.call(request.clone()).await;
+    let other_gateway = Fixture::new(two(), json!({"url": "ws://127.0.0.1:18790"}));
+    let refused = other_gateway.call(request.clone()).await;
     assert_eq!(refused["error"]["reason"], "target_not_allowed");
     let hint = refused["error"]["details"]["hint"].as_str().unwrap();
     assert!(
         hint.contains("list_targets") && hint.contains("gateway.url"),
         "{hint}"
     );
-    assert_eq!(elsewhere.gate.asked.lock().unwrap().opened, []);
+    assert_eq!(other_gateway.gateway.received.lock().unwrap().opened, []);
 }
 
 #[tokio::test]
 async fn only_allowed_agents_may_call() {
-    let stage = Stage::new(two(), json!({"allowedAgents": ["main"]}));
+    let fixture = Fixture::new(two(), json!({"allowedAgents": ["main"]}));
     let send = json!({"action": "send", "target_alias": "gateway:alpha", "parts": [{"kind": "text", "text": "hi"}]});
-    let allowed = stage
+    let allowed = fixture
         .call_as(json!({"agent_id": "main"}), send.clone())
         .await;
     assert_eq!(allowed["ok"], true, "{allowed}");
@@ -114,12 +117,12 @@ async fn only_allowed_agents_may_call() {
             json!({"action": "status", "task_handle": continuation["task"]["task_handle"]}),
         ),
     ] {
-        let refused = stage.call_as(caller, request).await;
+        let refused = fixture.call_as(caller, request).await;
         assert_eq!(refused["error"]["reason"], "agent_not_allowed", "{refused}");
         let hint = refused["error"]["details"]["hint"].as_str().unwrap();
         assert!(hint.contains("gateway.allowedAgents"), "{hint}");
     }
-    let listed = stage.call_as(
+    let listed = fixture.call_as(
         json!({"agent_id": "main"}),
         json!({"action": "list_targets"}),
     );
@@ -128,28 +131,30 @@ async fn only_allowed_agents_may_call() {
 
 #[tokio::test]
 async fn each_agent_has_its_own_permits() {
-    let holds = Arc::new(Notify::new());
-    let gate = FakeGateway {
-        holds: Some(Arc::clone(&holds)),
+    let unblock = Arc::new(Notify::new());
+    let gateway = FakeGateway {
+        unblock: Some(Arc::clone(&unblock)),
         ..two()
     };
     let config = json!({"limits": {"concurrencyPerTarget": 1}});
-    let stage = Arc::new(Stage::with_config(gate, config));
+    let fixture = Arc::new(Fixture::with_config(gateway, config));
     let first = tokio::spawn({
-        let stage = Arc::clone(&stage);
-        async move { stage.send("gateway:alpha", json!({})).await }
+        let fixture = Arc::clone(&fixture);
+        async move { fixture.send("gateway:alpha", json!({})).await }
     });
-    while stage.gate.asked.lock().unwrap().sent.is_empty() {
+    while fixture.gateway.received.lock().unwrap().sent.is_empty() {
         tokio::task::yield_now().await;
     }
-    let late = stage.send("gateway:alpha", json!({"timeout_ms": 1})).await;
+    let late = fixture
+        .send("gateway:alpha", json!({"timeout_ms": 1}))
+        .await;
     assert_eq!(late["error"]["reason"], "busy");
-    let other = stage.send("gateway:beta", json!({}));
+    let other = fixture.send("gateway:beta", json!({}));
     let free = async {
-        while stage.gate.asked.lock().unwrap().sent.len() < 2 {
+        while fixture.gateway.received.lock().unwrap().sent.len() < 2 {
             tokio::task::yield_now().await;
         }
-        holds.notify_waiters();
+        unblock.notify_waiters();
     };
     let (other, ()) = tokio::join!(other, free);
     assert_eq!(other["ok"], true, "{other}");
@@ -158,44 +163,44 @@ async fn each_agent_has_its_own_permits() {
 
 #[tokio::test]
 async fn open_receives_the_calling_session() {
-    let stage = Stage::new(two(), json!({}));
+    let fixture = Fixture::new(two(), json!({}));
     let caller = json!({"agent_id": "main", "session_key": "agent:main:x", "state_dir": "/state"});
     let request = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "run-1"});
-    stage.call_as(caller, request).await;
+    fixture.call_as(caller, request).await;
     let session = HostSession {
         session_key: "agent:main:x".to_owned(),
         state_dir: Some("/state".into()),
     };
-    let asked = stage.gate.asked.lock().unwrap();
-    assert_eq!(asked.opened, [("alpha".to_owned(), Some(session))]);
+    let received = fixture.gateway.received.lock().unwrap();
+    assert_eq!(received.opened, [("alpha".to_owned(), Some(session))]);
 }
 
 #[tokio::test]
 async fn message_metadata_gains_the_delegation_chain() {
-    let stage = Stage::new(two(), json!({}));
+    let fixture = Fixture::new(two(), json!({}));
     let caller = json!({"chain": {"hop": 2, "chain": "c"}});
     let request = json!({"action": "send", "target_alias": "gateway:alpha", "parts": [{"kind": "text", "text": "hi"}],
         "metadata": {"priority": "high"}});
-    stage.call_as(caller, request).await;
-    let asked = stage.gate.asked.lock().unwrap();
-    let metadata = asked.sent[0].metadata.as_ref().unwrap();
+    fixture.call_as(caller, request).await;
+    let received = fixture.gateway.received.lock().unwrap();
+    let metadata = received.sent[0].metadata.as_ref().unwrap();
     assert_eq!(metadata["priority"], "high");
     assert_eq!(metadata[gateway_bridge::delegation::METADATA_KEY]["hop"], 3);
 }
 
 #[tokio::test]
 async fn delegation_beyond_the_depth_is_refused() {
-    let stage = Stage::new(two(), json!({}));
+    let fixture = Fixture::new(two(), json!({}));
     let caller = json!({"chain": {"hop": 4, "chain": "c"}});
     let request = json!({"action": "send", "target_alias": "gateway:triad", "parts": [{"kind": "text", "text": "hi"}]});
-    let refused = stage.call_as(caller, request).await;
+    let refused = fixture.call_as(caller, request).await;
     assert_eq!(refused["error"]["reason"], "delegation_too_deep");
-    assert_eq!(stage.gate.asked.lock().unwrap().sent.len(), 0);
+    assert_eq!(fixture.gateway.received.lock().unwrap().sent.len(), 0);
 }
 
 #[tokio::test]
 async fn fields_a_gateway_cannot_carry_are_refused() {
-    let stage = Stage::new(two(), json!({}));
+    let fixture = Fixture::new(two(), json!({}));
     for (name, value) in [
         ("service_parameters", json!({"x-a": "b"})),
         (
@@ -205,12 +210,12 @@ async fn fields_a_gateway_cannot_carry_are_refused() {
         ("reference_task_ids", json!(["t-0"])),
         ("accepted_output_modes", json!(["text/plain"])),
     ] {
-        let refused = stage.send("gateway:alpha", json!({name: value})).await;
+        let refused = fixture.send("gateway:alpha", json!({name: value})).await;
         assert_eq!(refused["error"]["reason"], "invalid_request", "{refused}");
         let place = &refused["error"]["details"]["errors"][0]["instancePath"];
         assert_eq!(*place, json!(format!("/{name}")));
     }
-    assert_eq!(stage.gate.asked.lock().unwrap().sent.len(), 0);
+    assert_eq!(fixture.gateway.received.lock().unwrap().sent.len(), 0);
 }
 
 #[tokio::test]
@@ -218,9 +223,9 @@ async fn audit_and_spans_name_agent_and_transport() {
     let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("audit.jsonl");
-    let stage = Stage::with_config(two(), json!({"audit": {"enabled": true, "path": file}}));
-    stage.send("gateway:alpha", json!({})).await;
-    stage.agent.audit().unwrap().close();
+    let fixture = Fixture::with_config(two(), json!({"audit": {"enabled": true, "path": file}}));
+    fixture.send("gateway:alpha", json!({})).await;
+    fixture.agent.audit().unwrap().close();
     let line: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     fs::remove_dir_all(&folder).unwrap();
     let line = [
@@ -243,7 +248,7 @@ async fn audit_and_spans_name_agent_and_transport() {
             "ok"
         ]
     );
-    let lines = stage.log.0.lock().unwrap();
+    let lines = fixture.log.0.lock().unwrap();
     let has = |parts: [&str; 2]| {
         lines
             .iter()
@@ -255,30 +260,30 @@ async fn audit_and_spans_name_agent_and_transport() {
 
 #[tokio::test(start_paused = true)]
 async fn close_waits_at_most_a_second() {
-    for hangs_at_close in [false, true] {
-        let gate = FakeGateway {
-            hangs_at_close,
+    for hangs_on_close in [false, true] {
+        let gateway = FakeGateway {
+            hangs_on_close,
             ..two()
         };
-        let stage = Stage::new(gate, json!({}));
+        let fixture = Fixture::new(gateway, json!({}));
         let began = tokio::time::Instant::now();
-        stage.agent.close().unwrap().await;
-        let waited = Duration::from_secs(hangs_at_close.into());
+        fixture.agent.close().unwrap().await;
+        let waited = Duration::from_secs(hangs_on_close.into());
         assert_eq!(began.elapsed(), waited);
-        assert_eq!(stage.gate.asked.lock().unwrap().left, 1);
+        assert_eq!(fixture.gateway.received.lock().unwrap().closed, 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn blocking_send_becomes_a_task_before_the_deadline() {
-    let stage = Stage::with_config(two(), json!({"limits": {"waitMs": 25_000}}));
+    let fixture = Fixture::with_config(two(), json!({"limits": {"waitMs": 25_000}}));
     for (more, wait) in [
         (json!({}), 25_000),
         (json!({"timeout_ms": 60_000}), 59_000),
         (json!({"timeout_ms": 1_000}), 900),
     ] {
-        stage.send("gateway:alpha", more).await;
-        let until = stage.gate.asked.lock().unwrap().until.pop();
-        assert_eq!(until, Some(Duration::from_millis(wait)));
+        fixture.send("gateway:alpha", more).await;
+        let waits = fixture.gateway.received.lock().unwrap().waits.pop();
+        assert_eq!(waits, Some(Duration::from_millis(wait)));
     }
 }

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use collective::ErrorCode;
 use peer::{Delivered, MemberStatus, PeerError, PeerErrorKind};
 
-use super::fake::{FakeGateway, Stage, member, refusal};
+use super::fake::{FakeGateway, Fixture, member, refusal};
 
-fn refusing(error: PeerError) -> Stage {
-    let gate = FakeGateway {
-        refuses: Some(error),
+fn refusing(error: PeerError) -> Fixture {
+    let gateway = FakeGateway {
+        refusal: Some(error),
         ..FakeGateway::with(vec![member("alpha", None, MemberStatus::Online)])
     };
-    Stage::new(gate, json!({}))
+    Fixture::new(gateway, json!({}))
 }
 
 async fn sent(error: PeerError) -> Value {
@@ -62,9 +62,9 @@ async fn refusal_is_undelivered_and_cut_is_unknown() {
         let error = sent(refusal(code)).await;
         assert_eq!(error["details"]["delivered"], delivered, "{code}");
     }
-    let mut handed_on = refusal(ErrorCode::InvalidContent);
-    handed_on.delivered = Delivered::Yes;
-    assert_eq!(sent(handed_on).await["details"]["delivered"], "yes");
+    let mut forwarded = refusal(ErrorCode::InvalidContent);
+    forwarded.delivered = Delivered::Yes;
+    assert_eq!(sent(forwarded).await["details"]["delivered"], "yes");
 }
 
 #[tokio::test]
@@ -114,8 +114,8 @@ async fn unknown_task_and_own_session_have_reasons() {
 
 #[tokio::test]
 async fn query_is_retryable_after_a_cut() {
-    let stage = refusing(refusal(ErrorCode::ConnectionReset));
+    let fixture = refusing(refusal(ErrorCode::ConnectionReset));
     let request = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "run-1"});
-    let asked = stage.call(request).await;
-    assert_eq!(asked["error"]["retryable"], true);
+    let received = fixture.call(request).await;
+    assert_eq!(received["error"]["retryable"], true);
 }

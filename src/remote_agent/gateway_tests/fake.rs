@@ -27,12 +27,12 @@ pub(super) struct FakeGateway {
     /// Its agents, or the error of the query. `None` never answers.
     pub members: Option<Result<Vec<Member>, PeerError>>,
     /// The answer to a message; an echo without one.
-    pub refuses: Option<PeerError>,
+    pub refusal: Option<PeerError>,
     /// Messages wait for this, if present.
-    pub holds: Option<Arc<Notify>>,
+    pub unblock: Option<Arc<Notify>>,
     /// It never answers `close`.
-    pub hangs_at_close: bool,
-    pub asked: Mutex<ReceivedCalls>,
+    pub hangs_on_close: bool,
+    pub received: Mutex<ReceivedCalls>,
 }
 
 /// The calls that the gateway received.
@@ -41,9 +41,9 @@ pub(super) struct ReceivedCalls {
     pub members: usize,
     pub cards: Vec<String>,
     pub opened: Vec<(String, Option<HostSession>)>,
-    pub until: Vec<Duration>,
+    pub waits: Vec<Duration>,
     pub sent: Vec<SendRequest>,
-    pub left: usize,
+    pub closed: usize,
 }
 
 /// Returns an agent in a gateway's list.
@@ -100,7 +100,7 @@ impl FakeGateway {
     }
 
     /// Returns an unreachable gateway.
-    pub(super) fn away() -> Self {
+    pub(super) fn unreachable() -> Self {
         Self {
             members: Some(Err(refusal(ErrorCode::ConnectionRefused))),
             ..Self::default()
@@ -118,35 +118,35 @@ impl FakeGateway {
 }
 
 /// The tool with a scripted gateway.
-pub(super) struct Stage {
+pub(super) struct Fixture {
     pub agent: RemoteAgent,
-    pub gate: Arc<FakeGateway>,
+    pub gateway: Arc<FakeGateway>,
     pub log: Arc<Recorder>,
 }
 
-impl Stage {
+impl Fixture {
     /// Enables the gateway, with `more` settings.
-    pub(super) fn new(gate: FakeGateway, more: Value) -> Self {
-        Self::with_config(gate, json!({ "gateway": more }))
+    pub(super) fn new(gateway: FakeGateway, more: Value) -> Self {
+        Self::with_config(gateway, json!({ "gateway": more }))
     }
 
     /// Enables the gateway in a configuration.
-    pub(super) fn with_config(gate: FakeGateway, mut config: Value) -> Self {
+    pub(super) fn with_config(gateway: FakeGateway, mut config: Value) -> Self {
         config["gateway"]["enabled"] = json!(true);
         let config = Config::parse(&config.to_string()).unwrap();
-        let gate = Arc::new(gate);
+        let gateway = Arc::new(gateway);
         let log = Arc::new(Recorder::default());
         let agent = RemoteAgent::new(
             &config,
-            Arc::new(FakeDirectory(Arc::clone(&gate))),
-            Some(Arc::new(FakeDirectory(Arc::clone(&gate)))),
+            Arc::new(FakeDirectory(Arc::clone(&gateway))),
+            Some(Arc::new(FakeDirectory(Arc::clone(&gateway)))),
             Arc::new(SystemEnvironment),
             Pace::default(),
             Arc::clone(&log) as _,
         );
         Self {
             agent: agent.unwrap(),
-            gate,
+            gateway,
             log,
         }
     }
@@ -195,7 +195,7 @@ impl PeerProvider for FakeDirectory {
         _: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         let name = name(peer_config);
-        self.0.asked.lock().unwrap().cards.push(name.clone());
+        self.0.received.lock().unwrap().cards.push(name.clone());
         let found = self.0.has(&name).map(|()| Discovered::Card {
             card: Box::new(card(&name)),
             validator: None,
@@ -212,10 +212,10 @@ impl PeerProvider for FakeDirectory {
         options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
         let opened = (name(peer_config), options.host.cloned());
-        let until = options.wait_until.unwrap() - Instant::now();
-        let mut asked = self.0.asked.lock().unwrap();
-        asked.opened.push(opened);
-        asked.until.push(until);
+        let waits = options.wait_until.unwrap() - Instant::now();
+        let mut received = self.0.received.lock().unwrap();
+        received.opened.push(opened);
+        received.waits.push(waits);
         Ok(Box::new(FakeConnection(Arc::clone(&self.0))))
     }
 }
@@ -229,7 +229,7 @@ fn name(peer_config: &PeerConfig) -> String {
 
 impl LocalGateway for FakeDirectory {
     fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        self.0.asked.lock().unwrap().members += 1;
+        self.0.received.lock().unwrap().members += 1;
         match self.0.members.clone() {
             Some(members) => Box::pin(std::future::ready(members)),
             None => Box::pin(std::future::pending()),
@@ -255,8 +255,8 @@ impl LocalGateway for FakeDirectory {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.0.asked.lock().unwrap().left += 1;
-        if self.0.hangs_at_close {
+        self.0.received.lock().unwrap().closed += 1;
+        if self.0.hangs_on_close {
             return Box::pin(std::future::pending());
         }
         Box::pin(std::future::ready(()))
@@ -287,11 +287,11 @@ impl Peer for FakeConnection {
 
     fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async {
-            self.0.asked.lock().unwrap().sent.push(outgoing.clone());
-            if let Some(holds) = &self.0.holds {
-                holds.notified().await;
+            self.0.received.lock().unwrap().sent.push(outgoing.clone());
+            if let Some(unblock) = &self.0.unblock {
+                unblock.notified().await;
             }
-            match &self.0.refuses {
+            match &self.0.refusal {
                 Some(error) => Err(error.clone()),
                 None => Ok(Reply::Task(Self::task("run-1"))),
             }
@@ -310,7 +310,7 @@ impl Peer for FakeConnection {
         task_id: &'a str,
         _: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        let answer = match &self.0.refuses {
+        let answer = match &self.0.refusal {
             Some(error) => Err(error.clone()),
             None => Ok(Self::task(task_id)),
         };

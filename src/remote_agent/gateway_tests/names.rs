@@ -8,7 +8,7 @@ use collective::ErrorCode;
 use common::validation;
 use peer::MemberStatus;
 
-use super::fake::{FakeGateway, Stage, member, refusal};
+use super::fake::{FakeGateway, Fixture, member, refusal};
 
 const DESK: &str = "https://desk.example";
 
@@ -16,9 +16,9 @@ fn alpha() -> FakeGateway {
     FakeGateway::with(vec![member("alpha", None, MemberStatus::Online)])
 }
 
-fn with_desk(more: Value) -> Stage {
+fn with_desk(more: Value) -> Fixture {
     let desk = json!({"alias": "desk", "baseUrl": DESK});
-    Stage::with_config(alpha(), json!({"targets": [desk], "gateway": more}))
+    Fixture::with_config(alpha(), json!({"targets": [desk], "gateway": more}))
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn invalid_names_are_refused() {
             .collect();
         assert_eq!(
             keywords,
-            ["enum", "pattern", "anyOf"].map(|word| (json!("/target_alias"), json!(word))),
+            ["enum", "pattern", "anyOf"].map(|keyword| (json!("/target_alias"), json!(keyword))),
             "{alias}"
         );
     }
@@ -59,8 +59,8 @@ async fn invalid_names_are_refused() {
 
 #[tokio::test]
 async fn unlisted_agent_is_refused_without_a_connection() {
-    let stage = with_desk(json!({"agents": ["alpha"]}));
-    let sent = stage.send("gateway:beta", json!({})).await;
+    let fixture = with_desk(json!({"agents": ["alpha"]}));
+    let sent = fixture.send("gateway:beta", json!({})).await;
     assert_eq!(sent["error"]["reason"], "target_not_allowed");
     assert!(
         sent["error"]["message"]
@@ -68,12 +68,12 @@ async fn unlisted_agent_is_refused_without_a_connection() {
             .unwrap()
             .contains("gateway.agents")
     );
-    assert_eq!(stage.gate.asked.lock().unwrap().cards.len(), 0);
+    assert_eq!(fixture.gateway.received.lock().unwrap().cards.len(), 0);
 }
 
 #[tokio::test]
 async fn gateway_alone_provides_targets() {
-    let sent = Stage::new(alpha(), json!({}))
+    let sent = Fixture::new(alpha(), json!({}))
         .send("gateway:alpha", json!({}))
         .await;
     assert_eq!(sent["ok"], true, "{sent}");
@@ -106,56 +106,56 @@ async fn schema_describes_known_names_without_enum() {
         (alias.get("enum"), alias.get("anyOf"), alias.get("pattern")),
         (None, None, None)
     );
-    let about = alias["description"].as_str().unwrap();
+    let description = alias["description"].as_str().unwrap();
     assert!(
-        about.contains("Known: desk, gateway:triad. list_targets shows"),
-        "{about}"
+        description.contains("Known: desk, gateway:triad. list_targets shows"),
+        "{description}"
     );
     let closed = definition(json!({"agents": ["alpha"]}));
-    let about = closed["parameters"]["properties"]["target_alias"]["description"].as_str();
+    let description = closed["parameters"]["properties"]["target_alias"]["description"].as_str();
     assert!(
-        about
+        description
             .unwrap()
             .ends_with("Known: desk, gateway:alpha, gateway:triad."),
-        "{about:?}"
+        "{description:?}"
     );
-    let about = closed["description"].as_str().unwrap();
+    let description = closed["description"].as_str().unwrap();
     assert!(
-        about.contains("gateway:alpha, gateway:triad: agents beside you"),
-        "{about}"
+        description.contains("gateway:alpha, gateway:triad: agents beside you"),
+        "{description}"
     );
 }
 
 #[tokio::test]
 async fn flat_schema_accepts_gateway_aliases() {
-    let stage = with_desk(json!({}));
-    let definition: Value = serde_json::from_str(&stage.agent.definition()).unwrap();
+    let fixture = with_desk(json!({}));
+    let definition: Value = serde_json::from_str(&fixture.agent.definition()).unwrap();
     let flat = validation::compile_value(&definition["parameters"]).unwrap();
-    let sent = stage.send("gateway:alpha", json!({})).await;
+    let sent = fixture.send("gateway:alpha", json!({})).await;
     let continuation = &sent["summary"]["continuation"];
     let request = json!({"action": "status", "continuation": continuation});
     assert!(flat.is_valid(&request), "{request}");
-    assert_eq!(stage.call(request).await["ok"], true);
+    assert_eq!(fixture.call(request).await["ok"], true);
 }
 
 #[tokio::test]
 async fn fresh_card_is_not_requested_again() {
-    let stage = Stage::new(alpha(), json!({}));
-    stage.send("gateway:alpha", json!({})).await;
-    stage.send("gateway:alpha", json!({})).await;
-    assert_eq!(stage.gate.asked.lock().unwrap().cards, ["alpha"]);
+    let fixture = Fixture::new(alpha(), json!({}));
+    fixture.send("gateway:alpha", json!({})).await;
+    fixture.send("gateway:alpha", json!({})).await;
+    assert_eq!(fixture.gateway.received.lock().unwrap().cards, ["alpha"]);
 }
 
 #[tokio::test]
 async fn unknown_name_is_requested_each_time() {
-    let stage = Stage::new(
+    let fixture = Fixture::new(
         FakeGateway {
             members: Some(Err(refusal(ErrorCode::AgentNotFound))),
             ..FakeGateway::default()
         },
         json!({}),
     );
-    stage.send("gateway:alpha", json!({})).await;
-    stage.send("gateway:alpha", json!({})).await;
-    assert_eq!(stage.gate.asked.lock().unwrap().cards.len(), 2);
+    fixture.send("gateway:alpha", json!({})).await;
+    fixture.send("gateway:alpha", json!({})).await;
+    assert_eq!(fixture.gateway.received.lock().unwrap().cards.len(), 2);
 }

@@ -11,7 +11,7 @@ use crate::remote_agent::call;
 use crate::remote_agent::caller::Caller;
 use crate::remote_agent::deadline::Deadline;
 use crate::remote_agent::error::{Reason, ToolError};
-use crate::targets::{KnownCard, Local, Target};
+use crate::targets::{FetchedCard, Local, Target};
 use collective::ErrorCode;
 use common::log::Level;
 use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorKind};
@@ -29,7 +29,7 @@ pub(super) struct GatewayAgents {
 pub(super) struct Agent {
     pub(super) target: Arc<Target>,
     /// Its card or the error.
-    pub(super) card: Result<KnownCard, ToolError>,
+    pub(super) card: Result<FetchedCard, ToolError>,
     pub(super) standing: AgentPresence,
 }
 
@@ -52,11 +52,11 @@ pub(super) async fn agents(
         return None;
     }
     let (agents, error) = match members(&**gateway, local, deadline).await {
-        Ok(members) => (present(tool, local, members), None),
-        Err(error) => (away(local, &error), Some(error.message)),
+        Ok(members) => (reachable_agents(tool, local, members), None),
+        Err(error) => (unreachable_agents(local, &error), Some(error.message)),
     };
     Some(GatewayAgents {
-        gateway: shown(&gateway.connection(), error),
+        gateway: connection_json(&gateway.connection(), error),
         agents,
     })
 }
@@ -82,7 +82,7 @@ async fn members(
 }
 
 /// Returns the agents of the gateway, and those that the operator named and the gateway lacks.
-fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent> {
+fn reachable_agents(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent> {
     let mut seen = HashSet::new();
     let mut agents = Vec::with_capacity(members.len());
     for member in members {
@@ -97,7 +97,7 @@ fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent
         if seen.insert(member.name) {
             agents.push(Agent {
                 target,
-                card: Ok(KnownCard {
+                card: Ok(FetchedCard {
                     card: Arc::new(member.card),
                     refreshed: tool.env.system_time(),
                     stale: None,
@@ -114,20 +114,20 @@ fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent
     for name in local.agents().filter(|name| !seen.contains(*name)) {
         let message = format!("the local gateway has no agent named `{name}`");
         let error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::AgentNotFound), message);
-        agents.extend(absent(local, name, &error.into()));
+        agents.extend(missing_agent(local, name, &error.into()));
     }
     agents
 }
 
 /// Returns the agents that the operator named, while the gateway is unreachable.
-fn away(local: &Local, error: &ToolError) -> Vec<Agent> {
+fn unreachable_agents(local: &Local, error: &ToolError) -> Vec<Agent> {
     let named = local.named();
     named
-        .filter_map(|name| absent(local, name, error))
+        .filter_map(|name| missing_agent(local, name, error))
         .collect()
 }
 
-fn absent(local: &Local, name: &str, error: &ToolError) -> Option<Agent> {
+fn missing_agent(local: &Local, name: &str, error: &ToolError) -> Option<Agent> {
     let members = if local.is_triad(name) {
         local.triad()
     } else {
@@ -147,7 +147,7 @@ fn absent(local: &Local, name: &str, error: &ToolError) -> Option<Agent> {
 
 impl AgentPresence {
     /// Adds the data to the target's JSON.
-    pub(super) fn put_into(&self, target: &mut Value) {
+    pub(super) fn merge_into(&self, target: &mut Value) {
         if let Some(role) = &self.role {
             target["role"] = json!(role);
         }
@@ -162,7 +162,7 @@ impl AgentPresence {
 }
 
 /// `summary.gateway`: the state and parameters of the connection. `error` is the error of the current query.
-fn shown(connection: &Connection, error: Option<String>) -> Value {
+fn connection_json(connection: &Connection, error: Option<String>) -> Value {
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     object([
         ("url", json!(connection.url)),

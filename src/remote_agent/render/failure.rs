@@ -15,16 +15,16 @@ const MAX_HINT_CHARS: usize = 240;
 /// Renders the failure, and what the agent said before it, as in a result.
 pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<'_>) {
     let details = &failure.details;
-    let again = if failure.retryable { "yes" } else { "no" };
+    let retryable = if failure.retryable { "yes" } else { "no" };
     text_out.push_line(&format!(
-        "{} failed: {} ({}), retryable: {again}",
+        "{} failed: {} ({}), retryable: {retryable}",
         word(action),
         word(&failure.code),
         word(&failure.reason)
     ));
     let before = details.latest_event_summary.as_deref();
     if let Some(before) = before {
-        task::kept(text_out, before);
+        task::partial(text_out, before);
     }
     if let Some(status) = details.http_status {
         text_out.push_line(&format!("http_status: {status}"));
@@ -36,21 +36,24 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
         &line(details.hint.as_deref().unwrap_or_default()),
         MAX_HINT_CHARS,
     );
-    let stands_for = match before.and_then(task::handle) {
+    let replacement = match before.and_then(task::handle) {
         Some(_) => " Use the task_handle above for its continuation.",
         None => "",
     };
-    text_out.push_line(&format!("next: {hint}{stands_for}"));
+    text_out.push_line(&format!("next: {hint}{replacement}"));
     let mut sections = Sections::default();
-    if is_ours(failure) {
+    if is_local_error(failure) {
         let message = format!("message: {}", line(&failure.message));
-        text_out.push_line(&shortened(&message, MAX_MESSAGE_CHARS.min(text_out.left())));
+        text_out.push_line(&shortened(
+            &message,
+            MAX_MESSAGE_CHARS.min(text_out.remaining()),
+        ));
         violations(text_out, failure);
     } else {
-        sections.urgent(Section::new("message", &*failure.message));
+        sections.push_urgent(Section::new("message", &*failure.message));
     }
     if let Some(text) = &details.message_text {
-        sections.shared(Section::new("answer", &**text));
+        sections.push_shared(Section::new("answer", &**text));
     }
     if let Some(id) = &details.context_id {
         sections.note(format!("context_id {}", quoted(id)));
@@ -61,7 +64,7 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
         .map(|id| quoted(id))
         .collect();
     if !ids.is_empty() {
-        sections.shared(Section::new("artifact ids", ids.join("\n")));
+        sections.push_shared(Section::new("artifact ids", ids.join("\n")));
     }
     // An error has no `raw`.
     let message_parts = MessageParts::default();
@@ -69,13 +72,13 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
         task::collect(before, &message_parts, &mut sections);
     }
     if let Some(data) = details.rpc_data {
-        sections.shared(Section::new("error data", data.get()));
+        sections.push_shared(Section::new("error data", data.get()));
     }
-    text_out.fenced(&sections, None);
+    text_out.push_fenced(&sections, None);
 }
 
 /// Returns whether the message is the tool's own and quotes no text of an agent.
-fn is_ours(failure: &Failure<'_>) -> bool {
+fn is_local_error(failure: &Failure<'_>) -> bool {
     &*failure.reason != "contradiction"
         && matches!(
             &*failure.code,
@@ -89,20 +92,20 @@ fn is_ours(failure: &Failure<'_>) -> bool {
 
 /// Renders the violations of the request, and the aliases to choose from.
 fn violations(text_out: &mut ModelText, failure: &Failure<'_>) {
-    let mut room = (text_out.max_chars() / 4).min(text_out.left());
-    let wrong = failure.details.errors.iter().map(|wrong| {
-        let [place, message] =
-            [&wrong.instance_path, &wrong.message].map(|text| shortened(text, MAX_MESSAGE_CHARS));
+    let mut room = (text_out.max_chars() / 4).min(text_out.remaining());
+    let violation = failure.details.errors.iter().map(|violation| {
+        let [place, message] = [&violation.instance_path, &violation.message]
+            .map(|text| shortened(text, MAX_MESSAGE_CHARS));
         // Sanitized as one line, because two harmless texts may form a marker together.
         line(&format!("- {place} {message}"))
     });
     let aliases = failure.details.aliases.iter();
     let aliases = aliases.map(|alias| format!("- target_alias {}", line(alias)));
-    for line in wrong.chain(aliases) {
-        let Some(left) = room.checked_sub(length(&line) + 1) else {
+    for line in violation.chain(aliases) {
+        let Some(remaining) = room.checked_sub(length(&line) + 1) else {
             return;
         };
-        room = left;
+        room = remaining;
         text_out.push_line(&line);
     }
 }

@@ -22,7 +22,7 @@ impl Fence {
     }
 
     /// Returns `body` between the markers. The caller has sanitized it; it has no line end at its end.
-    pub(super) fn around(&self, body: &str) -> String {
+    pub(super) fn wrap(&self, body: &str) -> String {
         let id = &self.id;
         format!(
             "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"{id}\">>>\n{body}\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"{id}\">>>"
@@ -40,7 +40,7 @@ mod tests {
             0x0123_4567_89ab_4def,
             0x8000_0000_0000_0001,
         ));
-        let fenced = fence.around("text");
+        let fenced = fence.wrap("text");
         assert_eq!(
             fenced,
             "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"81234567\">>>\ntext\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"81234567\">>>"

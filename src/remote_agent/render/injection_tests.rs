@@ -88,11 +88,11 @@ proptest! {
     #[test]
     fn disguised_markers_are_removed(
         before in nasty(), after in "[a-z ]{0,9}", end in any::<bool>(), between in "[ _日.-]{1,2}",
-        words in (forged("EXTERNAL"), forged("UNTRUSTED"), forged("CONTENT"), forged("END")),
+        names in (forged("EXTERNAL"), forged("UNTRUSTED"), forged("CONTENT"), forged("END")),
         brackets in (proptest::sample::select(vec!["<<<", "＜＜＜", "⋘", "《<", "‹‹‹"]), proptest::sample::select(vec![">>>", "", " id=\"x\"⋙"])),
     ) {
-        let name = [words.0, words.1, words.2].join(&between);
-        let end = if end { format!("{}{between}", words.3) } else { String::new() };
+        let name = [names.0, names.1, names.2].join(&between);
+        let end = if end { format!("{}{between}", names.3) } else { String::new() };
         let text = format!("{before} {}{end}{name}{} {after}", brackets.0, brackets.1);
         let clean = sanitize::sanitize(&text).into_owned();
         prop_assert!(clean.contains("MARKER_SANITIZED]]"), "{:?} from {:?}", clean, text);
@@ -121,7 +121,7 @@ proptest! {
 
 /// Returns the text as a reader might take it: without what has no width, look-alikes as what they look like, gaps as
 /// one `_`.
-fn as_taken(text: &str) -> String {
+fn normalized(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         let c = match c {
@@ -149,9 +149,13 @@ fn check(text: &str, max_chars: usize) -> Result<(), TestCaseError> {
         "{} characters of {max_chars}: {text}",
         text.chars().count()
     );
-    let taken = as_taken(text);
-    let starts = taken.matches("<<<EXTERNAL_UNTRUSTED_CONTENT").count();
-    let ends = taken.matches("<<<END_EXTERNAL_UNTRUSTED_CONTENT").count();
+    let normalized_text = normalized(text);
+    let starts = normalized_text
+        .matches("<<<EXTERNAL_UNTRUSTED_CONTENT")
+        .count();
+    let ends = normalized_text
+        .matches("<<<END_EXTERNAL_UNTRUSTED_CONTENT")
+        .count();
     prop_assert_eq!(
         (starts, ends),
         (text.matches(START).count(), text.matches(END).count()),
@@ -188,10 +192,10 @@ proptest! {
         envelope["summary"]["continuation"]["conversation"]["context_id"] = json!(ids.1);
         let text = read(&envelope, max_chars);
         check(&text, max_chars)?;
-        let ours = text.split(START).next().unwrap();
-        prop_assert!(ours.contains(&format!("agent: {alias}\ntask_handle: {HANDLE}\n")), "{}", text);
+        let outside = text.split(START).next().unwrap();
+        prop_assert!(outside.contains(&format!("agent: {alias}\ntask_handle: {HANDLE}\n")), "{}", text);
         let known = matches!(state.as_str(), "working" | "input-required");
-        prop_assert!(!known || ours.starts_with(&format!("send: task {state}\n")), "{}", text);
+        prop_assert!(!known || outside.starts_with(&format!("send: task {state}\n")), "{}", text);
         if state == "input-required" && status.chars().count() < 100 {
             let question = sanitize::sanitize(&status);
             prop_assert!(text.contains(&*question), "{:?} in {}", question, text);

@@ -97,12 +97,12 @@ impl ModelText {
     }
 
     /// Lowers the limit.
-    fn at_most(&mut self, max_chars: usize) {
+    fn limit(&mut self, max_chars: usize) {
         self.max_chars = self.max_chars.min(max_chars);
     }
 
     /// Returns how many characters another line may have.
-    fn left(&self) -> usize {
+    fn remaining(&self) -> usize {
         self.max_chars.saturating_sub(text::length(&self.text) + 1)
     }
 
@@ -115,12 +115,12 @@ impl ModelText {
     }
 
     /// Adds the text of an agent, with `advice` above it if the text was cut.
-    fn fenced(&mut self, sections: &Sections<'_>, advice: Option<&str>) {
+    fn push_fenced(&mut self, sections: &Sections<'_>, advice: Option<&str>) {
         if sections.is_empty() {
             return;
         }
         let Some(room) = self
-            .left()
+            .remaining()
             .checked_sub(Fence::MARKER_CHARS)
             .filter(|room| *room > 0)
         else {
@@ -131,7 +131,7 @@ impl ModelText {
             body = sections.body(room.saturating_sub(text::length(advice) + 1));
             self.push_line(advice);
         }
-        let fenced = self.fence.around(&body.text);
+        let fenced = self.fence.wrap(&body.text);
         self.push_line(&fenced);
     }
 }

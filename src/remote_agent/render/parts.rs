@@ -32,14 +32,14 @@ impl<'a> MessageParts<'a> {
         }
         let status = sections.status.message.map(|message| message.parts);
         Self {
-            status: others(&status.unwrap_or_default()),
-            answer: others(&sections.parts),
+            status: files_and_data(&status.unwrap_or_default()),
+            answer: files_and_data(&sections.parts),
         }
     }
 }
 
 /// Returns the parts that are not text.
-fn others<'a>(parts: &[&'a RawValue]) -> Cow<'a, str> {
+fn files_and_data<'a>(parts: &[&'a RawValue]) -> Cow<'a, str> {
     let pieces = parts.iter().map(|part| piece(part.get()));
     joined(pieces.filter(|piece| matches!(piece, Piece::Json(_))))
 }

@@ -166,7 +166,7 @@ fn forgery<'a>(text: &'a str, glyphs: &[Glyph], at: usize) -> Option<(Cow<'a, st
     };
     if let Some((is_end, end)) = marked {
         let shown = if is_end { FORGED_END } else { FORGED_START };
-        return Some((shown.into(), closed(glyphs, end)));
+        return Some((shown.into(), marker_end(glyphs, end)));
     }
     let end = token(text, glyphs, at)?;
     let inside = text.get(glyphs[at].to..glyphs[end - 1].from);
@@ -180,8 +180,8 @@ fn fenced_marker(glyphs: &[Glyph], at: usize) -> Option<(bool, usize)> {
     let count = opened.clone().filter(|glyph| glyph.c == '<').count();
     let name = at + opened.count();
     let found = || {
-        let is_end = spelled(glyphs, name, END).map(|end| (true, end));
-        is_end.or_else(|| spelled(glyphs, name, MARKER_LETTERS).map(|end| (false, end)))
+        let is_end = match_letters(glyphs, name, END).map(|end| (true, end));
+        is_end.or_else(|| match_letters(glyphs, name, MARKER_LETTERS).map(|end| (false, end)))
     };
     (count > 1).then(found)?
 }
@@ -189,13 +189,13 @@ fn fenced_marker(glyphs: &[Glyph], at: usize) -> Option<(bool, usize)> {
 /// Matches the name of a marker without brackets and without gaps between the words, which prose never has.
 fn bare_marker(glyphs: &[Glyph], at: usize) -> Option<(bool, usize)> {
     let is_one_word = |end: &usize| !glyphs[at..*end].iter().any(|glyph| glyph.c.is_whitespace());
-    let found = |name| spelled(glyphs, at, name).filter(is_one_word);
+    let found = |name| match_letters(glyphs, at, name).filter(is_one_word);
     let is_end = found(END).map(|end| (true, end));
     is_end.or_else(|| found(MARKER_LETTERS).map(|end| (false, end)))
 }
 
 /// Returns the end of a marker after its name: behind its id and closing brackets, where it has those.
-fn closed(glyphs: &[Glyph], name: usize) -> usize {
+fn marker_end(glyphs: &[Glyph], name: usize) -> usize {
     let after = |mut at: usize, skipped: fn(char) -> bool| {
         while glyphs.get(at).is_some_and(|glyph| skipped(glyph.c)) {
             at += 1;
@@ -203,10 +203,10 @@ fn closed(glyphs: &[Glyph], name: usize) -> usize {
         at
     };
     let behind_id = || {
-        let word = after(name, char::is_whitespace);
-        let id = glyphs.get(word..word + 3)?;
+        let name = after(name, char::is_whitespace);
+        let id = glyphs.get(name..name + 3)?;
         let is_id = id.iter().map(|glyph| glyph.c).eq("ID=".chars());
-        let quote = after(word + 3, |c| c == '\\');
+        let quote = after(name + 3, |c| c == '\\');
         let is_quote = |at: usize| glyphs.get(at).is_some_and(|glyph| glyph.c == '"');
         let mut ends = quote + 1..(quote + MAX_MARKER_CHARS).min(glyphs.len());
         let end = ends.find(|at| is_quote(*at))?;
@@ -224,18 +224,18 @@ fn is_gap(c: char) -> bool {
     c == '_' || c.is_whitespace()
 }
 
-/// Returns the end of the letters of `word` that start here. Other characters may stand between them, a digit or sign
+/// Returns the end of the letters of `name` that start here. Other characters may stand between them, a digit or sign
 /// in place of a similar letter, and a letter several times.
-fn spelled(glyphs: &[Glyph], at: usize, word: &[u8]) -> Option<usize> {
-    let (mut spelled, mut between) = (0, 0);
+fn match_letters(glyphs: &[Glyph], at: usize, name: &[u8]) -> Option<usize> {
+    let (mut matched, mut between) = (0, 0);
     for (i, glyph) in glyphs.iter().enumerate().skip(at) {
-        let wanted = &word[spelled..];
+        let rest = &name[matched..];
         let (letter, is_sure) = letter(glyph.c);
-        if letter == Some(wanted[0]) {
-            spelled += 1;
-        } else if letter == Some(b'M') && wanted.starts_with(b"RN") {
-            spelled += 2;
-        } else if is_sure && (spelled == 0 || letter != Some(word[spelled - 1])) {
+        if letter == Some(rest[0]) {
+            matched += 1;
+        } else if letter == Some(b'M') && rest.starts_with(b"RN") {
+            matched += 2;
+        } else if is_sure && (matched == 0 || letter != Some(name[matched - 1])) {
             return None;
         } else {
             between += 1;
@@ -245,7 +245,7 @@ fn spelled(glyphs: &[Glyph], at: usize, word: &[u8]) -> Option<usize> {
             continue;
         }
         between = 0;
-        if spelled == word.len() {
+        if matched == name.len() {
             return Some(i + 1);
         }
     }
@@ -254,7 +254,7 @@ fn spelled(glyphs: &[Glyph], at: usize, word: &[u8]) -> Option<usize> {
 
 /// Returns the capital letter that a glyph is or resembles, and whether it is a letter. `I` and `L` are the same.
 fn letter(c: char) -> (Option<u8>, bool) {
-    let meant = match c {
+    let ascii = match c {
         'I' => return (Some(b'L'), true),
         'A'..='Z' => return (u8::try_from(c).ok(), true),
         '0' => b'O',
@@ -265,50 +265,50 @@ fn letter(c: char) -> (Option<u8>, bool) {
         '7' => b'T',
         _ => return (None, false),
     };
-    (Some(meant), false)
+    (Some(ascii), false)
 }
 
 /// Returns the end of the token that starts here. Quotation marks that resemble angle brackets start none.
 fn token(text: &str, glyphs: &[Glyph], at: usize) -> Option<usize> {
-    let (closes, words): (char, &[&str]) = match text[glyphs[at].from..].chars().next()? {
+    let (closing, names): (char, &[&str]) = match text[glyphs[at].from..].chars().next()? {
         '<' | '\u{ff1c}' | '\u{fe64}' => ('>', &TOKENS),
         '[' | '\u{ff3b}' => (']', &SQUARE_TOKENS),
         _ => return None,
     };
-    let mut word = String::new();
+    let mut name = String::new();
     let mut inside = glyphs
         .iter()
         .enumerate()
         .skip(at + 1)
         .take(MAX_MARKER_CHARS);
     let end = inside.find_map(|(i, glyph)| match glyph.c {
-        c if c == closes => Some(Some(i)),
+        c if c == closing => Some(Some(i)),
         c if c.is_ascii_alphanumeric() || "|/".contains(c) => {
-            word.push(c);
+            name.push(c);
             None
         }
         // These characters and non-ASCII ones join words.
         c if "_-.:".contains(c) || !(c.is_ascii() || c.is_whitespace()) => None,
         _ => Some(None),
     })??;
-    let bare = word.trim_matches('|');
-    let found = if closes == '>' && bare.len() < word.len() {
+    let bare = name.trim_matches('|');
+    let is_token = if closing == '>' && bare.len() < name.len() {
         !bare.is_empty()
     } else {
         let written = &text[glyphs[at].from..glyphs[end].to];
-        let is_loud = !written.contains(|c: char| c.is_ascii_lowercase());
-        let number = word.trim_end_matches(|c: char| c.is_ascii_digit());
-        (closes == '>' || is_loud || word == "GMASK")
-            && (words.iter().any(|known| is_same(&word, known))
-                || (number != word && NUMBERED.iter().any(|known| is_same(number, known))))
+        let is_upper_case = !written.contains(|c: char| c.is_ascii_lowercase());
+        let number = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        (closing == '>' || is_upper_case || name == "GMASK")
+            && (names.iter().any(|known| is_same(&name, known))
+                || (number != name && NUMBERED.iter().any(|known| is_same(number, known))))
     };
-    found.then_some(end + 1)
+    is_token.then_some(end + 1)
 }
 
 /// Returns whether the word equals a known one, up to confusable letters.
-fn is_same(word: &str, known: &str) -> bool {
-    let letters = |word: &str| -> Vec<_> { word.chars().map(|c| letter(c).0.ok_or(c)).collect() };
-    word.len() == known.len() && letters(word) == letters(known)
+fn is_same(name: &str, known: &str) -> bool {
+    let letters = |name: &str| -> Vec<_> { name.chars().map(|c| letter(c).0.ok_or(c)).collect() };
+    name.len() == known.len() && letters(name) == letters(known)
 }
 
 #[cfg(test)]
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_about_external_content_is_kept() {
+    fn keeps_prose_about_external_content() {
         for text in [
             "external, untrusted content <b>x</b>",
             "End. External untrusted content ends here.",

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::sanitize::sanitize;
-use super::text::{first, length, shares};
+use super::text::{first, length, share_out};
 
 /// How many characters the note about omitted sections takes at most.
 const OMISSION_NOTE_CHARS: usize = 40;
@@ -86,7 +86,7 @@ impl<'a> Section<'a> {
         self.total.to_string().len()
     }
 
-    fn wants(&self) -> usize {
+    fn needed(&self) -> usize {
         length(&self.text)
     }
 
@@ -122,7 +122,7 @@ pub(super) struct Body {
 
 impl<'a> Sections<'a> {
     /// Adds a section that must be read.
-    pub(super) fn urgent(&mut self, section: Section<'a>) {
+    pub(super) fn push_urgent(&mut self, section: Section<'a>) {
         self.first.push(section);
     }
 
@@ -132,7 +132,7 @@ impl<'a> Sections<'a> {
     }
 
     /// Adds a section that shares the remaining room.
-    pub(super) fn shared(&mut self, section: Section<'a>) {
+    pub(super) fn push_shared(&mut self, section: Section<'a>) {
         self.shared.push(section);
     }
 
@@ -143,52 +143,52 @@ impl<'a> Sections<'a> {
     /// Returns the body, in at most `room` characters.
     pub(super) fn body(&self, room: usize) -> Body {
         let mut text = String::new();
-        let mut left = room;
+        let mut remaining = room;
         let mut cut = false;
         let alone = self.first.len() + self.shared.len() == 1;
         for section in &self.first {
-            let Some(for_text) = left.checked_sub(section.overhead()) else {
+            let Some(text_room) = remaining.checked_sub(section.overhead()) else {
                 cut = true;
                 continue;
             };
-            let shown = section.wants().min(for_text);
-            cut |= shown < section.wants();
+            let shown = section.needed().min(text_room);
+            cut |= shown < section.needed();
             section.write(shown, alone, &mut text);
-            left -= section.overhead() + shown;
+            remaining -= section.overhead() + shown;
         }
         for note in &self.notes {
             let chars = length(note) + 1;
-            if chars <= left {
+            if chars <= remaining {
                 line(&mut text, note);
-                left -= chars;
+                remaining -= chars;
             }
         }
-        cut |= self.share(left, &mut text);
+        cut |= self.write_shared(remaining, &mut text);
         Body { text, cut }
     }
 
     /// Writes the shared sections, and returns whether any was cut. Headings take at most half of the room, unless the
     /// first one needs more, so that a long list leaves room for text.
-    fn share(&self, room: usize, text: &mut String) -> bool {
+    fn write_shared(&self, room: usize, text: &mut String) -> bool {
         let alone = self.first.len() + self.shared.len() == 1;
-        let mut left = room.saturating_sub(OMISSION_NOTE_CHARS);
+        let mut remaining = room.saturating_sub(OMISSION_NOTE_CHARS);
         let mut headings = 0;
         let mut count = 0;
         for section in &self.shared {
             headings += section.overhead();
-            if headings > left || (count > 0 && headings > room / 2) {
+            if headings > remaining || (count > 0 && headings > room / 2) {
                 headings -= section.overhead();
                 break;
             }
             count += 1;
         }
-        left -= headings;
+        remaining -= headings;
         let (listed, others) = self.shared.split_at(count);
-        let wants: Vec<usize> = listed.iter().map(Section::wants).collect();
+        let needed: Vec<usize> = listed.iter().map(Section::needed).collect();
         let mut cut = !others.is_empty();
-        for (section, share) in listed.iter().zip(shares(&wants, left)) {
+        for (section, share) in listed.iter().zip(share_out(&needed, remaining)) {
             section.write(share, alone, text);
-            cut |= share < section.wants();
+            cut |= share < section.needed();
         }
         if !others.is_empty() && room >= OMISSION_NOTE_CHARS {
             line(text, &format!("[and {} more]", others.len()));
@@ -213,11 +213,11 @@ mod tests {
     fn sections(first: &[String], shared: &[String]) -> Sections<'static> {
         let mut all = Sections::default();
         for text in first {
-            all.urgent(Section::new("question", text.clone()));
+            all.push_urgent(Section::new("question", text.clone()));
         }
         all.note("task_id \"t\"".to_owned());
         for (i, text) in shared.iter().enumerate() {
-            all.shared(Section::new(format!("artifact \"{i}\""), text.clone()));
+            all.push_shared(Section::new(format!("artifact \"{i}\""), text.clone()));
         }
         all
     }

@@ -38,9 +38,9 @@ pub(super) fn targets(text_out: &mut ModelText, targets: &[Target<'_>]) {
     }
     let mut sections = Sections::default();
     for target in targets {
-        sections.shared(Section::new(alias(target), about(target)).titled());
+        sections.push_shared(Section::new(alias(target), facts(target)).titled());
     }
-    text_out.fenced(&sections, None);
+    text_out.push_fenced(&sections, None);
 }
 
 fn alias(target: &Target<'_>) -> String {
@@ -74,41 +74,41 @@ fn reason(error: &Failure<'_>) -> String {
 }
 
 /// Returns the known facts about a target, one per line.
-fn about(target: &Target<'_>) -> String {
+fn facts(target: &Target<'_>) -> String {
     let mut all: Vec<String> = Vec::new();
-    let mut tell = |label: &str, text: &str| {
+    let mut push = |label: &str, text: &str| {
         if !text.is_empty() {
             all.push(format!("{label}: {text}"));
         }
     };
-    tell("name", target.target_name.as_deref().unwrap_or_default());
-    tell("about", target.description.as_deref().unwrap_or_default());
-    tell("role", target.role.as_deref().unwrap_or_default());
-    tell("status", target.status.as_deref().unwrap_or_default());
+    push("name", target.target_name.as_deref().unwrap_or_default());
+    push("about", target.description.as_deref().unwrap_or_default());
+    push("role", target.role.as_deref().unwrap_or_default());
+    push("status", target.status.as_deref().unwrap_or_default());
     let members = target.members.iter().take(MAX_LISTED_SKILLS);
     let members: Vec<String> = members
         .map(|member| format!("{} {}", &*member.name, &*member.status))
         .collect();
-    tell("members", &members.join("; "));
-    let words = |words: &[super::view::Text<'_>]| {
-        let words: Vec<&str> = words
+    push("members", &members.join("; "));
+    let join = |list: &[super::view::Text<'_>]| {
+        let list: Vec<&str> = list
             .iter()
             .take(MAX_LISTED_SKILLS)
             .map(|word| &**word)
             .collect();
-        words.join("; ")
+        list.join("; ")
     };
-    tell("tags", &words(&target.tags));
-    tell("examples", &words(&target.examples));
+    push("tags", &join(&target.tags));
+    push("examples", &join(&target.examples));
     let skills = target.peer_card.iter().flat_map(|card| &card.skills);
     for skill in skills.take(MAX_LISTED_SKILLS) {
-        tell(
+        push(
             "skill",
             &format!("{}: {}", &*skill.name, &*skill.description),
         );
     }
     if let Some(error) = &target.last_refresh_error {
-        tell("error", &error.message);
+        push("error", &error.message);
     }
     all.join("\n")
 }

@@ -23,8 +23,8 @@ const MAX_STATE_CHARS: usize = 40;
 /// The longest text of an update, in characters.
 const MAX_UPDATE_CHARS: usize = 1000;
 
-const CUT_ARTIFACTS: &str = "to read on: status with this task_handle, an artifact_id as quoted below and, as offset, where its text stops.";
-const CUT_WORDS: &str = "the rest cannot be fetched again; ask the agent to say it in parts.";
+const CUT_ARTIFACTS_HINT: &str = "to read on: status with this task_handle, an artifact_id as quoted below and, as offset, where its text stops.";
+const CUT_TEXT_HINT: &str = "the rest cannot be fetched again; ask the agent to say it in parts.";
 
 /// Renders the result of send, watch, status or cancel.
 pub(super) fn result(
@@ -33,7 +33,7 @@ pub(super) fn result(
     summary: &Summary<'_>,
     message_parts: &MessageParts<'_>,
 ) {
-    text_out.push_line(&format!("{}: {}", word(action), standing(summary)));
+    text_out.push_line(&format!("{}: {}", word(action), state_line(summary)));
     name(text_out, summary);
     // The handle of a terminal task only serves to read the rest of a cut artifact.
     let handle = handle(summary).map(|handle| shortened(&line(handle), MAX_HANDLE_CHARS));
@@ -54,32 +54,32 @@ pub(super) fn result(
     let mut sections = Sections::default();
     collect(summary, message_parts, &mut sections);
     let advice = match handle.filter(|_| ended && !summary.artifacts.is_empty()) {
-        Some(handle) => format!("{handle}\n{CUT_ARTIFACTS}"),
-        None if summary.artifacts.is_empty() => CUT_WORDS.to_owned(),
-        None => CUT_ARTIFACTS.to_owned(),
+        Some(handle) => format!("{handle}\n{CUT_ARTIFACTS_HINT}"),
+        None if summary.artifacts.is_empty() => CUT_TEXT_HINT.to_owned(),
+        None => CUT_ARTIFACTS_HINT.to_owned(),
     };
-    text_out.fenced(&sections, Some(&advice));
+    text_out.push_fenced(&sections, Some(&advice));
 }
 
 /// Renders an update.
 pub(super) fn update(text_out: &mut ModelText, action: &str, summary: &Summary<'_>) {
-    text_out.at_most(MAX_UPDATE_CHARS);
+    text_out.limit(MAX_UPDATE_CHARS);
     text_out.push_line(&format!(
         "{} under way: {}",
         word(action),
-        standing(summary)
+        state_line(summary)
     ));
     place(text_out, summary);
     let mut sections = Sections::default();
     if let Some(text) = &summary.status_message {
-        sections.urgent(Section::new("status message", &**text));
+        sections.push_urgent(Section::new("status message", &**text));
     }
-    text_out.fenced(&sections, None);
+    text_out.push_fenced(&sections, None);
 }
 
 /// Renders an error's `latest_event_summary`: the task's state and target.
-pub(super) fn kept(text_out: &mut ModelText, summary: &Summary<'_>) {
-    text_out.push_line(&format!("so far: {}", standing(summary)));
+pub(super) fn partial(text_out: &mut ModelText, summary: &Summary<'_>) {
+    text_out.push_line(&format!("so far: {}", state_line(summary)));
     place(text_out, summary);
 }
 
@@ -99,8 +99,8 @@ pub(super) fn collect<'a>(
         }
         let section = Section::new(label, text);
         match question {
-            Some(_) => sections.urgent(section),
-            None => sections.shared(section),
+            Some(_) => sections.push_urgent(section),
+            None => sections.push_shared(section),
         }
     }
     ids(summary, sections);
@@ -109,16 +109,16 @@ pub(super) fn collect<'a>(
     let answer = answer.filter(|answer| Some(*answer) != summary.status_message.as_deref());
     let answer = answer.filter(|answer| !answer.is_empty() && summary.artifacts.is_empty());
     if let Some(text) = answer {
-        sections.shared(Section::new("answer", text));
+        sections.push_shared(Section::new("answer", text));
     }
     if !message_parts.answer.is_empty() {
-        sections.shared(Section::new(
+        sections.push_shared(Section::new(
             "answer, files and data",
             &*message_parts.answer,
         ));
     }
     for artifact in &summary.artifacts {
-        sections.shared(of_artifact(artifact));
+        sections.push_shared(of_artifact(artifact));
     }
 }
 
@@ -140,7 +140,7 @@ fn page<'a>(text_out: &mut ModelText, summary: &'a Summary<'a>, page: &'a Page<'
     };
     text_out.push_line(&format!("next: {next}"));
     let mut sections = Sections::default();
-    sections.urgent(Section::part(
+    sections.push_urgent(Section::part(
         "page of the artifact",
         text,
         page.offset,
@@ -154,9 +154,9 @@ fn page<'a>(text_out: &mut ModelText, summary: &'a Summary<'a>, page: &'a Page<'
         sections.note(format!("next artifact_id {}", quoted(id)));
     }
     if let (Some(label), Some(text)) = (question_label(summary), &summary.status_message) {
-        sections.shared(Section::new(label, &**text));
+        sections.push_shared(Section::new(label, &**text));
     }
-    text_out.fenced(&sections, None);
+    text_out.push_fenced(&sections, None);
 }
 
 /// Renders the target and the task's handle.
@@ -203,8 +203,8 @@ fn state<'a>(summary: &'a Summary<'a>) -> Option<&'a str> {
 
 /// Returns `task working`, or that there is no task. The agent chooses the state, so a state that is not a word is not
 /// repeated.
-fn standing(summary: &Summary<'_>) -> String {
-    let is_word = |state: &&str| {
+fn state_line(summary: &Summary<'_>) -> String {
+    let is_token = |state: &&str| {
         state.len() <= MAX_STATE_CHARS
             && state
                 .chars()
@@ -212,8 +212,8 @@ fn standing(summary: &Summary<'_>) -> String {
     };
     match (handle(summary), state(summary)) {
         (None, _) => "answered, without a task".to_owned(),
-        (Some(_), Some(state)) => match Some(state).filter(is_word) {
-            Some(word) => format!("task {word}"),
+        (Some(_), Some(state)) => match Some(state).filter(is_token) {
+            Some(state) => format!("task {state}"),
             None => "task in a state of the agent's own".to_owned(),
         },
         (Some(_), None) => "task in an unknown state".to_owned(),

@@ -15,14 +15,14 @@ pub(super) fn read(envelope: &Value, max_chars: usize) -> String {
 
 /// Returns the tool's own words, and what is inside the fence.
 fn apart(text: &str) -> (&str, &str) {
-    let (ours, rest) = text
+    let (outside, rest) = text
         .split_once(START)
         .unwrap_or_else(|| unreachable!("no fence in {text}"));
-    let (theirs, after) = rest
+    let (fenced, after) = rest
         .split_once(END)
         .unwrap_or_else(|| unreachable!("no end in {text}"));
     assert_eq!(after, "");
-    (ours, theirs)
+    (outside, fenced)
 }
 
 fn continuation(state: &str) -> Value {
@@ -75,14 +75,14 @@ fn question_fits_the_smallest_limit() {
         ),
         1000,
     );
-    let (ours, theirs) = apart(&text);
-    assert!(theirs.contains(question), "{text}");
+    let (outside, fenced) = apart(&text);
+    assert!(fenced.contains(question), "{text}");
     assert!(
-        ours.contains("task input-required")
-            && ours.contains("agent: desk")
-            && ours.contains(HANDLE)
+        outside.contains("task input-required")
+            && outside.contains("agent: desk")
+            && outside.contains(HANDLE)
     );
-    assert!(ours.contains("next: answer with send"));
+    assert!(outside.contains("next: answer with send"));
 }
 
 #[test]
@@ -94,18 +94,18 @@ fn cut_text_names_the_next_offset() {
         ),
         1000,
     );
-    let (ours, theirs) = apart(&text);
-    let shown = theirs.lines().find(|line| line.starts_with("xx"));
+    let (outside, fenced) = apart(&text);
+    let shown = fenced.lines().find(|line| line.starts_with("xx"));
     let shown = shown.map_or(0, str::len);
     assert!(shown > 200, "{text}");
     assert!(
-        theirs.contains(&format!(
+        fenced.contains(&format!(
             "[artifact \"a\": characters 0 to {shown} of 5000]"
         )),
         "{text}"
     );
     assert!(
-        ours.contains("status with this task_handle, an artifact_id"),
+        outside.contains("status with this task_handle, an artifact_id"),
         "{text}"
     );
 }
@@ -136,12 +136,12 @@ fn files_and_data_are_rendered_as_json() {
     );
     envelope["raw"] = json!({"events": [{"parts": 1}], "finalEvent": envelope["raw"]});
     assert!(read(&envelope, 1000).contains("\"total\":7"));
-    let mut asks = task("input-required", json!({"status_message": "Which?"}));
-    asks["raw"] = json!({"kind": "task", "status": {"state": "input-required", "message": {"parts": [data]}}});
-    let text = read(&asks, 1000);
+    let mut question = task("input-required", json!({"status_message": "Which?"}));
+    question["raw"] = json!({"kind": "task", "status": {"state": "input-required", "message": {"parts": [data]}}});
+    let text = read(&question, 1000);
     assert!(text.contains("[question, files and data]"), "{text}");
-    asks["raw"] = json!({"status": 7});
-    assert!(!read(&asks, 1000).contains("files and data"));
+    question["raw"] = json!({"status": 7});
+    assert!(!read(&question, 1000).contains("files and data"));
 }
 
 #[test]
@@ -189,15 +189,15 @@ fn peer_error_text_is_fenced_and_hint_is_not() {
         ),
         12_000,
     );
-    let (ours, theirs) = apart(&text);
+    let (outside, fenced) = apart(&text);
     assert!(
-        ours.starts_with(
+        outside.starts_with(
             "send failed: A2A_SDK_ERROR (rpc_error), retryable: no\nnext: Change the request.\n"
         ),
         "{text}"
     );
     assert!(
-        theirs.contains("do as I say") && theirs.contains("{\"why\":\"because\"}"),
+        fenced.contains("do as I say") && fenced.contains("{\"why\":\"because\"}"),
         "{text}"
     );
 }
@@ -228,14 +228,14 @@ fn error_keeps_handle_and_partial_answer() {
         ),
         1000,
     );
-    let (ours, theirs) = apart(&text);
+    let (outside, fenced) = apart(&text);
     assert!(
-        ours.contains(HANDLE)
-            && ours.contains("so far: task working")
-            && ours.contains("agent: desk"),
+        outside.contains(HANDLE)
+            && outside.contains("so far: task working")
+            && outside.contains("agent: desk"),
         "{text}"
     );
-    assert!(theirs.contains("half"), "{text}");
+    assert!(fenced.contains("half"), "{text}");
 }
 
 #[test]
@@ -243,23 +243,23 @@ fn targets_are_listed_and_cards_fenced() {
     let target = json!({"target_alias": "desk", "target_url": "https://x.example/", "default": true, "tags": [], "examples": ["Ask me"],
         "target_name": "Desk", "description": "Helps.", "streaming_supported": true, "last_refreshed_at": "2026-01-01T00:00:00.000Z",
         "peer_card": {"skills": [{"id": "s", "name": "Sum", "description": "Adds", "tags": [], "examples": []}]}});
-    let mut gone = target.clone();
-    gone["target_alias"] = json!("gone");
-    gone["default"] = json!(false);
-    gone["last_refresh_error"] = json!({"code": "A2A_SDK_ERROR", "reason": "unreachable", "retryable": true, "message": "no", "details": {"hint": "Check it."}});
-    let envelope = json!({"ok": true, "operation": "remote_agent", "action": "list_targets", "summary": {"targets": [target, gone]}, "raw": []});
+    let mut failing = target.clone();
+    failing["target_alias"] = json!("gone");
+    failing["default"] = json!(false);
+    failing["last_refresh_error"] = json!({"code": "A2A_SDK_ERROR", "reason": "unreachable", "retryable": true, "message": "no", "details": {"hint": "Check it."}});
+    let envelope = json!({"ok": true, "operation": "remote_agent", "action": "list_targets", "summary": {"targets": [target, failing]}, "raw": []});
     let text = read(&envelope, 12_000);
-    let (ours, theirs) = apart(&text);
+    let (outside, fenced) = apart(&text);
     assert!(
-        ours.contains(
+        outside.contains(
             "- desk (default), streams\n- gone, streams, not reached: unreachable. Check it."
         ),
         "{text}"
     );
     assert!(
-        theirs.contains("[desk]\n")
-            && theirs.contains("skill: Sum: Adds")
-            && theirs.contains("about: Helps."),
+        fenced.contains("[desk]\n")
+            && fenced.contains("skill: Sum: Adds")
+            && fenced.contains("about: Helps."),
         "{text}"
     );
 }
@@ -274,10 +274,10 @@ fn page_fits_the_smallest_limit() {
     );
     envelope["summary"]["target_alias"] = json!("d".repeat(120));
     let text = read(&envelope, 1000);
-    let (ours, theirs) = apart(&text);
-    assert!(theirs.contains(&page), "{text}");
+    let (outside, fenced) = apart(&text);
+    assert!(fenced.contains(&page), "{text}");
     assert!(
-        ours.contains(&format!("offset {}.", 10 + page.len())),
+        outside.contains(&format!("offset {}.", 10 + page.len())),
         "{text}"
     );
     assert!(text.chars().count() <= 1000);
@@ -295,7 +295,7 @@ fn last_page_names_next_artifact() {
 
 #[test]
 fn invalid_envelope_is_reported_and_not_quoted() {
-    for wrong in [
+    for invalid in [
         "",
         "no",
         "[]",
@@ -304,10 +304,10 @@ fn invalid_envelope_is_reported_and_not_quoted() {
         "{\"action\":\"send\",\"summary\":7}",
         "{\"action\":\"send\",\"error\":{}}",
     ] {
-        let text = render(wrong, 12_000, ID);
+        let text = render(invalid, 12_000, ID);
         assert!(
             text.starts_with("remote_agent: the result cannot be read: "),
-            "{wrong}: {text}"
+            "{invalid}: {text}"
         );
     }
 }

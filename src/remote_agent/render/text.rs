@@ -21,17 +21,17 @@ pub(super) fn shortened(text: &str, count: usize) -> String {
     format!("{}…", first(cut, count.saturating_sub(1)))
 }
 
-/// Divides `room` among `wants`: equal shares, except that a smaller want leaves the rest to the others.
-pub(super) fn shares(wants: &[usize], room: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..wants.len()).collect();
-    order.sort_by_key(|&i| wants[i]);
-    let mut shares = vec![0; wants.len()];
-    let mut left = room;
+/// Divides `room` among `needed`: equal shares, except that a smaller want leaves the rest to the others.
+pub(super) fn share_out(needed: &[usize], room: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..needed.len()).collect();
+    order.sort_by_key(|&i| needed[i]);
+    let mut share_out = vec![0; needed.len()];
+    let mut remaining = room;
     for (done, &i) in order.iter().enumerate() {
-        shares[i] = wants[i].min(left / (order.len() - done));
-        left -= shares[i];
+        share_out[i] = needed[i].min(remaining / (order.len() - done));
+        remaining -= share_out[i];
     }
-    shares
+    share_out
 }
 
 #[cfg(test)]
@@ -40,9 +40,9 @@ mod tests {
 
     #[test]
     fn unused_share_goes_to_the_others() {
-        assert_eq!(shares(&[100, 1, 100], 21), [10, 1, 10]);
-        assert_eq!(shares(&[3, 4], 100), [3, 4]);
-        assert_eq!(shares(&[], 100), Vec::<usize>::new());
+        assert_eq!(share_out(&[100, 1, 100], 21), [10, 1, 10]);
+        assert_eq!(share_out(&[3, 4], 100), [3, 4]);
+        assert_eq!(share_out(&[], 100), Vec::<usize>::new());
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn not_carried(request: &Request) -> Vec<Value> {
             "leave them out, or name them in the message",
         ),
     ];
-    let present = fields.into_iter().filter(|(given, _, _)| *given);
+    let present = fields.into_iter().filter(|(is_present, _, _)| *is_present);
     present
         .map(|(_, name, instead)| {
             let message = format!("an agent of the local gateway does not take {name}; {instead}");

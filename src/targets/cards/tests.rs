@@ -62,11 +62,11 @@ async fn concurrent_callers_of_silent_peer_get_stale_card() {
         Duration::from_mins(5),
         1,
     );
-    let left = Duration::from_secs(25);
-    assert!(cache.get(target, left).await.unwrap().stale.is_none());
-    let all = join_all((0..10).map(|_| cache.get(target, left)));
+    let timeout = Duration::from_secs(25);
+    assert!(cache.get(target, timeout).await.unwrap().stale.is_none());
+    let all = join_all((0..10).map(|_| cache.get(target, timeout)));
     let all = tokio::time::timeout(REFRESH_WAIT * 3, all).await.unwrap();
-    assert!(all.into_iter().all(|known| known.unwrap().stale.is_some()));
+    assert!(all.into_iter().all(|card| card.unwrap().stale.is_some()));
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn invalid_file_error_names_setting_not_content() {
         let text = fs::read_to_string(file).unwrap();
         text.lines().nth(1).unwrap().to_owned()
     });
-    for (settings, place, why) in [
+    for (settings, place, reason) in [
         (
             json!({"tls": {"caFile": none}}),
             "tls/caFile",
@@ -91,7 +91,7 @@ fn invalid_file_error_names_setting_not_content() {
         let error = catalog(&json!([target("a", &settings)])).unwrap_err();
         assert_eq!(error.path, format!("/targets/0/{place}"), "{error}");
         let message = error.to_json();
-        assert!(message.contains(why), "{message}");
+        assert!(message.contains(reason), "{message}");
         for line in &lines {
             assert!(!message.contains(line), "{message}");
         }
@@ -140,7 +140,7 @@ fn client_certificate_is_for_own_origins_only() {
 fn credentials_distinguish_target_keys() {
     let folder = Folder::new();
     let ca = write(&folder, "a.pem", &made().0);
-    let basic = |name: &str, word: &str| json!({"auth": {"type": "basic", "username": name, "password": word}});
+    let basic = |name: &str, password: &str| json!({"auth": {"type": "basic", "username": name, "password": password}});
     let key = |place: &str, name: &str, value: &str| json!({"auth": {"type": "apiKey", "in": place, "name": name, "value": value}});
     let client = |id: &str, scopes: &Value| {
         json!({"auth": {"type": "oauth2", "tokenUrl": "https://as.example/", "clientId": id,

@@ -208,37 +208,37 @@ static DEVICE_CODE: [Field; 4] = [
 
 /// Returns only the fields of the card that a signature of A2A 1.0 covers.
 pub(super) fn covered(card: &Value) -> Value {
-    only(card, &CARD)
+    select(card, &CARD)
 }
 
 /// Returns a value other than an object unchanged: the signer may have signed it, and the card parser reports its error.
-fn only(value: &Value, fields: &[Field]) -> Value {
+fn select(value: &Value, fields: &[Field]) -> Value {
     let Some(object) = value.as_object() else {
         return value.clone();
     };
-    let mut kept = Map::new();
+    let mut covered_fields = Map::new();
     for field in fields {
         let value = object.get(field.name).filter(|value| !value.is_null());
-        let Some(value) = value.map(|value| field.field_type.only(value)) else {
+        let Some(value) = value.map(|value| field.field_type.select(value)) else {
             continue;
         };
         if field.presence != Presence::Implicit || !is_default(&value) {
-            kept.insert(field.name.to_owned(), value);
+            covered_fields.insert(field.name.to_owned(), value);
         }
     }
-    Value::Object(kept)
+    Value::Object(covered_fields)
 }
 
 impl FieldType {
-    fn only(&self, value: &Value) -> Value {
+    fn select(&self, value: &Value) -> Value {
         match (self, value) {
-            (Self::Message(fields), value) => only(value, fields),
+            (Self::Message(fields), value) => select(value, fields),
             (Self::Messages(fields), Value::Array(list)) => {
-                list.iter().map(|item| only(item, fields)).collect()
+                list.iter().map(|item| select(item, fields)).collect()
             }
             (Self::Named(fields), Value::Object(map)) => map
                 .iter()
-                .map(|(name, item)| (name.clone(), only(item, fields)))
+                .map(|(name, item)| (name.clone(), select(item, fields)))
                 .collect::<Map<_, _>>()
                 .into(),
             (Self::Plain | Self::Messages(_) | Self::Named(_), value) => value.clone(),

@@ -48,15 +48,15 @@ fn clean(value: &Value) -> Option<Value> {
         Value::Null => None,
         Value::String(text) => (!text.is_empty()).then(|| value.clone()),
         Value::Array(list) => {
-            let kept: Vec<Value> = list.iter().filter_map(clean).collect();
-            (!kept.is_empty()).then_some(Value::Array(kept))
+            let cleaned: Vec<Value> = list.iter().filter_map(clean).collect();
+            (!cleaned.is_empty()).then_some(Value::Array(cleaned))
         }
         Value::Object(map) => {
-            let kept: Map<String, Value> = map
+            let cleaned: Map<String, Value> = map
                 .iter()
                 .filter_map(|(key, value)| Some((key.clone(), clean(value)?)))
                 .collect();
-            (!kept.is_empty()).then_some(Value::Object(kept))
+            (!cleaned.is_empty()).then_some(Value::Object(cleaned))
         }
         Value::Bool(_) | Value::Number(_) => Some(value.clone()),
     }

@@ -55,20 +55,20 @@ pub(super) async fn verify(
         trusted,
         fetched: Vec::new(),
     };
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     for (number, signature) in (1..).zip(signatures.iter().take(MAX_SIGNATURES)) {
         match verify_one(signature, &mut keys, &forms).await {
             Ok(form) => return Ok(forms.into_iter().nth(form).map_or(card, |form| form.card)),
-            Err(why) => wrong.push(format!("signature {number}: {why}")),
+            Err(reason) => failures.push(format!("signature {number}: {reason}")),
         }
     }
     let more = signatures.len().saturating_sub(MAX_SIGNATURES);
     if more > 0 {
-        wrong.push(format!("{more} more were not verified"));
+        failures.push(format!("{more} more were not verified"));
     }
     Err(refused(format!(
         "no signature of the agent card is valid ({})",
-        wrong.join("; ")
+        failures.join("; ")
     )))
 }
 
@@ -80,16 +80,16 @@ async fn verify_one(
 ) -> Result<usize, String> {
     let signature = Signature::read(signature)?;
     let id = excerpt(signature.key_id());
-    let of_key = |why| format!("key `{id}`: {why}");
-    let keys = keys.candidates(&signature).await.map_err(of_key)?;
-    let mut why = String::new();
+    let key_error = |reason| format!("key `{id}`: {reason}");
+    let keys = keys.candidates(&signature).await.map_err(key_error)?;
+    let mut reason = String::new();
     for (number, form) in forms.iter().enumerate() {
         match signature.verify(keys, &form.bytes) {
             Ok(()) => return Ok(number),
-            Err(wrong) => why = wrong,
+            Err(error) => reason = error,
         }
     }
-    Err(of_key(why))
+    Err(key_error(reason))
 }
 
 /// The keys for the verification.
@@ -104,7 +104,7 @@ impl Keys<'_> {
     /// Returns the candidate keys of a signature: those of the operator, or those that it refers to on the origin of the peer.
     async fn candidates(&mut self, signature: &Signature) -> Result<&KeySet, String> {
         let url = match self.trusted {
-            CardKeys::Given(keys) => return Ok(keys),
+            CardKeys::Configured(keys) => return Ok(keys),
             CardKeys::OfOwnOrigin => signature
                 .keys_url()
                 .ok_or("it has no `jku`, and no jwksFile is configured")?,
@@ -133,7 +133,7 @@ impl Keys<'_> {
 
     /// Fetches a key set. Keys are public, so the request has no credential.
     async fn fetch(&self, url: &Url) -> Result<KeySet, String> {
-        let failed = |why: &dyn std::fmt::Display| format!("its `jku` cannot be read: {why}");
+        let failed = |reason: &dyn std::fmt::Display| format!("its `jku` cannot be read: {reason}");
         let access = outgoing::access_to(self.config, url).map_err(|e| failed(&e))?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -158,6 +158,6 @@ impl Keys<'_> {
     }
 }
 
-fn refused(why: impl Into<String>) -> PeerError {
-    PeerError::new(PeerErrorKind::CardSignature, why).undelivered()
+fn refused(reason: impl Into<String>) -> PeerError {
+    PeerError::new(PeerErrorKind::CardSignature, reason).undelivered()
 }

@@ -22,7 +22,7 @@ const JAVASCRIPT: &str = include_str!("recorded/js_sdk_1_3_0.json");
 struct Answers {
     status: StatusCode,
     body: String,
-    asked: Mutex<Vec<Request>>,
+    requests: Mutex<Vec<Request>>,
 }
 
 impl Answers {
@@ -30,7 +30,7 @@ impl Answers {
         Self {
             status,
             body: body.to_string(),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
         }
     }
 
@@ -39,14 +39,14 @@ impl Answers {
     }
 
     fn requested_urls(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().map(|r| r.url.to_string()).collect()
+        let requests = self.requests.lock().unwrap();
+        requests.iter().map(|r| r.url.to_string()).collect()
     }
 }
 
 impl HttpClient for Answers {
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
-        self.asked.lock().unwrap().push(request);
+        self.requests.lock().unwrap().push(request);
         let body = Bytes::from(self.body.clone());
         let response = Response {
             status: self.status,
@@ -70,7 +70,7 @@ fn config(card_keys: CardKeys) -> PeerConfig {
 
 fn jwks_config(jwks: &Value) -> PeerConfig {
     let keys = KeySet::parse(jwks.to_string().as_bytes()).unwrap();
-    config(CardKeys::Given(Arc::new(keys)))
+    config(CardKeys::Configured(Arc::new(keys)))
 }
 
 /// A signer with a key of the tests.
@@ -168,8 +168,11 @@ async fn changed_card_is_rejected() {
     for algorithm in ["ES256", "RS256", "EdDSA"] {
         let mut card = recorded["cards"][algorithm].clone();
         card["supportedInterfaces"][0]["url"] = json!("https://evil.example/");
-        let why = refusal(&config, &card).await;
-        assert!(why.contains("does not belong to this content"), "{why}");
+        let message = refusal(&config, &card).await;
+        assert!(
+            message.contains("does not belong to this content"),
+            "{message}"
+        );
     }
 }
 
@@ -208,8 +211,8 @@ async fn unsigned_card_is_rejected() {
     for signatures in [json!(null), json!([]), json!("x")] {
         let mut card = card();
         card["signatures"] = signatures;
-        let why = refusal(&config, &card).await;
-        assert!(why.contains("is not signed"), "{why}");
+        let message = refusal(&config, &card).await;
+        assert!(message.contains("is not signed"), "{message}");
     }
 }
 
@@ -234,7 +237,7 @@ async fn invalid_signatures_are_listed_with_reasons() {
         signature[name] = json!(value);
         signature
     };
-    for (signature, why) in [
+    for (signature, reason) in [
         (with("alg", json!("none")), "none of ES256, RS256 and EdDSA"),
         (
             with("alg", json!("HS256")),
@@ -254,7 +257,7 @@ async fn invalid_signatures_are_listed_with_reasons() {
         card["signatures"] = json!([signature]);
         let message = refusal(&config, &card).await;
         assert!(
-            message.contains(why) && message.contains("signature 1"),
+            message.contains(reason) && message.contains("signature 1"),
             "{message}"
         );
         assert!(!message.contains('\u{7}'), "{message}");
@@ -272,9 +275,9 @@ async fn key_is_fetched_without_credential() {
     config.headers = vec![("x-key".parse().unwrap(), "s3cret".parse().unwrap())];
     verify(&net, &config, signed).await.unwrap();
     assert_eq!(net.requested_urls(), ["https://agent.example/jwks.json"]);
-    let asked = net.asked.lock().unwrap();
-    assert_eq!(asked[0].access, AddressPolicy::Public);
-    assert!(!asked[0].headers.contains_key("x-key"));
+    let requests = net.requests.lock().unwrap();
+    assert_eq!(requests[0].access, AddressPolicy::Public);
+    assert!(!requests[0].headers.contains_key("x-key"));
 }
 
 #[tokio::test]

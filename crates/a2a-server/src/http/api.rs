@@ -15,7 +15,7 @@ use super::etag;
 use crate::metrics::CONTENT_TYPE;
 use crate::service::Service;
 use crate::store::{Cursor, Filter, Summary};
-use a2a::v0_3::word;
+use a2a::v0_3::state_name;
 use a2a::{A2aError, ErrorReason};
 
 /// The state of the operator's API.
@@ -144,7 +144,7 @@ pub fn task_json(task: &Summary) -> Value {
         "contextId": task.context_id,
         "client": task.owner,
         "agent": task.agent,
-        "state": word(&task.state),
+        "state": state_name(&task.state),
         "settled": task.is_terminal(),
         "createdMs": task.created_ms,
         "changedMs": task.changed_ms,

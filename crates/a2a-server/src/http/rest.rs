@@ -131,7 +131,7 @@ fn parse_object(bytes: &[u8]) -> Result<Fields, A2aError> {
 /// Returns the tenant, which must be the same in path and body.
 fn merge_tenants(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2aError> {
     match (path, body) {
-        (Some(path), Some(body)) if path != body => Err(a2a::params::refused(
+        (Some(path), Some(body)) if path != body => Err(a2a::params::invalid_params(
             "tenant",
             "is not the tenant that the path names",
         )),

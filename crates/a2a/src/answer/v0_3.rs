@@ -21,15 +21,15 @@ fn read_part(mut part: Map<String, Value>) -> Value {
         return kind(part, "text");
     }
     if let Some(Value::Object(mut file)) = part.remove("file") {
-        for (camel, snake, ours) in [
+        for (camel, snake, canonical) in [
             ("fileWithUri", "file_with_uri", "uri"),
             ("fileWithBytes", "file_with_bytes", "bytes"),
             ("mimeType", "mime_type", "mimeType"),
         ] {
-            if let Some(value) =
-                take(&mut file, camel, snake).filter(|v| v.as_str() != Some("") || ours == "bytes")
+            if let Some(value) = take(&mut file, camel, snake)
+                .filter(|v| v.as_str() != Some("") || canonical == "bytes")
             {
-                file.insert(ours.into(), value);
+                file.insert(canonical.into(), value);
             }
         }
         part.insert("file".into(), Value::Object(file));

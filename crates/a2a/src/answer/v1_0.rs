@@ -42,17 +42,17 @@ fn read_part(mut part: Map<String, Value>) -> Value {
         }
         Some(content) => {
             let mut file = Map::new();
-            for (theirs, ours) in [
+            for (name, canonical) in [
                 (content, if content == "raw" { "bytes" } else { "uri" }),
                 ("filename", "name"),
                 ("mediaType", "mimeType"),
             ] {
-                if let Some(value) = part.remove(theirs).filter(|value| !value.is_null()) {
-                    file.insert(ours.into(), value);
+                if let Some(value) = part.remove(name).filter(|value| !value.is_null()) {
+                    file.insert(canonical.into(), value);
                 }
             }
             if let Some(Value::String(bytes)) = file.get_mut("bytes") {
-                standard(bytes);
+                normalize_base64(bytes);
             }
             part.insert("file".into(), Value::Object(file));
             kind(part, "file")
@@ -66,10 +66,10 @@ const MEMBERS: [&str; 4] = ["text", "raw", "url", "data"];
 
 /// Returns the member with a part's content. Some peers write every member, all empty except one.
 fn content(part: &Map<String, Value>) -> Option<&'static str> {
-    let first = |wanted: fn(&Value) -> bool| {
+    let first = |predicate: fn(&Value) -> bool| {
         MEMBERS
             .into_iter()
-            .find(|member| part.get(*member).is_some_and(wanted))
+            .find(|member| part.get(*member).is_some_and(predicate))
     };
     first(is_set).or_else(|| first(|value| !value.is_null()))
 }
@@ -79,7 +79,7 @@ fn is_set(value: &Value) -> bool {
 }
 
 /// Converts base64 to the standard alphabet with padding. ProtoJSON allows the URL alphabet and missing padding.
-fn standard(bytes: &mut String) {
+fn normalize_base64(bytes: &mut String) {
     if memchr::memchr2(b'-', b'_', bytes.as_bytes()).is_some() {
         *bytes = bytes.replace('-', "+").replace('_', "/");
     }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn every_state_is_translated() {
-        for (name, word) in [
+        for (name, expected) in [
             ("TASK_STATE_UNSPECIFIED", "unknown"),
             ("", "unknown"),
             ("TASK_STATE_SUBMITTED", "submitted"),
@@ -149,7 +149,7 @@ mod tests {
             ("TASK_STATE_PAUSED", "paused"),
         ] {
             let task = READER.task(json!({"id": "t", "status": {"state": name}}));
-            assert_eq!(task["status"]["state"], word, "{name}");
+            assert_eq!(task["status"]["state"], expected, "{name}");
         }
         for status in [json!({}), json!({"state": null})] {
             let task = READER.task(json!({"id": "t", "status": status}));
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn bytes_become_standard_base64() {
-        for (sent, kept) in [
+        for (sent, expected) in [
             ("-_-_", "+/+/"),
             ("aGk", "aGk="),
             ("aA", "aA=="),
@@ -239,7 +239,7 @@ mod tests {
             ("no?", "no?"),
         ] {
             let read = part(json!({ "raw": sent }));
-            assert_eq!(read["file"]["bytes"], kept, "{sent}");
+            assert_eq!(read["file"]["bytes"], expected, "{sent}");
         }
     }
 }

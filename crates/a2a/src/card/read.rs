@@ -21,11 +21,11 @@ impl Card {
 
 fn read(json: &Value) -> Result<Card, String> {
     let card = json.as_object().ok_or("the card is not a JSON object")?;
-    let newer = supported(card);
-    let interfaces = if newer.is_empty() {
-        older(card)
+    let interfaces_1_0 = interfaces_1_0(card);
+    let interfaces = if interfaces_1_0.is_empty() {
+        interfaces_0_3(card)
     } else {
-        newer.clone()
+        interfaces_1_0.clone()
     };
     if interfaces.is_empty() {
         return Err("the card has neither a `url` nor usable `supportedInterfaces`".into());
@@ -39,33 +39,36 @@ fn read(json: &Value) -> Result<Card, String> {
             .unwrap_or(false),
         required_extensions: required_extensions(capabilities),
         security: security::read(card),
-        view: view(card, &newer),
+        view: view(card, &interfaces_1_0),
     })
 }
 
 /// Returns the interfaces of 1.0, which list those of other versions too (1.0 §4.4.6).
-fn supported(card: &Map<String, Value>) -> Vec<Interface> {
+fn interfaces_1_0(card: &Map<String, Value>) -> Vec<Interface> {
     let list = items(card.get("supportedInterfaces")).iter();
     let all = list.filter_map(|entry| {
         let transport = text(entry.get("protocolBinding"));
         Some(Interface {
             version: text(entry.get("protocolVersion")),
             tenant: text(entry.get("tenant")),
-            ..Interface::new(transport.unwrap_or_else(usual), text(entry.get("url"))?)
+            ..Interface::new(
+                transport.unwrap_or_else(default_transport),
+                text(entry.get("url"))?,
+            )
         })
     });
     once(all.collect())
 }
 
 /// Returns the default transport of an interface.
-fn usual() -> String {
+fn default_transport() -> String {
     "JSONRPC".into()
 }
 
 /// Returns the interfaces of 0.3: the main one, then the additional ones. A card without a version is one of 0.3.
-fn older(card: &Map<String, Value>) -> Vec<Interface> {
+fn interfaces_0_3(card: &Map<String, Value>) -> Vec<Interface> {
     let version = text(card.get("protocolVersion")).unwrap_or_else(|| "0.3".into());
-    let transport = text(card.get("preferredTransport")).unwrap_or_else(usual);
+    let transport = text(card.get("preferredTransport")).unwrap_or_else(default_transport);
     let main = text(card.get("url")).map(|url| Interface::new(transport, url));
     let mut all: Vec<_> = main.into_iter().collect();
     all.extend(declared(card.get("additionalInterfaces")));
@@ -83,10 +86,10 @@ fn required_extensions(capabilities: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// Reads the part that `list_targets` shows. `newer` are the interfaces of 1.0, which replace those of 0.3.
-fn view(card: &Map<String, Value>, newer: &[Interface]) -> Result<CardView, String> {
+/// Reads the part that `list_targets` shows. `interfaces_1_0` are the interfaces of 1.0, which replace those of 0.3.
+fn view(card: &Map<String, Value>, interfaces_1_0: &[Interface]) -> Result<CardView, String> {
     let capabilities = card.get("capabilities");
-    let (preferred_transport, additional_interfaces) = match newer.split_first() {
+    let (preferred_transport, additional_interfaces) = match interfaces_1_0.split_first() {
         Some((first, rest)) => {
             let shown = |one: &Interface| Interface::new(one.transport.clone(), one.url.clone());
             let main = shown(first);

@@ -24,7 +24,7 @@ impl Fields {
         let path = path.into();
         match value {
             Value::Object(fields) => Ok(Self { fields, path }),
-            other => Err(wrong(&path, "an object", &other)),
+            other => Err(type_error(&path, "an object", &other)),
         }
     }
 
@@ -99,7 +99,7 @@ impl Fields {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(wrong(&self.at(name), "a string", &other)),
+            Some(other) => Err(type_error(&self.at(name), "a string", &other)),
         }
     }
 
@@ -129,7 +129,7 @@ impl Fields {
             Some(Value::Bool(flag)) => Ok(Some(flag)),
             Some(Value::String(text)) if text == "true" => Ok(Some(true)),
             Some(Value::String(text)) if text == "false" => Ok(Some(false)),
-            Some(other) => Err(wrong(&self.at(name), "true or false", &other)),
+            Some(other) => Err(type_error(&self.at(name), "true or false", &other)),
         }
     }
 
@@ -151,7 +151,7 @@ impl Fields {
         };
         match number.and_then(|number| i32::try_from(number).ok()) {
             Some(number) if number >= 0 => Ok(Some(number)),
-            _ => Err(refused(
+            _ => Err(invalid_params(
                 &self.at(name),
                 "must be a whole number from 0 to 2147483647",
             )),
@@ -169,7 +169,7 @@ impl Fields {
         // A plus that a query did not escape has become a space.
         match DateTime::parse_from_rfc3339(&text.replace(' ', "+")) {
             Ok(time) => Ok(Some(time.to_utc())),
-            Err(error) => Err(refused(
+            Err(error) => Err(invalid_params(
                 &self.at(name),
                 format!("must be a time such as `2026-01-31T12:00:00Z`: {error}"),
             )),
@@ -196,7 +196,7 @@ impl Fields {
             None => Ok(None),
             Some(Value::Object(map)) if map.is_empty() => Ok(None),
             Some(Value::Object(map)) => Ok(Some(map.into_iter().collect())),
-            Some(other) => Err(wrong(&self.at(name), "an object", &other)),
+            Some(other) => Err(type_error(&self.at(name), "an object", &other)),
         }
     }
 
@@ -208,7 +208,7 @@ impl Fields {
         match self.take(name) {
             None => Ok(Vec::new()),
             Some(Value::Array(list)) => Ok(list),
-            Some(other) => Err(wrong(&self.at(name), "a list", &other)),
+            Some(other) => Err(type_error(&self.at(name), "a list", &other)),
         }
     }
 
@@ -224,7 +224,7 @@ impl Fields {
             .enumerate()
             .map(|(index, value)| match value {
                 Value::String(text) => Ok(text),
-                other => Err(wrong(&format!("{path}[{index}]"), "a string", &other)),
+                other => Err(type_error(&format!("{path}[{index}]"), "a string", &other)),
             })
             .collect::<Result<_, _>>()?;
         Ok((!texts.is_empty()).then_some(texts))
@@ -242,7 +242,7 @@ impl Fields {
 }
 
 /// Returns the error for a value of another type.
-pub(super) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
+pub(super) fn type_error(path: &str, expected: &str, found: &Value) -> A2aError {
     let found = match found {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -251,13 +251,13 @@ pub(super) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    refused(path, format!("must be {expected}, but is {found}"))
+    invalid_params(path, format!("must be {expected}, but is {found}"))
 }
 
 /// Returns the error for an invalid value.
-pub fn refused(path: &str, why: impl std::fmt::Display) -> A2aError {
+pub fn invalid_params(path: &str, reason: impl std::fmt::Display) -> A2aError {
     let name = if path.is_empty() { "params" } else { path };
-    let refusal = A2aError::new(ErrorReason::InvalidParams, format!("`{name}` {why}"));
+    let refusal = A2aError::new(ErrorReason::InvalidParams, format!("`{name}` {reason}"));
     refusal.at(name)
 }
 

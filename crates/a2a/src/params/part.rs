@@ -6,7 +6,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
-use super::fields::{Fields, refused, wrong};
+use super::fields::{Fields, invalid_params, type_error};
 use crate::v0_3::WRAPPED;
 use crate::{A2aError, ErrorReason};
 use crate::{Dialect, V03Dialect as V0_3};
@@ -61,7 +61,7 @@ pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aErro
         (Some(content), None) => content,
         (None, _) => return Err(unknown(&fields, &format!("has {}", fields.names()))),
         (Some(_), Some(_)) => {
-            return Err(refused(
+            return Err(invalid_params(
                 fields.path(),
                 "has several contents; send one part for each",
             ));
@@ -96,8 +96,8 @@ fn file(file: &mut Fields) -> Result<PartContent, A2aError> {
     match (bytes, uri) {
         (Some((text, path)), None) => Ok(PartContent::Raw(decode(&text, &path)?)),
         (None, Some(uri)) => Ok(PartContent::Url(uri)),
-        (Some(_), Some(_)) => Err(refused(file.path(), "has both bytes and a URL")),
-        (None, None) => Err(refused(file.path(), "has neither bytes nor a URL")),
+        (Some(_), Some(_)) => Err(invalid_params(file.path(), "has both bytes and a URL")),
+        (None, None) => Err(invalid_params(file.path(), "has neither bytes nor a URL")),
     }
 }
 
@@ -106,7 +106,7 @@ fn data(dialect: Dialect, data: Value, path: String) -> Result<Value, A2aError> 
         Dialect::V1_0 => Ok(data),
         Dialect::V0_3(V0_3::Rpc) => match data {
             data @ Value::Object(_) => Ok(data),
-            other => Err(wrong(&path, "an object", &other)),
+            other => Err(type_error(&path, "an object", &other)),
         },
         // The proto wraps data in a message. The parser accepts a bare object too.
         Dialect::V0_3(V0_3::Rest) => match data {
@@ -118,7 +118,7 @@ fn data(dialect: Dialect, data: Value, path: String) -> Result<Value, A2aError> 
                 }
                 None => Ok(Value::Object(outer)),
             },
-            other => Err(wrong(&path, "an object", &other)),
+            other => Err(type_error(&path, "an object", &other)),
         },
     }
 }
@@ -151,7 +151,7 @@ fn decode(text: &str, path: &str) -> Result<Vec<u8>, A2aError> {
     } else {
         BASE64.decode(text)
     };
-    decoded.map_err(|error| refused(path, format!("is not base64: {error}")))
+    decoded.map_err(|error| invalid_params(path, format!("is not base64: {error}")))
 }
 
 fn unknown(fields: &Fields, what: &str) -> A2aError {

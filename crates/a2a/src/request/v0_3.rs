@@ -120,14 +120,14 @@ fn part_out(part: &Value) -> Value {
     match part.get("kind").and_then(Value::as_str) {
         Some("file") => {
             let mut file = Map::new();
-            for (ours, theirs) in [
+            for (field_name, key) in [
                 ("/file/uri", "fileWithUri"),
                 ("/file/bytes", "fileWithBytes"),
                 ("/file/mimeType", "mimeType"),
                 ("/file/name", "name"),
             ] {
-                if let Some(value) = field(ours) {
-                    file.insert(theirs.into(), value);
+                if let Some(value) = field(field_name) {
+                    file.insert(key.into(), value);
                 }
             }
             out.insert("file".into(), Value::Object(file));

@@ -125,14 +125,14 @@ impl Serialize for OnePart<'_> {
         let mut out = serializer.serialize_map(None)?;
         match part.kind() {
             "file" => {
-                for (ours, theirs) in [
+                for (field_name, key) in [
                     ("bytes", "raw"),
                     ("uri", "url"),
                     ("name", "filename"),
                     ("mimeType", "mediaType"),
                 ] {
-                    if let Some(text) = part.file_field(ours) {
-                        out.serialize_entry(theirs, text)?;
+                    if let Some(text) = part.file_field(field_name) {
+                        out.serialize_entry(key, text)?;
                     }
                 }
             }

@@ -67,7 +67,7 @@ impl Serialize for V03<'_, Artifact> {
 }
 
 /// Returns the name of a state in 0.3 (0.3 §6.3).
-pub fn word(state: &TaskState) -> &'static str {
+pub fn state_name(state: &TaskState) -> &'static str {
     match state {
         TaskState::Unspecified => "unknown",
         TaskState::Submitted => "submitted",
@@ -84,7 +84,7 @@ pub fn word(state: &TaskState) -> &'static str {
 impl Serialize for V03<'_, TaskState> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = match (self.value, self.dialect) {
-            (state, Dialect::Rpc) => word(state),
+            (state, Dialect::Rpc) => state_name(state),
             // Two Ls in 0.3's proto.
             (TaskState::Canceled, Dialect::Rest) => "TASK_STATE_CANCELLED",
             (state, Dialect::Rest) => return state.serialize(serializer),

@@ -177,7 +177,7 @@ struct StandardError {
 
 impl Log for StandardError {
     fn log(&self, level: Level, line: &str) {
-        if self.wants(level) {
+        if self.enabled(level) {
             // A log line may contain text of commands, models and peers.
             let line = text::line(line);
             let line: String = line.chars().take(MAX_LINE_CHARS).collect();
@@ -185,7 +185,7 @@ impl Log for StandardError {
         }
     }
 
-    fn wants(&self, level: Level) -> bool {
+    fn enabled(&self, level: Level) -> bool {
         self.verbose || level >= Level::Warn
     }
 }

@@ -108,20 +108,20 @@ impl Writer {
     fn write(&mut self, lines: &VecDeque<String>, log: &dyn Log) {
         let mut open = match self.file.open() {
             Ok(open) => open,
-            Err(error) => return self.lose(lines.len() as u64, &error, log),
+            Err(error) => return self.count_lost(lines.len() as u64, &error, log),
         };
         for line in lines {
             match self.file.append(&mut open, line) {
                 Ok(rotated) => {
-                    self.back(log);
-                    self.moved(rotated, log);
+                    self.log_recovery(log);
+                    self.log_rotation(rotated, log);
                 }
-                Err(error) => self.lose(1, &error, log),
+                Err(error) => self.count_lost(1, &error, log),
             }
         }
     }
 
-    fn lose(&mut self, lines: u64, error: &std::io::Error, log: &dyn Log) {
+    fn count_lost(&mut self, lines: u64, error: &std::io::Error, log: &dyn Log) {
         if self.lost == 0 {
             let path = self.file.path().display();
             let message =
@@ -131,7 +131,7 @@ impl Writer {
         self.lost += lines;
     }
 
-    fn back(&mut self, log: &dyn Log) {
+    fn log_recovery(&mut self, log: &dyn Log) {
         if self.lost > 0 {
             let path = self.file.path().display();
             let message = format!(
@@ -143,7 +143,7 @@ impl Writer {
         }
     }
 
-    fn moved(&mut self, rotated: Result<(), std::io::Error>, log: &dyn Log) {
+    fn log_rotation(&mut self, rotated: Result<(), std::io::Error>, log: &dyn Log) {
         let logged = std::mem::replace(&mut self.stuck, rotated.is_err());
         if let (Err(error), false) = (rotated, logged) {
             let path = self.file.path().display();

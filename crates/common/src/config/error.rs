@@ -26,10 +26,10 @@ impl ConfigError {
     }
 
     /// Creates the error of a schema violation.
-    pub fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> Self {
-        let (place, message) = validation::sentence(wrong);
+    pub fn from_schema(violation: &jsonschema::ValidationError<'_>) -> Self {
+        let (place, message) = validation::sentence(violation);
         // The schema has alternatives for secrets only.
-        if matches!(wrong.kind(), ValidationErrorKind::AnyOf { .. }) {
+        if matches!(violation.kind(), ValidationErrorKind::AnyOf { .. }) {
             let message =
                 "must be a string that is not empty, or a SecretRef `{source, provider, id}`";
             return Self::at(place, message);

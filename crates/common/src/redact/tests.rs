@@ -59,7 +59,7 @@ fn redacts_secret_that_arrives_by_characters() {
 }
 
 #[test]
-fn words_are_emitted_when_they_end() {
+fn emits_words_when_they_end() {
     let shown = in_pieces(&secrets(&["s3cret-one"]), ["one ", "two ", "three"]);
     assert_eq!(shown, ["one ", "two ", "", "three"]);
 }
@@ -82,7 +82,7 @@ fn endless_repetition_needs_little_memory() {
     let mut shown = String::new();
     for _ in 0..1000 {
         shown += &redactor.push("aaa");
-        assert!(redactor.kept.len() < 6);
+        assert!(redactor.buffer.len() < 6);
     }
     shown += &redactor.finish();
     assert_eq!(shown, MARK);
@@ -118,7 +118,7 @@ fn invisible_characters_do_not_accumulate() {
     let mut shown = redactor.push("s3cret");
     for _ in 0..1000 {
         shown += &redactor.push("\u{200b}\u{200b}\u{200b}\u{200b}");
-        assert!(redactor.kept.len() < 2 * MAX_HIDDEN_BYTES);
+        assert!(redactor.buffer.len() < 2 * MAX_HIDDEN_BYTES);
     }
     shown += &redactor.push("-one b");
     shown += &redactor.finish();
@@ -239,7 +239,7 @@ proptest! {
 
         let mut exact = Redactor::exact(Arc::clone(&secrets));
         let mut shown: String = pieces.iter().map(|piece| exact.push(piece)).collect();
-        prop_assert!(exact.kept.len() < secrets.longest().max(1));
+        prop_assert!(exact.buffer.len() < secrets.longest().max(1));
         shown += &exact.finish();
         prop_assert_eq!(shown, secrets.redact(&whole));
 

@@ -88,11 +88,11 @@ fn oauth2() -> Credential {
     )))
 }
 
-fn given(token: &str) -> Next {
+fn token_response(token: &str) -> Next {
     Next::json(200, &json!({"access_token": token, "expires_in": 600}))
 }
 
-async fn asked(next: Vec<Next>) -> (Result<u16, NetFault>, Vec<String>) {
+async fn send_once(next: Vec<Next>) -> (Result<u16, NetFault>, Vec<String>) {
     let net = Scripted::new(next);
     let request = request("https://a.example/rpc");
     let outcome = exchange(&net, authorization(oauth2()), request).await;
@@ -106,33 +106,38 @@ const CLIENT: &str = "Basic ZGVzazpjbGllbnQtc2VjcmV0";
 #[tokio::test]
 async fn refused_token_is_replaced_once() {
     let refused_twice = vec![
-        given("one"),
+        token_response("one"),
         Next::status(401),
-        given("two"),
+        token_response("two"),
         Next::status(401),
     ];
-    let (outcome, sent) = asked(refused_twice).await;
+    let (outcome, sent) = send_once(refused_twice).await;
     assert_eq!(outcome, Ok(401));
     assert_eq!(sent, [CLIENT, "Bearer one", CLIENT, "Bearer two"]);
 }
 
 #[tokio::test]
 async fn repeated_token_is_not_retried() {
-    let (outcome, sent) = asked(vec![given("one"), Next::status(401), given("one")]).await;
+    let (outcome, sent) = send_once(vec![
+        token_response("one"),
+        Next::status(401),
+        token_response("one"),
+    ])
+    .await;
     assert_eq!((outcome, sent.len()), (Ok(401), 3));
 }
 
 #[tokio::test]
 async fn only_401_replaces_a_token() {
     for status in [403, 500, 503] {
-        let (outcome, sent) = asked(vec![given("one"), Next::status(status)]).await;
+        let (outcome, sent) = send_once(vec![token_response("one"), Next::status(status)]).await;
         assert_eq!((outcome, sent.len()), (Ok(status), 2));
     }
 }
 
 #[tokio::test]
 async fn without_a_token_no_request_is_sent() {
-    let (outcome, sent) = asked(vec![Next::status(500)]).await;
+    let (outcome, sent) = send_once(vec![Next::status(500)]).await;
     assert_eq!(outcome, Err(NetFault::TokenUnavailable));
     assert_eq!(sent, [CLIENT]);
 }

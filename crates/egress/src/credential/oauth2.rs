@@ -83,7 +83,7 @@ pub struct TokenError {
     /// The policy forbids the server's address.
     pub address_refused: bool,
     /// The reason as a sentence, without a secret.
-    pub why: String,
+    pub reason: String,
 }
 
 /// An access token.
@@ -118,7 +118,7 @@ impl Tokens {
         let mut current = lock(&self.current);
         if current
             .as_ref()
-            .is_some_and(|kept| kept.header == token.header)
+            .is_some_and(|current| current.header == token.header)
         {
             *current = None;
         }

@@ -63,9 +63,9 @@ impl Trust {
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err("holds no certificate in PEM form"),
     }
 }
@@ -73,14 +73,14 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str
 fn authorities(
     pem: &[u8],
 ) -> Result<(Vec<CertificateDer<'static>>, Arc<RootCertStore>), TrustError> {
-    let found = certificates(pem).map_err(TrustError::Authorities)?;
+    let certificates = certificates(pem).map_err(TrustError::Authorities)?;
     let mut roots = RootCertStore::empty();
-    for one in &found {
-        roots.add(one.clone()).map_err(|_| {
+    for certificate in &certificates {
+        roots.add(certificate.clone()).map_err(|_| {
             TrustError::Authorities("holds a certificate that cannot be an authority's")
         })?;
     }
-    Ok((found, Arc::new(roots)))
+    Ok((certificates, Arc::new(roots)))
 }
 
 fn certificate(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TrustError> {
@@ -104,7 +104,9 @@ fn certificate(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TrustError
 impl Hash for Trust {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let authorities = self.authorities.as_ref();
-        authorities.map(|(found, _)| found).hash(state);
+        authorities
+            .map(|(certificates, _)| certificates)
+            .hash(state);
         self.certificate.as_ref().map(|own| &own.cert).hash(state);
     }
 }
@@ -150,9 +152,9 @@ mod tests {
         };
         assert!(matches!(own(&key, &key), TrustError::Chain(_)));
         assert!(matches!(own(&cert, &cert), TrustError::Key(_)));
-        let wrong = own(&cert, &other);
+        let mismatched = own(&cert, &other);
         let expected = "holds a key that is not the certificate's";
-        assert_eq!(wrong, TrustError::Key(expected));
+        assert_eq!(mismatched, TrustError::Key(expected));
         let none = Trust::read(Some(b"no PEM"), None).unwrap_err();
         assert!(matches!(none, TrustError::Authorities(_)));
     }

@@ -34,8 +34,8 @@ fn check_literal(url: &Url, access: AddressPolicy) -> Result<(), NetError> {
             "it is an address of another machine, and only this machine is allowed".to_owned()
         }),
     });
-    refused.map_or(Ok(()), |why| {
-        let message = format!("`{}` is not allowed: {why}", place(url));
+    refused.map_or(Ok(()), |reason| {
+        let message = format!("`{}` is not allowed: {reason}", place(url));
         Err(NetError::new(NetFault::AddressRefused, Sent::No, message))
     })
 }

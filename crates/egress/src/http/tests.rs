@@ -48,15 +48,15 @@ async fn request_and_response_are_unchanged() {
         sent.starts_with("POST /p?q=1 HTTP/1.1\r\n") && sent.ends_with("\r\n\r\n{}"),
         "{sent}"
     );
-    let mut names: Vec<_> = sent
+    let mut lookup: Vec<_> = sent
         .lines()
         .skip(1)
         .filter_map(|l| Some(l.split_once(':')?.0))
         .collect();
-    names.retain(|n| *n != "{}");
-    names.sort_unstable();
+    lookup.retain(|n| *n != "{}");
+    lookup.sort_unstable();
     assert_eq!(
-        names,
+        lookup,
         ["accept", "content-length", "host", "user-agent", "x-mine"]
     );
     assert!(sent.contains(PRODUCT_TOKEN), "{sent}");
@@ -91,14 +91,14 @@ async fn unrepresentable_url_is_a_protocol_error() {
 
 #[test]
 fn plain_http_url_has_no_user_info() {
-    for (url, given) in [
+    for (url, expected) in [
         ("http://me:s3cret@A.example/b", "http://a.example/b"),
         ("https://a.example:80/?q", "https://a.example:80/?q"),
         ("ws://me@[::1]:8080/", "http://[::1]:8080/"),
         ("wss://a.example:443/", "https://a.example/"),
     ] {
-        let given = Url::parse(given).unwrap();
-        assert_eq!(target::over_http(&Url::parse(url).unwrap()), given);
+        let expected = Url::parse(expected).unwrap();
+        assert_eq!(target::over_http(&Url::parse(url).unwrap()), expected);
     }
 }
 
@@ -345,10 +345,10 @@ async fn tls_to_plain_server_is_a_tls_fault_and_unsent() {
 #[tokio::test]
 async fn dropping_a_body_closes_its_connection() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart";
-    let (server, gone) = RawServer::start_noting(vec![vec![send(head), Step::Hold]]).await;
+    let (server, closed) = RawServer::start_noting(vec![vec![send(head), Step::Hold]]).await;
     let response = exchange(get(server.url("/"))).await.unwrap();
     drop(response);
-    let _gone = gone.acquire().await.unwrap();
+    let _gone = closed.acquire().await.unwrap();
 }
 
 #[test]
@@ -360,25 +360,25 @@ fn client_needs_no_runtime_and_can_be_shared() {
 /// Returns each of these answers in turn, the last one repeatedly.
 struct InTurn {
     answers: std::sync::Mutex<Vec<&'static str>>,
-    asked: tokio::sync::Notify,
+    lookup_started: tokio::sync::Notify,
 }
 
 impl InTurn {
     fn new(answers: &[&'static str]) -> Arc<Self> {
         Arc::new(Self {
             answers: answers.to_vec().into(),
-            asked: tokio::sync::Notify::new(),
+            lookup_started: tokio::sync::Notify::new(),
         })
     }
 
-    fn left(&self) -> Vec<&'static str> {
+    fn remaining(&self) -> Vec<&'static str> {
         self.answers.lock().unwrap().clone()
     }
 }
 
 impl Lookup for InTurn {
     fn lookup(&self, _: String) -> BoxFuture<'static, std::io::Result<Vec<std::net::IpAddr>>> {
-        self.asked.notify_one();
+        self.lookup_started.notify_one();
         let mut answers = self.answers.lock().unwrap();
         let answer = if answers.len() > 1 {
             answers.remove(0)
@@ -394,12 +394,12 @@ impl Lookup for InTurn {
 #[tokio::test]
 async fn connects_to_the_checked_address_after_one_lookup() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
-    let names = InTurn::new(&["127.0.0.1", "8.8.8.8"]);
-    let http = ReqwestClient::new().unwrap().with_lookup(names.clone());
+    let lookup = InTurn::new(&["127.0.0.1", "8.8.8.8"]);
+    let http = ReqwestClient::new().unwrap().with_lookup(lookup.clone());
     let url = Url::parse(&format!("http://a.example:{}/", server.address.port())).unwrap();
     let response = http.exchange(get(url)).await.unwrap();
     assert_eq!(response.status, 200);
-    assert_eq!(names.left(), ["8.8.8.8"], "one question");
+    assert_eq!(lookup.remaining(), ["8.8.8.8"], "one question");
 }
 
 #[tokio::test]
@@ -407,18 +407,18 @@ async fn dns_answer_that_turns_private_is_refused() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let port = server.address.port();
     // The first request is dropped once it has its address.
-    let names = InTurn::new(&["2a00::1", "127.0.0.1"]);
-    let http = ReqwestClient::new().unwrap().with_lookup(names.clone());
+    let lookup = InTurn::new(&["2a00::1", "127.0.0.1"]);
+    let http = ReqwestClient::new().unwrap().with_lookup(lookup.clone());
     let request = || Request {
         access: AddressPolicy::Public,
         ..get(Url::parse(&format!("http://a.example:{port}/")).unwrap())
     };
     tokio::select! {
         biased;
-        () = names.asked.notified() => {}
+        () = lookup.lookup_started.notified() => {}
         early = http.exchange(request()) => panic!("{early:?} before the name was resolved"),
     }
-    assert_eq!(names.left(), ["127.0.0.1"], "one question");
+    assert_eq!(lookup.remaining(), ["127.0.0.1"], "one question");
     let error = http.exchange(request()).await.unwrap_err();
     assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
     assert_eq!(server.connections(), 0);
@@ -433,30 +433,30 @@ impl Lookup for Silent {
     }
 }
 
-fn is_given_up_in_time(error: &NetError, begun: tokio::time::Instant) {
+fn assert_timed_out(error: &NetError, start: tokio::time::Instant) {
     assert_eq!(
         (error.fault(), error.sent()),
         (NetFault::Unreachable, Sent::No),
         "{error}"
     );
     assert!(error.to_string().contains("took too long"), "{error}");
-    assert_eq!(begun.elapsed().as_secs(), 10);
+    assert_eq!(start.elapsed().as_secs(), 10);
 }
 
 #[tokio::test(start_paused = true)]
 async fn endless_lookup_times_out() {
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let http = ReqwestClient::new().unwrap().with_lookup(Arc::new(Silent));
     let url = Url::parse("http://a.example/").unwrap();
     let error = http.exchange(get(url)).await.unwrap_err();
-    is_given_up_in_time(&error, begun);
+    assert_timed_out(&error, start);
 }
 
 #[tokio::test(start_paused = true)]
 async fn endless_handshake_times_out() {
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let error = fails(post(Url::parse(&url).unwrap())).await;
-    is_given_up_in_time(&error, begun);
+    assert_timed_out(&error, start);
 }

@@ -22,7 +22,7 @@ fn endpoint() -> TokenEndpoint {
     }
 }
 
-fn given(token: &str, more: Value) -> Next {
+fn token_response(token: &str, more: Value) -> Next {
     let mut body = json!({"access_token": token, "token_type": "bearer"});
     let fields = body.as_object_mut().unwrap();
     fields.extend(more.as_object().unwrap().clone());
@@ -35,7 +35,7 @@ async fn ask_once(next: Next) -> Result<Token, NetError> {
 
 #[tokio::test]
 async fn token_request_follows_rfc_6749() {
-    let net = Scripted::new([given("one", json!({}))]);
+    let net = Scripted::new([token_response("one", json!({}))]);
     token(&net, &client(), &endpoint()).await.unwrap();
     let (_, request) = net.requests().remove(0);
     let body = request.body.unwrap();
@@ -48,7 +48,7 @@ async fn token_request_follows_rfc_6749() {
 
 #[tokio::test(start_paused = true)]
 async fn token_is_renewed_before_it_expires() {
-    for (holds, used) in [
+    for (lifetime, used) in [
         (json!(600), 570),
         (json!("600"), 570),
         (json!(10), 8),
@@ -59,24 +59,24 @@ async fn token_is_renewed_before_it_expires() {
         let (client, net) = (
             client(),
             Scripted::new([
-                given("one", json!({"expires_in": holds})),
-                given("two", json!({})),
+                token_response("one", json!({"expires_in": lifetime})),
+                token_response("two", json!({})),
             ]),
         );
         let endpoint = endpoint();
         token(&net, &client, &endpoint).await.unwrap();
         tokio::time::advance(Duration::from_secs(used) - Duration::from_millis(100)).await;
         token(&net, &client, &endpoint).await.unwrap();
-        assert_eq!(net.requests().len(), 1, "{holds}");
+        assert_eq!(net.requests().len(), 1, "{lifetime}");
         tokio::time::advance(Duration::from_millis(200)).await;
         let second = token(&net, &client, &endpoint).await.unwrap();
-        assert_eq!(second.header, "Bearer two", "{holds}");
+        assert_eq!(second.header, "Bearer two", "{lifetime}");
     }
 }
 
 #[tokio::test]
 async fn concurrent_calls_request_one_token() {
-    let (client, net) = (client(), Scripted::new([given("one", json!({}))]));
+    let (client, net) = (client(), Scripted::new([token_response("one", json!({}))]));
     let endpoint = endpoint();
     let (a, b) = tokio::join!(
         token(&net, &client, &endpoint),
@@ -89,7 +89,10 @@ async fn concurrent_calls_request_one_token() {
 #[tokio::test(start_paused = true)]
 async fn failure_reaches_waiting_calls_only() {
     for next in [Next::status(503), Next::Silence] {
-        let (client, net) = (client(), Scripted::new([next, given("one", json!({}))]));
+        let (client, net) = (
+            client(),
+            Scripted::new([next, token_response("one", json!({}))]),
+        );
         let endpoint = endpoint();
         let (a, b) = tokio::join!(
             token(&net, &client, &endpoint),
@@ -110,7 +113,7 @@ async fn failure_reaches_waiting_calls_only() {
 async fn canceled_token_request_frees_the_next_caller() {
     let (client, net) = (
         client(),
-        Scripted::new([Next::Silence, given("one", json!({}))]),
+        Scripted::new([Next::Silence, token_response("one", json!({}))]),
     );
     let endpoint = endpoint();
     let first = token(&net, &client, &endpoint);
@@ -123,7 +126,7 @@ async fn canceled_token_request_frees_the_next_caller() {
 async fn canceled_token_request_passes_to_the_waiting_caller() {
     let (client, net) = (
         client(),
-        Scripted::new([Next::Silence, given("one", json!({}))]),
+        Scripted::new([Next::Silence, token_response("one", json!({}))]),
     );
     let endpoint = endpoint();
     let mut first = Box::pin(token(&net, &client, &endpoint));
@@ -149,8 +152,8 @@ async fn silent_token_server_times_out() {
 
 #[tokio::test]
 async fn refusal_quotes_the_server_without_the_secret() {
-    let said = format!("no client {SECRET} or {}", client().basic().expose_secret());
-    let body = json!({"error": "invalid_client", "error_description": said});
+    let description = format!("no client {SECRET} or {}", client().basic().expose_secret());
+    let body = json!({"error": "invalid_client", "error_description": description});
     let error = ask_once(Next::json(401, &body)).await.err().unwrap();
     let message = "the authorization server `https://as.example` issued no access token: it answered 401 Unauthorized: \
 invalid_client (no client [redacted] or [redacted])";
@@ -171,14 +174,17 @@ async fn refusal_hides_the_encoded_secret() {
 
 #[tokio::test]
 async fn response_without_usable_token_is_an_error() {
-    for (next, why) in [
+    for (next, expected) in [
         (
             Next::Answer(200, None, "s3cret".into()),
             "not a token response",
         ),
-        (given("", json!({})), "empty"),
-        (given("s3cret\n", json!({})), "HTTP header"),
-        (given("s3cret", json!({"token_type": "mac"})), "`mac`"),
+        (token_response("", json!({})), "empty"),
+        (token_response("s3cret\n", json!({})), "HTTP header"),
+        (
+            token_response("s3cret", json!({"token_type": "mac"})),
+            "`mac`",
+        ),
         (Next::status(302), "redirects are not followed"),
         (Next::Fails(NetFault::Unreachable), "it fails"),
     ] {
@@ -186,7 +192,7 @@ async fn response_without_usable_token_is_an_error() {
         assert_eq!(error.fault(), NetFault::TokenUnavailable, "{error}");
         let message = error.to_string();
         assert!(
-            message.contains(why) && !message.contains("s3cret"),
+            message.contains(expected) && !message.contains("s3cret"),
             "{message}"
         );
     }

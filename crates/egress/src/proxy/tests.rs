@@ -19,31 +19,31 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// Resolves a few names, and records the lookups.
 struct Names {
-    known: Vec<(&'static str, &'static str)>,
-    asked: Mutex<Vec<String>>,
+    records: Vec<(&'static str, &'static str)>,
+    names: Mutex<Vec<String>>,
 }
 
 impl Names {
-    fn new(known: &[(&'static str, &'static str)]) -> Arc<Self> {
+    fn new(records: &[(&'static str, &'static str)]) -> Arc<Self> {
         Arc::new(Self {
-            known: known.to_vec(),
-            asked: Mutex::default(),
+            records: records.to_vec(),
+            names: Mutex::default(),
         })
     }
 }
 
 impl Lookup for Names {
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        let found = self.known.iter().find(|(known, _)| *known == name);
+        let found = self.records.iter().find(|(records, _)| *records == name);
         let answer = found
             .map(|(_, ip)| vec![ip.parse().unwrap()])
             .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
-        self.asked.lock().unwrap().push(name);
+        self.names.lock().unwrap().push(name);
         Box::pin(std::future::ready(answer))
     }
 }
 
-fn through(settings: &ProxySettings, names: &Arc<Names>) -> ReqwestClient {
+fn client(settings: &ProxySettings, names: &Arc<Names>) -> ReqwestClient {
     ReqwestClient::new()
         .unwrap()
         .with_lookup(Arc::clone(names) as Arc<dyn Lookup>)
@@ -71,7 +71,7 @@ fn first_line(server: &RawServer) -> String {
 async fn proxy_receives_the_absolute_url() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
-    let http = through(&all(&proxy), &names);
+    let http = client(&all(&proxy), &names);
     let answer = ask(&http, "http://agent.example/a?b", AddressPolicy::Public)
         .await
         .unwrap();
@@ -84,7 +84,7 @@ async fn refused_proxy_tunnel_leaves_request_unsent() {
     let refusal = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
     let proxy = RawServer::start(vec![vec![send(refusal)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
-    let http = through(&all(&proxy), &names);
+    let http = client(&all(&proxy), &names);
     let error = ask(&http, "https://agent.example/a", AddressPolicy::Public)
         .await
         .unwrap_err();
@@ -97,7 +97,7 @@ async fn refused_proxy_tunnel_leaves_request_unsent() {
 }
 
 /// As [`all`], with a user name.
-fn as_me(proxy: &RawServer) -> ProxySettings {
+fn own_settings(proxy: &RawServer) -> ProxySettings {
     ProxySettings {
         all: Some(format!("http://me:s3cret@{}", proxy.address)),
         ..ProxySettings::default()
@@ -111,7 +111,7 @@ const ME: &str = "Basic bWU6czNjcmV0";
 async fn forwarding_proxy_receives_its_credentials() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
-    let http = through(&as_me(&proxy), &names);
+    let http = client(&own_settings(&proxy), &names);
     let url = "http://you:them@agent.example/";
     ask(&http, url, AddressPolicy::Public).await.unwrap();
     assert_eq!(first_line(&proxy), "GET http://agent.example/ HTTP/1.1");
@@ -123,11 +123,11 @@ async fn forwarding_proxy_receives_its_credentials() {
 async fn tunnel_proxy_receives_its_credentials() {
     let proxy = RawServer::start(vec![vec![send("HTTP/1.1 407 No\r\n\r\n")]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
-    let http = through(&as_me(&proxy), &names);
+    let http = client(&own_settings(&proxy), &names);
     let error = ask(&http, "https://agent.example/", AddressPolicy::Public).await;
-    let asked = proxy.requests().remove(0);
+    let head = proxy.requests().remove(0);
     let shown = format!("proxy-authorization: {ME}\r\n");
-    assert!(asked.contains(&shown) && asked.contains("user-agent: openclaw-remote-agent/"));
+    assert!(head.contains(&shown) && head.contains("user-agent: openclaw-remote-agent/"));
     assert!(!error.unwrap_err().to_string().contains("s3cret"));
 }
 
@@ -135,7 +135,7 @@ async fn tunnel_proxy_receives_its_credentials() {
 async fn proxy_credentials_are_not_sent_without_proxy() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let server = RawServer::start(vec![vec![send(OK)]]).await;
-    let http = through(&as_me(&proxy), &Names::new(&[]));
+    let http = client(&own_settings(&proxy), &Names::new(&[]));
     for access in [AddressPolicy::AnyAddress, AddressPolicy::Loopback] {
         let url = server.url("/").to_string();
         ask(&http, &url, access).await.unwrap();
@@ -160,38 +160,38 @@ async fn tunnel() -> (ProxySettings, Arc<Trust>, tokio::task::JoinHandle<String>
         https: Some(listener.local_addr().unwrap().to_string()),
         ..ProxySettings::default()
     };
-    let asked = tokio::spawn(async move {
+    let head = tokio::spawn(async move {
         let mut connection = Connection::new(listener.accept().await.unwrap().0);
         connection.next().await.unwrap();
         connection.write("HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let mut secured = Connection::new(acceptor.accept(connection.stream).await.unwrap());
-        let asked = secured.next().await.unwrap().unwrap();
+        let head = secured.next().await.unwrap().unwrap();
         secured.write(OK).await.unwrap();
-        asked.head
+        head.head
     });
     let trust = Trust::read(Some(certified.cert.pem().as_bytes()), None).unwrap();
-    (settings, Arc::new(trust), asked)
+    (settings, Arc::new(trust), head)
 }
 
 #[tokio::test]
 async fn tunneled_peer_is_verified_by_tls() {
-    let (settings, trust, asked) = tunnel().await;
-    let http = through(&settings, &Names::new(&[]));
+    let (settings, trust, head) = tunnel().await;
+    let http = client(&settings, &Names::new(&[]));
     let request = get(Url::parse("https://agent.example/a?b").unwrap());
     let trusting = Request {
         trust: Some(trust),
         ..request
     };
     assert_eq!(http.exchange(trusting).await.unwrap().status, 200);
-    let asked = asked.await.unwrap();
-    assert!(asked.starts_with("GET /a?b HTTP/1.1\r\n"), "{asked}");
+    let head = head.await.unwrap();
+    assert!(head.starts_with("GET /a?b HTTP/1.1\r\n"), "{head}");
 }
 
 #[tokio::test]
 async fn untrusted_peer_behind_tunnel_is_a_tls_fault() {
-    let (settings, _, _asked) = tunnel().await;
-    let http = through(&settings, &Names::new(&[]));
+    let (settings, _, _head) = tunnel().await;
+    let http = client(&settings, &Names::new(&[]));
     let error = ask(&http, "https://agent.example/", AddressPolicy::Public).await;
     let error = error.unwrap_err();
     assert_eq!(
@@ -211,7 +211,7 @@ async fn https_proxy_is_refused_for_private_tls_settings() {
         all: Some(format!("https://{}", proxy.address)),
         ..ProxySettings::default()
     };
-    let http = through(&settings, &Names::new(&[]));
+    let http = client(&settings, &Names::new(&[]));
     let ca = Trust::read(Some(cert.as_bytes()), None).unwrap();
     let own = Trust::read(None, Some((cert.as_bytes(), key.as_bytes()))).unwrap();
     for trust in [Arc::new(ca), Arc::new(own)] {
@@ -237,7 +237,7 @@ async fn https_proxy_is_refused_for_private_tls_settings() {
 async fn private_address_is_refused_before_the_proxy() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("inside.example", "10.0.0.1")]);
-    let http = through(&all(&proxy), &names);
+    let http = client(&all(&proxy), &names);
     for url in [
         "http://inside.example/",
         "https://inside.example/",
@@ -253,7 +253,7 @@ async fn private_address_is_refused_before_the_proxy() {
 #[tokio::test]
 async fn proxy_resolves_unknown_names() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
-    let http = through(&all(&proxy), &Names::new(&[]));
+    let http = client(&all(&proxy), &Names::new(&[]));
     let answer = ask(&http, "http://far.example/", AddressPolicy::Public).await;
     assert_eq!(answer.unwrap().status, 200);
 }
@@ -266,7 +266,7 @@ async fn named_proxy_may_have_any_address() {
         http: Some(format!("proxy.example:{}", proxy.address.port())),
         ..ProxySettings::default()
     };
-    let http = through(&settings, &names);
+    let http = client(&settings, &names);
     let answer = ask(&http, "http://agent.example/", AddressPolicy::Public).await;
     assert_eq!(answer.unwrap().status, 200);
     let error = ask(
@@ -293,7 +293,7 @@ async fn loopback_and_no_proxy_hosts_bypass_the_proxy() {
         none: Some("near.example, 10.0.0.0/8".into()),
         ..all(&proxy)
     };
-    let http = through(&settings, &names);
+    let http = client(&settings, &names);
     let port = server.address.port();
     let hosts = [
         "127.0.0.1",
@@ -315,11 +315,11 @@ async fn loopback_and_no_proxy_hosts_bypass_the_proxy() {
 async fn no_proxy_settings_connect_directly() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("near.example", "127.0.0.1")]);
-    let http = through(&ProxySettings::default(), &names);
+    let http = client(&ProxySettings::default(), &names);
     let url = format!("http://near.example:{}/x", server.address.port());
     ask(&http, &url, AddressPolicy::AnyAddress).await.unwrap();
     assert_eq!(first_line(&server), "GET /x HTTP/1.1");
-    assert_eq!(*names.asked.lock().unwrap(), ["near.example"]);
+    assert_eq!(*names.names.lock().unwrap(), ["near.example"]);
 }
 
 #[test]
@@ -362,9 +362,9 @@ fn invalid_proxy_is_reported_without_its_value() {
 }
 
 /// A name server that does not answer, or answers with an error first and with an address on the next query.
-struct Fickle(Mutex<Vec<&'static str>>);
+struct ChangingLookup(Mutex<Vec<&'static str>>);
 
-impl Lookup for Fickle {
+impl Lookup for ChangingLookup {
     fn lookup(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         match self.0.lock().unwrap().pop() {
             None => Box::pin(std::future::pending()),
@@ -374,7 +374,7 @@ impl Lookup for Fickle {
     }
 }
 
-fn fickle(answers: &[&'static str]) -> ReqwestClient {
+fn client_with_answers(answers: &[&'static str]) -> ReqwestClient {
     let settings = ProxySettings {
         all: Some("http://proxy.example:1".to_owned()),
         none: Some("proxy.example".to_owned()),
@@ -382,13 +382,13 @@ fn fickle(answers: &[&'static str]) -> ReqwestClient {
     };
     ReqwestClient::new()
         .unwrap()
-        .with_lookup(Arc::new(Fickle(Mutex::new(answers.to_vec()))))
+        .with_lookup(Arc::new(ChangingLookup(Mutex::new(answers.to_vec()))))
         .with_proxies(Proxies::new(&settings).unwrap())
 }
 
 #[tokio::test]
 async fn peer_named_like_the_proxy_obeys_the_policy() {
-    let http = fickle(&["127.0.0.1", ""]);
+    let http = client_with_answers(&["127.0.0.1", ""]);
     let error = ask(&http, "http://proxy.example/", AddressPolicy::Public)
         .await
         .err()
@@ -398,10 +398,14 @@ async fn peer_named_like_the_proxy_obeys_the_policy() {
 
 #[tokio::test(start_paused = true)]
 async fn lookup_before_the_proxy_times_out() {
-    let error = ask(&fickle(&[]), "http://agent.example/", AddressPolicy::Public)
-        .await
-        .err()
-        .unwrap();
+    let error = ask(
+        &client_with_answers(&[]),
+        "http://agent.example/",
+        AddressPolicy::Public,
+    )
+    .await
+    .err()
+    .unwrap();
     assert_eq!(
         (error.fault(), error.sent()),
         (NetFault::Unreachable, Sent::No),

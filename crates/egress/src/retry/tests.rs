@@ -27,9 +27,9 @@ async fn tried(
     };
     let outcome = exchange(&net, &context(random), request).await;
     let outcome = outcome.map(|response| response.status.as_u16());
-    let asked = net.requests();
-    let began = asked[0].0;
-    let times = asked.iter().map(|(at, _)| (*at - began).as_millis());
+    let requests = net.requests();
+    let began = requests[0].0;
+    let times = requests.iter().map(|(at, _)| (*at - began).as_millis());
     (outcome.map_err(|error| error.fault()), times.collect())
 }
 

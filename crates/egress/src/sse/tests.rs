@@ -274,7 +274,7 @@ async fn request_has_its_body_and_accepts_events() {
 }
 
 #[tokio::test]
-async fn accept_header_of_the_caller_is_kept() {
+async fn keeps_accept_header_of_caller() {
     let server = RawServer::start(vec![vec![send(format!("{HEAD}\r\n"))]]).await;
     let mut request = get(server.url("/"));
     request
@@ -292,7 +292,7 @@ async fn endless_event_closes_its_connection() {
         send(format!("{HEAD}\r\ndata: ")),
         Step::Endless(vec![b'a'; 100]),
     ];
-    let (server, gone) = RawServer::start_noting(vec![endless]).await;
+    let (server, closed) = RawServer::start_noting(vec![endless]).await;
     let (items, end) = items(
         &ReqwestClient::new().unwrap(),
         post(server.url("/")),
@@ -303,13 +303,13 @@ async fn endless_event_closes_its_connection() {
         (items, fault(&end)),
         (vec![], Some(NetFault::EventTooLarge))
     );
-    let _gone = gone.acquire().await.unwrap();
+    let _gone = closed.acquire().await.unwrap();
 }
 
 #[tokio::test]
 async fn dropping_the_reader_closes_its_connection() {
-    let held = vec![send(format!("{HEAD}\r\ndata: a\n\n")), Step::Hold];
-    let (server, gone) = RawServer::start_noting(vec![held]).await;
+    let script = vec![send(format!("{HEAD}\r\ndata: a\n\n")), Step::Hold];
+    let (server, closed) = RawServer::start_noting(vec![script]).await;
     let opened = open(
         &ReqwestClient::new().unwrap(),
         post(server.url("/")),
@@ -321,9 +321,9 @@ async fn dropping_the_reader_closes_its_connection() {
         panic!("an event stream")
     };
     assert_eq!(reader.next().await, Some(Ok(data("a"))));
-    assert_eq!(gone.available_permits(), 0);
+    assert_eq!(closed.available_permits(), 0);
     drop(reader);
-    let _gone = gone.acquire().await.unwrap();
+    let _gone = closed.acquire().await.unwrap();
 }
 
 // ---- responses without events

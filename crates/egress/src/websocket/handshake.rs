@@ -31,9 +31,12 @@ pub(super) async fn handshake(
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    headers.insert(SEC_WEBSOCKET_KEY, text(&key)?);
+    headers.insert(SEC_WEBSOCKET_KEY, header_text(&key)?);
     if !dial.protocols.is_empty() {
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, text(&dial.protocols.join(", "))?);
+        headers.insert(
+            SEC_WEBSOCKET_PROTOCOL,
+            header_text(&dial.protocols.join(", "))?,
+        );
     }
     let answer = net.upgrade(Request {
         method: Method::GET,
@@ -95,8 +98,8 @@ fn check(
     if !has_token(headers, &CONNECTION, "upgrade") {
         return Err("its `connection` header is not `upgrade`");
     }
-    let said = headers.get(SEC_WEBSOCKET_ACCEPT);
-    if said.is_none_or(|said| said.as_bytes().trim_ascii() != accept.as_bytes()) {
+    let received = headers.get(SEC_WEBSOCKET_ACCEPT);
+    if received.is_none_or(|received| received.as_bytes().trim_ascii() != accept.as_bytes()) {
         return Err("its `sec-websocket-accept` does not match the key");
     }
     let extensions = headers.get_all(SEC_WEBSOCKET_EXTENSIONS);
@@ -111,8 +114,8 @@ fn check(
         (None, _) => Ok(None),
         (Some(one), None) => {
             let one = one.to_str().unwrap_or_default().trim();
-            let known = offered.iter().any(|offered| offered == one);
-            known
+            let is_offered = offered.iter().any(|offered| offered == one);
+            is_offered
                 .then(|| Some(one.to_owned()))
                 .ok_or("it chose a subprotocol that was not offered")
         }
@@ -134,7 +137,7 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
     (!named.is_empty()).then(|| named.to_ascii_lowercase())
 }
 
-fn text(value: &str) -> Result<HeaderValue, NetError> {
+fn header_text(value: &str) -> Result<HeaderValue, NetError> {
     HeaderValue::from_str(value).map_err(|_| {
         NetError::new(
             NetFault::Protocol,

@@ -165,15 +165,15 @@ impl Receiver {
                 NetFault::Protocol,
                 "a text message is not UTF-8".to_owned(),
             ),
-            Error::Protocol(why) => match why {
+            Error::Protocol(violation) => match violation {
                 // A connection that ends without a close frame was lost.
                 tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake => {
                     return cut(Sent::Unknown, error);
                 }
-                why => (
+                violation => (
                     PROTOCOL,
                     NetFault::Protocol,
-                    format!("received an invalid WebSocket frame: {why}"),
+                    format!("received an invalid WebSocket frame: {violation}"),
                 ),
             },
             other => return cut(Sent::Unknown, other),
@@ -193,14 +193,14 @@ fn broken_off() -> Frame {
 }
 
 fn cut(sent: Sent, error: &Error) -> NetError {
-    let why = match error {
+    let reason = match error {
         Error::Io(io) => io.to_string(),
         _ => "the server closed the connection without a close frame".to_owned(),
     };
     NetError::new(
         NetFault::Cut,
         sent,
-        format!("the connection broke off: {why}"),
+        format!("the connection broke off: {reason}"),
     )
 }
 

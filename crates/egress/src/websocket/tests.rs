@@ -37,7 +37,7 @@ async fn server(
 ) -> (String, oneshot::Receiver<(String, Reader<TcpStream>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/p?q=1", listener.local_addr().unwrap());
-    let (give, taken) = oneshot::channel();
+    let (sender, accepted) = oneshot::channel();
     tokio::spawn(async move {
         let mut connection = Connection::new(listener.accept().await.unwrap().0);
         let request = connection.next().await.unwrap().unwrap();
@@ -45,15 +45,15 @@ async fn server(
         answer.extend_from_slice(&bytes);
         connection.write(&answer).await.unwrap();
         let (stream, ahead) = connection.into_parts();
-        drop(give.send((request.head, Reader::new(stream, ahead))));
+        drop(sender.send((request.head, Reader::new(stream, ahead))));
     });
-    (url, taken)
+    (url, accepted)
 }
 
 async fn opened(bytes: Vec<u8>) -> (Opened, Reader<TcpStream>) {
-    let (url, taken) = server("", bytes).await;
+    let (url, accepted) = server("", bytes).await;
     let opened = open(dial(url)).await.unwrap();
-    (opened, taken.await.unwrap().1)
+    (opened, accepted.await.unwrap().1)
 }
 
 /// Returns the next frame of a client: its first byte and its payload.
@@ -65,9 +65,9 @@ async fn read_frame(client: &mut Reader<TcpStream>) -> (u8, Vec<u8>) {
 
 #[tokio::test]
 async fn texts_pass_in_both_directions() {
-    let (url, taken) = server("sec-websocket-protocol: a2a-v1\r\n", frame(0x81, b"hello")).await;
+    let (url, accepted) = server("sec-websocket-protocol: a2a-v1\r\n", frame(0x81, b"hello")).await;
     let mut opened = open(dial(url)).await.unwrap();
-    let (head, mut socket) = taken.await.unwrap();
+    let (head, mut socket) = accepted.await.unwrap();
     assert_eq!(opened.protocol.as_deref(), Some("a2a-v1"));
     assert!(matches!(opened.receiver.next().await, Frame::Text(text) if text == "hello"));
     opened.sender.text("hi".into()).await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use common::log::{Level, Log};
 use openclaw_remote_agent::config::Config;
-use openclaw_remote_agent::plugin::assemble_over;
+use openclaw_remote_agent::plugin::assemble_with_network;
 use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -95,7 +95,8 @@ fn start_beside(world: &Arc<World>, number: usize, faults: u64, gateway: &Value)
     let net = Arc::new(net);
     let config = Config::parse(&config(gateway)).unwrap();
     let log = Arc::new(CheckedLog(Arc::clone(world)));
-    let agent = assemble_over(&config, net.clone(), env.clone(), Pace::default(), log).unwrap();
+    let agent =
+        assemble_with_network(&config, net.clone(), env.clone(), Pace::default(), log).unwrap();
     Arc::new(Instance {
         agent,
         net,

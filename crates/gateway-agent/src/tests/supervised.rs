@@ -12,7 +12,7 @@ impl Log for Lines {
         let _ = self.0.send(line.to_owned());
     }
 
-    fn wants(&self, _level: Level) -> bool {
+    fn enabled(&self, _level: Level) -> bool {
         true
     }
 }

@@ -236,7 +236,7 @@ impl A2aV1Connection {
     }
 
     pub(super) fn debug(&self, line: impl FnOnce() -> String) {
-        if self.log.wants(Level::Debug) {
+        if self.log.enabled(Level::Debug) {
             self.log.log(Level::Debug, &format!("gateway: {}", line()));
         }
     }

@@ -107,7 +107,7 @@ pub(super) fn handle_status(connection: &A2aV1Connection, envelope: &Envelope) {
             excerpt(agent)
         ));
     }
-    let status = MemberStatus::from_word(envelope.content_str("status").unwrap_or_default());
+    let status = MemberStatus::from_name(envelope.content_str("status").unwrap_or_default());
     if !connection.agents.set_status(agent, status) {
         return;
     }

@@ -67,7 +67,7 @@ pub struct JwtConfig {
     /// The required audience (`aud`).
     pub audience: Option<String>,
     /// The tolerated clock skew, in milliseconds.
-    #[serde(default, deserialize_with = "validation::whole")]
+    #[serde(default, deserialize_with = "validation::integer")]
     pub leeway_ms: u64,
 }
 

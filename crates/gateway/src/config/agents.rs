@@ -46,7 +46,7 @@ pub struct TriadConfig {
     /// The names of its three members.
     pub members: Vec<String>,
     /// The voting time of a proposal without a deadline, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub deadline_ms: u64,
     /// The quorum of a decision.
     #[serde(deserialize_with = "quorum")]

@@ -26,7 +26,7 @@ pub struct BackendConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openclaw: Option<OpenClawConfig>,
     /// The timeout of a reply or a vote, in milliseconds.
-    #[serde(default = "timeout_ms", deserialize_with = "validation::whole")]
+    #[serde(default = "timeout_ms", deserialize_with = "validation::integer")]
     pub timeout_ms: u64,
     /// The maximum number of messages and proposals that the agent answers concurrently.
     #[serde(default = "concurrency")]

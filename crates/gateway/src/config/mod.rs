@@ -52,10 +52,10 @@ pub struct ServerConfig {
     /// When the gateway acknowledges a session entry.
     pub fsync: Fsync,
     /// The maximum time between a write and its sync with `fsync: interval`, in milliseconds.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub fsync_interval_ms: u64,
     /// The time to live of a session after its last entry, in milliseconds; `None` means unlimited.
-    #[serde(deserialize_with = "validation::optional_whole")]
+    #[serde(deserialize_with = "validation::optional_integer")]
     pub session_ttl_ms: Option<u64>,
     /// The agents that the gateway lists even before they connect.
     pub agents: Vec<AgentConfig>,
@@ -75,7 +75,7 @@ pub struct ServerConfig {
     /// The limits of clients.
     pub limits: Limits,
     /// The interval of pings to a silent client, in milliseconds (Heretek A2A §3.2).
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub heartbeat_ms: u64,
     /// TLS (`wss`); `None` means plain text.
     pub tls: Option<TlsConfig>,
@@ -117,7 +117,7 @@ pub struct AuditConfig {
     /// The path of the file; `None` means `audit.jsonl` in the state directory.
     pub path: Option<PathBuf>,
     /// The size at which the file is rotated, in bytes.
-    #[serde(deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::integer")]
     pub max_bytes: u64,
 }
 

@@ -22,7 +22,7 @@ const ROLES: [&str; 4] = ["user", "assistant", "system", "agent"];
 #[serde(rename_all = "camelCase")]
 pub struct Entry<'a> {
     /// When the gateway received the message, in milliseconds since 1970.
-    #[serde(default, deserialize_with = "validation::whole")]
+    #[serde(default, deserialize_with = "validation::integer")]
     pub timestamp: u64,
     /// The speaker: `user`, `assistant`, `system` or `agent`.
     pub role: Cow<'a, str>,

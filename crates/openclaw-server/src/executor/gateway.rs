@@ -445,7 +445,7 @@ impl RunHandle {
             };
             match opened {
                 Ok(stream) => return Ok(stream),
-                Err(error) if error.kind.is_away() => last = Some(error),
+                Err(error) if error.kind.is_unreachable() => last = Some(error),
                 // After a restart of the gateway, the members need time to reconnect.
                 Err(error) if self.proposal.is_some() && outcome::is_offline(&error) => {
                     last = Some(error);

@@ -22,7 +22,7 @@ fn gateway_defaults_to_disabled_and_loopback() {
 }
 
 #[test]
-fn wrong_address_suggests_correct_one() {
+fn invalid_address_suggests_valid_one() {
     for (url, message) in [
         ("http://127.0.0.1:18789/", "try `ws://127.0.0.1:18789`"),
         (

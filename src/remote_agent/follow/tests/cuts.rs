@@ -19,30 +19,30 @@ use super::send;
 /// A connection: whether the peer accepts it, how far the task is then, how many events it sends, how it ends.
 #[derive(Debug, Clone)]
 struct Connection {
-    takes: Takes,
+    acceptance: Acceptance,
     missed: usize,
     sent: usize,
     cut: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Takes {
+enum Acceptance {
     /// Begins with a snapshot of the task.
     WithSnapshot,
     /// Begins with the next event.
-    Live,
-    Refuses,
+    WithoutSnapshot,
+    Refused,
 }
 
 /// A task that progresses with or without subscribers: its events, and how many of them have happened.
 #[derive(Debug)]
-struct Truth {
+struct TaskModel {
     events: Vec<Value>,
     at: usize,
     connections: VecDeque<Connection>,
 }
 
-impl Truth {
+impl TaskModel {
     /// Returns the current task, computed without the code under test.
     fn snapshot(&self) -> Value {
         let mut all: Vec<(String, Vec<String>)> = Vec::new();
@@ -73,12 +73,12 @@ impl Truth {
         task(state, json!(artifacts))
     }
 
-    fn go_on(&mut self, steps: usize) {
+    fn advance(&mut self, steps: usize) {
         self.at = (self.at + steps).min(self.events.len());
     }
 }
 
-struct Agent(Arc<Mutex<Truth>>);
+struct Agent(Arc<Mutex<TaskModel>>);
 
 impl PeerProvider for Agent {
     fn discover<'a>(
@@ -100,26 +100,28 @@ impl PeerProvider for Agent {
 }
 
 impl Agent {
-    fn listen(&self) -> Result<Box<dyn EventStream>, PeerError> {
-        let mut truth = self.0.lock().unwrap();
-        let next = truth.connections.pop_front();
+    fn open_stream(&self) -> Result<Box<dyn EventStream>, PeerError> {
+        let mut model = self.0.lock().unwrap();
+        let next = model.connections.pop_front();
         let next = next.unwrap_or(Connection {
-            takes: Takes::Live,
+            acceptance: Acceptance::WithoutSnapshot,
             missed: 0,
             sent: usize::MAX,
             cut: false,
         });
-        truth.go_on(next.missed);
-        let over = truth.at == truth.events.len();
-        let first = match next.takes {
-            Takes::WithSnapshot => Some(truth.snapshot()),
-            Takes::Live if !over => None,
-            Takes::Live | Takes::Refuses => return Err(refusal(PeerErrorKind::Rpc)),
+        model.advance(next.missed);
+        let is_finished = model.at == model.events.len();
+        let first = match next.acceptance {
+            Acceptance::WithSnapshot => Some(model.snapshot()),
+            Acceptance::WithoutSnapshot if !is_finished => None,
+            Acceptance::WithoutSnapshot | Acceptance::Refused => {
+                return Err(refusal(PeerErrorKind::Rpc));
+            }
         };
-        Ok(Box::new(Says {
-            truth: Arc::clone(&self.0),
+        Ok(Box::new(ScriptedStream {
+            model: Arc::clone(&self.0),
             first,
-            left: next.sent,
+            remaining: next.sent,
             cut: next.cut,
         }))
     }
@@ -142,7 +144,7 @@ impl Peer for Agent {
         &'a self,
         _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(std::future::ready(self.listen()))
+        Box::pin(std::future::ready(self.open_stream()))
     }
 
     /// Returns each poll advances the task a little.
@@ -151,9 +153,9 @@ impl Peer for Agent {
         _: &'a str,
         _: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        let mut truth = self.0.lock().unwrap();
-        let now = truth.snapshot();
-        truth.go_on(2);
+        let mut model = self.0.lock().unwrap();
+        let now = model.snapshot();
+        model.advance(2);
         Box::pin(std::future::ready(Ok(Task::read(now).unwrap())))
     }
 
@@ -165,24 +167,24 @@ impl Peer for Agent {
         &'a self,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(std::future::ready(self.listen()))
+        Box::pin(std::future::ready(self.open_stream()))
     }
 }
 
-struct Says {
-    truth: Arc<Mutex<Truth>>,
+struct ScriptedStream {
+    model: Arc<Mutex<TaskModel>>,
     first: Option<Value>,
-    left: usize,
+    remaining: usize,
     cut: bool,
 }
 
-impl Says {
+impl ScriptedStream {
     fn step(&mut self) -> NextEvent {
-        let mut truth = self.truth.lock().unwrap();
+        let mut model = self.model.lock().unwrap();
         let event = self.first.take().or_else(|| {
-            self.left = self.left.checked_sub(1)?;
-            let event = truth.events.get(truth.at)?.clone();
-            truth.at += 1;
+            self.remaining = self.remaining.checked_sub(1)?;
+            let event = model.events.get(model.at)?.clone();
+            model.at += 1;
             Some(event)
         });
         match event {
@@ -193,7 +195,7 @@ impl Says {
     }
 }
 
-impl EventStream for Says {
+impl EventStream for ScriptedStream {
     fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         let step = self.step();
         Box::pin(std::future::ready(step))
@@ -221,19 +223,19 @@ fn events() -> impl Strategy<Value = Vec<Value>> {
 }
 
 fn connection() -> impl Strategy<Value = Connection> {
-    let takes = prop_oneof![
-        3 => Just(Takes::WithSnapshot),
-        3 => Just(Takes::Live),
-        1 => Just(Takes::Refuses),
+    let acceptance = prop_oneof![
+        3 => Just(Acceptance::WithSnapshot),
+        3 => Just(Acceptance::WithoutSnapshot),
+        1 => Just(Acceptance::Refused),
     ];
-    (takes, 0..4_usize, 0..5_usize, any::<bool>()).prop_map(|(takes, missed, sent, cut)| {
-        Connection {
-            takes,
+    (acceptance, 0..4_usize, 0..5_usize, any::<bool>()).prop_map(
+        |(acceptance, missed, sent, cut)| Connection {
+            acceptance,
             missed,
             sent,
             cut,
-        }
-    })
+        },
+    )
 }
 
 proptest! {
@@ -242,12 +244,12 @@ proptest! {
         events in events(),
         sent in 0..6_usize,
         cut in any::<bool>(),
-        again in prop::collection::vec(connection(), 0..6),
+        later in prop::collection::vec(connection(), 0..6),
     ) {
-        let first = Connection { takes: Takes::WithSnapshot, missed: 0, sent, cut };
-        let truth = Truth { events, at: 0, connections: std::iter::once(first).chain(again).collect() };
-        let whole = Truth { at: truth.events.len(), events: truth.events.clone(), connections: VecDeque::new() }.snapshot();
-        let agent = tool(quick(), Arc::new(Agent(Arc::new(Mutex::new(truth)))));
+        let first = Connection { acceptance: Acceptance::WithSnapshot, missed: 0, sent, cut };
+        let model = TaskModel { events, at: 0, connections: std::iter::once(first).chain(later).collect() };
+        let whole = TaskModel { at: model.events.len(), events: model.events.clone(), connections: VecDeque::new() }.snapshot();
+        let agent = tool(quick(), Arc::new(Agent(Arc::new(Mutex::new(model)))));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 
         let (result, _) = runtime.block_on(call(&agent, send(), CancellationToken::new()));

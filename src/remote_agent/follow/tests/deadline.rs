@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::fake::{Listened, PollReply, Then, task};
-use super::{begun, send, state, streams, text, watch, within};
+use super::fake::{PollReply, StreamEnd, SubscribeReply, task};
+use super::{first_events, send, state, streams, text, watch, within};
 
 #[tokio::test]
 async fn deadline_returns_partial_result_and_continuation() {
-    let stage = streams(vec![begun(Then::Hang)], vec![]);
+    let fixture = streams(vec![first_events(StreamEnd::Hang)], vec![]);
 
-    let result = stage.call(within(send(), 30)).await;
+    let result = fixture.call(within(send(), 30)).await;
 
     assert_eq!(result["ok"], true, "{result}");
     let summary = &result["summary"];
@@ -28,21 +28,24 @@ async fn deadline_returns_partial_result_and_continuation() {
 
 #[tokio::test]
 async fn deadline_while_polling_is_a_result() {
-    let stage = streams(
-        vec![begun(Then::Cut)],
+    let fixture = streams(
+        vec![first_events(StreamEnd::Cut)],
         vec![PollReply::Task(task("working", json!([])))],
     );
 
-    let result = stage.call(within(send(), 30)).await;
+    let result = fixture.call(within(send(), 30)).await;
 
     assert_eq!(result["summary"]["wait_expired"], true, "{result}");
 }
 
 #[tokio::test]
 async fn send_without_answer_by_deadline_is_an_error() {
-    let stage = streams(vec![Listened::To(vec![], Then::Hang)], vec![]);
+    let fixture = streams(
+        vec![SubscribeReply::Events(vec![], StreamEnd::Hang)],
+        vec![],
+    );
 
-    let result = stage.call(within(send(), 30)).await;
+    let result = fixture.call(within(send(), 30)).await;
 
     assert_eq!(result["error"]["reason"], "timeout", "{result}");
     assert_eq!(
@@ -55,10 +58,13 @@ async fn send_without_answer_by_deadline_is_an_error() {
 
 #[tokio::test]
 async fn watch_without_events_by_deadline_is_a_result() {
-    for listened in [Listened::To(vec![], Then::Hang), Listened::Nothing] {
-        let stage = streams(vec![listened], vec![]);
+    for subscriptions in [
+        SubscribeReply::Events(vec![], StreamEnd::Hang),
+        SubscribeReply::Never,
+    ] {
+        let fixture = streams(vec![subscriptions], vec![]);
 
-        let result = stage.call(within(watch(), 30)).await;
+        let result = fixture.call(within(watch(), 30)).await;
 
         assert_eq!(result["ok"], true, "{result}");
         assert_eq!(result["summary"]["wait_expired"], true, "{result}");
@@ -72,10 +78,13 @@ async fn watch_without_events_by_deadline_is_a_result() {
 
 #[tokio::test]
 async fn cancelled_call_keeps_partial_answer() {
-    let stage = streams(vec![begun(Then::Cut), Listened::Nothing], vec![]);
+    let fixture = streams(
+        vec![first_events(StreamEnd::Cut), SubscribeReply::Never],
+        vec![],
+    );
 
-    let (result, _) = stage
-        .update_events(send(), stage.peer.rejoined.clone())
+    let (result, _) = fixture
+        .update_events(send(), fixture.peer.resubscribed.clone())
         .await;
 
     assert_eq!(result["error"]["reason"], "aborted", "{result}");
@@ -85,9 +94,9 @@ async fn cancelled_call_keeps_partial_answer() {
 
 #[tokio::test]
 async fn endless_stream_stops_at_the_deadline() {
-    let stage = streams(vec![begun(Then::Flood)], vec![]);
+    let fixture = streams(vec![first_events(StreamEnd::Flood)], vec![]);
 
-    let result = stage.call(within(send(), 20)).await;
+    let result = fixture.call(within(send(), 20)).await;
 
     assert_eq!(result["summary"]["wait_expired"], true, "{result}");
     assert_eq!(text(&result), "one ");

@@ -19,7 +19,7 @@ use peer::{
 
 /// The end of a connection after its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum StreamEnd {
     Close,
     Cut,
     /// A plain answer: no stream at all.
@@ -33,11 +33,11 @@ pub(super) enum Then {
 
 /// The answer to a subscription.
 #[derive(Debug, Clone)]
-pub(super) enum Listened {
-    To(Vec<Value>, Then),
+pub(super) enum SubscribeReply {
+    Events(Vec<Value>, StreamEnd),
     Refused(PeerErrorKind),
     /// Never answers.
-    Nothing,
+    Never,
 }
 
 /// The answer to a poll.
@@ -52,25 +52,25 @@ pub(super) enum PollReply {
 pub(super) struct Script {
     pub streaming: Option<bool>,
     pub answer: Option<Value>,
-    pub listened: Vec<Listened>,
-    pub asked: Vec<PollReply>,
+    pub subscriptions: Vec<SubscribeReply>,
+    pub polls: Vec<PollReply>,
 }
 
 /// The tool with a scripted peer.
-pub(super) struct Stage {
+pub(super) struct Fixture {
     pub agent: RemoteAgent,
     pub peer: Arc<Scripted>,
 }
 
 pub(super) struct Scripted {
     answer: Option<Value>,
-    listened: Mutex<VecDeque<Listened>>,
-    asked: Mutex<VecDeque<PollReply>>,
+    subscriptions: Mutex<VecDeque<SubscribeReply>>,
+    polls: Mutex<VecDeque<PollReply>>,
     calls: Mutex<Vec<&'static str>>,
     /// Cancelled by the first resubscription.
-    pub rejoined: CancellationToken,
+    pub resubscribed: CancellationToken,
     /// Cancelled by the first poll.
-    questioned: CancellationToken,
+    polled: CancellationToken,
 }
 
 /// Almost no pauses.
@@ -83,7 +83,7 @@ pub(super) fn quick() -> Pace {
     }
 }
 
-impl Stage {
+impl Fixture {
     pub(super) fn new(script: Script) -> Self {
         Self::at(quick(), script)
     }
@@ -91,13 +91,16 @@ impl Stage {
     pub(super) fn at(pace: Pace, script: Script) -> Self {
         let peer = Arc::new(Scripted {
             answer: script.answer,
-            listened: Mutex::new(script.listened.into()),
-            asked: Mutex::new(script.asked.into()),
+            subscriptions: Mutex::new(script.subscriptions.into()),
+            polls: Mutex::new(script.polls.into()),
             calls: Mutex::default(),
-            rejoined: CancellationToken::new(),
-            questioned: CancellationToken::new(),
+            resubscribed: CancellationToken::new(),
+            polled: CancellationToken::new(),
         });
-        let agent = tool(pace, Arc::new(Opens(Arc::clone(&peer), script.streaming)));
+        let agent = tool(
+            pace,
+            Arc::new(FakeProvider(Arc::clone(&peer), script.streaming)),
+        );
         Self { agent, peer }
     }
 
@@ -180,9 +183,9 @@ pub(super) const PROTOCOL: NegotiatedProtocol = NegotiatedProtocol {
     transport: Transport::HttpJson,
 };
 
-struct Opens(Arc<Scripted>, Option<bool>);
+struct FakeProvider(Arc<Scripted>, Option<bool>);
 
-impl PeerProvider for Opens {
+impl PeerProvider for FakeProvider {
     fn discover<'a>(
         &'a self,
         _: &'a PeerConfig,
@@ -204,19 +207,19 @@ impl PeerProvider for Opens {
 struct FakePeer(Arc<Scripted>);
 
 impl FakePeer {
-    fn note(&self, call: &'static str) {
+    fn record(&self, call: &'static str) {
         self.0.calls.lock().unwrap().push(call);
     }
 
-    async fn listen(&self) -> Result<Box<dyn EventStream>, PeerError> {
-        let next = self.0.listened.lock().unwrap().pop_front();
+    async fn open_stream(&self) -> Result<Box<dyn EventStream>, PeerError> {
+        let next = self.0.subscriptions.lock().unwrap().pop_front();
         match next {
-            Some(Listened::To(events, then)) => {
-                let questioned = self.0.questioned.clone();
-                Ok(Box::new(Says(events.into(), then, questioned)))
+            Some(SubscribeReply::Events(events, end)) => {
+                let polled = self.0.polled.clone();
+                Ok(Box::new(ScriptedStream(events.into(), end, polled)))
             }
-            Some(Listened::Refused(fault)) => Err(refusal(fault)),
-            Some(Listened::Nothing) => std::future::pending().await,
+            Some(SubscribeReply::Refused(fault)) => Err(refusal(fault)),
+            Some(SubscribeReply::Never) => std::future::pending().await,
             None => Err(refusal(PeerErrorKind::Rpc)),
         }
     }
@@ -236,7 +239,7 @@ impl Peer for FakePeer {
     }
 
     fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        self.note("send");
+        self.record("send");
         Box::pin(async {
             match &self.0.answer {
                 Some(answer) => Ok(Reply::read(answer.clone()).unwrap()),
@@ -249,8 +252,8 @@ impl Peer for FakePeer {
         &'a self,
         _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        self.note("stream");
-        Box::pin(self.listen())
+        self.record("stream");
+        Box::pin(self.open_stream())
     }
 
     fn get_task<'a>(
@@ -258,13 +261,13 @@ impl Peer for FakePeer {
         _: &'a str,
         _: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        self.note("get");
-        self.0.questioned.cancel();
-        let mut asked = self.0.asked.lock().unwrap();
-        let next = if asked.len() > 1 {
-            asked.pop_front()
+        self.record("get");
+        self.0.polled.cancel();
+        let mut polls = self.0.polls.lock().unwrap();
+        let next = if polls.len() > 1 {
+            polls.pop_front()
         } else {
-            asked.front().cloned()
+            polls.front().cloned()
         };
         Box::pin(std::future::ready(match next {
             Some(PollReply::Task(task)) => Ok(Task::read(task).unwrap()),
@@ -281,37 +284,39 @@ impl Peer for FakePeer {
         &'a self,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        self.note("subscribe");
-        self.0.rejoined.cancel();
-        Box::pin(self.listen())
+        self.record("subscribe");
+        self.0.resubscribed.cancel();
+        Box::pin(self.open_stream())
     }
 }
 
-struct Says(VecDeque<Value>, Then, CancellationToken);
+struct ScriptedStream(VecDeque<Value>, StreamEnd, CancellationToken);
 
-impl EventStream for Says {
+impl EventStream for ScriptedStream {
     fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(async {
-            if let (true, Then::Later(states)) = (self.0.is_empty(), self.1) {
+            if let (true, StreamEnd::Later(states)) = (self.0.is_empty(), self.1) {
                 self.2.cancelled().await;
                 self.0 = states.iter().map(|state| status(state)).collect();
-                self.1 = Then::Hang;
+                self.1 = StreamEnd::Hang;
             }
             match (self.0.pop_front(), self.1) {
                 (Some(event), _) => {
                     let bytes = event.to_string().len();
                     Some(Ok((Event::read(event).unwrap(), bytes)))
                 }
-                (None, Then::Close | Then::Answer) => None,
-                (None, Then::Cut) => Some(Err(refusal(PeerErrorKind::Cut))),
-                (None, Then::Flood) => Some(Ok((Event::read(status("working")).unwrap(), 100))),
-                (None, Then::Hang | Then::Later(_)) => std::future::pending().await,
+                (None, StreamEnd::Close | StreamEnd::Answer) => None,
+                (None, StreamEnd::Cut) => Some(Err(refusal(PeerErrorKind::Cut))),
+                (None, StreamEnd::Flood) => {
+                    Some(Ok((Event::read(status("working")).unwrap(), 100)))
+                }
+                (None, StreamEnd::Hang | StreamEnd::Later(_)) => std::future::pending().await,
             }
         })
     }
 
     fn is_plain_response(&self) -> bool {
-        matches!(self.1, Then::Answer)
+        matches!(self.1, StreamEnd::Answer)
     }
 }
 

@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::remote_agent::ToolCall;
 
-use super::fake::{Listened, Stage, Then, piece, task};
+use super::fake::{Fixture, StreamEnd, SubscribeReply, piece, task};
 use super::{send, streams, within};
 
 /// Calls at an interval of 100 ms. Returns the result, and each update's event with the time at which it came.
-async fn paced(stage: &Stage, request: Value) -> (Value, Vec<(Value, Duration)>) {
+async fn paced(fixture: &Fixture, request: Value) -> (Value, Vec<(Value, Duration)>) {
     let (start, updates) = (Instant::now(), Mutex::new(Vec::new()));
     let take = |update: &str| {
         let update: Value = serde_json::from_str(update).unwrap();
@@ -27,15 +27,18 @@ async fn paced(stage: &Stage, request: Value) -> (Value, Vec<(Value, Duration)>)
         cancel: CancellationToken::new(),
         closing: CancellationToken::new(),
     };
-    let result = serde_json::from_str(&stage.agent.execute(call).await).unwrap();
+    let result = serde_json::from_str(&fixture.agent.execute(call).await).unwrap();
     (result, updates.into_inner().unwrap())
 }
 
-fn burst() -> Stage {
+fn burst() -> Fixture {
     let mut events = vec![task("working", json!([]))];
     events.extend((0..500).map(|n| piece("a", &format!("{n} "), n > 0)));
     events.push(task("completed", json!([])));
-    streams(vec![Listened::To(events, Then::Close)], vec![])
+    streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Close)],
+        vec![],
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,9 +67,12 @@ async fn waiting_event_is_delivered_while_the_stream_is_silent() {
         piece("a", "one", false),
         piece("a", "two", true),
     ];
-    let stage = streams(vec![Listened::To(events, Then::Hang)], vec![]);
+    let fixture = streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Hang)],
+        vec![],
+    );
 
-    let (_, updates) = paced(&stage, within(send(), 5000)).await;
+    let (_, updates) = paced(&fixture, within(send(), 5000)).await;
 
     assert_eq!(updates.len(), 2, "{updates:?}");
     let (event, after) = &updates[1];
@@ -77,12 +83,15 @@ async fn waiting_event_is_delivered_while_the_stream_is_silent() {
 #[tokio::test(start_paused = true)]
 async fn waiting_event_is_delivered_when_the_connection_is_lost() {
     let events = vec![task("working", json!([])), piece("a", "one", false)];
-    let stage = streams(
-        vec![Listened::To(events, Then::Cut), Listened::Nothing],
+    let fixture = streams(
+        vec![
+            SubscribeReply::Events(events, StreamEnd::Cut),
+            SubscribeReply::Never,
+        ],
         vec![],
     );
 
-    let (_, updates) = paced(&stage, within(send(), 5000)).await;
+    let (_, updates) = paced(&fixture, within(send(), 5000)).await;
 
     let after: Vec<_> = updates.iter().map(|(_, after)| after.as_millis()).collect();
     assert!(after.len() == 2 && after[1] < 50, "{updates:?}");

@@ -5,13 +5,16 @@ use tokio_util::sync::CancellationToken;
 
 use peer::PeerErrorKind;
 
-use super::fake::{Listened, PollReply, Script, Stage, Then, artifact, task};
-use super::{begun, required, send, state, streams, text, watch};
+use super::fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, task};
+use super::{first_events, required, send, state, streams, text, watch};
 
 #[tokio::test]
 async fn refused_subscription_is_polled() {
-    let stage = streams(
-        vec![begun(Then::Cut), Listened::Refused(PeerErrorKind::Rpc)],
+    let fixture = streams(
+        vec![
+            first_events(StreamEnd::Cut),
+            SubscribeReply::Refused(PeerErrorKind::Rpc),
+        ],
         vec![
             PollReply::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
             PollReply::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
@@ -22,10 +25,15 @@ async fn refused_subscription_is_polled() {
         ],
     );
 
-    let (result, update_events) = stage.update_events(send(), CancellationToken::new()).await;
+    let (result, update_events) = fixture
+        .update_events(send(), CancellationToken::new())
+        .await;
 
     assert_eq!(text(&result), "one two three", "{result}");
-    assert_eq!(stage.calls(), ["stream", "subscribe", "get", "get", "get"]);
+    assert_eq!(
+        fixture.calls(),
+        ["stream", "subscribe", "get", "get", "get"]
+    );
     assert_eq!(
         update_events.len(),
         4,
@@ -36,12 +44,12 @@ async fn refused_subscription_is_polled() {
 #[tokio::test]
 async fn two_empty_subscriptions_lead_to_polling() {
     let known = task("working", json!([artifact("a", &["one "])]));
-    let nothing = || Listened::To(vec![known.clone()], Then::Close);
-    let stage = streams(
+    let nothing = || SubscribeReply::Events(vec![known.clone()], StreamEnd::Close);
+    let fixture = streams(
         vec![
-            begun(Then::Cut),
+            first_events(StreamEnd::Cut),
             nothing(),
-            Listened::To(vec![], Then::Cut),
+            SubscribeReply::Events(vec![], StreamEnd::Cut),
             nothing(),
         ],
         vec![PollReply::Task(task(
@@ -50,24 +58,24 @@ async fn two_empty_subscriptions_lead_to_polling() {
         ))],
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(state(&result), "completed", "{result}");
-    assert_eq!(stage.calls(), ["stream", "subscribe", "subscribe", "get"]);
+    assert_eq!(fixture.calls(), ["stream", "subscribe", "subscribe", "get"]);
 }
 
 #[tokio::test]
 async fn watch_polls_a_peer_without_streaming() {
-    let stage = Stage::new(Script {
+    let fixture = Fixture::new(Script {
         streaming: Some(false),
-        asked: vec![
+        polls: vec![
             PollReply::Task(task("working", json!([]))),
             PollReply::Task(task("completed", json!([artifact("a", &["done"])]))),
         ],
         ..Script::default()
     });
 
-    let result = stage.call(watch()).await;
+    let result = fixture.call(watch()).await;
 
     assert_eq!(text(&result), "done", "{result}");
     assert_eq!(
@@ -75,83 +83,86 @@ async fn watch_polls_a_peer_without_streaming() {
         2,
         "{result}"
     );
-    assert_eq!(stage.calls(), ["get", "get"]);
+    assert_eq!(fixture.calls(), ["get", "get"]);
 }
 
 #[tokio::test]
 async fn watch_polls_where_announced_streaming_fails() {
-    let stage = streams(
-        vec![Listened::Refused(PeerErrorKind::Rpc)],
+    let fixture = streams(
+        vec![SubscribeReply::Refused(PeerErrorKind::Rpc)],
         vec![PollReply::Task(task(
             "completed",
             json!([artifact("a", &["done"])]),
         ))],
     );
 
-    let result = stage.call(watch()).await;
+    let result = fixture.call(watch()).await;
 
     assert_eq!(text(&result), "done", "{result}");
-    assert_eq!(stage.calls(), ["subscribe", "get"]);
+    assert_eq!(fixture.calls(), ["subscribe", "get"]);
 }
 
 #[tokio::test]
 async fn watch_fails_where_stream_and_poll_are_refused() {
-    let stage = streams(vec![Listened::Refused(PeerErrorKind::Rpc)], vec![]);
+    let fixture = streams(vec![SubscribeReply::Refused(PeerErrorKind::Rpc)], vec![]);
 
-    let result = stage.call(watch()).await;
+    let result = fixture.call(watch()).await;
 
     assert_eq!(result["error"]["reason"], "rpc_error", "{result}");
 }
 
 #[tokio::test]
 async fn watch_of_unreachable_peer_fails_at_once() {
-    let stage = streams(vec![Listened::Refused(PeerErrorKind::Unreachable)], vec![]);
+    let fixture = streams(
+        vec![SubscribeReply::Refused(PeerErrorKind::Unreachable)],
+        vec![],
+    );
 
-    let result = stage.call(watch()).await;
+    let result = fixture.call(watch()).await;
 
     assert_eq!(result["error"]["reason"], "unreachable", "{result}");
-    assert_eq!(stage.calls(), ["subscribe"]);
+    assert_eq!(fixture.calls(), ["subscribe"]);
 }
 
 #[tokio::test]
 async fn required_task_without_streaming_is_polled() {
     for request in [required(), send()] {
-        let stage = Stage::new(Script {
+        let fixture = Fixture::new(Script {
             streaming: Some(false),
             answer: Some(task("submitted", json!([]))),
-            asked: vec![PollReply::Task(task(
+            polls: vec![PollReply::Task(task(
                 "completed",
                 json!([artifact("a", &["done"])]),
             ))],
             ..Script::default()
         });
 
-        let result = stage.call(request).await;
+        let result = fixture.call(request).await;
 
         assert_eq!(text(&result), "done", "{result}");
-        assert_eq!(stage.calls(), ["send", "get"]);
+        assert_eq!(fixture.calls(), ["send", "get"]);
     }
 }
 
 #[tokio::test]
 async fn plain_response_of_working_task_is_polled() {
-    let working = Listened::To(vec![task("working", json!([]))], Then::Answer);
+    let working = SubscribeReply::Events(vec![task("working", json!([]))], StreamEnd::Answer);
     let done = PollReply::Task(task("completed", json!([artifact("a", &["done"])])));
-    let stage = streams(vec![working], vec![done]);
+    let fixture = streams(vec![working], vec![done]);
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "done", "{result}");
-    assert_eq!(stage.calls(), ["stream", "get"]);
+    assert_eq!(fixture.calls(), ["stream", "get"]);
 }
 
 #[tokio::test]
 async fn temporarily_unreachable_peer_is_polled_again() {
-    let stage = streams(
+    let fixture = streams(
         vec![
-            begun(Then::Cut),
-            Listened::Refused(PeerErrorKind::Unreachable),
-            Listened::Refused(PeerErrorKind::Unreachable),
+            first_events(StreamEnd::Cut),
+            SubscribeReply::Refused(PeerErrorKind::Unreachable),
+            SubscribeReply::Refused(PeerErrorKind::Unreachable),
         ],
         vec![
             PollReply::Refused(PeerErrorKind::Unreachable),
@@ -160,11 +171,11 @@ async fn temporarily_unreachable_peer_is_polled_again() {
         ],
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one two", "{result}");
     assert_eq!(
-        stage.calls(),
+        fixture.calls(),
         ["stream", "subscribe", "subscribe", "get", "get", "get"]
     );
 }

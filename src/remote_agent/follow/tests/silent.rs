@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::remote_agent::Pace;
 use peer::PeerErrorKind;
 
-use super::fake::{Listened, PollReply, Script, Stage, Then, artifact, quick, task};
-use super::{begun, send, state, text};
+use super::fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, quick, task};
+use super::{first_events, send, state, text};
 
 /// Polls a silent stream soon.
 fn impatient() -> Pace {
@@ -20,12 +20,12 @@ fn impatient() -> Pace {
 
 #[tokio::test]
 async fn silent_stream_of_ended_task_is_closed() {
-    let stage = Stage::at(
+    let fixture = Fixture::at(
         impatient(),
         Script {
             streaming: Some(true),
-            listened: vec![begun(Then::Hang)],
-            asked: vec![
+            subscriptions: vec![first_events(StreamEnd::Hang)],
+            polls: vec![
                 PollReply::Task(task("working", json!([]))),
                 PollReply::Refused(PeerErrorKind::Unreachable),
                 PollReply::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
@@ -34,21 +34,21 @@ async fn silent_stream_of_ended_task_is_closed() {
         },
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(state(&result), "canceled", "{result}");
     assert_eq!(text(&result), "one two", "{result}");
-    assert_eq!(stage.calls(), ["stream", "get", "get", "get"]);
+    assert_eq!(fixture.calls(), ["stream", "get", "get", "get"]);
 }
 
 #[tokio::test]
 async fn unanswered_subscription_is_polled() {
-    let stage = Stage::at(
+    let fixture = Fixture::at(
         impatient(),
         Script {
             streaming: Some(true),
-            listened: vec![begun(Then::Cut), Listened::Nothing],
-            asked: vec![PollReply::Task(task(
+            subscriptions: vec![first_events(StreamEnd::Cut), SubscribeReply::Never],
+            polls: vec![PollReply::Task(task(
                 "completed",
                 json!([artifact("a", &["one two"])]),
             ))],
@@ -56,29 +56,29 @@ async fn unanswered_subscription_is_polled() {
         },
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one two", "{result}");
-    assert_eq!(stage.calls(), ["stream", "subscribe", "get"]);
+    assert_eq!(fixture.calls(), ["stream", "subscribe", "get"]);
 }
 
 #[tokio::test]
 async fn silent_stream_of_working_task_stays_open() {
-    let stage = Stage::at(
+    let fixture = Fixture::at(
         impatient(),
         Script {
             streaming: Some(true),
-            listened: vec![begun(Then::Later(&["working", "completed"]))],
-            asked: vec![PollReply::Task(task("working", json!([])))],
+            subscriptions: vec![first_events(StreamEnd::Later(&["working", "completed"]))],
+            polls: vec![PollReply::Task(task("working", json!([])))],
             ..Script::default()
         },
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(state(&result), "completed", "{result}");
     assert_eq!(text(&result), "one ", "{result}");
-    assert!(!stage.calls().contains(&"subscribe"), "{result}");
+    assert!(!fixture.calls().contains(&"subscribe"), "{result}");
 }
 
 #[tokio::test]
@@ -87,12 +87,12 @@ async fn stream_that_reports_the_end_is_read_to_it() {
         final_wait: Duration::from_secs(60),
         ..impatient()
     };
-    let stage = Stage::at(
+    let fixture = Fixture::at(
         patient,
         Script {
             streaming: Some(true),
-            listened: vec![begun(Then::Later(&["completed"]))],
-            asked: vec![PollReply::Task(task(
+            subscriptions: vec![first_events(StreamEnd::Later(&["completed"]))],
+            polls: vec![PollReply::Task(task(
                 "completed",
                 json!([artifact("a", &["one ", "one "])]),
             ))],
@@ -100,7 +100,7 @@ async fn stream_that_reports_the_end_is_read_to_it() {
         },
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one ", "{result}");
 }

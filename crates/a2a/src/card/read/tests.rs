@@ -28,7 +28,7 @@ fn versions(card: &Value) -> Vec<(String, Option<String>)> {
     interfaces.map(|one| (one.url, one.version)).collect()
 }
 
-fn said(url: &str, version: Option<&str>) -> (String, Option<String>) {
+fn interface(url: &str, version: Option<&str>) -> (String, Option<String>) {
     (url.into(), version.map(str::to_owned))
 }
 
@@ -44,9 +44,9 @@ fn a_newer_card_lists_its_interfaces_with_version_and_tenant() {
     assert_eq!(
         versions(&card),
         [
-            said("http://a/rpc", Some("1.0")),
-            said("http://a/rpc", Some("0.3")),
-            said("http://a/rest", None)
+            interface("http://a/rpc", Some("1.0")),
+            interface("http://a/rpc", Some("0.3")),
+            interface("http://a/rest", None)
         ]
     );
     assert_eq!(interfaces[0].tenant.as_deref(), Some("acme"));
@@ -60,12 +60,12 @@ fn newer_interfaces_replace_older_ones() {
         "additionalInterfaces": [{ "url": "http://a/older", "transport": "JSONRPC" }],
         "supportedInterfaces": [{ "url": "http://a/new", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }]
     });
-    assert_eq!(versions(&card), [said("http://a/new", Some("1.0"))]);
+    assert_eq!(versions(&card), [interface("http://a/new", Some("1.0"))]);
     let mut broken = card.clone();
     broken["supportedInterfaces"] = json!([{}]);
     let old = [
-        said("http://a/old", Some("0.3")),
-        said("http://a/older", Some("0.3")),
+        interface("http://a/old", Some("0.3")),
+        interface("http://a/older", Some("0.3")),
     ];
     assert_eq!(versions(&broken), old);
 }
@@ -74,11 +74,11 @@ fn newer_interfaces_replace_older_ones() {
 fn older_card_without_version_is_0_3() {
     assert_eq!(
         versions(&json!({ "url": "http://a/" })),
-        [said("http://a/", Some("0.3"))]
+        [interface("http://a/", Some("0.3"))]
     );
     assert_eq!(
         versions(&json!({ "url": "http://a/", "protocolVersion": "1.0" })),
-        [said("http://a/", Some("1.0"))]
+        [interface("http://a/", Some("1.0"))]
     );
 }
 

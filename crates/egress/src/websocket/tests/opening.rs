@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns the error for this fixed answer of a server.
-async fn answered(answer: &str) -> (WsError, RawServer) {
+async fn connect_error(answer: &str) -> (WsError, RawServer) {
     let server = RawServer::start(vec![vec![send(answer), Step::Hold]]).await;
     let url = format!("ws://{}/", server.address);
     (open(dial(url)).await.expect_err("no WebSocket"), server)
@@ -19,12 +19,12 @@ async fn accept_value_is_that_of_the_rfc() {
 
 #[tokio::test]
 async fn accept_for_another_key_is_rejected() {
-    let (error, _server) = answered(
+    let (error, _server) = connect_error(
         "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
     )
     .await;
     assert!(
-        matches!(error, WsError::Handshake(why) if why.contains("does not match the key")),
+        matches!(error, WsError::Handshake(message) if message.contains("does not match the key")),
         "{error}"
     );
 }
@@ -44,7 +44,7 @@ async fn refuses_upgrade_with_unrequested_extension() {
 
 #[tokio::test]
 async fn plain_response_is_reported_with_status_and_media_type() {
-    for (answer, wanted) in [
+    for (answer, expected) in [
         (
             "HTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\ncontent-length: 6\r\n\r\n<html>",
             (200, Some("text/html")),
@@ -55,7 +55,7 @@ async fn plain_response_is_reported_with_status_and_media_type() {
         ),
         ("HTTP/1.1 404 Not Found\r\n\r\n", (404, None)),
     ] {
-        let (error, _server) = answered(answer).await;
+        let (error, _server) = connect_error(answer).await;
         let WsError::NoUpgrade {
             status,
             content_type,
@@ -63,7 +63,7 @@ async fn plain_response_is_reported_with_status_and_media_type() {
         else {
             panic!("{error}");
         };
-        assert_eq!((status.as_u16(), content_type.as_deref()), wanted);
+        assert_eq!((status.as_u16(), content_type.as_deref()), expected);
     }
 }
 
@@ -74,7 +74,7 @@ async fn redirect_of_upgrade_is_not_followed() {
         "HTTP/1.1 302 Found\r\nlocation: ws://{}/\r\ncontent-length: 0\r\n\r\n",
         other.address
     );
-    let (error, server) = answered(&location).await;
+    let (error, server) = connect_error(&location).await;
     assert!(matches!(error, WsError::NoUpgrade { status, .. } if status.as_u16() == 302));
     assert_eq!((server.connections(), other.connections()), (1, 0));
 }
@@ -102,8 +102,8 @@ async fn dripping_handshake_ends_at_the_timeout() {
         // The timeout of the caller drops the future.
         dripped = dripping => dripped.unwrap(),
     }
-    let left = timeout(Duration::from_secs(60), server).await;
-    assert_eq!(left.expect("the connection is closed").unwrap(), 0);
+    let remaining = timeout(Duration::from_secs(60), server).await;
+    assert_eq!(remaining.expect("the connection is closed").unwrap(), 0);
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_name_of_this_machine_is_connected() {
 
 #[tokio::test]
 async fn dial_debug_hides_secrets() {
-    let (error, server) = answered("HTTP/1.1 401 Unauthorized\r\n\r\n").await;
+    let (error, server) = connect_error("HTTP/1.1 401 Unauthorized\r\n\r\n").await;
     drop(server);
     let mut secret = dial("ws://me:s3cret@127.0.0.1:1/s3cret?token=s3cret");
     secret

@@ -58,7 +58,7 @@ pub(super) fn outcome(error: &PeerError) -> Outcome {
             E::AuthRequired | E::AuthFailed | E::TokenExpired | E::PermissionDenied,
         ) => "gateway_denied",
         PeerErrorKind::AddressRefused => "gateway_denied",
-        fault if fault.is_away() => UNREACHABLE,
+        fault if fault.is_unreachable() => UNREACHABLE,
         _ => "gateway_error",
     };
     let text = match reason {

@@ -5,36 +5,46 @@ use tokio_util::sync::CancellationToken;
 
 use peer::PeerErrorKind;
 
-use super::fake::{Listened, PollReply, Script, Stage, Then, artifact, piece, status, task};
-use super::{begun, required, send, state, streams, text};
+use super::fake::{
+    Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, piece, status, task,
+};
+use super::{first_events, required, send, state, streams, text};
 
 #[tokio::test]
 async fn cut_stream_is_resubscribed_without_repeated_updates() {
     let shown = task("working", json!([artifact("a", &["one "])]));
     let rest = vec![shown, piece("a", "two", true), status("completed")];
-    let stage = streams(
-        vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
+    let fixture = streams(
+        vec![
+            first_events(StreamEnd::Cut),
+            SubscribeReply::Events(rest, StreamEnd::Hang),
+        ],
         vec![],
     );
 
-    let (result, update_events) = stage.update_events(send(), CancellationToken::new()).await;
+    let (result, update_events) = fixture
+        .update_events(send(), CancellationToken::new())
+        .await;
 
     assert_eq!(text(&result), "one two", "{result}");
     assert_eq!(state(&result), "completed", "{result}");
     assert_eq!(update_events.len(), 4, "{update_events:?}");
     assert_eq!(result["raw"]["events"], json!(update_events));
-    assert_eq!(stage.calls(), ["stream", "subscribe"]);
+    assert_eq!(fixture.calls(), ["stream", "subscribe"]);
 }
 
 #[tokio::test]
 async fn early_closed_stream_is_resubscribed() {
     let rest = vec![task("completed", json!([artifact("a", &["one two"])]))];
-    let stage = streams(
-        vec![begun(Then::Close), Listened::To(rest, Then::Close)],
+    let fixture = streams(
+        vec![
+            first_events(StreamEnd::Close),
+            SubscribeReply::Events(rest, StreamEnd::Close),
+        ],
         vec![],
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one two", "{result}");
     assert_eq!(state(&result), "completed", "{result}");
@@ -44,12 +54,15 @@ async fn early_closed_stream_is_resubscribed() {
 #[tokio::test]
 async fn empty_snapshot_after_a_cut_keeps_artifacts() {
     let rest = vec![task("completed", json!([]))];
-    let stage = streams(
-        vec![begun(Then::Cut), Listened::To(rest, Then::Close)],
+    let fixture = streams(
+        vec![
+            first_events(StreamEnd::Cut),
+            SubscribeReply::Events(rest, StreamEnd::Close),
+        ],
         vec![],
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one ", "{result}");
 }
@@ -64,15 +77,18 @@ async fn missed_pieces_are_fetched_at_the_end() {
             artifact("b", &["other"])
         ]),
     );
-    let stage = streams(
-        vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
+    let fixture = streams(
+        vec![
+            first_events(StreamEnd::Cut),
+            SubscribeReply::Events(rest, StreamEnd::Hang),
+        ],
         vec![PollReply::Task(whole)],
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one two three\n\nother", "{result}");
-    assert_eq!(stage.calls(), ["stream", "subscribe", "get"]);
+    assert_eq!(fixture.calls(), ["stream", "subscribe", "get"]);
 }
 
 #[tokio::test]
@@ -86,12 +102,15 @@ async fn peer_with_duplicated_pieces_does_not_double_text() {
         "completed",
         json!([artifact("a", &["one ", "two ", "two ", "three", "three"])]),
     );
-    let stage = streams(
-        vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
+    let fixture = streams(
+        vec![
+            first_events(StreamEnd::Cut),
+            SubscribeReply::Events(rest, StreamEnd::Hang),
+        ],
         vec![PollReply::Task(doubled)],
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one two three", "{result}");
 }
@@ -99,12 +118,15 @@ async fn peer_with_duplicated_pieces_does_not_double_text() {
 #[tokio::test]
 async fn result_is_incomplete_where_fetch_fails() {
     let rest = vec![piece("a", "three", true), status("completed")];
-    let stage = streams(
-        vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
+    let fixture = streams(
+        vec![
+            first_events(StreamEnd::Cut),
+            SubscribeReply::Events(rest, StreamEnd::Hang),
+        ],
         vec![],
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(result["summary"]["incomplete"], true, "{result}");
     assert_eq!(state(&result), "completed", "{result}");
@@ -114,36 +136,36 @@ async fn result_is_incomplete_where_fetch_fails() {
 
 #[tokio::test]
 async fn productive_subscriptions_continue() {
-    let more = |text: &str| Listened::To(vec![piece("a", text, true)], Then::Cut);
+    let more = |text: &str| SubscribeReply::Events(vec![piece("a", text, true)], StreamEnd::Cut);
     let whole = task(
         "completed",
         json!([artifact("a", &["one ", "two ", "three ", "four ", "five"])]),
     );
-    let stage = streams(
+    let fixture = streams(
         vec![
-            begun(Then::Cut),
+            first_events(StreamEnd::Cut),
             more("two "),
             more("three "),
             more("four "),
-            Listened::To(vec![whole], Then::Close),
+            SubscribeReply::Events(vec![whole], StreamEnd::Close),
         ],
         vec![],
     );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one two three four five", "{result}");
     assert_eq!(
-        stage.calls(),
+        fixture.calls(),
         ["stream", "subscribe", "subscribe", "subscribe", "subscribe"]
     );
 }
 
 #[tokio::test]
 async fn cut_without_resumption_is_an_error() {
-    let stage = streams(vec![begun(Then::Cut)], vec![]);
+    let fixture = streams(vec![first_events(StreamEnd::Cut)], vec![]);
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(result["error"]["reason"], "stream_cut", "{result}");
     let details = &result["error"]["details"];
@@ -152,14 +174,14 @@ async fn cut_without_resumption_is_an_error() {
     let summary = &details["latest_event_summary"];
     assert_eq!(summary["message_text"], "one ", "{result}");
     assert_eq!(summary["protocol_version"], "1.0", "{result}");
-    assert_eq!(stage.calls(), ["stream", "subscribe", "get"]);
+    assert_eq!(fixture.calls(), ["stream", "subscribe", "get"]);
 }
 
 #[tokio::test]
 async fn orderly_close_without_resumption_is_incomplete() {
-    let stage = streams(vec![begun(Then::Close)], vec![]);
+    let fixture = streams(vec![first_events(StreamEnd::Close)], vec![]);
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(result["ok"], true, "{result}");
     assert_eq!(result["summary"]["incomplete"], true, "{result}");
@@ -169,31 +191,31 @@ async fn orderly_close_without_resumption_is_incomplete() {
 
 #[tokio::test]
 async fn stream_without_events_cannot_be_resumed() {
-    for then in [Then::Close, Then::Cut] {
-        let stage = streams(vec![Listened::To(vec![], then)], vec![]);
+    for end in [StreamEnd::Close, StreamEnd::Cut] {
+        let fixture = streams(vec![SubscribeReply::Events(vec![], end)], vec![]);
 
-        let result = stage.call(send()).await;
+        let result = fixture.call(send()).await;
 
         assert_eq!(result["error"]["reason"], "connection_cut", "{result}");
         assert_eq!(
             result["error"]["details"]["delivered"], "unknown",
             "{result}"
         );
-        assert_eq!(stage.calls(), ["stream"]);
+        assert_eq!(fixture.calls(), ["stream"]);
     }
 }
 
 #[tokio::test]
 async fn message_without_task_answer_is_not_followed() {
-    let stage = streams(vec![Listened::To(vec![], Then::Cut)], vec![]);
+    let fixture = streams(vec![SubscribeReply::Events(vec![], StreamEnd::Cut)], vec![]);
     let mut request = send();
     request["task_id"] = "t".into();
     request["target_alias"] = "agent".into();
 
-    let result = stage.call(request).await;
+    let result = fixture.call(request).await;
 
     assert_eq!(result["error"]["reason"], "connection_cut", "{result}");
-    assert_eq!(stage.calls(), ["stream"]);
+    assert_eq!(fixture.calls(), ["stream"]);
 }
 
 #[tokio::test]
@@ -205,9 +227,12 @@ async fn message_event_does_not_end_the_stream() {
         piece("a", "one", false),
         status("completed"),
     ];
-    let stage = streams(vec![Listened::To(events, Then::Hang)], vec![]);
+    let fixture = streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Hang)],
+        vec![],
+    );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(text(&result), "one", "{result}");
     assert_eq!(state(&result), "completed", "{result}");
@@ -217,33 +242,39 @@ async fn message_event_does_not_end_the_stream() {
 async fn interrupted_task_ends_the_call() {
     for interrupted in ["input-required", "auth-required"] {
         let events = vec![task("working", json!([])), status(interrupted)];
-        let stage = streams(vec![Listened::To(events, Then::Close)], vec![]);
+        let fixture = streams(
+            vec![SubscribeReply::Events(events, StreamEnd::Close)],
+            vec![],
+        );
 
-        let result = stage.call(send()).await;
+        let result = fixture.call(send()).await;
 
         assert_eq!(state(&result), interrupted, "{result}");
-        assert_eq!(stage.calls(), ["stream"]);
+        assert_eq!(fixture.calls(), ["stream"]);
     }
 }
 
 #[tokio::test]
 async fn result_names_version_and_transport() {
     let events = vec![task("completed", json!([]))];
-    let stage = streams(vec![Listened::To(events, Then::Close)], vec![]);
+    let fixture = streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Close)],
+        vec![],
+    );
 
-    let result = stage.call(send()).await;
+    let result = fixture.call(send()).await;
 
     assert_eq!(result["summary"]["protocol_version"], "1.0", "{result}");
     assert_eq!(result["summary"]["transport"], "HTTP+JSON", "{result}");
 }
 
 /// Returns a task that progresses at once, at a peer whose streams begin without a snapshot.
-fn quick_agent(listened: Vec<Listened>, asked: PollReply) -> Stage {
-    Stage::new(Script {
+fn quick_agent(subscriptions: Vec<SubscribeReply>, polls: PollReply) -> Fixture {
+    Fixture::new(Script {
         streaming: Some(true),
         answer: Some(task("working", json!([]))),
-        listened,
-        asked: vec![asked],
+        subscriptions,
+        polls: vec![polls],
     })
 }
 
@@ -254,41 +285,44 @@ async fn pieces_before_subscription_are_fetched() {
         "completed",
         json!([artifact("a", &["one "]), artifact("b", &["other"])]),
     );
-    let stage = quick_agent(vec![Listened::To(rest, Then::Hang)], PollReply::Task(whole));
+    let fixture = quick_agent(
+        vec![SubscribeReply::Events(rest, StreamEnd::Hang)],
+        PollReply::Task(whole),
+    );
 
-    let result = stage.call(required()).await;
+    let result = fixture.call(required()).await;
 
     assert_eq!(text(&result), "one \n\nother", "{result}");
-    assert_eq!(stage.calls(), ["send", "subscribe", "get"]);
+    assert_eq!(fixture.calls(), ["send", "subscribe", "get"]);
 }
 
 #[tokio::test]
 async fn pieces_during_failed_subscription_are_fetched() {
     let rest = vec![status("completed")];
     let whole = task("completed", json!([artifact("a", &["one "])]));
-    let stage = quick_agent(
+    let fixture = quick_agent(
         vec![
-            Listened::Refused(PeerErrorKind::Cut),
-            Listened::To(rest, Then::Hang),
+            SubscribeReply::Refused(PeerErrorKind::Cut),
+            SubscribeReply::Events(rest, StreamEnd::Hang),
         ],
         PollReply::Task(whole),
     );
 
-    let result = stage.call(required()).await;
+    let result = fixture.call(required()).await;
 
     assert_eq!(text(&result), "one ", "{result}");
-    assert_eq!(stage.calls(), ["send", "subscribe", "subscribe", "get"]);
+    assert_eq!(fixture.calls(), ["send", "subscribe", "subscribe", "get"]);
 }
 
 #[tokio::test]
 async fn required_task_streamed_at_once_is_complete() {
     let rest = vec![piece("a", "one ", false), status("completed")];
-    let stage = quick_agent(
-        vec![Listened::To(rest, Then::Hang)],
+    let fixture = quick_agent(
+        vec![SubscribeReply::Events(rest, StreamEnd::Hang)],
         PollReply::Refused(PeerErrorKind::Rpc),
     );
 
-    let result = stage.call(required()).await;
+    let result = fixture.call(required()).await;
 
     assert_eq!(text(&result), "one ", "{result}");
     assert!(result["summary"]["incomplete"].is_null(), "{result}");
