@@ -57,7 +57,7 @@ fn a_hop_is_a_whole_number_however_it_is_written() {
     let read = |hop| Delegation::read(&json!({ "hop": hop })).map(|read| read.hop);
     assert_eq!(read(json!(3)), Some(3));
     assert_eq!(read(json!(3.0)), Some(3));
-    for wrong in [
+    for invalid in [
         json!(-1),
         json!(1.5),
         json!("1"),
@@ -65,7 +65,7 @@ fn a_hop_is_a_whole_number_however_it_is_written() {
         json!(null),
         json!([1]),
     ] {
-        assert_eq!(read(wrong.clone()), None, "{wrong}");
+        assert_eq!(read(invalid.clone()), None, "{invalid}");
     }
 }
 

@@ -33,16 +33,16 @@ const SESSION_PAGE_LEN: u64 = 200;
 
 impl OpenClaw {
     /// Returns the gateway's agents. For [`ListPurpose::List`], includes whether each agent is busy.
-    pub(super) async fn listed(&self, wait: ListPurpose) -> Result<Vec<Member>, RequestError> {
+    pub(super) async fn list_agents(&self, wait: ListPurpose) -> Result<Vec<Member>, RequestError> {
         let params = json!({});
-        let asked = self
+        let request = self
             .connection
             .request("agents.list", &params, Duration::ZERO);
         let (listed, busy) = match wait {
-            ListPurpose::List => (asked.await?, self.at_work().await),
+            ListPurpose::List => (request.await?, self.busy_agents().await),
             ListPurpose::Send => {
-                let listed = timeout(self.settings.list_wait(), asked).await;
-                (listed.unwrap_or_else(|_| Err(self.unlisted()))?, None)
+                let listed = timeout(self.settings.list_wait(), request).await;
+                (listed.unwrap_or_else(|_| Err(self.list_timeout()))?, None)
             }
         };
         let agents = listed["agents"].as_array().map_or(&[][..], Vec::as_slice);
@@ -57,7 +57,7 @@ impl OpenClaw {
             .collect())
     }
 
-    fn unlisted(&self) -> RequestError {
+    fn list_timeout(&self) -> RequestError {
         let message = format!(
             "the gateway at `{}` does not list its agents",
             self.settings.shown()
@@ -66,12 +66,12 @@ impl OpenClaw {
     }
 
     /// Returns the agents with a running session, if the gateway answers in time.
-    async fn at_work(&self) -> Option<HashSet<String>> {
+    async fn busy_agents(&self) -> Option<HashSet<String>> {
         let params = json!({ "activeOnly": true, "limit": SESSION_PAGE_LEN });
-        let asked = self
+        let request = self
             .connection
             .request("sessions.list", &params, Duration::ZERO);
-        let listed = timeout(BUSY_TIMEOUT, asked).await.ok()?.ok()?;
+        let listed = timeout(BUSY_TIMEOUT, request).await.ok()?.ok()?;
         let sessions = listed["sessions"].as_array()?.iter();
         Some(
             sessions

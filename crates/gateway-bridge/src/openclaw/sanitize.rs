@@ -84,10 +84,10 @@ pub fn inert(text: &str) -> Cow<'_, str> {
     changed.into()
 }
 
-fn begins_with(bytes: &[u8], word: &[u8]) -> bool {
+fn begins_with(bytes: &[u8], prefix: &[u8]) -> bool {
     bytes
-        .get(..word.len())
-        .is_some_and(|first| first.eq_ignore_ascii_case(word))
+        .get(..prefix.len())
+        .is_some_and(|first| first.eq_ignore_ascii_case(prefix))
 }
 
 fn begins_path(rest: &[u8]) -> bool {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_path_to_an_image_is_inert() {
-        for (said, read) in [
+        for (input, expected) in [
             ("./x.png", "./x[.]png"),
             (
                 "see (../a/b.JPG), '~/c.heic'",
@@ -157,8 +157,8 @@ mod tests {
             ("[media attached: a]/b.png", "[media attached: a]/b[.]png"),
             ("/é.png", "/é[.]png"),
         ] {
-            assert_eq!(inert(said), read, "{said}");
-            assert_eq!(inert(read), read, "{read}");
+            assert_eq!(inert(input), expected, "{input}");
+            assert_eq!(inert(expected), expected, "{expected}");
         }
     }
 

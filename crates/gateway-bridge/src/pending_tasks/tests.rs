@@ -9,7 +9,7 @@ use a2a::{Message, TaskState};
 fn entry(number: usize, frame: &str) -> PendingTask {
     let resend = Resend {
         frame: frame.to_owned(),
-        expires: None,
+        expires_at: None,
         while_awaited: true,
     };
     PendingTask::new(
@@ -29,7 +29,7 @@ fn answer(bytes: usize) -> TaskOutcome {
 }
 
 /// Returns the tasks that are still stored.
-fn kept(tasks: &PendingTasks, of: usize) -> Vec<usize> {
+fn remaining_tasks(tasks: &PendingTasks, of: usize) -> Vec<usize> {
     let index = tasks.index();
     let is_there = |number: &usize| index.entries.contains(&format!("corr-{number}"));
     (0..of).filter(is_there).collect()
@@ -43,7 +43,7 @@ fn late_answers_are_kept_up_to_eight_mebibytes_and_the_oldest_go() {
         tasks.evict();
         assert!(tasks.bytes.load(Ordering::SeqCst) <= MAX_TOTAL_BYTES);
     }
-    assert_eq!(kept(&tasks, 20), [13, 14, 15, 16, 17, 18, 19]);
+    assert_eq!(remaining_tasks(&tasks, 20), [13, 14, 15, 16, 17, 18, 19]);
     assert!(tasks.by_message_id("msg-12").is_none());
     let newest = tasks.task("alpha", "corr-19").unwrap();
     assert_eq!(newest.state(), TaskState::Completed);
@@ -57,9 +57,9 @@ fn messages_that_may_be_sent_again_and_steps_count_as_well() {
     reported.step(&"x".repeat(3 << 20), None);
     drop(reported);
     tasks.evict();
-    assert_eq!(kept(&tasks, 2), [0, 1]);
+    assert_eq!(remaining_tasks(&tasks, 2), [0, 1]);
     tasks.insert(entry(2, &"x".repeat(3 << 20)));
-    assert_eq!(kept(&tasks, 3), [1, 2]);
+    assert_eq!(remaining_tasks(&tasks, 3), [1, 2]);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn awaited_task_is_not_evicted() {
         tasks.insert(entry(number, "")).finish(answer(1 << 20));
         tasks.evict();
     }
-    assert_eq!(kept(&tasks, 12), [0, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(remaining_tasks(&tasks, 12), [0, 5, 6, 7, 8, 9, 10, 11]);
     drop(awaited);
 }
 

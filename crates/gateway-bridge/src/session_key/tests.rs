@@ -5,10 +5,12 @@ use super::*;
 
 /// Returns whether OpenClaw accepts a text as a session id.
 fn is_session_id(text: &str) -> bool {
-    let of_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_lower_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=64).contains(&text.len())
-        && text.starts_with(of_word)
-        && text.chars().all(|c| of_word(c) || c == '_' || c == '-')
+        && text.starts_with(is_lower_alphanumeric)
+        && text
+            .chars()
+            .all(|c| is_lower_alphanumeric(c) || c == '_' || c == '-')
 }
 
 #[test]

@@ -7,7 +7,7 @@ async fn late_stream_gets_current_votes_and_the_rest() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
     agents.gate.forget_permits(98);
     let mut first = triad
-        .stream(&CallContext::default(), &proposing("x"))
+        .stream(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap();
     first.next().await;
@@ -38,10 +38,10 @@ async fn late_stream_gets_current_votes_and_the_rest() {
 async fn canceled_vote_cancels_all_requests() {
     let (triad, agents) = triad(
         Quorum::All,
-        [vec![APPROVE], vec![Does::Sleeps], vec![Does::Sleeps]],
+        [vec![APPROVE], vec![Reaction::Hang], vec![Reaction::Hang]],
     );
     let mut stream = triad
-        .stream(&CallContext::default(), &proposing("x"))
+        .stream(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap();
     stream.next().await;
@@ -80,9 +80,12 @@ async fn h_45_repeated_proposal_returns_the_same_outcome() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
     let first = decided(&triad).await;
     assert_eq!(decided(&triad).await, first);
-    assert_eq!(agents.asked.lock().unwrap().len(), 3);
+    assert_eq!(agents.requests.lock().unwrap().len(), 3);
     let error = triad
-        .send(&CallContext::default(), &proposing("Something else."))
+        .send(
+            &CallContext::default(),
+            &proposal_message("Something else."),
+        )
         .await
         .unwrap_err();
     assert_eq!(
@@ -95,10 +98,14 @@ async fn h_45_repeated_proposal_returns_the_same_outcome() {
 async fn a_vote_that_takes_longer_than_patience_is_a_task_that_goes_on() {
     let (triad, _) = triad(
         Quorum::Majority,
-        [vec![Does::Sleeps], vec![Does::Sleeps], vec![Does::Sleeps]],
+        [
+            vec![Reaction::Hang],
+            vec![Reaction::Hang],
+            vec![Reaction::Hang],
+        ],
     );
     let Reply::Task(task) = triad
-        .send(&CallContext::default(), &proposing("x"))
+        .send(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap()
     else {
@@ -120,7 +127,7 @@ async fn no_gateway_is_no_decision() {
         })
     });
     let error = triad
-        .send(&CallContext::default(), &proposing("x"))
+        .send(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap_err();
     assert_eq!(
@@ -142,7 +149,7 @@ async fn a_triad_has_three_different_members() {
         triad.settings = Arc::new(settings);
         assert!(
             triad
-                .send(&CallContext::default(), &proposing("x"))
+                .send(&CallContext::default(), &proposal_message("x"))
                 .await
                 .is_err()
         );
@@ -155,13 +162,13 @@ async fn a_task_alone_leads_to_its_session() {
     let (triad, _agents) = triad(Quorum::All, [twice(), twice(), twice()]);
     let first = SendRequest {
         context_id: Some("sess-7".into()),
-        ..proposing("x")
+        ..proposal_message("x")
     };
     triad.send(&CallContext::default(), &first).await.unwrap();
     let next = |task: &str| SendRequest {
         message_id: "proposal-2".into(),
         task_id: Some(task.into()),
-        ..proposing("y")
+        ..proposal_message("y")
     };
     let forgotten = triad
         .send(&CallContext::default(), &next("proposal-0"))
