@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn text_alone_is_a_proposal_for_the_usual_time() {
+    fn text_is_a_proposal_with_default_time() {
         let proposal = read(&[Part::text("Move the backups.".into())]).unwrap();
         assert_eq!(
             proposal,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn no_deadline_is_further_off_than_a_week() {
+    fn voting_time_is_at_most_a_week() {
         let proposal = read(&[data(json!({"proposal": "x", "deadline": u64::MAX}))]).unwrap();
         assert_eq!(proposal.open_for, MAX_VOTING_TIME);
     }

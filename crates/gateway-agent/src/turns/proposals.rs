@@ -33,7 +33,7 @@ impl Turns {
                 .to_owned(),
             reasoning: envelope.content_str("reasoning").map(str::to_owned),
         };
-        let asked = AgentEvent::Asked(proposal.id.clone(), proposal.text.clone());
+        let asked = AgentEvent::Proposed(proposal.id.clone(), proposal.text.clone());
         (self.on_event)(&asked);
         let Some(header) = self.header(envelope) else {
             return;

@@ -52,7 +52,7 @@ fn welcome() -> Value {
 const PROTOCOL_ERROR: PeerErrorKind = PeerErrorKind::Gateway(ErrorCode::ProtocolError);
 
 #[tokio::test(start_paused = true)]
-async fn a_challenge_is_the_openclaw_gateway() {
+async fn challenge_identifies_openclaw_gateway() {
     for dialect in [DialectChoice::Auto, DialectChoice::OpenClaw] {
         let dialed = dial_with(challenge(), dialect).await.unwrap();
         assert_eq!(dialed.greeting, Greeting::OpenClaw(challenge()));
@@ -69,7 +69,7 @@ async fn silence_of_150_ms_is_a2a_v1() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn named_gateway_is_awaited_for_the_connect_timeout() {
+async fn configured_gateway_has_the_connect_timeout() {
     let (net, mut arrivals) = network();
     let settings = settings(DialectChoice::OpenClaw);
     let server = async {
@@ -83,7 +83,7 @@ async fn named_gateway_is_awaited_for_the_connect_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_named_gateway_that_stays_silent_is_reported_as_a_timeout() {
+async fn silent_configured_gateway_times_out() {
     for dialect in [DialectChoice::OpenClaw, DialectChoice::HeretekJs] {
         let (net, _arrivals) = network();
         let (kind, message) = dial_error(&net, &settings(dialect)).await;
@@ -132,7 +132,7 @@ async fn javascript_gateway_requires_its_dialect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_message_of_a2a_v1_is_kept_for_the_greeting() {
+async fn early_a2a_v1_message_is_kept_for_handshake() {
     let frame = json!({"type": "status", "content": {"agent": "alpha", "status": "busy"}});
     let dialed = dial_with(frame.clone(), DialectChoice::Auto).await.unwrap();
     assert_eq!(dialed.greeting, Greeting::Silent);
@@ -157,7 +157,7 @@ async fn foreign_websocket_is_not_a_gateway() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_01_the_url_is_used_as_it_is() {
+async fn h_01_url_is_used_unchanged() {
     for url in ["ws://127.0.0.1:1/deep/path?x=1", "ws://127.0.0.1:1/"] {
         let (net, _arrivals) = network();
         let url = Url::parse(url).unwrap();
@@ -202,7 +202,7 @@ async fn h_02_another_subprotocol_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_02_the_echoed_subprotocol_does_not_tell_the_dialect() {
+async fn h_02_echoed_subprotocol_does_not_select_dialect() {
     let (net, mut arrivals) = network();
     net.refuse([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
     let settings = settings(DialectChoice::Auto);
@@ -236,7 +236,7 @@ async fn h_03_remote_gateway_needs_allow_remote_and_wss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_03_a_refused_address_names_the_setting() {
+async fn h_03_refused_address_names_the_setting() {
     let (kind, message) = refusal_error(DialAnswer::Fails(NetFault::AddressRefused)).await;
     assert_eq!(kind, PeerErrorKind::AddressRefused);
     assert!(message.contains("gateway.allowRemote"), "{message}");
@@ -249,7 +249,7 @@ async fn h_03_a_redirect_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_web_page_is_the_control_ui() {
+async fn web_page_is_reported_as_control_ui() {
     let (kind, message) = refusal_error(DialAnswer::Status(200, Some("text/html"))).await;
     assert_eq!(kind, PROTOCOL_ERROR);
     assert!(message.contains("Control UI"), "{message}");
@@ -303,7 +303,7 @@ async fn closed_with(arrivals: &mut Arrivals, code: u16) -> super::super::script
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_before_a_word_is_a_refusal_and_4001_a_wrong_token() {
+async fn early_close_is_refusal_and_4001_invalid_token() {
     for (code, expected) in [
         (4001, ErrorCode::AuthFailed),
         (1008, ErrorCode::ConnectionRefused),
@@ -317,7 +317,7 @@ async fn a_close_before_a_word_is_a_refusal_and_4001_a_wrong_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_12_the_token_is_never_in_the_url() {
+async fn h_12_token_is_never_in_the_url() {
     for dialect in [DialectChoice::Auto, DialectChoice::A2aV1] {
         let (net, _arrivals) = network();
         dial(&net, &settings(dialect)).await.unwrap();
@@ -333,7 +333,7 @@ async fn h_12_the_token_is_never_in_the_url() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_12_a_token_in_the_url_needs_the_dialect_that_wants_it() {
+async fn h_12_token_in_query_requires_heretek_js() {
     let (net, _arrivals) = network();
     let auto = Settings {
         token_in_query: true,

@@ -107,7 +107,7 @@ fn reply(request: &Value, to: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_has_its_correlation_in_both_places_and_is_answered() {
+async fn correlation_id_is_in_both_places() {
     let (reply, request) = harness("").send_and_answer(reply).await;
     let Reply::Message(message) = reply.unwrap() else {
         panic!("a message")
@@ -125,7 +125,7 @@ async fn a_message_has_its_correlation_in_both_places_and_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobodys_name_is_taken_and_the_urls_own_is_used() {
+async fn registration_name_is_random_or_from_the_url() {
     let mut named = harness("?agentId=bridge");
     let server = register(&mut named.arrivals);
     let (_, (_connection, name)) = tokio::join!(named.gateway.members(), server);
@@ -159,7 +159,7 @@ async fn queued_message_to_offline_agent_is_undelivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_in_sentences_have_their_place_in_the_registry() {
+async fn error_texts_map_to_registry_codes() {
     for (text, code) in [
         ("Invalid JSON format", ErrorCode::InvalidJson),
         ("Target agent required", ErrorCode::MissingField),
@@ -202,7 +202,7 @@ async fn members_exclude_the_bridge_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registration_that_is_refused_is_reported() {
+async fn refused_registration_is_reported() {
     let mut harness = harness("");
     let server = async {
         let mut connection = harness.arrivals.next().await;
@@ -228,7 +228,7 @@ async fn a_registration_that_is_refused_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_12_the_token_is_in_the_url_only_where_that_is_asked_for() {
+async fn h_12_token_is_in_query_only_if_configured() {
     for (token_in_query, query) in [(true, Some("token=s3cret")), (false, None)] {
         let (net, _arrivals) = network();
         let settings = Settings {
@@ -249,7 +249,7 @@ async fn h_12_the_token_is_in_the_url_only_where_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_path_is_the_urls_own() {
+async fn url_path_is_used_unchanged() {
     let harness = harness("");
     // No reply arrives, and the call times out.
     assert!(harness.gateway.members().await.is_err());

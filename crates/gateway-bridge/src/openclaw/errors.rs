@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_token_says_which_setting_is_wrong() {
+    fn invalid_token_names_the_setting() {
         let error = connect_error(
             &refusal("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISMATCH"),
             true,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_token_is_the_error_where_the_gateway_asks_for_a_device() {
+    fn device_request_without_token_is_missing_token() {
         let pairing = refusal(
             "NOT_PAIRED",
             "device identity required",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_of_a_connection_has_its_error() {
+    fn connection_refusals_map_to_errors() {
         let code =
             |code, message, detail| match connect_error(&refusal(code, message, detail), true).kind
             {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_of_a_request_has_its_error() {
+    fn request_refusals_map_to_errors() {
         let number =
             |code, message| match request_error(&refusal(code, message, ""), "agent", "ghost").kind
             {

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn text_after_a_tool_takes_the_place_of_the_remark_before_it() {
+    fn text_after_a_tool_replaces_the_remark() {
         let mut mapper = RunEventMapper::new("r", "c");
         mapped(&mut mapper, piece(true, "Let me look."));
         assert_eq!(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_reported_by_name_in_messages_of_a_working_task() {
+    fn tools_are_reported_by_name_while_working() {
         let mut mapper = RunEventMapper::new("r", "c");
         let tool = |phase, status: Option<&str>, text: Option<&str>| {
             RunEvent::Tool(ToolUse {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_given_up_fails_with_the_reason() {
+    fn abandoned_run_fails_with_the_reason() {
         let mut mapper = RunEventMapper::new("r", "c");
         assert_eq!(
             mapped(&mut mapper, RunEvent::Abandoned("no room".into())),

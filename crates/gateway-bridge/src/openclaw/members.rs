@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_reported_by_name_and_role_and_without_its_places() {
+    fn agent_has_name_and_role_without_paths() {
         let member = member(&agent(), None).unwrap();
         assert_eq!(
             (member.name.as_str(), member.role.as_deref()),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_the_gateway_cannot_run_is_in_error() {
+    fn degraded_agent_has_error_status() {
         let mut agent = agent();
         agent["status"] = "degraded".into();
         assert_eq!(

@@ -36,7 +36,7 @@ fn remaining_tasks(tasks: &PendingTasks, of: usize) -> Vec<usize> {
 }
 
 #[test]
-fn late_answers_are_kept_up_to_eight_mebibytes_and_the_oldest_go() {
+fn late_answers_above_eight_mebibytes_are_evicted() {
     let tasks = PendingTasks::new();
     for number in 0..20 {
         tasks.insert(entry(number, "")).finish(answer(1 << 20));
@@ -50,7 +50,7 @@ fn late_answers_are_kept_up_to_eight_mebibytes_and_the_oldest_go() {
 }
 
 #[test]
-fn messages_that_may_be_sent_again_and_steps_count_as_well() {
+fn resendable_frames_and_steps_count() {
     let tasks = PendingTasks::new();
     tasks.insert(entry(0, &"x".repeat(3 << 20)));
     let reported = tasks.insert(entry(1, ""));
@@ -75,7 +75,7 @@ fn awaited_task_is_not_evicted() {
 }
 
 #[test]
-fn the_steps_of_one_task_take_no_more_than_half_of_it() {
+fn steps_of_one_task_use_at_most_half() {
     let tasks = PendingTasks::new();
     let reported = tasks.insert(entry(0, ""));
     for _ in 0..50 {

@@ -18,7 +18,7 @@ async fn send_and_refuse(answer: impl Fn(&Value) -> Value) -> (PeerErrorKind, De
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_23_an_answer_is_found_by_any_of_the_ids_it_may_name() {
+async fn h_23_answer_is_matched_by_any_id() {
     let of = |field: &str, value: &Value| {
         let mut answer = json!({"type": "message", "from": "alpha", "content": {"role": "agent", "content": "well"}});
         match field {
@@ -192,7 +192,7 @@ async fn h_26_queued_is_no_delivery() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_27_unknown_and_offline_are_not_tried_again() {
+async fn h_27_unknown_and_offline_are_not_retried() {
     for code in [ErrorCode::AgentNotFound, ErrorCode::AgentOffline] {
         let mut harness = harness(settings());
         let resend = harness.send("alpha", text_message("hello"));
@@ -234,7 +234,7 @@ async fn h_27_busy_agent_is_retried_after_1_2_and_4_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_27_a_busy_agent_that_is_free_again_answers() {
+async fn h_27_retry_reaches_agent_that_is_free_again() {
     let mut harness = harness(settings());
     let resend = harness.send("alpha", text_message("hello"));
     let mut connection = harness.connect().await;

@@ -22,7 +22,7 @@ fn warning(task: &Task) -> Option<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_that_cannot_be_read_is_an_error_at_once() {
+async fn unreadable_decision_fails_at_once() {
     for invalid in [
         json!({"result": 7}),
         json!({"result": "maybe"}),
@@ -55,7 +55,7 @@ async fn a_decision_that_cannot_be_read_is_an_error_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_that_can_be_read_counts_after_one_that_cannot() {
+async fn readable_decision_counts_after_unreadable_one() {
     let mut harness = harness(settings());
     let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     connection
@@ -144,13 +144,13 @@ async fn dismissed(harness: &mut Harness) -> (Value, Task) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_manual_ends_a_call_that_follows_a_proposal_at_once() {
+async fn h_47_manual_disconnect_ends_following_call_at_once() {
     let mut harness = harness(settings());
     dismissed(&mut harness).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_the_call_after_manual_connects_and_receives_the_decision() {
+async fn h_47_call_after_manual_disconnect_gets_decision() {
     let mut harness = harness(settings());
     let (request, working) = dismissed(&mut harness).await;
     let peer = harness.peer("triad");

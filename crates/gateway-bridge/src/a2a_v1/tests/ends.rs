@@ -44,7 +44,7 @@ async fn waiting_callers_share_one_failed_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_states_of_the_connection_are_reported() {
+async fn connection_states_are_reported() {
     let mut harness = harness(settings());
     let state = |harness: &Harness| harness.gateway.connection().state.code();
     assert_eq!(state(&harness), 3);
@@ -63,7 +63,7 @@ async fn the_states_of_the_connection_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_we_take_leave_and_close_with_1000() {
+async fn h_47_disconnects_and_closes_with_1000() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let server = async {
@@ -113,7 +113,7 @@ async fn h_47_reconnects_with_backoff_after_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_after_five_tries_a_call_gives_up() {
+async fn h_47_call_fails_after_five_attempts() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     connection.close(1001, "").await;
@@ -138,7 +138,7 @@ async fn h_47_after_five_tries_a_call_gives_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_a_gateway_that_was_never_there_is_tried_once() {
+async fn h_47_never_connected_gateway_is_tried_once() {
     let harness = harness(settings());
     harness.net.refuse(std::iter::repeat_n(
         DialAnswer::Fails(NetFault::Unreachable),
@@ -260,7 +260,7 @@ async fn known_status_is_reported_while_gateway_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_made_while_we_leave_is_left_at_once() {
+async fn connection_opened_during_shutdown_is_closed() {
     let mut harness = harness(settings());
     let resend = harness.send("alpha", text_message("hello"));
     let mut connection = harness.arrivals.next().await;

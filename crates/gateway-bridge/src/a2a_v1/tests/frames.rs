@@ -13,7 +13,7 @@ async fn send_and_capture(outgoing: SendRequest) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_15_role_and_content_are_a_messages_own() {
+async fn h_15_message_has_role_and_content() {
     let request = send_and_capture(text_message("hello")).await;
     assert_eq!(
         (&request["type"], &request["agent"]),
@@ -26,7 +26,7 @@ async fn h_15_role_and_content_are_a_messages_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_16_several_parts_are_an_object_one_is_a_text() {
+async fn h_16_one_part_is_text_and_several_are_an_object() {
     let data = Map::from_iter([("a".to_owned(), json!(1))]);
     let parts = vec![Part::text("hello".into()), Part::data(data)];
     let request = send_and_capture(SendRequest {
@@ -41,7 +41,7 @@ async fn h_16_several_parts_are_an_object_one_is_a_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_16_an_object_is_received_as_parts_or_as_data() {
+async fn h_16_received_object_is_parts_or_data() {
     for (content, parts) in [
         (json!("text"), json!([{"kind": "text", "text": "text"}])),
         (
@@ -65,7 +65,7 @@ async fn h_16_an_object_is_received_as_parts_or_as_data() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_17_the_id_begins_with_msg_and_is_the_tools_own() {
+async fn h_17_id_is_msg_and_the_message_id() {
     assert_eq!(
         send_and_capture(text_message("hello")).await["id"],
         "msg-m-1"
@@ -82,7 +82,7 @@ async fn h_17_the_id_begins_with_msg_and_is_the_tools_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_18_the_timestamp_is_milliseconds_and_the_calls_own() {
+async fn h_18_timestamp_is_call_start_in_milliseconds() {
     let request = send_and_capture(text_message("hello")).await;
     // The 150 ms in which the gateway might have sent the first frame have passed by now.
     assert_eq!(request["timestamp"], START_UNIX_MILLIS);
@@ -114,7 +114,7 @@ async fn h_18_ttl_is_in_seconds_and_expired_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_21_an_answer_is_always_asked_for_and_the_correlation_is_ours() {
+async fn h_21_reserved_metadata_cannot_be_overridden() {
     let metadata = json!({"priority": "high", "threadId": "t", "parentId": "p", "ttl": 60,
         "correlationId": "theirs", "requiresResponse": false, "other": {"a": 1}});
     let request = send_and_capture(with_metadata(text_message("hello"), metadata)).await;
@@ -138,7 +138,7 @@ async fn h_21_an_answer_is_always_asked_for_and_the_correlation_is_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_that_the_protocol_would_not_take_is_not_sent() {
+async fn invalid_metadata_is_not_sent() {
     for (metadata, code) in [
         (json!({"priority": "urgent"}), ErrorCode::InvalidContent),
         (json!({"ttl": "soon"}), ErrorCode::InvalidType),
@@ -166,7 +166,7 @@ async fn metadata_that_the_protocol_would_not_take_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_22_the_session_is_the_conversation_and_a_new_one_gets_an_id() {
+async fn h_22_session_is_the_conversation_or_a_new_id() {
     let named = SendRequest {
         context_id: Some("sess-7".into()),
         ..text_message("hello")
@@ -198,7 +198,7 @@ async fn session_of_the_call_hides_that_of_the_conversation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_22_a_task_alone_goes_on_in_its_session() {
+async fn h_22_message_to_task_continues_its_session() {
     let mut harness = harness(settings());
     let first = SendRequest {
         context_id: Some("sess-7".into()),
@@ -226,7 +226,7 @@ async fn h_22_a_task_alone_goes_on_in_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_04_a_message_above_a_mebibyte_is_not_sent() {
+async fn h_04_message_above_one_mebibyte_is_not_sent() {
     let mut harness = harness(settings());
     let resend = harness.send("alpha", text_message(&"x".repeat(1024 * 1024)));
     let _connection = harness.connect().await;
@@ -340,7 +340,7 @@ async fn h_07_gateway_without_pings_keeps_its_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_07_a_pong_keeps_the_connection_and_a_ping_is_answered() {
+async fn h_07_pong_keeps_connection_and_ping_is_answered() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     for _ in 0..4 {

@@ -35,7 +35,7 @@ async fn handshake_error(settings: Settings, answers: Vec<Value>) -> PeerError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_08_we_advertise_and_are_ready_when_that_is_acknowledged() {
+async fn h_08_acknowledged_advertisement_connects() {
     let mut harness = harness(settings());
     let members = harness.gateway.members();
     let server = async {
@@ -62,7 +62,7 @@ async fn h_08_we_advertise_and_are_ready_when_that_is_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_08_without_an_acknowledgement_the_connection_times_out() {
+async fn h_08_missing_acknowledgement_times_out() {
     let mut harness = harness(settings());
     let mut arrivals = harness.arrivals();
     let (error, connection) = tokio::join!(connect_error(&harness), async {
@@ -102,7 +102,7 @@ async fn h_09_other_major_version_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_09_a_newer_version_of_the_same_major_is_spoken() {
+async fn h_09_newer_minor_version_is_accepted() {
     let mut harness = harness(settings());
     let server = async {
         let mut connection = harness.arrivals.next().await;
@@ -148,7 +148,7 @@ async fn h_10_credential_precedes_the_handshake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_11_an_acknowledgement_will_do_where_no_auth_response_comes() {
+async fn h_11_acknowledgement_replaces_auth_response() {
     let mut harness = harness(with_token());
     let server = async {
         let mut connection = harness.arrivals.next().await;
@@ -164,7 +164,7 @@ async fn h_11_an_acknowledgement_will_do_where_no_auth_response_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_11_every_word_for_a_good_credential_is_understood() {
+async fn h_11_every_accepted_auth_status_connects() {
     for status in ["ok", "success", "authenticated"] {
         let good = json!({"type": "auth-response", "content": {"status": status}});
         let error = handshake_error(with_token(), vec![good, json!({"type": "ping"})]).await;
@@ -214,7 +214,7 @@ async fn credential_in_gateway_error_is_redacted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_13_we_name_no_agents_as_ours() {
+async fn h_13_handshake_advertises_no_agents() {
     let mut harness = harness(settings());
     let mut arrivals = harness.arrivals();
     let (_, advertised) = tokio::join!(connect_error(&harness), async {
@@ -248,7 +248,7 @@ async fn close_in_handshake_is_reported_by_its_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_openclaw_gateway_that_was_slow_to_say_so_is_named() {
+async fn late_openclaw_challenge_names_the_dialect() {
     let challenge =
         json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}});
     let error = handshake_error(settings(), vec![challenge]).await;

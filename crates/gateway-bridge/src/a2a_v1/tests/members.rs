@@ -21,7 +21,7 @@ async fn members(harness: &Harness, connection: &mut Connection, agents: Value) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_14_the_names_of_the_greeting_will_do_until_there_is_a_list() {
+async fn h_14_handshake_names_are_used_until_a_list() {
     let mut harness = harness(settings());
     let (members, _connection) = tokio::join!(harness.gateway.members(), async {
         let mut connection = connect(&mut harness.arrivals).await;
@@ -39,7 +39,7 @@ async fn h_14_the_names_of_the_greeting_will_do_until_there_is_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_14_a_list_replaces_the_names_of_the_greeting() {
+async fn h_14_list_replaces_handshake_names() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let members = members(
@@ -53,7 +53,7 @@ async fn h_14_a_list_replaces_the_names_of_the_greeting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_29_one_list_is_asked_for_at_a_time_with_a_correlation() {
+async fn h_29_one_correlated_list_request_at_a_time() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let server = async {
@@ -78,7 +78,7 @@ async fn h_29_one_list_is_asked_for_at_a_time_with_a_correlation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_30_active_is_online_and_a_word_that_is_not_known_is_unknown() {
+async fn h_30_active_is_online_and_other_status_unknown() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let members = members(&harness, &mut connection, agents()).await;
@@ -100,7 +100,7 @@ async fn h_30_active_is_online_and_a_word_that_is_not_known_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_31_no_path_of_a_workspace_is_kept() {
+async fn h_31_workspace_path_is_not_stored() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let members = members(&harness, &mut connection, agents()).await;
@@ -134,7 +134,7 @@ async fn h_32_status_messages_update_the_registry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_32_the_configured_agents_are_subscribed_to() {
+async fn h_32_subscribes_to_configured_agents() {
     let mut harness = harness(Settings {
         agents: vec!["alpha".into()],
         ..settings()
@@ -155,7 +155,7 @@ async fn h_32_the_configured_agents_are_subscribed_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_knows_no_lists_is_asked_no_further() {
+async fn unsupported_list_is_not_requested_again() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let server = async {
@@ -286,7 +286,7 @@ async fn error_without_ids_is_not_for_an_abandoned_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_comes_late_is_asked_for_again() {
+async fn late_list_is_requested_again() {
     let mut harness = harness(settings());
     let alpha = reach("alpha");
     let (found, mut connection) = tokio::join!(

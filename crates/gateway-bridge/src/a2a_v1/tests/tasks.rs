@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_within_the_patience_is_a_message() {
+async fn timely_answer_is_a_message() {
     let mut harness = harness(settings());
     let resend = harness.send("alpha", text_message("hello"));
     let mut connection = harness.connect().await;
@@ -17,7 +17,7 @@ async fn an_answer_within_the_patience_is_a_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_28_late_reply_is_kept_for_its_task() {
+async fn h_28_late_reply_is_stored_for_its_task() {
     let mut harness = harness(settings());
     let resend = harness.send("alpha", text_message("slow"));
     let mut connection = harness.connect().await;
@@ -45,7 +45,7 @@ async fn h_28_late_reply_is_kept_for_its_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_28_256_answers_are_kept_and_the_oldest_goes() {
+async fn h_28_oldest_of_257_answers_is_evicted() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let mut ids = Vec::new();
@@ -67,7 +67,7 @@ async fn h_28_256_answers_are_kept_and_the_oldest_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_28_an_answer_is_kept_for_a_day() {
+async fn h_28_answer_expires_after_a_day() {
     let mut harness = harness(Settings {
         heartbeat: Duration::from_secs(1_000_000),
         ..settings()
@@ -91,7 +91,7 @@ async fn h_28_an_answer_is_kept_for_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_of_another_run_is_forgotten_and_said_so() {
+async fn task_of_another_run_is_forgotten() {
     let mut harness = harness(settings());
     let _connection = harness.connect_with_list().await;
     let error = harness
@@ -104,7 +104,7 @@ async fn a_task_of_another_run_is_forgotten_and_said_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_its_agents_alone() {
+async fn task_is_visible_only_to_its_agent() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let resend = harness.send("alpha", as_task(text_message("hello")));
@@ -171,7 +171,7 @@ async fn stream_has_task_steps_answer_and_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_listener_receives_the_same_task() {
+async fn second_subscriber_receives_the_same_task() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let resend = harness.send("alpha", as_task(text_message("hello")));
@@ -185,7 +185,7 @@ async fn a_second_listener_receives_the_same_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
+async fn cancel_drops_answer_and_warns_of_running_agent() {
     let mut harness = harness(settings());
     let mut connection = harness.connect_with_list().await;
     let resend = harness.send("alpha", as_task(text_message("hello")));

@@ -65,7 +65,7 @@ pub(super) async fn current_task(harness: &Harness, task: &Task) -> Task {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_36_a_proposal_has_one_id_in_both_places_and_no_agent() {
+async fn h_36_proposal_id_is_correlation_id_without_agent() {
     let mut harness = harness(settings());
     let (_connection, request, working) =
         propose(&mut harness, text_message("Implement feature X")).await;
@@ -81,7 +81,7 @@ async fn h_36_a_proposal_has_one_id_in_both_places_and_no_agent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proposal_as_data_has_reasoning_and_deadline() {
+async fn proposal_data_has_reasoning_and_deadline() {
     let mut harness = harness(settings());
     let whole =
         json!({"proposal": "X", "reasoning": "because", "deadline": START_UNIX_MILLIS + 60_000});
@@ -109,7 +109,7 @@ async fn invalid_proposal_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_41_without_a_deadline_there_is_one_in_five_minutes() {
+async fn h_41_default_deadline_is_five_minutes() {
     let mut harness = harness(settings());
     let (_connection, request, _) = propose(&mut harness, text_message("X")).await;
     let sent = request["timestamp"].as_u64().unwrap();
@@ -120,7 +120,7 @@ async fn h_41_without_a_deadline_there_is_one_in_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_41_a_deadline_that_has_passed_is_never_sent() {
+async fn h_41_past_deadline_is_not_sent() {
     let error = propose_error(proposal(
         json!({"proposal": "X", "deadline": 1_711_843_200_000_u64}),
     ))
@@ -133,7 +133,7 @@ async fn h_41_a_deadline_that_has_passed_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_37_a_decision_is_found_by_its_proposal() {
+async fn h_37_decision_is_matched_by_proposal_id() {
     let mut harness = harness(settings());
     let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     let votes = json!({"alpha": "approve", "beta": "approve", "charlie": "abstain"});
@@ -243,7 +243,7 @@ async fn h_42_foreign_or_invalid_votes_are_not_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_35_the_gateways_word_counts_and_a_contradiction_is_a_warning() {
+async fn h_35_gateway_decides_and_contradiction_is_a_warning() {
     let mut harness = harness(settings());
     let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     let votes = json!({"alpha": "reject", "beta": "reject", "charlie": "approve"});
@@ -263,7 +263,7 @@ async fn h_35_the_gateways_word_counts_and_a_contradiction_is_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_39_all_outcomes_of_the_table_agree_with_our_own_count() {
+async fn h_39_outcomes_of_the_table_match_the_tally() {
     for (votes, result, consensus) in [
         (["approve", "approve", "approve"], "approved", true),
         (["approve", "approve", "reject"], "approved", true),
@@ -334,7 +334,7 @@ async fn h_45_second_decision_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
+async fn h_46_proposal_outlives_connection_without_resend() {
     let mut harness = harness(settings());
     let (connection, request, working) = propose(&mut harness, text_message("X")).await;
     let peer = harness.peer("triad");
@@ -375,7 +375,7 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_46_a_decision_may_come_as_an_event() {
+async fn h_46_decision_event_is_accepted() {
     let mut harness = harness(settings());
     let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     let reported = decision(
@@ -396,7 +396,7 @@ async fn h_46_a_decision_may_come_as_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_46_after_the_deadline_it_is_unknown_and_said_so() {
+async fn h_46_missed_deadline_is_reported_as_unknown() {
     let mut harness = harness(Settings {
         heartbeat: Duration::from_secs(9999),
         ..settings()

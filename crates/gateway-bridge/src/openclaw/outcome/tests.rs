@@ -20,7 +20,7 @@ fn last_response_has_answer_and_usage() {
 }
 
 #[test]
-fn a_failed_run_says_why() {
+fn failed_run_has_its_reason() {
     let response = json!({"status": "error", "summary": "failed", "result": {"payloads": [{"text": "Agent run failed.", "isError": true}]}});
     let outcome = from_response(&response);
     assert_eq!(
@@ -75,7 +75,7 @@ fn ledger_distinguishes_abort_from_restart() {
 }
 
 #[test]
-fn the_history_has_the_answer_of_each_run() {
+fn history_has_the_answer_of_each_run() {
     let history = json!({"messages": [
         {"role": "user", "content": "x", "idempotencyKey": "r:user"},
         {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, {"type": "toolCall"}], "__openclaw": {"runId": "r"}},

@@ -17,7 +17,7 @@ fn text(whole: bool, text: &str) -> Option<RunEvent> {
 }
 
 #[test]
-fn pieces_follow_one_another() {
+fn text_chunks_are_appended() {
     let mut decoder = RunEventDecoder::default();
     let first = json!({"text": "word0", "delta": "word0", "itemId": "a:1"});
     let second = json!({"text": "word0 word1", "delta": " word1", "itemId": "a:1"});
@@ -41,7 +41,7 @@ fn late_stream_gets_the_whole_text_first() {
 }
 
 #[test]
-fn a_piece_that_was_missed_brings_the_whole_text() {
+fn missed_chunk_sends_the_whole_text() {
     let mut decoder = RunEventDecoder::default();
     decode(
         &mut decoder,
@@ -56,7 +56,7 @@ fn a_piece_that_was_missed_brings_the_whole_text() {
 }
 
 #[test]
-fn text_after_a_tool_is_another_text() {
+fn text_after_a_tool_is_a_new_text() {
     let mut decoder = RunEventDecoder::default();
     decode(
         &mut decoder,
@@ -68,7 +68,7 @@ fn text_after_a_tool_is_another_text() {
 }
 
 #[test]
-fn text_that_is_replaced_is_whole() {
+fn replaced_text_is_whole() {
     let mut decoder = RunEventDecoder::default();
     decode(
         &mut decoder,
@@ -80,7 +80,7 @@ fn text_that_is_replaced_is_whole() {
 }
 
 #[test]
-fn a_tool_is_reported_at_its_beginning_and_its_end() {
+fn tool_is_reported_at_start_and_end() {
     let mut decoder = RunEventDecoder::default();
     let item = |phase: &str, status: &str, error: Value| json!({"itemId": "tool:c", "toolCallId": "c", "name": "read", "kind": "tool", "phase": phase, "status": status, "error": error});
     let tool = |event| match event {
@@ -124,7 +124,7 @@ fn tool_progress_is_cut_to_a_few_lines() {
 }
 
 #[test]
-fn a_remark_is_reported_when_it_is_complete() {
+fn remark_is_reported_when_complete() {
     let mut decoder = RunEventDecoder::default();
     let remark =
         |phase: &str| json!({"kind": "preamble", "phase": phase, "progressText": "Let me look."});

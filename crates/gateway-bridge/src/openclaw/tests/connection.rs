@@ -47,7 +47,7 @@ async fn fifth_invalid_frame_closes_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taking_leave_takes_no_longer_than_a_second() {
+async fn close_ends_within_a_second() {
     let (link, _gateway) = connected().await;
     let started_at = Instant::now();
     link.close().await;
@@ -60,14 +60,14 @@ async fn taking_leave_takes_no_longer_than_a_second() {
 }
 
 #[tokio::test]
-async fn the_connection_ends_when_no_client_holds_it() {
+async fn dropped_client_ends_the_connection() {
     let (link, mut gateway) = connected().await;
     drop(link);
     assert_eq!(gateway.0.recv_close().await, Some(1000));
 }
 
 #[tokio::test]
-async fn why_the_connection_ended_is_remembered_without_the_token() {
+async fn close_reason_is_stored_without_token() {
     let (link, mut gateway) = connected().await;
     assert_eq!(link.last_error(), None);
     gateway

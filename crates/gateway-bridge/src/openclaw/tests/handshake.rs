@@ -23,7 +23,7 @@ async fn greeting_requests_minimal_scopes() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_reported_as_such_and_never_shown() {
+async fn invalid_token_is_reported_and_redacted() {
     let (link, _gateway) = connect_with(async |gateway, id, _| {
         gateway.0.send(json!({"type": "res", "id": id, "ok": false, "error": {"code": "INVALID_REQUEST",
             "message": "unauthorized: gateway token mismatch", "details": {"code": "AUTH_TOKEN_MISMATCH"}}})).await;
@@ -59,7 +59,7 @@ async fn close_before_greeting_is_reported_with_its_code() {
 }
 
 #[tokio::test]
-async fn a_greeting_without_the_right_to_write_is_refused() {
+async fn handshake_without_write_scope_is_refused() {
     let (link, _gateway) = connect_with(async |gateway, id, _| {
         let mut hello = hello();
         hello["auth"]["scopes"] = json!([]);
@@ -70,7 +70,7 @@ async fn a_greeting_without_the_right_to_write_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_never_answers_the_greeting_is_given_up_in_time() {
+async fn unanswered_handshake_times_out() {
     let started_at = Instant::now();
     let (link, _gateway) = connect_with(async |_, _, _| {}).await;
     assert_eq!(error_number(&link.err().unwrap()), 1002);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_message_is_a_run_in_the_session_of_its_context() {
+async fn message_is_a_run_in_its_context_session() {
     let (link, mut gateway) = connected().await;
     let outgoing = text_message("hello");
     let (call, gateway) = (call_context(), async {
@@ -32,7 +32,7 @@ async fn a_message_is_a_run_in_the_session_of_its_context() {
 }
 
 #[tokio::test]
-async fn without_a_context_a_fresh_one_is_made_and_reported() {
+async fn missing_context_is_created_and_reported() {
     let (link, mut gateway) = connected().await;
     let call = CallContext {
         agent: "alpha".into(),
@@ -50,7 +50,7 @@ async fn without_a_context_a_fresh_one_is_made_and_reported() {
 }
 
 #[tokio::test]
-async fn the_calling_session_is_never_called() {
+async fn call_to_own_session_is_refused() {
     let (link, mut gateway) = connected().await;
     let mut call = call_context();
     call.session_key = Some("agent:alpha:a2a-ctx".into());
@@ -97,7 +97,7 @@ async fn delegation_depth_is_written_before_the_run() {
 }
 
 #[tokio::test]
-async fn a_delegation_that_cannot_be_recorded_is_not_sent() {
+async fn unrecordable_delegation_is_not_sent() {
     let (link, mut gateway) = connected().await;
     let call = CallContext {
         state_dir: Some("/proc/nowhere".into()),
@@ -193,7 +193,7 @@ async fn h_48_cut_run_is_not_resent_and_can_be_queried() {
 }
 
 #[tokio::test]
-async fn h_48_a_request_that_a_cut_catches_may_have_been_done() {
+async fn h_48_request_cut_in_flight_is_uncertain() {
     let (link, mut gateway) = connected().await;
     let (call, outgoing) = (call_context(), text_message("hello"));
     let gateway = async {
@@ -223,7 +223,7 @@ async fn answer_after_the_wait_leaves_a_working_task() {
 }
 
 #[tokio::test]
-async fn refusals_have_the_registrys_errors() {
+async fn refusals_map_to_registry_errors() {
     let (link, mut gateway) = connected().await;
     for (code, message, expected) in [
         (
@@ -245,7 +245,7 @@ async fn refusals_have_the_registrys_errors() {
 }
 
 #[tokio::test]
-async fn a_message_larger_than_the_gateway_takes_is_not_sent() {
+async fn message_above_gateway_limit_is_not_sent() {
     let (link, _gateway) = connected().await;
     let error = link
         .send(&call_context(), &text_message(&"x".repeat(1_000_000)))

@@ -16,7 +16,7 @@ async fn send_end_twice(gateway: &mut Gateway) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_reported_by_waiting_no_time() {
+async fn ended_run_is_reported_without_wait() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
     let answers = async {
@@ -79,7 +79,7 @@ async fn answer_unknown_run(gateway: &mut Gateway) {
 }
 
 #[tokio::test]
-async fn a_run_that_the_gateway_does_not_know_is_forgotten() {
+async fn unknown_run_is_forgotten() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
     let (task, ()) = tokio::join!(
@@ -138,7 +138,7 @@ async fn watcher_of_foreign_run_gets_its_text_and_end() {
 }
 
 #[tokio::test]
-async fn a_run_is_aborted_in_its_session() {
+async fn run_is_aborted_in_its_session() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
     let aborts = async {
@@ -160,7 +160,7 @@ async fn a_run_is_aborted_in_its_session() {
 }
 
 #[tokio::test]
-async fn a_run_that_another_connection_began_is_canceled_in_the_ledger() {
+async fn run_of_other_connection_is_canceled_in_ledger() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
     let aborts = async {

@@ -95,7 +95,7 @@ async fn h_45_repeated_proposal_returns_the_same_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vote_that_takes_longer_than_patience_is_a_task_that_goes_on() {
+async fn long_vote_returns_a_running_task() {
     let (triad, _) = triad(
         Quorum::Majority,
         [
@@ -115,7 +115,7 @@ async fn a_vote_that_takes_longer_than_patience_is_a_task_that_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_gateway_is_no_decision() {
+async fn missing_gateway_is_an_error() {
     let (mut triad, _) = triad(Quorum::Majority, [vec![], vec![], vec![]]);
     triad.links = Arc::new(|| {
         Box::pin(async {
@@ -141,7 +141,7 @@ async fn no_gateway_is_no_decision() {
 }
 
 #[tokio::test]
-async fn a_triad_has_three_different_members() {
+async fn triad_requires_three_distinct_members() {
     let (mut triad, _) = triad(Quorum::Majority, [vec![], vec![], vec![]]);
     for members in [vec![], vec!["a", "b"], vec!["a", "b", "a"]] {
         let mut settings = (*triad.settings).clone();
@@ -157,7 +157,7 @@ async fn a_triad_has_three_different_members() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_alone_leads_to_its_session() {
+async fn message_to_task_uses_its_session() {
     let twice = || vec![APPROVE, APPROVE];
     let (triad, _agents) = triad(Quorum::All, [twice(), twice(), twice()]);
     let first = SendRequest {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn h_40_two_equal_votes_decide_and_the_third_is_not_waited_for() {
+async fn h_40_two_equal_votes_decide_without_the_third() {
     let (triad, agents) = triad(
         Quorum::Majority,
         [vec![APPROVE], vec![APPROVE], vec![Reaction::Hang]],
@@ -19,7 +19,7 @@ async fn h_40_two_equal_votes_decide_and_the_third_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_40_quorum_all_is_decided_at_the_deadline() {
+async fn h_40_quorum_all_decides_at_the_deadline() {
     let (triad, _) = triad(
         Quorum::All,
         [vec![APPROVE], vec![APPROVE], vec![Reaction::Hang]],
@@ -71,7 +71,7 @@ async fn invalid_vote_is_requested_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_answer_that_is_no_vote_is_an_abstention() {
+async fn second_invalid_vote_is_an_abstention() {
     let (triad, _) = triad(
         Quorum::All,
         [
