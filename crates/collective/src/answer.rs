@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_connection_answers_no_message() {
+    fn connection_error_answers_no_message() {
         let error = Envelope::error(ErrorCode::AuthRequired, "Say who you are", None);
         assert_eq!(error.field("metadata"), None);
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_by_the_ids_of_its_request() {
+    fn answer_has_the_ids_of_its_request() {
         let content = json!({"role": "agent", "content": "hello"});
         let answer = Envelope::answer(Kind::Message, content.clone(), &request());
         assert_eq!(answer.content(), &content);

@@ -103,13 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn h_06_a_gateway_closes_with_five_codes() {
+    fn h_06_gateway_uses_five_close_codes() {
         let numbers = CloseCode::OF_GATEWAY.map(CloseCode::number);
         assert_eq!(numbers, [1000, 1001, 1008, 1009, 1011]);
     }
 
     #[test]
-    fn a_number_of_no_table_is_no_code() {
+    fn unlisted_number_is_no_code() {
         for number in [0, 999, 1004, 1016, 3000, 4000, 4002] {
             assert_eq!(CloseCode::from_number(number), None, "{number}");
         }

@@ -60,7 +60,7 @@ impl Envelope {
                 id: None,
             });
         };
-        let wrong = |code, message| {
+        let invalid = |code, message| {
             Err(EnvelopeError {
                 code,
                 message,
@@ -69,18 +69,18 @@ impl Envelope {
             })
         };
         let kind = match fields.get("type") {
-            Some(Value::String(word)) => match Kind::from_word(word) {
+            Some(Value::String(name)) => match Kind::from_word(name) {
                 Some(kind) => kind,
                 None => {
-                    let word: String = word.chars().take(64).collect();
-                    return wrong(
+                    let name: String = name.chars().take(64).collect();
+                    return invalid(
                         ErrorCode::UnknownType,
-                        format!("`{word}` is no type of message"),
+                        format!("`{name}` is no type of message"),
                     );
                 }
             },
-            Some(_) => return wrong(ErrorCode::InvalidType, "`type` is no text".into()),
-            None => return wrong(ErrorCode::MissingField, "`type` is missing".into()),
+            Some(_) => return invalid(ErrorCode::InvalidType, "`type` is no text".into()),
+            None => return invalid(ErrorCode::MissingField, "`type` is missing".into()),
         };
         Ok(Self { kind, fields })
     }

@@ -1,4 +1,4 @@
-//! The registry of errors (000 appendix B, 001 "Error Code Registry").
+//! The registry of errors (Heretek A2A, "Appendix B"; Heretek Architecture, "Error Code Registry").
 
 macro_rules! errors {
     ($($(#[doc = $meaning:literal])+ $error:ident = $number:literal, $name:literal, $reason:literal;)+) => {

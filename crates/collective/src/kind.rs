@@ -1,23 +1,23 @@
-//! The types of messages (Heretek A2A §9 and appendix A, 001 "Message Types").
+//! The types of messages (Heretek A2A §9, "Appendix A"; Heretek Architecture, "Message Types").
 
 macro_rules! kinds {
-    ($($(#[doc = $meaning:literal])+ $kind:ident = $word:literal, $code:expr, [$($required:literal),*];)+) => {
-        /// The type of a message. On the wire it is a word; the numbers of appendix A are for documents alone.
+    ($($(#[doc = $meaning:literal])+ $kind:ident = $name:literal, $code:expr, [$($required:literal),*];)+) => {
+        /// The type of a message. The wire has its name. Only documents use the numbers of Heretek A2A, "Appendix A".
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Kind {
             $($(#[doc = $meaning])+ $kind,)+
         }
 
         impl Kind {
-            /// Every type, in the order of appendix A.
+            /// Every type, in the order of Heretek A2A, "Appendix A".
             pub const ALL: &'static [Self] = &[$(Self::$kind),+];
 
             /// Returns its name on the wire.
             pub fn as_str(self) -> &'static str {
-                match self { $(Self::$kind => $word,)+ }
+                match self { $(Self::$kind => $name,)+ }
             }
 
-            /// Returns the number of appendix A; `workspace` has none.
+            /// Returns the number in Heretek A2A, "Appendix A"; `workspace` has none.
             pub fn code(self) -> Option<u8> {
                 match self { $(Self::$kind => $code,)+ }
             }
@@ -74,9 +74,9 @@ kinds! {
 }
 
 impl Kind {
-    /// Returns the type that `word` stands for.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
+    /// Returns the type with this name.
+    pub fn from_word(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
 }
 

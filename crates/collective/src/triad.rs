@@ -21,16 +21,16 @@ impl Vote {
     pub const ALL: [Self; 3] = [Self::Approve, Self::Reject, Self::Abstain];
 
     /// Their words, in the order of [`ALL`](Self::ALL).
-    pub const WORDS: [&str; 3] = ["approve", "reject", "abstain"];
+    pub const NAMES: [&str; 3] = ["approve", "reject", "abstain"];
 
-    /// Returns the vote that `word` stands for.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|vote| vote.as_str() == word)
+    /// Returns the vote with this name.
+    pub fn from_word(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|vote| vote.as_str() == name)
     }
 
     /// Returns its name on the wire.
     pub fn as_str(self) -> &'static str {
-        let [approve, reject, abstain] = Self::WORDS;
+        let [approve, reject, abstain] = Self::NAMES;
         match self {
             Self::Approve => approve,
             Self::Reject => reject,

@@ -1,5 +1,5 @@
-//! Whether an envelope keeps to the rules: what its type requires (Heretek A2A §9.1, 001 "Message Types"), and that what is known has its type
-//! (Heretek A2A §4). Unknown fields stay.
+//! Validates envelopes: the fields that a type requires (Heretek A2A §9.1; Heretek Architecture, "Message Types"), and the
+//! types of known fields (Heretek A2A §4). Unknown fields stay.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ enum JsonType {
     /// A text that is an id or a name: not empty, and no longer than [`MAX_ID_CHARS`].
     Id,
     /// One of these words.
-    Word(&'static [&'static str]),
+    OneOf(&'static [&'static str]),
     /// A number that is not negative.
     Count,
     Flag,
@@ -41,7 +41,7 @@ const COMMON_FIELDS: &[(&str, JsonType)] = &[
     ("correlationId", JsonType::Id),
     ("timestamp", JsonType::Time),
     ("metadata", JsonType::Object),
-    ("metadata.priority", JsonType::Word(PRIORITIES)),
+    ("metadata.priority", JsonType::OneOf(PRIORITIES)),
     ("metadata.requiresResponse", JsonType::Flag),
     ("metadata.threadId", JsonType::Text),
     ("metadata.parentId", JsonType::Text),
@@ -51,10 +51,10 @@ const COMMON_FIELDS: &[(&str, JsonType)] = &[
 ];
 
 /// Returns the known content fields of a type.
-fn of_kind(kind: Kind) -> &'static [(&'static str, JsonType)] {
+fn field_types(kind: Kind) -> &'static [(&'static str, JsonType)] {
     match kind {
         Kind::Message => &[
-            ("content.role", JsonType::Word(ROLES)),
+            ("content.role", JsonType::OneOf(ROLES)),
             ("content.content", JsonType::TextOrObject),
         ],
         Kind::Status => &[
@@ -87,7 +87,7 @@ fn of_kind(kind: Kind) -> &'static [(&'static str, JsonType)] {
         Kind::Auth => &[("content.token", JsonType::Text)],
         Kind::AuthResponse => &[("content.status", JsonType::Text)],
         Kind::Disconnect => &[
-            ("content.reason", JsonType::Word(REASONS)),
+            ("content.reason", JsonType::OneOf(REASONS)),
             ("content.message", JsonType::Text),
         ],
         Kind::Proposal => &[
@@ -97,13 +97,13 @@ fn of_kind(kind: Kind) -> &'static [(&'static str, JsonType)] {
         ],
         Kind::Decision => &[
             ("content.proposalId", JsonType::Id),
-            ("content.result", JsonType::Word(RESULTS)),
+            ("content.result", JsonType::OneOf(RESULTS)),
             ("content.votes", JsonType::Object),
             ("content.consensus", JsonType::Flag),
         ],
         Kind::Vote => &[
             ("content.proposalId", JsonType::Id),
-            ("content.vote", JsonType::Word(&Vote::WORDS)),
+            ("content.vote", JsonType::OneOf(&Vote::NAMES)),
             ("content.reasoning", JsonType::Text),
         ],
         Kind::Request => &[("content.service", JsonType::Text)],
@@ -113,7 +113,7 @@ fn of_kind(kind: Kind) -> &'static [(&'static str, JsonType)] {
 }
 
 /// Checks what a type requires beyond its row in the tables: a message has content (Heretek A2A §4.2).
-fn beyond_the_tables(kind: Kind) -> &'static [&'static str] {
+fn extra_required(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Message => &["content.role", "content.content"],
         _ => &[],
@@ -125,15 +125,15 @@ fn beyond_the_tables(kind: Kind) -> &'static [&'static str] {
 /// # Errors
 /// The first thing that is wrong: 2002 something is missing, 2003 something is of another type, 2005 something cannot be used.
 pub fn validate(envelope: &Envelope) -> Result<(), EnvelopeError> {
-    let known = COMMON_FIELDS.iter().chain(of_kind(envelope.kind()));
+    let known = COMMON_FIELDS.iter().chain(field_types(envelope.kind()));
     known
         .clone()
         .find_map(|(path, shape)| wrong_type(path, *shape, envelope))
-        .or_else(|| missing(envelope))
+        .or_else(|| missing_field(envelope))
         .or_else(|| {
             known
                 .clone()
-                .find_map(|(path, shape)| unusable(path, *shape, envelope))
+                .find_map(|(path, shape)| invalid_value(path, *shape, envelope))
         })
         .map_or(Ok(()), |(code, message)| {
             Err(EnvelopeError {
@@ -147,7 +147,7 @@ pub fn validate(envelope: &Envelope) -> Result<(), EnvelopeError> {
 
 type Violation = (ErrorCode, String);
 
-fn at<'a>(envelope: &'a Envelope, path: &str) -> Option<&'a Value> {
+fn field_at<'a>(envelope: &'a Envelope, path: &str) -> Option<&'a Value> {
     let mut names = path.split('.');
     let field = envelope.field(names.next()?)?;
     let value = names.try_fold(field, |value, name| value.get(name));
@@ -155,34 +155,35 @@ fn at<'a>(envelope: &'a Envelope, path: &str) -> Option<&'a Value> {
     value.filter(|value| !value.is_null())
 }
 
-fn missing(envelope: &Envelope) -> Option<Violation> {
+fn missing_field(envelope: &Envelope) -> Option<Violation> {
     let kind = envelope.kind();
     let absent = |path: &&&str| {
         // The tables say `error` and `event`, the examples `content.error`: either will do.
         let beside = matches!(**path, "content.error" | "content.event")
             .then(|| path.trim_start_matches("content."));
-        at(envelope, path).is_none() && beside.is_none_or(|path| at(envelope, path).is_none())
+        field_at(envelope, path).is_none()
+            && beside.is_none_or(|path| field_at(envelope, path).is_none())
     };
-    let required = kind.required().iter().chain(beyond_the_tables(kind));
-    let missing = |path: &str| {
+    let required = kind.required().iter().chain(extra_required(kind));
+    let violation = |path: &str| {
         let message = format!("`{path}` is missing: a message of the type `{kind}` needs it");
         Some((ErrorCode::MissingField, message))
     };
     if let Some(path) = required.clone().find(absent) {
-        return missing(path);
+        return violation(path);
     }
     let nameless =
-        at(envelope, "content.proposalId").is_none() && envelope.correlation_id().is_none();
+        field_at(envelope, "content.proposalId").is_none() && envelope.correlation_id().is_none();
     match kind {
-        Kind::Vote if nameless => missing("content.proposalId"),
+        Kind::Vote if nameless => violation("content.proposalId"),
         _ => None,
     }
 }
 
 fn wrong_type(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violation> {
-    let value = at(envelope, path)?;
+    let value = field_at(envelope, path)?;
     let (fits, what) = match shape {
-        JsonType::Text | JsonType::Id | JsonType::Word(_) => (value.is_string(), "a text"),
+        JsonType::Text | JsonType::Id | JsonType::OneOf(_) => (value.is_string(), "a text"),
         JsonType::Count => (value.is_number(), "a number"),
         JsonType::Flag => (value.is_boolean(), "true or false"),
         JsonType::Object => (value.is_object(), "an object"),
@@ -205,17 +206,17 @@ fn wrong_type(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violat
     (!fits).then(|| (ErrorCode::InvalidType, format!("`{path}` must be {what}")))
 }
 
-fn unusable(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violation> {
-    let value = at(envelope, path)?;
-    let why = match shape {
+fn invalid_value(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violation> {
+    let value = field_at(envelope, path)?;
+    let problem = match shape {
         JsonType::Id => {
             let length = value.as_str()?.chars().take(MAX_ID_CHARS + 1).count();
             let fits = (1..=MAX_ID_CHARS).contains(&length);
             (!fits).then(|| format!("must have 1 to {MAX_ID_CHARS} characters"))
         }
-        JsonType::Word(words) => {
-            let known = words.contains(&value.as_str()?);
-            (!known).then(|| format!("must be one of {}", words.join(", ")))
+        JsonType::OneOf(allowed) => {
+            let known = allowed.contains(&value.as_str()?);
+            (!known).then(|| format!("must be one of {}", allowed.join(", ")))
         }
         JsonType::Count => (value.as_f64()? < 0.0).then(|| "must not be negative".to_owned()),
         JsonType::Time => time::millis(value)
@@ -228,8 +229,8 @@ fn unusable(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violatio
         path,
         "content.proposal" | "content.service" | "content.channel" | "content.token"
     ) && value == "";
-    let why = why.or_else(|| empty.then(|| "must not be empty".to_owned()));
-    why.map(|why| (ErrorCode::InvalidContent, format!("`{path}` {why}")))
+    let problem = problem.or_else(|| empty.then(|| "must not be empty".to_owned()));
+    problem.map(|problem| (ErrorCode::InvalidContent, format!("`{path}` {problem}")))
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl CommandBackend {
                     "the command of the agent printed more than {MAX_ANSWER_BYTES} bytes and was stopped"
                 )))
             }
-            Ended::Exited(finished) => answer(&finished, turn),
+            Ended::Exited(finished) => read_answer(&finished, turn),
             Ended::TimedOut | Ended::Canceled => {
                 Err(BackendError::new("the command of the agent was stopped"))
             }
@@ -150,11 +150,11 @@ fn input(turn: &Turn) -> Value {
 }
 
 /// Parses the output of a process that exited on its own.
-fn answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError> {
-    let last_words = || finished.stderr_tail(MAX_DETAIL_CHARS);
+fn read_answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError> {
+    let stderr_tail = || finished.stderr_tail(MAX_DETAIL_CHARS);
     if !finished.status.success() {
         let message = format!("the command of the agent failed: {}", finished.status);
-        return Err(BackendError::new(message).with_detail(last_words()));
+        return Err(BackendError::new(message).with_detail(stderr_tail()));
     }
     let Ok(text) = std::str::from_utf8(&finished.out) else {
         let message = "the command of the agent printed bytes that are not UTF-8";
@@ -168,7 +168,7 @@ fn answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError> {
     let text = text.trim();
     if text.is_empty() {
         let message = "the command of the agent printed no answer";
-        return Err(BackendError::new(message).with_detail(last_words()));
+        return Err(BackendError::new(message).with_detail(stderr_tail()));
     }
     Ok(text.to_owned())
 }

@@ -129,7 +129,7 @@ impl ModelBackend {
         }
     }
 
-    async fn ask(&self, turn: &Turn) -> Result<String, BackendError> {
+    async fn complete(&self, turn: &Turn) -> Result<String, BackendError> {
         let mut delay = RETRY_DELAY;
         let mut attempt = 1;
         loop {
@@ -196,7 +196,7 @@ impl ModelBackend {
         let choice = &answer["choices"][0];
         let message = &choice["message"];
         if let Some(refusal) = message["refusal"].as_str().filter(|text| !text.is_empty()) {
-            let refusal = self.redacted(refusal);
+            let refusal = self.redact(refusal);
             return Err(BackendError::new(format!("the model refused: {refusal}")));
         }
         if choice["finish_reason"] == "content_filter" {
@@ -224,12 +224,12 @@ impl ModelBackend {
             .as_ref()
             .and_then(|answer| answer["error"]["message"].as_str());
         match message {
-            Some(message) => self.redacted(message),
-            None => self.redacted(&String::from_utf8_lossy(body)),
+            Some(message) => self.redact(message),
+            None => self.redact(&String::from_utf8_lossy(body)),
         }
     }
 
-    fn redacted(&self, text: &str) -> String {
+    fn redact(&self, text: &str) -> String {
         let text = self.secrets.redact(text.trim());
         text.chars().take(MAX_DETAIL_CHARS).collect()
     }
@@ -244,8 +244,8 @@ impl AgentBackend for ModelBackend {
     ) -> BoxFuture<'a, Result<String, BackendError>> {
         Box::pin(async {
             // Dropping the exchange closes its connection.
-            let asked = cancel.run_until_cancelled(self.ask(turn)).await;
-            asked
+            let answer = cancel.run_until_cancelled(self.complete(turn)).await;
+            answer
                 .unwrap_or_else(|| Err(BackendError::new("the request to the model was cancelled")))
         })
     }

@@ -23,7 +23,7 @@ const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 /// The run time after which an agent restarts with the initial delay.
-const STABLE: Duration = Duration::from_mins(1);
+const STABLE_RUN_TIME: Duration = Duration::from_mins(1);
 
 /// The agents that a gateway runs. Each runs in its own task and restarts after a failure.
 pub struct Supervisor {
@@ -101,7 +101,7 @@ impl Supervised {
                 Ok(Err(error)) => error.to_string(),
                 Err(panicked) => format!("it panicked {panicked}"),
             };
-            if started.elapsed() >= STABLE {
+            if started.elapsed() >= STABLE_RUN_TIME {
                 delay = INITIAL_BACKOFF;
             }
             let wait = jittered(delay, &*env);

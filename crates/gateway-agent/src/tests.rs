@@ -113,7 +113,7 @@ impl Client {
     }
 
     /// Sends a message to `coder` in a session, and returns the reply.
-    async fn ask(&mut self, session: &str, text: &str) -> Envelope {
+    async fn send_message(&mut self, session: &str, text: &str) -> Envelope {
         self.send(message(session, text)).await;
         self.next().await
     }
@@ -133,8 +133,8 @@ fn text(envelope: &Envelope) -> &str {
 }
 
 /// The behavior of a scripted backend in one turn.
-enum Act {
-    Say(&'static str),
+enum Step {
+    Reply(&'static str),
     Fail(BackendError),
     /// Reports these texts at once, and answers after it gets a permit.
     Report(&'static [&'static str], Arc<Semaphore>),
@@ -147,7 +147,7 @@ enum Act {
 
 /// A backend that performs the acts in order and repeats the last one.
 struct Script {
-    acts: Mutex<VecDeque<Act>>,
+    steps: Mutex<VecDeque<Step>>,
     turns: mpsc::UnboundedSender<Turn>,
 }
 
@@ -159,23 +159,23 @@ impl AgentBackend for Script {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, BackendError>> {
         let _ = self.turns.send(turn.clone());
-        let act = self.acts.lock().unwrap().pop_front();
+        let act = self.steps.lock().unwrap().pop_front();
         Box::pin(async move {
             match act {
                 None => Ok(format!("I read: {}", turn.text)),
-                Some(Act::Say(text)) => Ok(text.to_owned()),
-                Some(Act::Fail(error)) => Err(error),
-                Some(Act::Report(texts, permits)) => {
+                Some(Step::Reply(text)) => Ok(text.to_owned()),
+                Some(Step::Fail(error)) => Err(error),
+                Some(Step::Report(texts, permits)) => {
                     texts.iter().for_each(|text| progress(text));
                     permits.acquire().await.unwrap().forget();
                     Ok("done".to_owned())
                 }
-                Some(Act::Panic) => panic!("a fault of the backend"),
-                Some(Act::Hang) => {
+                Some(Step::Panic) => panic!("a fault of the backend"),
+                Some(Step::Hang) => {
                     cancel.cancelled().await;
                     Err(BackendError::new("cancelled"))
                 }
-                Some(Act::Wait(permits)) => {
+                Some(Step::Wait(permits)) => {
                     permits.acquire().await.unwrap().forget();
                     Ok(format!("I read: {}", turn.text))
                 }
@@ -193,19 +193,19 @@ struct Running {
 }
 
 impl Running {
-    async fn start(gateway: &Gateway, name: &str, acts: impl IntoIterator<Item = Act>) -> Self {
-        Self::with(gateway, AgentSettings::new(name), acts).await
+    async fn start(gateway: &Gateway, name: &str, steps: impl IntoIterator<Item = Step>) -> Self {
+        Self::with(gateway, AgentSettings::new(name), steps).await
     }
 
     async fn with(
         gateway: &Gateway,
         settings: AgentSettings,
-        acts: impl IntoIterator<Item = Act>,
+        steps: impl IntoIterator<Item = Step>,
     ) -> Self {
-        let (asked, turns) = mpsc::unbounded_channel();
+        let (sender, turns) = mpsc::unbounded_channel();
         let backend = Script {
-            acts: Mutex::new(acts.into_iter().collect()),
-            turns: asked,
+            steps: Mutex::new(steps.into_iter().collect()),
+            turns: sender,
         };
         let (happened, events) = mpsc::unbounded_channel();
         let on_event = move |event: &AgentEvent| {

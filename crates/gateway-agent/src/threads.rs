@@ -50,9 +50,9 @@ impl Threads {
         Self(Mutex::new(LruCache::new(MAX_THREADS)))
     }
 
-    fn with<T>(&self, id: &str, work: impl FnOnce(&mut Thread) -> T) -> T {
+    fn with<T>(&self, id: &str, update: impl FnOnce(&mut Thread) -> T) -> T {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        work(threads.get_or_insert_mut(id.to_owned(), Thread::default))
+        update(threads.get_or_insert_mut(id.to_owned(), Thread::default))
     }
 
     /// Appends a turn to the conversation.
@@ -109,9 +109,9 @@ mod tests {
         for number in 0..=MAX_UTTERANCES {
             threads.push("t", "steward", &number.to_string());
         }
-        let kept = texts(&threads);
-        assert_eq!(kept.len(), MAX_UTTERANCES);
-        assert_eq!(kept[0], "1");
+        let texts = texts(&threads);
+        assert_eq!(texts.len(), MAX_UTTERANCES);
+        assert_eq!(texts[0], "1");
     }
 
     #[test]

@@ -106,8 +106,8 @@ impl ToolBackend {
             }
             let continuation = &summary["continuation"];
             if continuation.is_object() {
-                let kept = continuation.clone();
-                self.conversations().put(turn.thread.clone(), kept);
+                let continuation = continuation.clone();
+                self.conversations().put(turn.thread.clone(), continuation);
             }
             let state = continuation["task"]["status"].as_str();
             if matches!(state, Some("submitted" | "working")) {

@@ -251,7 +251,7 @@ impl Turns {
             reported.send_replace(text);
         };
         let reply = tokio::select! {
-            reply = self.ask(&turn, &progress, cancel, until) => reply?,
+            reply = self.answer_turn(&turn, &progress, cancel, until) => reply?,
             never = self.send_progress(report, envelope, &link.sender) => match never {},
         };
         let content = json!({"role": "agent", "content": reply});
@@ -334,7 +334,7 @@ impl Turns {
     }
 
     /// Calls the backend with a timeout. Catches its panics, and truncates its error.
-    async fn ask(
+    async fn answer_turn(
         &self,
         turn: &Turn,
         progress: ProgressSink<'_>,

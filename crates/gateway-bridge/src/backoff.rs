@@ -54,7 +54,7 @@ mod tests {
     use common::environment::SystemEnvironment;
 
     #[test]
-    fn h_47_a_call_tries_five_times_and_the_first_at_once() {
+    fn h_47_call_tries_five_times_first_at_once() {
         let mut tries = ConnectAttempts::default();
         let pauses: Vec<_> = std::iter::from_fn(|| tries.next(&SystemEnvironment)).collect();
         assert_eq!((pauses.len(), pauses[0]), (5, Duration::ZERO));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn h_47_pauses_double_from_one_second_to_thirty_with_jitter() {
+    fn h_47_delays_double_to_thirty_seconds_with_jitter() {
         let whole: Vec<_> = (1..=6).map(|failed| pause(failed, 1.0).as_secs()).collect();
         assert_eq!(whole, [2, 4, 8, 16, 30, 30]);
         let least: Vec<_> = (1..=6).map(|failed| pause(failed, 0.0).as_secs()).collect();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn h_47_chance_is_the_worlds() {
+    fn h_47_jitter_comes_from_the_environment() {
         let numbers: Vec<_> = (0..20).map(|_| jitter(&SystemEnvironment)).collect();
         assert!(numbers.iter().all(|number| (0.0..=1.0).contains(number)));
         assert!(numbers.windows(2).any(|pair| pair[0] < pair[1]));

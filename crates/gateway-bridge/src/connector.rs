@@ -37,7 +37,7 @@ struct State {
     attempt: Option<Attempt>,
     closing: bool,
     /// The number of connections so far.
-    made: u64,
+    connection_count: u64,
     last_error: Option<String>,
 }
 
@@ -99,14 +99,16 @@ impl Connector {
             if let Some(link) = self.open() {
                 return Ok(link);
             }
-            self.dismissed_since(budget)?;
+            self.check_not_dismissed(budget)?;
             let Some(pause) = budget.attempts.next(&*self.env) else {
-                return Err(last.unwrap_or_else(|| self.away()));
+                return Err(last.unwrap_or_else(|| self.unreachable_error()));
             };
             tokio::time::sleep(pause).await;
             match self.attempt().await {
                 Ok(link) => return Ok(link),
-                Err(error) if may_pass(&error) && self.state().made > 0 => last = Some(error),
+                Err(error) if is_transient(&error) && self.state().connection_count > 0 => {
+                    last = Some(error)
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -123,7 +125,7 @@ impl Connector {
         }
     }
 
-    fn dismissed_since(&self, budget: &ConnectBudget) -> Result<(), PeerError> {
+    fn check_not_dismissed(&self, budget: &ConnectBudget) -> Result<(), PeerError> {
         match self.state().dismissed() {
             dismissed if dismissed.is_none() || dismissed == budget.dismissed => Ok(()),
             _ => Err(failed(
@@ -136,7 +138,7 @@ impl Connector {
         }
     }
 
-    fn away(&self) -> PeerError {
+    fn unreachable_error(&self) -> PeerError {
         failed(
             ErrorCode::ConnectionReset,
             format!(
@@ -153,37 +155,40 @@ impl Connector {
             return attempt.clone();
         }
         if state.closing {
-            return std::future::ready(Err(shut_down())).boxed().shared();
+            return std::future::ready(Err(shutdown_error())).boxed().shared();
         }
         let this = Arc::clone(self);
-        let made = tokio::spawn(async move {
-            let mut made = this.connect().await;
-            let leaving = this.state().closing;
-            if let Ok(link) = made.as_ref()
-                && leaving
+        let connecting = tokio::spawn(async move {
+            let mut connected = this.connect().await;
+            let closing = this.state().closing;
+            if let Ok(link) = connected.as_ref()
+                && closing
             {
                 link.close().await;
-                made = Err(shut_down());
+                connected = Err(shutdown_error());
             }
-            this.note(&made);
-            made
+            this.record_attempt(&connected);
+            connected
         });
         let attempt = async move {
-            let died = |_| failed(ErrorCode::ConnectionReset, "connecting was abandoned");
-            made.await.map_err(died).and_then(|made| made)
+            let abandoned = |_| failed(ErrorCode::ConnectionReset, "connecting was abandoned");
+            connecting
+                .await
+                .map_err(abandoned)
+                .and_then(|connected| connected)
         };
         let attempt = attempt.boxed().shared();
         state.attempt = Some(attempt.clone());
         attempt
     }
 
-    fn note(&self, made: &Result<Arc<dyn GatewayLink>, PeerError>) {
+    fn record_attempt(&self, result: &Result<Arc<dyn GatewayLink>, PeerError>) {
         let mut state = self.state();
         state.attempt = None;
-        match made {
+        match result {
             Ok(link) => {
                 state.link = Some(Arc::clone(link));
-                state.made += 1;
+                state.connection_count += 1;
                 state.last_error = None;
                 let line = format!(
                     "gateway {}: connected, {}",
@@ -214,7 +219,7 @@ impl Connector {
                     .await
                     .map_err(|error| error.into_peer_error(&known))
             }
-            greeted => greeted.map_err(|error| error.into_peer_error(&self.settings)),
+            result => result.map_err(|error| error.into_peer_error(&self.settings)),
         }
     }
 
@@ -224,7 +229,7 @@ impl Connector {
     ) -> Result<Arc<dyn GatewayLink>, a2a_v1::HandshakeError> {
         let dialed = dial(&*self.net, settings).await?;
         let until = dialed.until;
-        let greeted = async {
+        let linked = async {
             let settings = Arc::clone(&self.settings);
             let (env, log) = (Arc::clone(&self.env), Arc::clone(&self.log));
             match dialed.greeting {
@@ -238,8 +243,8 @@ impl Connector {
                 Greeting::OpenClaw(_) => Ok(openclaw::handshake(dialed, settings, env, log).await?),
             }
         };
-        let greeted = timeout_at(until, greeted).await;
-        greeted.unwrap_or_else(|_| Err(dial::handshake_timeout(settings).into()))
+        let linked = timeout_at(until, linked).await;
+        linked.unwrap_or_else(|_| Err(dial::handshake_timeout(settings).into()))
     }
 
     /// Returns the state of the connection.
@@ -287,12 +292,12 @@ impl State {
     /// Returns the number of the last connection if the gateway dismissed it.
     fn dismissed(&self) -> Option<u64> {
         let last = self.link.as_ref()?;
-        (!last.is_open() && last.is_dismissed()).then_some(self.made)
+        (!last.is_open() && last.is_dismissed()).then_some(self.connection_count)
     }
 }
 
 /// Returns whether another attempt may soon succeed.
-fn may_pass(error: &PeerError) -> bool {
+fn is_transient(error: &PeerError) -> bool {
     matches!(
         error.kind,
         PeerErrorKind::Gateway(
@@ -304,6 +309,6 @@ fn may_pass(error: &PeerError) -> bool {
     )
 }
 
-fn shut_down() -> PeerError {
+fn shutdown_error() -> PeerError {
     failed(ErrorCode::ConnectionRefused, "the plugin was shut down")
 }

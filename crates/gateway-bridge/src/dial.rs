@@ -186,8 +186,8 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
     let Ok(value) = serde_json::from_str::<Value>(&text) else {
         return Err(unknown_protocol(settings));
     };
-    let word = |field: &str| value.get(field).and_then(Value::as_str);
-    match (word("type"), word("event")) {
+    let field = |field: &str| value.get(field).and_then(Value::as_str);
+    match (field("type"), field("event")) {
         (Some("event"), Some("connect.challenge")) => Ok((Greeting::OpenClaw(value), None)),
         (Some("welcome"), _) if value.get("gateway").is_some_and(Value::is_object) => {
             Ok((Greeting::HeretekJs(value), None))
@@ -247,9 +247,9 @@ fn refused(error: WsError, settings: &Settings) -> PeerError {
     let shown = settings.shown();
     match error {
         WsError::Net(error) => broken(&error, settings),
-        WsError::Handshake(why) => failed(
+        WsError::Handshake(error) => failed(
             ErrorCode::ProtocolError,
-            format!("`{shown}` answers with an unusable upgrade: {why}"),
+            format!("`{shown}` answers with an unusable upgrade: {error}"),
         ),
         WsError::NoUpgrade {
             status,

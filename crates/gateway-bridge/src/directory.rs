@@ -76,7 +76,7 @@ impl Gateway {
 
     /// Returns an agent by name, for one call. The call itself checks that the agent exists.
     pub fn agent(&self, name: String, options: &CallOptions<'_>) -> Box<dyn Peer> {
-        let about = CallContext {
+        let call = CallContext {
             agent: name,
             context_id: options.context_id.map(str::to_owned),
             session: options.session.map(str::to_owned),
@@ -90,12 +90,12 @@ impl Gateway {
             triad: Arc::clone(&self.triad),
             budget: tokio::sync::Mutex::new(self.connector.budget()),
             secrets: Arc::new(self.settings().secrets()),
-            about,
+            call,
         })
     }
 
     async fn card(&self, name: &str) -> Result<Card, PeerError> {
-        let unknown = |why: String| Err(failed(ErrorCode::AgentNotFound, why));
+        let unknown = |message: String| Err(failed(ErrorCode::AgentNotFound, message));
         if !self.settings().allows(name) {
             return unknown(format!("`{name}` is not among `gateway.agents`"));
         }
@@ -106,8 +106,8 @@ impl Gateway {
                 let seen = seen.get(name).cloned();
                 // A gateway that refuses to list its agents may still know the name.
                 let unlisted = self.connector.open().is_some() && lists_no_agents(&error);
-                let bare = || unlisted.then(|| members::card(name, None, self.settings()));
-                return seen.or_else(bare).ok_or(error);
+                let fallback = || unlisted.then(|| members::card(name, None, self.settings()));
+                return seen.or_else(fallback).ok_or(error);
             }
         };
         if let Some(member) = members.iter().find(|member| member.name == name) {
@@ -154,8 +154,8 @@ fn local_triad(connector: &Arc<Connector>) -> Triad {
 }
 
 /// Returns the agent of a target: the last segment of its card path.
-fn agent(reach: &PeerConfig) -> Result<String, PeerError> {
-    let path = match &reach.card {
+fn agent(config: &PeerConfig) -> Result<String, PeerError> {
+    let path = match &config.card {
         CardLocation::Path(path) => path.as_str(),
         CardLocation::Url(url) => url.path(),
     };
@@ -171,11 +171,11 @@ fn agent(reach: &PeerConfig) -> Result<String, PeerError> {
 impl PeerProvider for Gateway {
     fn discover<'a>(
         &'a self,
-        reach: &'a PeerConfig,
+        config: &'a PeerConfig,
         _known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async move {
-            let card = self.card(&agent(reach)?).await?;
+            let card = self.card(&agent(config)?).await?;
             Ok(Discovered::Card {
                 card: Box::new(card),
                 validator: None,
@@ -187,11 +187,11 @@ impl PeerProvider for Gateway {
 
     fn open(
         &self,
-        reach: &PeerConfig,
+        config: &PeerConfig,
         _card: &Card,
         options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        Ok(self.agent(agent(reach)?, options))
+        Ok(self.agent(agent(config)?, options))
     }
 }
 

@@ -81,10 +81,10 @@ pub(crate) struct CallContext {
 impl CallContext {
     /// Returns how long a blocking call waits for the reply before it returns a task.
     pub(crate) fn patience(&self, settings: &Settings) -> Duration {
-        let left = |until: tokio::time::Instant| {
+        let remaining = |until: tokio::time::Instant| {
             until.saturating_duration_since(tokio::time::Instant::now())
         };
-        self.wait_until.map_or(settings.patience, left)
+        self.wait_until.map_or(settings.patience, remaining)
     }
 }
 
@@ -114,35 +114,35 @@ pub(crate) trait GatewayLink: Send + Sync {
     /// Sends one message and waits for the reply.
     fn send<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>>;
 
     /// Sends one message and returns the events that follow.
     fn stream<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 
     /// Returns the task in its current state.
     fn get_task<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>>;
 
     /// Cancels the task.
     fn cancel<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>>;
 
     /// Subscribes to a task again.
     fn resubscribe<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 

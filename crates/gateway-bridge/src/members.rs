@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_triad_is_online_when_two_of_its_members_are_there() {
+    fn triad_is_online_with_two_members_online() {
         use MemberStatus as S;
         assert_eq!(
             status(&[
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_shows_neither_credentials_nor_a_second_line() {
+    fn card_has_no_credentials_and_one_line() {
         let role = format!("one\ntwo\u{1b}[31m{}", "x".repeat(500));
         let member = member(
             "alpha",

@@ -16,7 +16,7 @@ use super::{CallContext, GatewayLink, TRIAD, members};
 pub(super) struct AgentPeer {
     pub(super) connector: Arc<Connector>,
     pub(super) triad: Arc<Triad>,
-    pub(super) about: CallContext,
+    pub(super) call: CallContext,
     /// The gateway's token.
     pub(super) secrets: Arc<Secrets>,
     pub(super) budget: tokio::sync::Mutex<ConnectBudget>,
@@ -30,7 +30,7 @@ impl AgentPeer {
     }
 
     fn is_local_triad(&self, link: &dyn GatewayLink) -> bool {
-        self.about.agent == TRIAD && !link.has_triad()
+        self.call.agent == TRIAD && !link.has_triad()
     }
 
     async fn backend(&self) -> Result<Backend, PeerError> {
@@ -50,7 +50,7 @@ impl AgentPeer {
         if let Some(link) = self.connector.open() {
             return Ok(Some(link));
         }
-        match self.connector.tasks.find(&self.about.agent, task_id) {
+        match self.connector.tasks.find(&self.call.agent, task_id) {
             Some(known) if known.is_terminal() && !known.awaits_decision() => Ok(None),
             Some(_) => Ok(self.link().await.ok()),
             None => self.link().await.map(Some),
@@ -58,7 +58,7 @@ impl AgentPeer {
     }
 
     fn stored_task(&self, task_id: &str) -> Result<Task, PeerError> {
-        self.connector.tasks.task(&self.about.agent, task_id)
+        self.connector.tasks.task(&self.call.agent, task_id)
     }
 }
 
@@ -71,7 +71,7 @@ enum Backend {
 }
 
 /// Returns whether the connection was lost before any byte of the message left. Another connection may send it then.
-fn never_left(error: &PeerError) -> bool {
+fn was_not_sent(error: &PeerError) -> bool {
     error.delivered == Delivered::No
         && error.kind == PeerErrorKind::Gateway(ErrorCode::ConnectionReset)
 }
@@ -95,7 +95,7 @@ impl Peer for AgentPeer {
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
-        let card = members::card(&self.about.agent, None, &self.connector.settings);
+        let card = members::card(&self.call.agent, None, &self.connector.settings);
         Box::pin(std::future::ready(Ok(card)))
     }
 
@@ -104,10 +104,10 @@ impl Peer for AgentPeer {
             loop {
                 let link = match self.backend().await? {
                     Backend::GatewayLink(link) => link,
-                    Backend::Triad => return self.triad.send(&self.about, outgoing).await,
+                    Backend::Triad => return self.triad.send(&self.call, outgoing).await,
                 };
-                match link.send(&self.about, outgoing).await {
-                    Err(error) if never_left(&error) && !link.is_open() => {}
+                match link.send(&self.call, outgoing).await {
+                    Err(error) if was_not_sent(&error) && !link.is_open() => {}
                     done => return done,
                 }
             }
@@ -122,10 +122,10 @@ impl Peer for AgentPeer {
             loop {
                 let link = match self.backend().await? {
                     Backend::GatewayLink(link) => link,
-                    Backend::Triad => return self.triad.stream(&self.about, outgoing).await,
+                    Backend::Triad => return self.triad.stream(&self.call, outgoing).await,
                 };
-                match link.stream(&self.about, outgoing).await {
-                    Err(error) if never_left(&error) && !link.is_open() => {}
+                match link.stream(&self.call, outgoing).await {
+                    Err(error) if was_not_sent(&error) && !link.is_open() => {}
                     done => return done,
                 }
             }
@@ -138,12 +138,12 @@ impl Peer for AgentPeer {
         _history_length: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            if self.about.agent == TRIAD && self.triad.knows(task_id) {
+            if self.call.agent == TRIAD && self.triad.contains(task_id) {
                 return self.triad.get_task(task_id);
             }
             match self.link_if_needed(task_id).await? {
                 Some(link) if self.is_local_triad(&*link) => self.triad.get_task(task_id),
-                Some(link) => link.get_task(&self.about, task_id).await,
+                Some(link) => link.get_task(&self.call, task_id).await,
                 None => self.stored_task(task_id),
             }
         })
@@ -151,13 +151,13 @@ impl Peer for AgentPeer {
 
     fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            if self.about.agent == TRIAD && self.triad.knows(task_id) {
+            if self.call.agent == TRIAD && self.triad.contains(task_id) {
                 return self.triad.cancel(task_id).await;
             }
             match self.link_if_needed(task_id).await? {
                 Some(link) if self.is_local_triad(&*link) => self.triad.cancel(task_id).await,
-                Some(link) => link.cancel(&self.about, task_id).await,
-                None => self.connector.tasks.cancel(&self.about.agent, task_id),
+                Some(link) => link.cancel(&self.call, task_id).await,
+                None => self.connector.tasks.cancel(&self.call.agent, task_id),
             }
         })
     }
@@ -167,16 +167,16 @@ impl Peer for AgentPeer {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
-            if self.about.agent == TRIAD && self.triad.knows(task_id) {
+            if self.call.agent == TRIAD && self.triad.contains(task_id) {
                 return self.triad.resubscribe(task_id);
             }
-            let known = self.connector.tasks.find(&self.about.agent, task_id);
+            let known = self.connector.tasks.find(&self.call.agent, task_id);
             let settled = known.filter(|entry| entry.is_terminal() && !entry.awaits_decision());
             if let Some(entry) = settled {
                 return Ok(entry.subscribe());
             }
             match self.backend().await? {
-                Backend::GatewayLink(link) => link.resubscribe(&self.about, task_id).await,
+                Backend::GatewayLink(link) => link.resubscribe(&self.call, task_id).await,
                 Backend::Triad => self.triad.resubscribe(task_id),
             }
         })

@@ -26,7 +26,7 @@ pub(crate) struct Proposal {
 
 impl Proposal {
     /// Reads a proposal from a message: text, or a data part `{proposal, reasoning, deadline}`. Text next to a data
-    /// part is the proposal, or further reasoning if the data names one. `now` is the time of day. `usual` is the
+    /// part is the proposal, or further reasoning if the data names one. `now` is the time of day. `default_duration` is the
     /// voting time of a proposal without a deadline.
     ///
     /// # Errors
@@ -34,12 +34,12 @@ impl Proposal {
     pub(crate) fn read(
         parts: &[Part],
         now: SystemTime,
-        usual: Duration,
+        default_duration: Duration,
     ) -> Result<Self, PeerError> {
         let mut proposal = None;
         let mut reasoning = None;
-        let mut open_for = usual.min(MAX_VOTING_TIME);
-        let mut named = None;
+        let mut open_for = default_duration.min(MAX_VOTING_TIME);
+        let mut explicit_deadline = None;
         let mut texts = Vec::new();
         for part in parts {
             match part.kind() {
@@ -50,68 +50,75 @@ impl Proposal {
                 ),
                 "data" => {
                     let data = &part.json()["data"];
-                    proposal = words(data, "proposal")?.or(proposal);
-                    reasoning = words(data, "reasoning")?.or(reasoning);
+                    proposal = text_field(data, "proposal")?.or(proposal);
+                    reasoning = text_field(data, "reasoning")?.or(reasoning);
                     if let Some(deadline) = data.get("deadline").filter(|value| !value.is_null()) {
-                        let left = left(deadline, now)?;
-                        open_for = left.min(MAX_VOTING_TIME);
-                        named = deadline.as_u64().filter(|_| left <= MAX_VOTING_TIME);
+                        let remaining = time_until(deadline, now)?;
+                        open_for = remaining.min(MAX_VOTING_TIME);
+                        explicit_deadline =
+                            deadline.as_u64().filter(|_| remaining <= MAX_VOTING_TIME);
                     }
                 }
                 kind => {
-                    return Err(unusable(format!(
+                    return Err(invalid_proposal(format!(
                         "a proposal is text or a data part {{proposal, reasoning, deadline}}; a {kind} part is not allowed"
                     )));
                 }
             }
         }
         let text = texts.join("\n\n");
-        let (text, beside) = match proposal {
+        let (text, extra_text) = match proposal {
             Some(proposal) => (proposal, (!text.is_empty()).then_some(text)),
             None => (text, None),
         };
         if text.is_empty() {
             let message = "the message has no proposal: send it as text, or as a data part with the field `proposal`";
-            return Err(unusable(message.into()));
+            return Err(invalid_proposal(message.into()));
         }
-        let reasoning = match (reasoning, beside) {
-            (Some(reasoning), Some(beside)) => Some(format!("{reasoning}\n\n{beside}")),
-            (reasoning, beside) => reasoning.or(beside),
+        let reasoning = match (reasoning, extra_text) {
+            (Some(reasoning), Some(extra_text)) => Some(format!("{reasoning}\n\n{extra_text}")),
+            (reasoning, extra_text) => reasoning.or(extra_text),
         };
         Ok(Self {
             text,
             reasoning,
             open_for,
-            deadline: named,
+            deadline: explicit_deadline,
         })
     }
 }
 
-fn words(data: &Value, field: &str) -> Result<Option<String>, PeerError> {
+fn text_field(data: &Value, field: &str) -> Result<Option<String>, PeerError> {
     match data.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
-        Some(_) => Err(unusable(format!("`{field}` of a proposal must be text"))),
+        Some(_) => Err(invalid_proposal(format!(
+            "`{field}` of a proposal must be text"
+        ))),
     }
 }
 
 /// Returns the time left until `deadline`, in milliseconds since 1970.
-fn left(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
+fn time_until(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
     let millis = deadline.as_u64().ok_or_else(|| {
-        unusable("`deadline` of a proposal must be a number of milliseconds since 1970".into())
+        invalid_proposal(
+            "`deadline` of a proposal must be a number of milliseconds since 1970".into(),
+        )
     })?;
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let left = Duration::from_millis(millis).checked_sub(now);
-    left.filter(|left| !left.is_zero()).ok_or_else(|| {
-        unusable(format!(
-            "the deadline {millis} has passed (now: {}); no member was asked",
-            now.as_millis()
-        ))
-    })
+    let remaining = Duration::from_millis(millis).checked_sub(now);
+    remaining
+        .filter(|remaining| !remaining.is_zero())
+        .ok_or_else(|| {
+            invalid_proposal(format!(
+                "the deadline {millis} has passed (now: {}); no member was asked",
+                now.as_millis()
+            ))
+        })
 }
 
 /// Returns the error for an invalid proposal.
-pub(crate) fn unusable(message: String) -> PeerError {
+pub(crate) fn invalid_proposal(message: String) -> PeerError {
     PeerError::new(PeerErrorKind::Gateway(ErrorCode::InvalidContent), message).undelivered()
 }
 
@@ -122,25 +129,29 @@ mod tests {
 
     use super::*;
 
-    const USUAL: Duration = Duration::from_secs(300);
+    const DEFAULT_DURATION: Duration = Duration::from_secs(300);
 
     fn data(value: Value) -> Part {
         Part::data(value.as_object().unwrap().clone())
     }
 
     fn read(parts: &[Part]) -> Result<Proposal, PeerError> {
-        Proposal::read(parts, UNIX_EPOCH + Duration::from_millis(1_000), USUAL)
+        Proposal::read(
+            parts,
+            UNIX_EPOCH + Duration::from_millis(1_000),
+            DEFAULT_DURATION,
+        )
     }
 
     #[test]
-    fn text_alone_is_a_proposal_for_the_usual_time() {
+    fn text_is_a_proposal_with_default_time() {
         let proposal = read(&[Part::text("Move the backups.".into())]).unwrap();
         assert_eq!(
             proposal,
             Proposal {
                 text: "Move the backups.".into(),
                 reasoning: None,
-                open_for: USUAL,
+                open_for: DEFAULT_DURATION,
                 deadline: None
             }
         );
@@ -211,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn no_deadline_is_further_off_than_a_week() {
+    fn voting_time_is_at_most_a_week() {
         let proposal = read(&[data(json!({"proposal": "x", "deadline": u64::MAX}))]).unwrap();
         assert_eq!(proposal.open_for, MAX_VOTING_TIME);
     }

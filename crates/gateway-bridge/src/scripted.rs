@@ -80,9 +80,9 @@ impl ScriptedNet {
         self.refusals.lock().unwrap().extend(refusals);
     }
 
-    /// Delays the end of flushes until `held` is false again. Frames still arrive.
-    pub fn hold_flushes(&self, held: bool) {
-        self.flushes.held.store(held, Ordering::SeqCst);
+    /// Delays the end of flushes until `blocked` is false again. Frames still arrive.
+    pub fn block_flushes(&self, blocked: bool) {
+        self.flushes.blocked.store(blocked, Ordering::SeqCst);
         self.flushes.waker.wake();
     }
 
@@ -179,17 +179,17 @@ impl Connection {
     }
 }
 
-/// Delays flushes while `hold_flushes` is active.
+/// Delays flushes while `block_flushes` is active.
 #[derive(Clone, Default)]
 struct Flushes {
-    held: Arc<AtomicBool>,
+    blocked: Arc<AtomicBool>,
     waker: Arc<AtomicWaker>,
 }
 
 /// The client's end of a connection.
-struct HeldPipe(DuplexStream, Flushes);
+struct BlockablePipe(DuplexStream, Flushes);
 
-impl AsyncRead for HeldPipe {
+impl AsyncRead for BlockablePipe {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -199,7 +199,7 @@ impl AsyncRead for HeldPipe {
     }
 }
 
-impl AsyncWrite for HeldPipe {
+impl AsyncWrite for BlockablePipe {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -210,7 +210,7 @@ impl AsyncWrite for HeldPipe {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.1.waker.register(cx.waker());
-        if self.1.held.load(Ordering::SeqCst) {
+        if self.1.blocked.load(Ordering::SeqCst) {
             return Poll::Pending;
         }
         Pin::new(&mut self.0).poll_flush(cx)
@@ -263,9 +263,9 @@ impl HttpClient for ScriptedNet {
                 }
                 None => {}
             }
-            let (ours, theirs) = tokio::io::duplex(4 * 1024 * 1024);
-            answer.stream = Some(Box::new(HeldPipe(ours, flushes)));
-            let socket = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
+            let (client, server) = tokio::io::duplex(4 * 1024 * 1024);
+            answer.stream = Some(Box::new(BlockablePipe(client, flushes)));
+            let socket = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
             // A test that ignores its connections has dropped the receiver.
             let _ = connections.send(Connection(socket));
             Ok(answer)

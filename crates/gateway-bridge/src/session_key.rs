@@ -64,13 +64,13 @@ fn slug_of(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     let mut replaced = false;
     for c in text.chars().flat_map(char::to_lowercase) {
-        let kept = c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
-        match (kept, replaced) {
+        let allowed = c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        match (allowed, replaced) {
             (true, _) => slug.push(c),
             (false, false) => slug.push('-'),
             (false, true) => {}
         }
-        replaced = !kept;
+        replaced = !allowed;
     }
     slug.trim_matches('-').to_owned()
 }

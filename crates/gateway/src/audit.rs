@@ -27,7 +27,7 @@ pub struct AuditRecord<'a> {
     #[serde(
         rename = "type",
         skip_serializing_if = "Option::is_none",
-        serialize_with = "word"
+        serialize_with = "serialize_kind"
     )]
     pub kind: Option<Kind>,
     /// The sender: an agent, or the id of a client without agents.
@@ -81,7 +81,7 @@ impl Audit {
     }
 }
 
-fn word<S: Serializer>(kind: &Option<Kind>, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_kind<S: Serializer>(kind: &Option<Kind>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(kind.map_or("", Kind::as_str))
 }
 

@@ -41,7 +41,7 @@ pub(super) fn register(state: &GatewayState, connection: Connection) -> Option<A
     if let Some(identity) = identity.or_else(|| state.keyring.anonymous().ok()) {
         client.authenticate(identity.into());
     }
-    client.hold(connection);
+    client.set_unauthenticated(connection);
     let limit = state.config.limits.connections;
     let registered = state
         .registry_mut()

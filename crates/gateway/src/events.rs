@@ -61,11 +61,11 @@ pub(super) struct GatewayEvent<'a> {
 }
 
 impl<'a> GatewayEvent<'a> {
-    /// Creates an event. `happened` is `message`, `reply`, `request`, `broadcast`, `proposal`, `vote`, `decision` or
+    /// Creates an event. `kind` is `message`, `reply`, `request`, `broadcast`, `proposal`, `vote`, `decision` or
     /// `refused`.
-    pub(super) fn new(happened: &str) -> Self {
+    pub(super) fn new(kind: &str) -> Self {
         let mut fields = Map::new();
-        fields.insert("happened".to_owned(), happened.into());
+        fields.insert("happened".to_owned(), kind.into());
         Self {
             fields,
             text: None,
@@ -277,10 +277,10 @@ fn excerpt(text: &str, max_chars: usize) -> String {
 }
 
 /// Creates the event of a message before its delivery.
-pub(super) fn delivery<'a>(happened: &str, envelope: &'a Envelope, to: &str) -> GatewayEvent<'a> {
+pub(super) fn delivery<'a>(kind: &str, envelope: &'a Envelope, to: &str) -> GatewayEvent<'a> {
     let content = envelope.content();
     let text = content.get("content").or_else(|| content.get("message"));
-    GatewayEvent::new(happened)
+    GatewayEvent::new(kind)
         .with("id", envelope.id())
         .with("from", envelope.from())
         .with("to", to)

@@ -79,11 +79,11 @@ impl LocalNet {
         };
         let client = connection::register_local(&self.state, identity)
             .ok_or_else(|| failed("the gateway has as many connections as it may"))?;
-        let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
+        let (server_stream, client_stream) = tokio::io::duplex(BUFFER_BYTES);
         let state = Arc::clone(&self.state);
         self.state
             .tasks
-            .spawn(connection::serve(state, client, ours));
+            .spawn(connection::serve(state, client, server_stream));
         let accept = HeaderValue::try_from(websocket::accept(key));
         let accept = accept.map_err(|_| failed("the key of the WebSocket is no header"))?;
         let headers: HeaderMap = [
@@ -100,7 +100,7 @@ impl LocalNet {
         Ok(Upgrade {
             status: StatusCode::SWITCHING_PROTOCOLS,
             headers,
-            stream: Some(Box::new(theirs)),
+            stream: Some(Box::new(client_stream)),
             body: Box::pin(stream::empty()),
         })
     }

@@ -222,8 +222,8 @@ struct RemainingBytes(usize);
 
 impl RemainingBytes {
     fn charge(&mut self, value: Value) -> Result<Value, ManageError> {
-        let left = self.0.checked_sub(value.to_string().len());
-        self.0 = left.ok_or(ManageError::TooLarge)?;
+        let remaining = self.0.checked_sub(value.to_string().len());
+        self.0 = remaining.ok_or(ManageError::TooLarge)?;
         Ok(value)
     }
 }

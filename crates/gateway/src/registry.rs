@@ -125,8 +125,8 @@ impl Registry {
         self.agents.insert(name, known);
     }
 
-    fn check_capacity(&self, more: usize) -> Result<(), RequestError> {
-        if self.agents.len() + more <= self.max_agents {
+    fn check_capacity(&self, count: usize) -> Result<(), RequestError> {
+        if self.agents.len() + count <= self.max_agents {
             return Ok(());
         }
         Err(RequestError::busy(

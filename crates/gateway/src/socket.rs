@@ -156,7 +156,7 @@ pub(super) struct FrameTracker<S> {
     /// The number of header bytes read.
     header_bytes: usize,
     /// The number of payload bytes still to read.
-    payload_left: u64,
+    payload_remaining: u64,
     /// Whether the final frame of a message is still missing.
     unfinished: bool,
     /// Whether a large frame was read or written.
@@ -171,7 +171,7 @@ impl<S> FrameTracker<S> {
             stream,
             header: [0; MAX_HEADER_BYTES],
             header_bytes: 0,
-            payload_left: 0,
+            payload_remaining: 0,
             unfinished: false,
             large: false,
             write_pending: false,
@@ -179,17 +179,17 @@ impl<S> FrameTracker<S> {
     }
 
     fn is_between_messages(&self) -> bool {
-        self.header_bytes == 0 && self.payload_left == 0 && !self.unfinished
+        self.header_bytes == 0 && self.payload_remaining == 0 && !self.unfinished
     }
 
     /// Parses the frame headers in received bytes.
     fn track(&mut self, mut bytes: &[u8]) {
         while let [first, rest @ ..] = bytes {
-            if self.payload_left > 0 {
+            if self.payload_remaining > 0 {
                 let passed = bytes
                     .len()
-                    .min(usize::try_from(self.payload_left).unwrap_or(usize::MAX));
-                self.payload_left -= passed as u64;
+                    .min(usize::try_from(self.payload_remaining).unwrap_or(usize::MAX));
+                self.payload_remaining -= passed as u64;
                 bytes = &bytes[passed..];
                 continue;
             }
@@ -198,7 +198,7 @@ impl<S> FrameTracker<S> {
             bytes = rest;
             if let Some(payload) = payload_length(&self.header[..self.header_bytes]) {
                 self.header_bytes = 0;
-                self.payload_left = payload;
+                self.payload_remaining = payload;
                 self.large |= payload > LARGE_FRAME_BYTES as u64;
                 // Control frames may arrive between the frames of a message.
                 if self.header[0] & 0x08 == 0 {

@@ -83,8 +83,8 @@ impl RunStatus {
     pub(super) fn to_json(&self, now: Instant, with_reason: bool) -> Value {
         let mut status = json!({"restarts": self.restarts});
         if let Some(at) = self.starts_at {
-            let left = at.saturating_duration_since(now).as_millis();
-            status["startsInMs"] = u64::try_from(left).unwrap_or(u64::MAX).into();
+            let remaining_ms = at.saturating_duration_since(now).as_millis();
+            status["startsInMs"] = u64::try_from(remaining_ms).unwrap_or(u64::MAX).into();
         }
         if let Some(reason) = self.last_exit.as_ref().filter(|_| with_reason) {
             status["lastExit"] = reason.as_str().into();

@@ -37,7 +37,7 @@ pub(super) fn router(state: Arc<GatewayState>) -> Router {
     Router::new()
         .route("/", any(open))
         .layer(from_fn(move |request: Request, next: Next| {
-            let page = wants_page(&request).then(|| page.response());
+            let page = is_page_request(&request).then(|| page.response());
             async move {
                 match page {
                     Some(response) => response,
@@ -97,7 +97,7 @@ async fn add_server_name(mut response: Response) -> Response {
 }
 
 /// Returns whether a browser requests the operator's page. The page is a normal client and contains no data.
-fn wants_page(request: &Request) -> bool {
+fn is_page_request(request: &Request) -> bool {
     let headers = request.headers();
     let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("text/html"));
     request.method() == Method::GET

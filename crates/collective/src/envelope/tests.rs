@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn refused(frame: &str) -> EnvelopeError {
+fn parse_error(frame: &str) -> EnvelopeError {
     Envelope::parse(frame).unwrap_err()
 }
 
 #[test]
-fn the_example_of_the_specification_is_read_field_by_field() {
+fn specification_example_is_parsed() {
     let frame = r#"{
         "id": "msg-550e8400-e29b-41d4-a716-446655440000", "type": "message", "from": "steward", "agent": "alpha",
         "sessionId": "sess-12345", "content": {"role": "agent", "content": "Proposal received: Implement feature X"},
@@ -36,7 +36,7 @@ fn the_example_of_the_specification_is_read_field_by_field() {
 }
 
 #[test]
-fn h_20_fields_that_are_not_known_stay() {
+fn h_20_unknown_fields_stay() {
     let frame = json!({"type": "vote", "content": {"vote": "approve", "confidence": 0.7}, "mood": [1, null]});
     let envelope = Envelope::from_value(frame.clone()).unwrap();
     assert_eq!(envelope.field("mood"), Some(&json!([1, null])));
@@ -46,7 +46,7 @@ fn h_20_fields_that_are_not_known_stay() {
 #[test]
 fn non_object_and_non_json_have_different_codes() {
     for frame in ["", "{", "hello", "{'type': 'ping'}", "\u{1}"] {
-        assert_eq!(refused(frame).code, ErrorCode::InvalidJson, "{frame}");
+        assert_eq!(parse_error(frame).code, ErrorCode::InvalidJson, "{frame}");
     }
     for frame in [
         "null",
@@ -56,7 +56,7 @@ fn non_object_and_non_json_have_different_codes() {
         r#""ping""#,
         "true",
     ] {
-        assert_eq!(refused(frame).code, ErrorCode::InvalidType, "{frame}");
+        assert_eq!(parse_error(frame).code, ErrorCode::InvalidType, "{frame}");
     }
 }
 
@@ -80,17 +80,17 @@ fn refuses_unknown_type_with_readable_ids() {
             ErrorCode::UnknownType,
         ),
     ] {
-        let refused = refused(frame);
-        assert_eq!(refused.code, code, "{frame}");
-        assert_eq!(refused.id.as_deref(), Some("m"));
-        assert_eq!(refused.correlation_id.as_deref(), Some("c"));
+        let parse_error = parse_error(frame);
+        assert_eq!(parse_error.code, code, "{frame}");
+        assert_eq!(parse_error.id.as_deref(), Some("m"));
+        assert_eq!(parse_error.correlation_id.as_deref(), Some("c"));
     }
 }
 
 #[test]
-fn a_long_type_is_not_repeated_whole() {
+fn long_type_is_cut_in_the_error() {
     let frame = json!({"type": "x".repeat(10_000)}).to_string();
-    assert!(refused(&frame).message.len() < 200);
+    assert!(parse_error(&frame).message.len() < 200);
 }
 
 #[test]
@@ -107,14 +107,14 @@ fn h_23_correlation_id_beside_content_is_a_fallback() {
 }
 
 #[test]
-fn an_envelope_without_content_has_null_for_it() {
+fn missing_content_is_null() {
     let envelope = Envelope::parse(r#"{"type":"ping"}"#).unwrap();
     assert_eq!(envelope.content(), &Value::Null);
     assert_eq!(envelope.content_str("content"), None);
 }
 
 #[test]
-fn fields_are_set_and_taken_away() {
+fn fields_are_set_and_removed() {
     let envelope = Envelope::new(Kind::Ping, json!({}))
         .with("id", "p")
         .with("agent", "x")
@@ -129,7 +129,7 @@ fn fields_are_set_and_taken_away() {
 }
 
 #[test]
-fn metadata_that_is_no_object_is_left_alone() {
+fn non_object_metadata_is_unchanged() {
     let envelope = Envelope::parse(r#"{"type":"ping","metadata":"none"}"#).unwrap();
     let envelope = envelope.with_metadata("ttl", 5);
     assert_eq!(envelope.field("metadata"), Some(&json!("none")));
@@ -143,7 +143,7 @@ fn written_values_round_trip() {
 }
 
 #[test]
-fn h_18_a_message_expires_its_ttl_in_seconds_after_it_was_written() {
+fn h_18_message_expires_ttl_seconds_after_timestamp() {
     let written = 1_000_000;
     let envelope = |timestamp: Value, ttl: Value| {
         Envelope::from_value(

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Appendix B of 000, which is 001 "Error Code Registry" too.
+/// The errors of Heretek A2A, "Appendix B", which Heretek Architecture, "Error Code Registry" repeats.
 const TABLE: &[(u16, &str)] = &[
     (1001, "CONNECTION_REFUSED"),
     (1002, "CONNECTION_TIMEOUT"),
@@ -26,7 +26,7 @@ const TABLE: &[(u16, &str)] = &[
 ];
 
 #[test]
-fn the_registry_is_that_of_appendix_b() {
+fn registry_matches_appendix_b() {
     let known: Vec<_> = ErrorCode::ALL
         .iter()
         .map(|error| (error.number(), error.name()))
@@ -35,14 +35,14 @@ fn the_registry_is_that_of_appendix_b() {
 }
 
 #[test]
-fn a_reason_is_the_name_in_lower_case() {
+fn reason_is_the_name_in_lower_case() {
     for error in ErrorCode::ALL {
         assert_eq!(error.reason(), error.name().to_ascii_lowercase());
     }
 }
 
 #[test]
-fn number_and_name_lead_to_each_other() {
+fn number_and_name_round_trip() {
     for (number, name) in TABLE {
         let by_number = ErrorCode::from_number(u64::from(*number));
         assert_eq!(by_number.map(ErrorCode::name), Some(*name));
@@ -55,7 +55,7 @@ fn number_and_name_lead_to_each_other() {
 }
 
 #[test]
-fn a_meaning_is_a_sentence() {
+fn meaning_is_a_sentence() {
     for error in ErrorCode::ALL {
         let meaning = error.meaning();
         assert!(
@@ -66,6 +66,6 @@ fn a_meaning_is_a_sentence() {
 }
 
 #[test]
-fn people_read_number_and_name() {
+fn display_shows_number_and_name() {
     assert_eq!(ErrorCode::AgentBusy.to_string(), "3003 AGENT_BUSY");
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Appendix A of 000, and the required fields of 001 "Message Types", as they stand there.
+/// The types of Heretek A2A, "Appendix A", with the required fields of Heretek Architecture, "Message Types".
 const TABLE: &[(u8, &str, &[&str])] = &[
     (0x01, "message", &["content", "agent"]),
     (0x02, "status", &["content"]),
@@ -24,12 +24,12 @@ const TABLE: &[(u8, &str, &[&str])] = &[
 ];
 
 #[test]
-fn h_05_types_are_those_of_appendix_a_and_workspace() {
+fn h_05_types_match_appendix_a_and_workspace() {
     let known: Vec<_> = Kind::ALL
         .iter()
         .filter_map(|kind| Some((kind.code()?, kind.as_str())))
         .collect();
-    let listed: Vec<_> = TABLE.iter().map(|(code, word, _)| (*code, *word)).collect();
+    let listed: Vec<_> = TABLE.iter().map(|(code, name, _)| (*code, *name)).collect();
     assert_eq!(known, listed);
     let numberless: Vec<_> = Kind::ALL
         .iter()
@@ -40,28 +40,28 @@ fn h_05_types_are_those_of_appendix_a_and_workspace() {
 
 #[test]
 fn each_type_requires_the_fields_of_its_row() {
-    for (_, word, required) in TABLE {
+    for (_, name, required) in TABLE {
         // The rows of `error` and `event` name the field beside the content; the examples have it inside.
-        fn inside(path: &'static str) -> &'static str {
+        fn content_field(path: &'static str) -> &'static str {
             match path {
                 "error" => "content.error",
                 "event" => "content.event",
                 path => path,
             }
         }
-        let required: Vec<&str> = required.iter().copied().map(inside).collect();
-        let kind = Kind::from_word(word);
-        assert_eq!(kind.map(Kind::required), Some(&*required), "{word}");
+        let required: Vec<&str> = required.iter().copied().map(content_field).collect();
+        let kind = Kind::from_word(name);
+        assert_eq!(kind.map(Kind::required), Some(&*required), "{name}");
     }
 }
 
 #[test]
-fn a_word_is_its_type_and_no_other_word_is() {
+fn only_exact_type_names_parse() {
     for kind in Kind::ALL {
         assert_eq!(Kind::from_word(kind.as_str()), Some(*kind));
         assert_eq!(kind.to_string(), kind.as_str());
     }
-    for word in [
+    for name in [
         "",
         "Message",
         "message ",
@@ -69,6 +69,6 @@ fn a_word_is_its_type_and_no_other_word_is() {
         "0x01",
         "welcome",
     ] {
-        assert_eq!(Kind::from_word(word), None, "{word}");
+        assert_eq!(Kind::from_word(name), None, "{name}");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Kind;
 
-fn words() -> impl Strategy<Value = String> {
+fn any_text() -> impl Strategy<Value = String> {
     "[a-zA-Zäöü0-9 .,\"\n-]{1,16}"
 }
 
@@ -18,7 +18,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i32>().prop_map(Value::from),
-        words().prop_map(Value::from),
+        any_text().prop_map(Value::from),
     ];
     leaf.prop_recursive(2, 8, 3, |inner| {
         prop_oneof![
@@ -31,59 +31,59 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 fn parts() -> impl Strategy<Value = Value> {
     let part = prop_oneof![
-        words().prop_map(|text| json!({"kind": "text", "text": text})),
+        any_text().prop_map(|text| json!({"kind": "text", "text": text})),
         any_json().prop_map(|data| json!({"kind": "data", "data": {"value": data}})),
         id().prop_map(|name| json!({"kind": "file", "file": {"uri": format!("https://a/{name}")}})),
     ];
     proptest::collection::vec(part, 0..3).prop_map(|parts| json!({ "parts": parts }))
 }
 
-fn said() -> impl Strategy<Value = Value> {
+fn any_content() -> impl Strategy<Value = Value> {
     let object = proptest::collection::btree_map("[a-z]{1,6}", any_json(), 0..3);
     prop_oneof![
-        words().prop_map(Value::from),
+        any_text().prop_map(Value::from),
         parts(),
         object.prop_map(|map| map.into_iter().collect::<Map<_, _>>().into()),
     ]
 }
 
 fn content(kind: Kind) -> BoxedStrategy<Value> {
-    let of = |words: &'static [&'static str]| proptest::sample::select(words);
+    let of = |values: &'static [&'static str]| proptest::sample::select(values);
     match kind {
-        Kind::Message => (of(&["user", "assistant", "system", "agent"]), said())
-            .prop_map(|(role, said)| json!({"role": role, "content": said}))
+        Kind::Message => (of(&["user", "assistant", "system", "agent"]), any_content())
+            .prop_map(|(role, content)| json!({"role": role, "content": content}))
             .boxed(),
-        Kind::Proposal => (words(), proptest::option::of(words()))
+        Kind::Proposal => (any_text(), proptest::option::of(any_text()))
             .prop_map(|(proposal, reasoning)| match reasoning {
                 Some(reasoning) => json!({"proposal": proposal, "reasoning": reasoning, "deadline": 9}),
                 None => json!({"proposal": proposal}),
             })
             .boxed(),
-        Kind::Vote => (of(&["approve", "reject", "abstain"]), id(), words())
-            .prop_map(|(vote, id, why)| json!({"vote": vote, "proposalId": id, "reasoning": why, "confidence": 0.5}))
+        Kind::Vote => (of(&["approve", "reject", "abstain"]), id(), any_text())
+            .prop_map(|(vote, id, reasoning)| json!({"vote": vote, "proposalId": id, "reasoning": reasoning, "confidence": 0.5}))
             .boxed(),
         Kind::Decision => (of(&["approved", "rejected"]), id(), any::<bool>())
             .prop_map(|(result, id, consensus)| {
                 json!({"proposalId": id, "result": result, "votes": {"alpha": "approve"}, "consensus": consensus})
             })
             .boxed(),
-        Kind::Error => (of(&["AGENT_ERROR", "INVALID_JSON", "own"]), words())
+        Kind::Error => (of(&["AGENT_ERROR", "INVALID_JSON", "own"]), any_text())
             .prop_map(|(error, message)| json!({"error": error, "message": message, "extra": [1]}))
             .boxed(),
         Kind::Response => prop_oneof![
-            said().prop_map(|said| json!({"result": said})),
-            said().prop_map(|said| json!({"result": said, "more": 1})),
+            any_content().prop_map(|content| json!({"result": content})),
+            any_content().prop_map(|content| json!({"result": content, "more": 1})),
             (1i32..9).prop_map(|number| json!({"result": [number]})),
         ]
         .boxed(),
-        Kind::Status => words()
+        Kind::Status => any_text()
             .prop_map(|status| json!({"agent": "alpha", "status": status}))
             .boxed(),
-        Kind::Event => (words(), any_json())
+        Kind::Event => (any_text(), any_json())
             .prop_map(|(event, data)| json!({"event": event, "data": data}))
             .boxed(),
-        Kind::Broadcast => said().prop_map(|said| json!({"message": said})).boxed(),
-        Kind::Request => (words(), any_json())
+        Kind::Broadcast => any_content().prop_map(|content| json!({"message": content})).boxed(),
+        Kind::Request => (any_text(), any_json())
             .prop_map(|(service, query)| json!({"service": service, "query": query}))
             .boxed(),
         Kind::Disconnect => Just(json!({"reason": "manual"})).boxed(),
@@ -100,12 +100,12 @@ fn metadata() -> impl Strategy<Value = Value> {
         proptest::option::of(any::<bool>()),
         proptest::option::of(any_json()),
     );
-    known.prop_map(|(correlation, parent, wants, other)| {
+    known.prop_map(|(correlation, parent, requires_response, other)| {
         let mut metadata = Map::new();
         let fields = [
             ("correlationId", correlation.map(Value::from)),
             ("parentId", parent.map(Value::from)),
-            ("requiresResponse", wants.map(Value::from)),
+            ("requiresResponse", requires_response.map(Value::from)),
             ("other", other),
         ];
         let known = fields

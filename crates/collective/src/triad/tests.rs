@@ -11,7 +11,7 @@ fn tally(quorum: Quorum) -> Tally {
 }
 
 /// Returns the tally after `votes`, cast by the members in their order. Votes after the decision do not count.
-fn after(votes: &[Vote], quorum: Quorum) -> Tally {
+fn tally_after(votes: &[Vote], quorum: Quorum) -> Tally {
     let mut tally = tally(quorum);
     for (member, vote) in MEMBERS.iter().zip(votes) {
         let _ = tally.cast(member, *vote);
@@ -62,9 +62,9 @@ const MISSING: [Row; 10] = [
 ];
 
 #[test]
-fn h_39_all_ten_tallies_with_a_quorum_of_all() {
+fn h_39_ten_tallies_with_quorum_all() {
     for (approve, reject, abstain, result, consensus) in TALLIES {
-        let tally = after(&votes(approve, reject, abstain), Quorum::All);
+        let tally = tally_after(&votes(approve, reject, abstain), Quorum::All);
         let decision = tally.decision().unwrap();
         let outcome = (decision.result(), decision.consensus);
         assert_eq!(outcome, (result, consensus), "{approve}-{reject}-{abstain}");
@@ -74,9 +74,9 @@ fn h_39_all_ten_tallies_with_a_quorum_of_all() {
 }
 
 #[test]
-fn h_39_all_ten_tallies_with_a_quorum_of_the_majority() {
+fn h_39_ten_tallies_with_quorum_majority() {
     for (approve, reject, abstain, result, consensus) in TALLIES {
-        let tally = after(&votes(approve, reject, abstain), Quorum::Majority);
+        let tally = tally_after(&votes(approve, reject, abstain), Quorum::Majority);
         let decision = tally.decision().unwrap();
         let outcome = (decision.result(), decision.consensus);
         assert_eq!(outcome, (result, consensus), "{approve}-{reject}-{abstain}");
@@ -89,7 +89,7 @@ fn h_39_missing_votes_count_for_neither_side() {
         for (approve, reject, abstain, result, consensus) in MISSING {
             let case = format!("{approve}-{reject}-{abstain} {quorum:?}");
             let cast = votes(approve, reject, abstain);
-            let mut tally = after(&cast, quorum);
+            let mut tally = tally_after(&cast, quorum);
             let decision = tally.close();
             assert_eq!(
                 (decision.result(), decision.consensus),
@@ -102,7 +102,7 @@ fn h_39_missing_votes_count_for_neither_side() {
 }
 
 #[test]
-fn h_40_a_majority_decides_as_soon_as_the_outcome_is_fixed() {
+fn h_40_majority_decides_once_the_outcome_is_fixed() {
     // Which of the ways in which two have voted decide without the third.
     for (approve, reject, abstain, decides) in [
         (2, 0, 0, true),
@@ -112,7 +112,7 @@ fn h_40_a_majority_decides_as_soon_as_the_outcome_is_fixed() {
         (1, 0, 1, false),
         (0, 1, 1, false),
     ] {
-        let tally = after(&votes(approve, reject, abstain), Quorum::Majority);
+        let tally = tally_after(&votes(approve, reject, abstain), Quorum::Majority);
         let case = format!("{approve}-{reject}-{abstain}");
         assert_eq!(tally.decision().is_some(), decides, "{case}");
         let missing = tally.decision().map(|decision| decision.missing.clone());
@@ -123,21 +123,21 @@ fn h_40_a_majority_decides_as_soon_as_the_outcome_is_fixed() {
         );
     }
     for vote in Vote::ALL {
-        assert_eq!(after(&[vote], Quorum::Majority).decision(), None);
+        assert_eq!(tally_after(&[vote], Quorum::Majority).decision(), None);
     }
 }
 
 #[test]
-fn h_40_a_quorum_of_all_waits_for_the_last() {
+fn h_40_quorum_all_waits_for_the_last_vote() {
     for first in Vote::ALL {
         for second in Vote::ALL {
-            assert_eq!(after(&[first, second], Quorum::All).decision(), None);
+            assert_eq!(tally_after(&[first, second], Quorum::All).decision(), None);
         }
     }
 }
 
 #[test]
-fn only_the_vote_that_decides_brings_the_decision() {
+fn only_the_deciding_vote_returns_the_decision() {
     let mut tally = tally(Quorum::Majority);
     assert_eq!(tally.cast("charlie", Vote::Approve), Ok(None));
     assert_eq!(tally.cast("beta", Vote::Abstain), Ok(None));
@@ -151,7 +151,7 @@ fn only_the_vote_that_decides_brings_the_decision() {
 }
 
 #[test]
-fn h_42_the_first_vote_of_a_member_counts() {
+fn h_42_first_vote_of_a_member_counts() {
     let mut tally = tally(Quorum::All);
     tally.cast("alpha", Vote::Approve).unwrap();
     assert_eq!(
@@ -165,8 +165,8 @@ fn h_42_the_first_vote_of_a_member_counts() {
 }
 
 #[test]
-fn h_42_a_vote_after_the_decision_is_late() {
-    let mut tally = after(&[Vote::Reject, Vote::Reject], Quorum::Majority);
+fn h_42_vote_after_the_decision_is_late() {
+    let mut tally = tally_after(&[Vote::Reject, Vote::Reject], Quorum::Majority);
     assert_eq!(
         tally.cast("charlie", Vote::Approve),
         Err(VoteRejection::Late)
@@ -193,15 +193,15 @@ fn h_42_votes_of_non_members_do_not_count() {
 }
 
 #[test]
-fn a_decision_stands_when_the_deadline_passes_afterwards() {
-    let mut tally = after(&[Vote::Approve, Vote::Approve], Quorum::Majority);
+fn later_deadline_does_not_change_a_decision() {
+    let mut tally = tally_after(&[Vote::Approve, Vote::Approve], Quorum::Majority);
     let before = tally.decision().cloned();
     assert_eq!(Some(tally.close().clone()), before);
 }
 
 #[test]
 fn decision_lists_votes_and_missing_voters() {
-    let mut tally = after(&[Vote::Approve, Vote::Abstain], Quorum::All);
+    let mut tally = tally_after(&[Vote::Approve, Vote::Abstain], Quorum::All);
     assert_eq!(
         tally.close().json("prop-001"),
         json!({
@@ -215,12 +215,12 @@ fn decision_lists_votes_and_missing_voters() {
 }
 
 #[test]
-fn a_vote_is_one_of_three_words() {
-    for (vote, word) in Vote::ALL.into_iter().zip(Vote::WORDS) {
-        assert_eq!((vote.as_str(), Vote::from_word(word)), (word, Some(vote)));
+fn vote_has_three_names() {
+    for (vote, name) in Vote::ALL.into_iter().zip(Vote::NAMES) {
+        assert_eq!((vote.as_str(), Vote::from_word(name)), (name, Some(vote)));
     }
-    for word in ["", "Approve", "approved", "yes", "abstain "] {
-        assert_eq!(Vote::from_word(word), None, "{word}");
+    for name in ["", "Approve", "approved", "yes", "abstain "] {
+        assert_eq!(Vote::from_word(name), None, "{name}");
     }
 }
 
@@ -236,7 +236,7 @@ fn any_cast() -> impl Strategy<Value = Vec<(&'static str, Vote)>> {
 
 proptest! {
     #[test]
-    fn the_order_of_votes_does_not_matter_where_all_have_to_vote(cast in any_cast()) {
+    fn vote_order_does_not_matter_with_quorum_all(cast in any_cast()) {
         let count = |cast: &[(&str, Vote)]| {
             let mut tally = tally(Quorum::All);
             for (member, vote) in cast {
@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn an_early_decision_never_contradicts_the_full_tally(cast in any_cast()) {
+    fn early_decision_agrees_with_the_full_tally(cast in any_cast()) {
         let (mut early, mut full) = (tally(Quorum::Majority), tally(Quorum::All));
         for (member, vote) in cast {
             let _ = early.cast(member, vote);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 /// Returns a minimal message of each type.
-fn least(kind: Kind) -> Value {
+fn minimal(kind: Kind) -> Value {
     let content = match kind {
         Kind::Message => json!({"role": "user", "content": "hi"}),
         Kind::Status => json!({"agent": "alpha", "status": "online"}),
@@ -38,7 +38,7 @@ fn check(frame: Value) -> Result<(), ErrorCode> {
 }
 
 /// Returns the frame with another value at a path; `None` removes the field.
-fn changed(mut frame: Value, path: &str, value: Option<Value>) -> Value {
+fn with_field(mut frame: Value, path: &str, value: Option<Value>) -> Value {
     let (above, name) = path.rsplit_once('.').unwrap_or(("", path));
     let names = above.split('.').filter(|name| !name.is_empty());
     let place = names.fold(&mut frame, |place, name| &mut place[name]);
@@ -50,9 +50,9 @@ fn changed(mut frame: Value, path: &str, value: Option<Value>) -> Value {
 }
 
 #[test]
-fn the_least_of_each_type_will_do() {
+fn minimal_envelope_of_each_type_is_valid() {
     for kind in Kind::ALL {
-        assert_eq!(check(least(*kind)), Ok(()), "{kind}");
+        assert_eq!(check(minimal(*kind)), Ok(()), "{kind}");
     }
 }
 
@@ -62,7 +62,7 @@ fn missing_required_field_is_2002() {
     for kind in Kind::ALL {
         for path in kind.required() {
             for absent in [None, Some(Value::Null)] {
-                let frame = changed(least(*kind), path, absent);
+                let frame = with_field(minimal(*kind), path, absent);
                 let malformed = validate(&Envelope::from_value(frame).unwrap()).unwrap_err();
                 assert_eq!(malformed.code, ErrorCode::MissingField, "{kind} {path}");
                 assert!(
@@ -80,7 +80,7 @@ fn missing_required_field_is_2002() {
 #[test]
 fn h_15_only_messages_need_a_role() {
     for path in ["content.role", "content.content"] {
-        let frame = changed(least(Kind::Message), path, None);
+        let frame = with_field(minimal(Kind::Message), path, None);
         assert_eq!(check(frame), Err(ErrorCode::MissingField), "{path}");
     }
     assert_eq!(check(json!({"type": "ping"})), Ok(()));
@@ -88,7 +88,7 @@ fn h_15_only_messages_need_a_role() {
 }
 
 #[test]
-fn h_16_words_of_a_message_are_a_text_or_an_object() {
+fn h_16_content_of_a_message_is_text_or_object() {
     for (content, outcome) in [
         (json!("hi"), Ok(())),
         (json!(""), Ok(())),
@@ -96,8 +96,8 @@ fn h_16_words_of_a_message_are_a_text_or_an_object() {
         (json!(["hi"]), Err(ErrorCode::InvalidType)),
         (json!(7), Err(ErrorCode::InvalidType)),
     ] {
-        let frame = changed(
-            least(Kind::Message),
+        let frame = with_field(
+            minimal(Kind::Message),
             "content.content",
             Some(content.clone()),
         );
@@ -106,7 +106,7 @@ fn h_16_words_of_a_message_are_a_text_or_an_object() {
 }
 
 #[test]
-fn h_25_error_and_event_may_stand_beside_the_content() {
+fn h_25_error_and_event_may_be_beside_the_content() {
     assert_eq!(
         check(json!({"type": "error", "error": "Agent unknown", "content": {}})),
         Ok(())
@@ -118,16 +118,16 @@ fn h_25_error_and_event_may_stand_beside_the_content() {
 }
 
 #[test]
-fn h_36_a_vote_names_its_proposal_in_one_of_two_places() {
+fn h_36_vote_names_its_proposal_in_either_place() {
     let vote = json!({"type": "vote", "content": {"vote": "approve"}});
     assert_eq!(check(vote.clone()), Err(ErrorCode::MissingField));
-    let named = changed(vote, "metadata", Some(json!({"correlationId": "prop-1"})));
+    let named = with_field(vote, "metadata", Some(json!({"correlationId": "prop-1"})));
     assert_eq!(check(named), Ok(()));
 }
 
 #[test]
-fn wrong_field_type_is_2003() {
-    let message = || least(Kind::Message);
+fn invalid_field_type_is_2003() {
+    let message = || minimal(Kind::Message);
     for (frame, path, value) in [
         (message(), "id", json!(7)),
         (message(), "agent", json!(["alpha"])),
@@ -138,44 +138,48 @@ fn wrong_field_type_is_2003() {
         (message(), "content", json!("hi")),
         (message(), "content.role", json!(1)),
         (
-            changed(message(), "metadata", Some(json!({}))),
+            with_field(message(), "metadata", Some(json!({}))),
             "metadata.priority",
             json!(1),
         ),
         (
-            changed(message(), "metadata", Some(json!({}))),
+            with_field(message(), "metadata", Some(json!({}))),
             "metadata.requiresResponse",
             json!("yes"),
         ),
         (
-            changed(message(), "metadata", Some(json!({}))),
+            with_field(message(), "metadata", Some(json!({}))),
             "metadata.ttl",
             json!("5"),
         ),
         (
-            changed(message(), "metadata", Some(json!({}))),
+            with_field(message(), "metadata", Some(json!({}))),
             "metadata.correlationId",
             json!(5),
         ),
         (
-            least(Kind::Proposal),
+            minimal(Kind::Proposal),
             "content.proposal",
             json!({"text": "x"}),
         ),
-        (least(Kind::Proposal), "content.deadline", json!("tomorrow")),
-        (least(Kind::Vote), "content.vote", json!(true)),
-        (least(Kind::Subscribe), "content.agents", json!("alpha")),
         (
-            least(Kind::Subscribe),
+            minimal(Kind::Proposal),
+            "content.deadline",
+            json!("tomorrow"),
+        ),
+        (minimal(Kind::Vote), "content.vote", json!(true)),
+        (minimal(Kind::Subscribe), "content.agents", json!("alpha")),
+        (
+            minimal(Kind::Subscribe),
             "content.agents",
             json!(["alpha", 1]),
         ),
-        (least(Kind::Handshake), "content.capabilities", json!([])),
-        (least(Kind::Decision), "content.consensus", json!("true")),
-        (least(Kind::Broadcast), "content.message", json!([])),
-        (least(Kind::Auth), "content.token", json!(123)),
+        (minimal(Kind::Handshake), "content.capabilities", json!([])),
+        (minimal(Kind::Decision), "content.consensus", json!("true")),
+        (minimal(Kind::Broadcast), "content.message", json!([])),
+        (minimal(Kind::Auth), "content.token", json!(123)),
     ] {
-        let frame = changed(frame, path, Some(value));
+        let frame = with_field(frame, path, Some(value));
         let malformed = validate(&Envelope::from_value(frame.clone()).unwrap()).unwrap_err();
         assert_eq!(malformed.code, ErrorCode::InvalidType, "{frame}");
         assert!(
@@ -187,8 +191,8 @@ fn wrong_field_type_is_2003() {
 }
 
 #[test]
-fn unusable_value_is_2005() {
-    let message = || changed(least(Kind::Message), "metadata", Some(json!({})));
+fn invalid_value_is_2005() {
+    let message = || with_field(minimal(Kind::Message), "metadata", Some(json!({})));
     for (frame, path, value) in [
         (message(), "id", json!("")),
         (message(), "id", json!("x".repeat(129))),
@@ -199,16 +203,16 @@ fn unusable_value_is_2005() {
         (message(), "metadata.priority", json!("urgent")),
         (message(), "metadata.ttl", json!(-1)),
         (message(), "metadata.correlationId", json!("")),
-        (least(Kind::Vote), "content.vote", json!("yes")),
-        (least(Kind::Vote), "content.vote", json!("Approve")),
-        (least(Kind::Decision), "content.result", json!("approve")),
-        (least(Kind::Disconnect), "content.reason", json!("tired")),
-        (least(Kind::Proposal), "content.proposal", json!("")),
-        (least(Kind::Proposal), "content.deadline", json!(-1)),
-        (least(Kind::Subscribe), "content.channel", json!("")),
-        (least(Kind::Request), "content.service", json!("")),
+        (minimal(Kind::Vote), "content.vote", json!("yes")),
+        (minimal(Kind::Vote), "content.vote", json!("Approve")),
+        (minimal(Kind::Decision), "content.result", json!("approve")),
+        (minimal(Kind::Disconnect), "content.reason", json!("tired")),
+        (minimal(Kind::Proposal), "content.proposal", json!("")),
+        (minimal(Kind::Proposal), "content.deadline", json!(-1)),
+        (minimal(Kind::Subscribe), "content.channel", json!("")),
+        (minimal(Kind::Request), "content.service", json!("")),
     ] {
-        let frame = changed(frame, path, Some(value));
+        let frame = with_field(frame, path, Some(value));
         let malformed = validate(&Envelope::from_value(frame.clone()).unwrap()).unwrap_err();
         assert_eq!(malformed.code, ErrorCode::InvalidContent, "{frame}");
         assert!(
@@ -220,9 +224,9 @@ fn unusable_value_is_2005() {
 }
 
 #[test]
-fn h_17_an_id_has_1_to_128_characters_of_any_kind() {
+fn h_17_id_has_1_to_128_characters() {
     for id in ["x".to_owned(), "ä".repeat(128), "msg-1 / two".to_owned()] {
-        let frame = changed(least(Kind::Message), "id", Some(json!(id)));
+        let frame = with_field(minimal(Kind::Message), "id", Some(json!(id)));
         assert_eq!(check(frame), Ok(()), "{id}");
     }
 }
@@ -245,7 +249,7 @@ fn error_keeps_the_ids_of_the_message() {
 }
 
 #[test]
-fn every_example_of_the_specification_is_valid() {
+fn specification_examples_are_valid() {
     for example in [
         json!({"type": "handshake", "content": {"action": "advertise", "capabilities":
             {"supportedMessageTypes": ["message", "status", "error"], "supportedAgents": ["steward", "alpha", "beta"], "version": "1.0.0"}}}),

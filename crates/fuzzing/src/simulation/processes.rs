@@ -168,7 +168,7 @@ pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
             let text = match event {
                 AgentEvent::Connected(id) => return connection.clone_from(id),
                 AgentEvent::Received(_, text) => text,
-                AgentEvent::Asked(id, text) => {
+                AgentEvent::Proposed(id, text) => {
                     let before = asked.insert(id.clone(), connection.clone());
                     // The gateway sends a pending proposal again, with the same id, to a member that reconnects.
                     if before.is_some_and(|before| before != *connection) {

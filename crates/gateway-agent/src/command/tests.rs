@@ -43,7 +43,7 @@ async fn command_reads_one_json_object() {
 }
 
 #[tokio::test]
-async fn text_of_a_peer_is_no_command() {
+async fn peer_text_is_not_a_command() {
     let text = "$(touch /tmp/x); `id` --help\n-rf '\"";
     let shown = run("sed 's/^/read /'; echo \"$#\"", &turn(text))
         .await
@@ -105,7 +105,7 @@ async fn status_lines_are_progress_and_no_answer() {
 }
 
 #[tokio::test]
-async fn command_of_a_first_message_begins_a_chain() {
+async fn first_message_starts_a_delegation_chain() {
     let shown = async |turn: &Turn| {
         run("echo \"$REMOTE_AGENT_DELEGATION\"", turn)
             .await

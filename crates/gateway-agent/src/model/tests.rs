@@ -133,7 +133,7 @@ async fn key_is_not_in_debug_output() {
 }
 
 #[tokio::test]
-async fn endpoint_with_too_much_to_do_is_asked_again() {
+async fn overloaded_endpoint_is_retried() {
     let busy = || response("429 Too Many Requests", "retry-after: 0\r\n", "slow down");
     let good = completion(&json!({"content": "Now."}));
     assert_eq!(answer(vec![busy(), busy(), good]).await.unwrap(), "Now.");

@@ -5,34 +5,35 @@ use super::*;
 #[tokio::test]
 async fn conversation_of_a_session_reaches_the_backend() {
     let gateway = Gateway::start().await;
-    let mut coder = Running::start(&gateway, "coder", [Act::Say("one"), Act::Say("two")]).await;
+    let mut coder =
+        Running::start(&gateway, "coder", [Step::Reply("one"), Step::Reply("two")]).await;
     let mut client = gateway.client("steward").await;
-    let reply = client.ask("s-1", "first").await;
+    let reply = client.send_message("s-1", "first").await;
     assert_eq!(
         (text(&reply), reply.from(), reply.session_id()),
         ("one", Some("coder"), Some("s-1"))
     );
-    assert_eq!(text(&client.ask("s-1", "second").await), "two");
-    client.ask("s-2", "third").await;
+    assert_eq!(text(&client.send_message("s-1", "second").await), "two");
+    client.send_message("s-2", "third").await;
     let first = coder.turn().await;
     assert_eq!(
         (&*first.agent, &*first.from, &*first.thread, &*first.text),
         ("coder", "steward", r#"["steward","s-1"]"#, "first")
     );
-    let said: Vec<_> = coder.turn().await.history;
-    let said: Vec<_> = said.iter().map(|one| (&*one.from, &*one.text)).collect();
-    assert_eq!(said, [("steward", "first"), ("coder", "one")]);
+    let history: Vec<_> = coder.turn().await.history;
+    let history: Vec<_> = history.iter().map(|one| (&*one.from, &*one.text)).collect();
+    assert_eq!(history, [("steward", "first"), ("coder", "one")]);
     assert_eq!(coder.turn().await.history, [], "another session");
 }
 
 #[tokio::test]
-async fn message_without_required_response_is_only_kept() {
+async fn message_without_required_response_is_only_stored() {
     let gateway = Gateway::start().await;
     let mut coder = Running::start(&gateway, "coder", []).await;
     let mut client = gateway.client("steward").await;
     let note = message("s-1", "note").with_metadata("requiresResponse", false);
     client.send(note).await;
-    client.ask("s-1", "question").await;
+    client.send_message("s-1", "question").await;
     let turn = coder.turn().await;
     assert_eq!(turn.text, "question", "the backend was not asked before");
     assert_eq!(turn.history[0].text, "note");
@@ -57,10 +58,10 @@ async fn progress_reaches_the_requester_before_the_reply() {
     let gateway = Gateway::start().await;
     let permits = Arc::new(Semaphore::new(0));
     let reports = &["reading", "still reading", "writing"];
-    let acts = [Act::Report(reports, Arc::clone(&permits))];
-    let _coder = Running::start(&gateway, "coder", acts).await;
+    let steps = [Step::Report(reports, Arc::clone(&permits))];
+    let _coder = Running::start(&gateway, "coder", steps).await;
     let mut client = gateway.client("steward").await;
-    let status = client.ask("s-1", "work").await;
+    let status = client.send_message("s-1", "work").await;
     assert_eq!(
         (status.kind(), status.content_str("message"), status.from()),
         (Kind::Status, Some("writing"), Some("coder")),
@@ -71,15 +72,18 @@ async fn progress_reaches_the_requester_before_the_reply() {
 }
 
 #[tokio::test]
-async fn sessions_are_answered_side_by_side_and_each_in_order() {
+async fn sessions_run_concurrently_and_each_in_order() {
     let gateway = Gateway::start().await;
     let permits = Arc::new(Semaphore::new(0));
-    let acts = [Act::Wait(Arc::clone(&permits))];
-    let _coder = Running::start(&gateway, "coder", acts).await;
+    let steps = [Step::Wait(Arc::clone(&permits))];
+    let _coder = Running::start(&gateway, "coder", steps).await;
     let mut client = gateway.client("steward").await;
     client.send(message("s-1", "slow")).await;
     client.send(message("s-1", "after")).await;
-    assert_eq!(text(&client.ask("s-2", "other").await), "I read: other");
+    assert_eq!(
+        text(&client.send_message("s-2", "other").await),
+        "I read: other"
+    );
     permits.add_permits(1);
     assert_eq!(text(&client.next().await), "I read: slow");
     assert_eq!(text(&client.next().await), "I read: after");
@@ -93,8 +97,8 @@ async fn agent_with_every_slot_taken_is_busy() {
         concurrency: NonZeroUsize::MIN,
         ..AgentSettings::new("coder")
     };
-    let acts = [Act::Wait(Arc::clone(&permits))];
-    let _coder = Running::with(&gateway, settings, acts).await;
+    let steps = [Step::Wait(Arc::clone(&permits))];
+    let _coder = Running::with(&gateway, settings, steps).await;
     let mut client = gateway.client("steward").await;
     let channel = json!({"channel": "agent:status", "agents": ["coder"]});
     client.send(Envelope::new(Kind::Subscribe, channel)).await;
@@ -102,18 +106,21 @@ async fn agent_with_every_slot_taken_is_busy() {
     client.send(message("s-1", "work")).await;
     let status = client.next_of(Kind::Status).await;
     assert_eq!(status.content_str("status"), Some("busy"));
-    let refused = client.ask("s-2", "more").await;
+    let refused = client.send_message("s-2", "more").await;
     assert_eq!(refused.content()["code"], 3003);
     permits.add_permits(1);
     let status = client.next_of(Kind::Status).await;
     assert_eq!(status.content_str("status"), Some("idle"));
-    assert_eq!(text(&client.ask("s-2", "more").await), "I read: more");
+    assert_eq!(
+        text(&client.send_message("s-2", "more").await),
+        "I read: more"
+    );
 }
 
 #[tokio::test]
 async fn stopped_agent_disconnects_and_ends_its_turns() {
     let gateway = Gateway::start().await;
-    let mut coder = Running::start(&gateway, "coder", [Act::Hang]).await;
+    let mut coder = Running::start(&gateway, "coder", [Step::Hang]).await;
     let mut client = gateway.client("steward").await;
     client.send(message("s-1", "work")).await;
     coder.turn().await;
@@ -130,9 +137,9 @@ async fn session_of_another_sender_is_another_conversation() {
     let mut coder = Running::start(&gateway, "coder", []).await;
     let mut client = gateway.client("steward").await;
     let mut other = gateway.client("scout").await;
-    client.ask("s-1", "a secret").await;
+    client.send_message("s-1", "a secret").await;
     coder.turn().await;
-    other.ask("s-1", "repeat it").await;
+    other.send_message("s-1", "repeat it").await;
     let turn = coder.turn().await;
     assert!(turn.history.is_empty(), "{:?}", turn.history);
 }

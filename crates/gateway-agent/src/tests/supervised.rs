@@ -18,7 +18,7 @@ impl Log for Lines {
 }
 
 /// Starts a gateway with `auth` that runs `coder` itself.
-async fn supervised(acts: Vec<Act>) -> (Gateway, mpsc::UnboundedReceiver<Turn>) {
+async fn supervised(steps: Vec<Step>) -> (Gateway, mpsc::UnboundedReceiver<Turn>) {
     let folder = tempfile::tempdir().unwrap();
     let key = "bf88c644bfeac846c3294403f8a3522e529709ea4d1710a68aeedbd1448df956";
     let config = json!({
@@ -35,10 +35,10 @@ async fn supervised(acts: Vec<Act>) -> (Gateway, mpsc::UnboundedReceiver<Turn>) 
     );
     let server = server.await.unwrap();
     let mut supervisor = Supervisor::new(Arc::new(Silent));
-    let (asked, turns) = mpsc::unbounded_channel();
+    let (sender, turns) = mpsc::unbounded_channel();
     let backend = Script {
-        acts: Mutex::new(acts.into()),
-        turns: asked,
+        steps: Mutex::new(steps.into()),
+        turns: sender,
     };
     supervisor.add(&server, AgentSettings::new("coder"), Arc::new(backend));
     let (url, shutdown) = (server.url(), CancellationToken::new());
@@ -71,7 +71,7 @@ impl Gateway {
 /// Sends a message repeatedly until the agent is online.
 async fn answer(client: &mut Client) -> Envelope {
     loop {
-        let reply = client.ask("s-1", "work").await;
+        let reply = client.send_message("s-1", "work").await;
         match reply.content()["code"].as_u64() {
             Some(3002) => tokio::task::yield_now().await,
             _ => return reply,
@@ -93,7 +93,7 @@ async fn gateway_with_auth_runs_its_own_agent() {
 
 #[tokio::test]
 async fn panic_of_a_supervised_agent_leaves_the_gateway() {
-    let (gateway, _turns) = supervised(vec![Act::Panic]).await;
+    let (gateway, _turns) = supervised(vec![Step::Panic]).await;
     let mut client = gateway.bridge().await;
     assert_eq!(answer(&mut client).await.content()["code"], 3004);
     assert_eq!(text(&answer(&mut client).await), "I read: work");
@@ -101,7 +101,7 @@ async fn panic_of_a_supervised_agent_leaves_the_gateway() {
 
 #[tokio::test]
 async fn supervised_agents_stop_with_the_gateway() {
-    let (mut gateway, mut turns) = supervised(vec![Act::Say("ready"), Act::Hang]).await;
+    let (mut gateway, mut turns) = supervised(vec![Step::Reply("ready"), Step::Hang]).await;
     let mut client = gateway.bridge().await;
     assert_eq!(text(&answer(&mut client).await), "ready");
     client.send(message("s-1", "work")).await;
@@ -113,7 +113,7 @@ async fn supervised_agents_stop_with_the_gateway() {
 }
 
 #[tokio::test]
-async fn agent_whose_name_is_taken_starts_again_with_backoff() {
+async fn agent_with_taken_name_restarts_with_backoff() {
     let folder = tempfile::tempdir().unwrap();
     let config = ServerConfig {
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -124,10 +124,10 @@ async fn agent_whose_name_is_taken_starts_again_with_backoff() {
     let server = server.await.unwrap();
     let (line, mut lines) = mpsc::unbounded_channel();
     let mut supervisor = Supervisor::new(Arc::new(Lines(line)));
-    let (asked, _turns) = mpsc::unbounded_channel();
+    let (sender, _turns) = mpsc::unbounded_channel();
     let backend = Script {
-        acts: Mutex::default(),
-        turns: asked,
+        steps: Mutex::default(),
+        turns: sender,
     };
     supervisor.add(&server, AgentSettings::new("coder"), Arc::new(backend));
     let (url, shutdown) = (server.url(), CancellationToken::new());
@@ -153,7 +153,10 @@ async fn agent_whose_name_is_taken_starts_again_with_backoff() {
         let envelope = client.next_of(Kind::Status).await;
         assert_eq!(envelope.content_str("status"), Some(status));
     }
-    assert_eq!(text(&client.ask("s-1", "work").await), "I read: work");
+    assert_eq!(
+        text(&client.send_message("s-1", "work").await),
+        "I read: work"
+    );
     shutdown.cancel();
     supervised.await.unwrap();
     serving.await.unwrap();

@@ -5,8 +5,8 @@ use super::*;
 const APPROVE: &str =
     r#"{"vote": "approve", "reasoning": "The tests are green.", "confidence": 0.9}"#;
 
-async fn triad(gateway: &Gateway, acts: impl IntoIterator<Item = Act>) -> Vec<Running> {
-    let mut members = vec![Running::start(gateway, "alpha", acts).await];
+async fn triad(gateway: &Gateway, steps: impl IntoIterator<Item = Step>) -> Vec<Running> {
+    let mut members = vec![Running::start(gateway, "alpha", steps).await];
     members.push(Running::start(gateway, "beta", []).await);
     members
 }
@@ -29,24 +29,28 @@ async fn vote_of_alpha(client: &mut Client) -> Value {
 #[tokio::test]
 async fn vote_of_the_backend_keeps_reasoning_and_confidence() {
     let gateway = Gateway::start().await;
-    let mut members = triad(&gateway, [Act::Say(APPROVE)]).await;
+    let mut members = triad(&gateway, [Step::Reply(APPROVE)]).await;
     let mut client = gateway.client("steward").await;
     client.send(proposal("p-1", "Ship it")).await;
     let expected = json!({"proposalId": "p-1", "vote": "approve", "reasoning": "The tests are green.", "confidence": 0.9});
     assert_eq!(vote_of_alpha(&mut client).await, expected);
     let turn = members[0].turn().await;
-    let asked = turn.proposal.unwrap();
+    let proposal = turn.proposal.unwrap();
     assert_eq!(
-        (&*asked.id, &*asked.text, asked.reasoning.as_deref()),
+        (
+            &*proposal.id,
+            &*proposal.text,
+            proposal.reasoning.as_deref()
+        ),
         ("p-1", "Ship it", Some("It is Tuesday."))
     );
     assert!(turn.text.contains("\"Ship it\"") && turn.text.contains("\"It is Tuesday.\""));
 }
 
 #[tokio::test]
-async fn unusable_answer_is_asked_for_once_more() {
+async fn unusable_vote_is_requested_once_more() {
     let gateway = Gateway::start().await;
-    let mut members = triad(&gateway, [Act::Say("I approve!"), Act::Say(APPROVE)]).await;
+    let mut members = triad(&gateway, [Step::Reply("I approve!"), Step::Reply(APPROVE)]).await;
     let mut client = gateway.client("steward").await;
     client.send(proposal("p-1", "Ship it")).await;
     assert_eq!(vote_of_alpha(&mut client).await["vote"], "approve");
@@ -61,8 +65,12 @@ async fn agent_abstains_after_two_unusable_answers() {
     let for_another = r#"{"vote":"approve","from":"charlie"}"#;
     for (first, second) in [("yes", "no"), (twice, twice), (for_another, for_another)] {
         let gateway = Gateway::start().await;
-        let acts = [Act::Say(first), Act::Say(second), Act::Say(APPROVE)];
-        let _members = triad(&gateway, acts).await;
+        let steps = [
+            Step::Reply(first),
+            Step::Reply(second),
+            Step::Reply(APPROVE),
+        ];
+        let _members = triad(&gateway, steps).await;
         let mut client = gateway.client("steward").await;
         client.send(proposal("p-1", "Ship it")).await;
         let vote = vote_of_alpha(&mut client).await;
@@ -75,7 +83,7 @@ async fn agent_abstains_after_two_unusable_answers() {
 #[tokio::test]
 async fn silent_backend_abstains_before_the_deadline() {
     let gateway = Gateway::start().await;
-    let _members = triad(&gateway, [Act::Hang]).await;
+    let _members = triad(&gateway, [Step::Hang]).await;
     let mut client = gateway.client("steward").await;
     let now = std::time::SystemTime::now();
     let now = now.duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -90,7 +98,11 @@ async fn silent_backend_abstains_before_the_deadline() {
 #[tokio::test]
 async fn proposal_that_arrives_again_gets_the_same_vote() {
     let mut gateway = Gateway::start().await;
-    let mut members = triad(&gateway, [Act::Say(APPROVE), Act::Say("changed my mind")]).await;
+    let mut members = triad(
+        &gateway,
+        [Step::Reply(APPROVE), Step::Reply("changed my mind")],
+    )
+    .await;
     let mut client = gateway.client("steward").await;
     client.send(proposal("p-1", "Ship it")).await;
     assert_eq!(vote_of_alpha(&mut client).await["vote"], "approve");
@@ -112,7 +124,7 @@ async fn messages_leave_a_slot_for_proposals() {
         concurrency: NonZeroUsize::MIN,
         ..AgentSettings::new("alpha")
     };
-    let mut alpha = Running::with(&gateway, settings, [Act::Hang, Act::Say(APPROVE)]).await;
+    let mut alpha = Running::with(&gateway, settings, [Step::Hang, Step::Reply(APPROVE)]).await;
     let _beta = Running::start(&gateway, "beta", []).await;
     let mut client = gateway.client("steward").await;
     client

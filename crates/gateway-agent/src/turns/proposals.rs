@@ -33,18 +33,18 @@ impl Turns {
                 .to_owned(),
             reasoning: envelope.content_str("reasoning").map(str::to_owned),
         };
-        let asked = AgentEvent::Asked(proposal.id.clone(), proposal.text.clone());
-        (self.on_event)(&asked);
+        let event = AgentEvent::Proposed(proposal.id.clone(), proposal.text.clone());
+        (self.on_event)(&event);
         let Some(header) = self.header(envelope) else {
             return;
         };
         let (until, delegation) = (self.vote_deadline(envelope), delegation(envelope));
-        let kept = self.kept_ballot(&proposal);
+        let stored = self.stored_ballot(&proposal);
         let bytes = proposal.text.len() + proposal.reasoning.as_ref().map_or(0, String::len);
         let admitted = self.proposals.admit(bytes, self.max_turns());
         let (turns, link) = (Arc::clone(self), connection.clone());
         connection.running.spawn(async move {
-            let voted = match kept {
+            let voted = match stored {
                 Some(ballot) => Ok(ballot),
                 None if admitted.is_none() => Err("the agent is overloaded".to_owned()),
                 None => {
@@ -70,7 +70,7 @@ impl Turns {
                 .with_metadata("correlationId", proposal.id.as_str());
             if link.sender.send(answer).await.is_ok() {
                 if voted.is_ok() {
-                    turns.keep_ballot(&proposal, ballot.clone());
+                    turns.store_ballot(&proposal, ballot.clone());
                 }
                 (turns.on_event)(&AgentEvent::Voted(proposal.id, ballot.vote));
             }
@@ -81,12 +81,12 @@ impl Turns {
         self.ballot_hasher.hash_one((&proposal.id, &proposal.text))
     }
 
-    fn kept_ballot(&self, proposal: &Proposal) -> Option<Ballot> {
+    fn stored_ballot(&self, proposal: &Proposal) -> Option<Ballot> {
         let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
         ballots.get(&self.ballot_key(proposal)).cloned()
     }
 
-    fn keep_ballot(&self, proposal: &Proposal, ballot: Ballot) {
+    fn store_ballot(&self, proposal: &Proposal, ballot: Ballot) {
         let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
         ballots.put(self.ballot_key(proposal), ballot);
     }
@@ -128,7 +128,7 @@ impl Turns {
         let _active = ActiveGuard::new(&self.active);
         let mut reason = String::new();
         for _ in 0..2 {
-            let answer = self.ask(&turn, &|_| {}, cancel, until).await;
+            let answer = self.answer_turn(&turn, &|_| {}, cancel, until).await;
             let parsed = match &answer {
                 Ok(text) => vote::parse(text).map_err(BackendError::new),
                 Err(error) => Err(error.clone()),
@@ -154,11 +154,11 @@ impl Turns {
         let since = self.env.system_time().duration_since(UNIX_EPOCH);
         let now = since.unwrap_or_default();
         let deadline = envelope.content()["deadline"].as_u64();
-        let left = deadline.map(|at| {
+        let remaining = deadline.map(|at| {
             Duration::from_millis(at)
                 .saturating_sub(now)
                 .saturating_sub(VOTE_MARGIN)
         });
-        Instant::now() + left.map_or(limit, |left| left.min(limit))
+        Instant::now() + remaining.map_or(limit, |remaining| remaining.min(limit))
     }
 }

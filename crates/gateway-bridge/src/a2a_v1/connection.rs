@@ -53,7 +53,7 @@ pub(crate) struct A2aV1Connection {
     pub(super) codec: &'static DialectCodec,
     /// `None` once the connection has ended. Dropping the sender closes the socket.
     sender: Mutex<Option<Sender>>,
-    ended: Mutex<Option<CloseReason>>,
+    close_reason: Mutex<Option<CloseReason>>,
     /// Cancelled when the connection ends.
     pub(super) closed: CancellationToken,
     pub(super) settings: Arc<Settings>,
@@ -66,7 +66,7 @@ pub(crate) struct A2aV1Connection {
 }
 
 struct CloseReason {
-    why: String,
+    reason: String,
     dismissed: bool,
 }
 
@@ -82,7 +82,7 @@ impl A2aV1Connection {
         Self {
             codec,
             sender: Mutex::new(Some(sender)),
-            ended: Mutex::default(),
+            close_reason: Mutex::default(),
             closed: CancellationToken::new(),
             settings,
             env,
@@ -98,24 +98,37 @@ impl A2aV1Connection {
     }
 
     pub(super) fn close_reason(&self) -> Option<String> {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.as_ref().map(|ended| ended.why.clone())
+        let close_reason = self
+            .close_reason
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        close_reason
+            .as_ref()
+            .map(|close_reason| close_reason.reason.clone())
     }
 
     pub(super) fn is_dismissed(&self) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.as_ref().is_some_and(|ended| ended.dismissed)
+        let close_reason = self
+            .close_reason
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        close_reason
+            .as_ref()
+            .is_some_and(|close_reason| close_reason.dismissed)
     }
 
     /// Marks the connection as closed and fails all waiting callers. Only the first call has an effect.
-    pub(super) fn mark_closed(&self, why: &str, dismissed: bool) {
+    pub(super) fn mark_closed(&self, reason: &str, dismissed: bool) {
         {
-            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            if ended.is_some() {
+            let mut close_reason = self
+                .close_reason
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if close_reason.is_some() {
                 return;
             }
-            *ended = Some(CloseReason {
-                why: why.to_owned(),
+            *close_reason = Some(CloseReason {
+                reason: reason.to_owned(),
                 dismissed,
             });
         }
@@ -124,26 +137,26 @@ impl A2aV1Connection {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        self.agents.connection_lost(why);
-        self.tasks.connection_lost(why, dismissed);
-        self.debug(|| format!("the connection has ended: {why}"));
+        self.agents.connection_lost(reason);
+        self.tasks.connection_lost(reason, dismissed);
+        self.debug(|| format!("the connection has ended: {reason}"));
     }
 
     /// Closes the connection with a close code because of a frame that the gateway sent.
-    pub(super) async fn close_with(&self, code: CloseCode, why: &str) {
+    pub(super) async fn close_with(&self, code: CloseCode, reason: &str) {
         let sender = self.sender();
-        self.mark_closed(why, false);
+        self.mark_closed(reason, false);
         if let Some(sender) = sender {
-            let close = sender.close(code.number(), why);
+            let close = sender.close(code.number(), reason);
             drop(timeout(super::CLOSE_TIMEOUT, close).await);
         }
     }
 
     /// Sends a last envelope and closes.
-    pub(super) async fn disconnect(&self, word: Envelope) {
+    pub(super) async fn disconnect(&self, message: Envelope) {
         if let Some(sender) = self.sender() {
             // The connection closes even if the gateway does not receive the envelope.
-            drop(sender.text((self.codec.encode)(word)).await);
+            drop(sender.text((self.codec.encode)(message)).await);
             drop(sender.close(CloseCode::Normal.number(), "").await);
         }
     }
@@ -186,21 +199,21 @@ impl A2aV1Connection {
     /// Error 1003. `delivered` states whether any byte was sent. The connection is closed on error.
     pub(super) async fn send_frame(&self, frame: String) -> Result<(), PeerError> {
         let Some(sender) = self.sender() else {
-            let why = self.close_reason().unwrap_or_default();
-            return Err(lost(&why, Sent::No));
+            let reason = self.close_reason().unwrap_or_default();
+            return Err(lost_error(&reason, Sent::No));
         };
         let sent = timeout(self.settings.timeout, sender.text(frame)).await;
         let error: NetError = match sent {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error,
             Err(_) => {
-                let why = "the gateway reads no more";
-                self.mark_closed(why, false);
-                return Err(lost(why, Sent::Unknown));
+                let reason = "the gateway reads no more";
+                self.mark_closed(reason, false);
+                return Err(lost_error(reason, Sent::Unknown));
             }
         };
         self.mark_closed(&error.to_string(), false);
-        Err(lost(&error.to_string(), error.sent()))
+        Err(lost_error(&error.to_string(), error.sent()))
     }
 
     /// Subscribes to the status of agents. Ignores the error of a gateway without that channel.
@@ -217,15 +230,15 @@ impl A2aV1Connection {
     }
 
     async fn send_subscribe(&self, content: Value) {
-        let asked = self.envelope(Kind::Subscribe, content);
+        let request = self.envelope(Kind::Subscribe, content);
         let id = format!("{SUBSCRIPTION_ID_PREFIX}{}", self.env.uuid());
-        let asked = asked.with_metadata("correlationId", id);
+        let request = request.with_metadata("correlationId", id);
         // If the connection is lost here, the next send fails.
-        drop(self.send(asked).await);
+        drop(self.send(request).await);
     }
 
     /// Returns whether an error answers a subscription. Subscriptions are optional for a gateway.
-    pub(super) fn is_of_subscription(error: &Envelope) -> bool {
+    pub(super) fn answers_subscription(error: &Envelope) -> bool {
         error
             .correlation_id()
             .is_some_and(|id| id.starts_with(SUBSCRIPTION_ID_PREFIX))
@@ -242,8 +255,8 @@ impl A2aV1Connection {
     }
 }
 
-fn lost(why: &str, sent: Sent) -> PeerError {
-    let message = format!("the connection to the gateway was lost: {why}");
+fn lost_error(reason: &str, sent: Sent) -> PeerError {
+    let message = format!("the connection to the gateway was lost: {reason}");
     let mut error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::ConnectionReset), message);
     if sent == Sent::No {
         error.delivered = Delivered::No;

@@ -13,13 +13,15 @@ use super::connection::A2aV1Connection;
 pub(super) fn proposal_id(envelope: &Envelope) -> Option<&str> {
     match envelope.kind() {
         Kind::Vote | Kind::Decision => envelope.content_str("proposalId"),
-        Kind::Event => decided(envelope)?.get("proposalId").and_then(Value::as_str),
+        Kind::Event => decision_in(envelope)?
+            .get("proposalId")
+            .and_then(Value::as_str),
         _ => None,
     }
 }
 
 /// Returns the decision in an envelope: its content, or the data of a decision event.
-fn decided(envelope: &Envelope) -> Option<&Value> {
+fn decision_in(envelope: &Envelope) -> Option<&Value> {
     if envelope.kind() == Kind::Decision {
         return Some(envelope.content());
     }
@@ -48,32 +50,32 @@ pub(super) fn handle(connection: &A2aV1Connection, entry: &PendingTask, envelope
             "ignored a decision from `{from}`, who is not the gateway"
         ));
     }
-    let Some(said) = decided(envelope) else {
+    let Some(decision) = decision_in(envelope) else {
         return connection.debug(|| "ignored an event without a decision".to_owned());
     };
-    let result = match result(said) {
+    let result = match result(decision) {
         Ok(result) => result,
         // Another event may have a similar name.
-        Err(wrong) if envelope.kind() == Kind::Event => {
-            return connection.warn(&format!("ignored an event with a decision: {wrong}"));
+        Err(reason) if envelope.kind() == Kind::Event => {
+            return connection.warn(&format!("ignored an event with a decision: {reason}"));
         }
-        Err(wrong) => return malformed(connection, entry, wrong),
+        Err(reason) => return fail_malformed(connection, entry, reason),
     };
     let members = &connection.settings.triad.members;
-    let votes = votes(said);
+    let votes = votes(decision);
     let missing = members.iter().filter(|member| !votes.contains_key(*member));
     let missing: Vec<&String> = missing.collect();
-    let counted = count(members, &votes);
-    let consensus = said.get("consensus").and_then(Value::as_bool);
+    let counted = count_votes(members, &votes);
+    let consensus = decision.get("consensus").and_then(Value::as_bool);
     let consensus = consensus.unwrap_or(counted.consensus);
-    let miscounted = (counted.result != result || counted.consensus != consensus).then(|| {
+    let count_mismatch = (counted.result != result || counted.consensus != consensus).then(|| {
         format!(
             "the gateway says {result}, consensus {consensus}; by the votes it lists it is {}, consensus {}",
             counted.result, counted.consensus
         )
     });
-    let others = other_votes(entry, &votes);
-    let contradictions: Vec<String> = miscounted.into_iter().chain(others).collect();
+    let changed = changed_votes(entry, &votes);
+    let contradictions: Vec<String> = count_mismatch.into_iter().chain(changed).collect();
     let contradiction = contradictions.join("; ");
     if !contradiction.is_empty() {
         connection.warn(&format!("proposal {}: {contradiction}", entry.id));
@@ -83,13 +85,13 @@ pub(super) fn handle(connection: &A2aV1Connection, entry: &PendingTask, envelope
         "result": result,
         "votes": votes,
         "consensus": consensus,
-        "missing": said.get("missing").filter(|m| m.is_array()).cloned().unwrap_or_else(|| json!(missing)),
+        "missing": decision.get("missing").filter(|m| m.is_array()).cloned().unwrap_or_else(|| json!(missing)),
     });
     let mut artifact = json!({
         "artifactId": "decision",
         "name": "decision",
         "parts": [
-            {"kind": "text", "text": sentence(result, consensus, &votes, &missing)},
+            {"kind": "text", "text": summary(result, consensus, &votes, &missing)},
             {"kind": "data", "data": data},
         ],
     });
@@ -102,34 +104,40 @@ pub(super) fn handle(connection: &A2aV1Connection, entry: &PendingTask, envelope
 }
 
 /// Returns the result of a decision after checking its fields.
-fn result(said: &Value) -> Result<&str, &'static str> {
-    if said.get("votes").is_some_and(|votes| !votes.is_object()) {
+fn result(decision: &Value) -> Result<&str, &'static str> {
+    if decision
+        .get("votes")
+        .is_some_and(|votes| !votes.is_object())
+    {
         return Err("its `votes` are not an object");
     }
-    if said
+    if decision
         .get("consensus")
         .is_some_and(|value| !value.is_boolean())
     {
         return Err("its `consensus` is neither true nor false");
     }
-    match said.get("result").and_then(Value::as_str) {
+    match decision.get("result").and_then(Value::as_str) {
         Some(result @ ("approved" | "rejected")) => Ok(result),
         _ => Err("its `result` is neither approved nor rejected"),
     }
 }
 
 /// Fails the task of an unreadable decision, because the gateway may never send another one.
-fn malformed(connection: &A2aV1Connection, entry: &PendingTask, wrong: &str) {
-    connection.warn(&format!("proposal {}: invalid decision: {wrong}", entry.id));
+fn fail_malformed(connection: &A2aV1Connection, entry: &PendingTask, reason: &str) {
+    connection.warn(&format!(
+        "proposal {}: invalid decision: {reason}",
+        entry.id
+    ));
     let message = format!(
-        "cannot read the gateway's decision: {wrong}; the gateway may have decided the proposal; ask its operator"
+        "cannot read the gateway's decision: {reason}; the gateway may have decided the proposal; ask its operator"
     );
     let error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::ProtocolError), message);
     entry.finish(TaskOutcome::Failed(error));
 }
 
 /// Describes the votes in the decision that differ from the votes that the gateway sent before.
-fn other_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<String> {
+fn changed_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<String> {
     let others = entry.votes().into_iter().filter_map(|(member, before)| {
         let now = listed.get(&member).and_then(Value::as_str);
         let now = now.unwrap_or("no vote");
@@ -145,8 +153,8 @@ fn other_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<Strin
 }
 
 /// Returns the votes in the gateway's list by member, without invalid ones.
-fn votes(said: &Value) -> Map<String, Value> {
-    let listed = said
+fn votes(decision: &Value) -> Map<String, Value> {
+    let listed = decision
         .get("votes")
         .and_then(Value::as_object)
         .into_iter()
@@ -164,7 +172,7 @@ struct VoteCount {
 }
 
 /// Counts the votes of the members.
-fn count(members: &[String], votes: &Map<String, Value>) -> VoteCount {
+fn count_votes(members: &[String], votes: &Map<String, Value>) -> VoteCount {
     let mut tally = Tally::new(members.to_vec(), Quorum::All);
     for (name, vote) in votes {
         if let Some(vote) = vote.as_str().and_then(Vote::from_word) {
@@ -179,7 +187,7 @@ fn count(members: &[String], votes: &Map<String, Value>) -> VoteCount {
     }
 }
 
-fn sentence(
+fn summary(
     result: &str,
     consensus: bool,
     votes: &Map<String, Value>,

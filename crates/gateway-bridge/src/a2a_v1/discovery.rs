@@ -11,7 +11,7 @@ use collective::{Envelope, ErrorCode, GATEWAY, Kind};
 use peer::{Member, MemberStatus, PeerError, excerpt};
 
 use super::connection::A2aV1Connection;
-use super::registry::is_name;
+use super::registry::is_valid_name;
 
 /// The timeout of a caller that requests the list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,19 +26,19 @@ pub(super) async fn list(
     purpose: ListPurpose,
 ) -> Result<Vec<Member>, PeerError> {
     let registry = &connection.agents;
-    let patience = match purpose {
+    let wait = match purpose {
         ListPurpose::List => LIST_TIMEOUT.min(connection.settings.timeout),
         ListPurpose::Send if registry.is_silent() => Duration::ZERO,
         ListPurpose::Send => connection.settings.list_wait(),
     };
-    let answer = if patience.is_zero() {
+    let answer = if wait.is_zero() {
         None
     } else {
         let exchange = async {
-            let _turn = registry.turn.lock().await;
+            let _turn = registry.list_lock.lock().await;
             request(connection).await
         };
-        timeout(patience, exchange).await.ok()
+        timeout(wait, exchange).await.ok()
     };
     if answer.is_none() {
         registry.set_silent();
@@ -73,9 +73,9 @@ async fn request(connection: &A2aV1Connection) -> Result<(), PeerError> {
         .envelope(Kind::Discovery, json!({"action": "list"}))
         .with_metadata("correlationId", correlation_id.clone());
     let id = request.id().unwrap_or_default().to_owned();
-    let mut pending = connection.agents.begin_list(&id, correlation_id);
+    let mut pending = connection.agents.start_list(&id, correlation_id);
     connection.send(request).await?;
-    let answer = (&mut pending.answered).await;
+    let answer = (&mut pending.response).await;
     answer.unwrap_or_else(|_| {
         Err(failed(
             ErrorCode::ConnectionReset,
@@ -97,7 +97,7 @@ pub(super) fn handle_status(connection: &A2aV1Connection, envelope: &Envelope) {
     let Some(agent) = envelope
         .content_str("agent")
         .or(sender)
-        .filter(|agent| is_name(agent))
+        .filter(|agent| is_valid_name(agent))
     else {
         return connection.debug(|| "ignored a `status` that names no agent".to_owned());
     };

@@ -17,12 +17,12 @@ pub(crate) struct GatewayError {
 /// Reads an error from `content.error`, `content.code`, or the envelope itself (Heretek Architecture, "Error Message
 /// Format", and the format of the JavaScript gateway).
 pub(crate) fn read(envelope: &Envelope) -> GatewayError {
-    let beside = envelope.field("error").and_then(Value::as_str);
+    let error_field = envelope.field("error").and_then(Value::as_str);
     let details = envelope.field("details").and_then(Value::as_str);
     let text = envelope
         .content_str("message")
         .or(details)
-        .or(beside)
+        .or(error_field)
         .or(envelope.content_str("error"));
     let text = text.map(excerpt).unwrap_or_default();
     let queued = [envelope.field("queued"), envelope.content().get("queued")];
@@ -33,7 +33,7 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
             delivered: Delivered::No,
         };
     }
-    let by_name = beside.and_then(ErrorCode::from_name);
+    let by_name = error_field.and_then(ErrorCode::from_name);
     let by_gateway = envelope
         .from()
         .is_none_or(|from| from == collective::GATEWAY);
@@ -70,12 +70,12 @@ fn delivered(code: ErrorCode) -> Delivered {
 impl GatewayError {
     /// Converts it to the error of the call.
     pub(crate) fn into_error(self) -> PeerError {
-        let said = if self.message.is_empty() {
+        let text = if self.message.is_empty() {
             self.code.meaning().trim_end_matches('.')
         } else {
             &self.message
         };
-        let message = format!("the gateway answers {}: {said}", self.code);
+        let message = format!("the gateway answers {}: {text}", self.code);
         let mut error = PeerError::new(PeerErrorKind::Gateway(self.code), message);
         error.delivered = self.delivered;
         error

@@ -63,9 +63,10 @@ pub(super) async fn connect(
         settings: Arc::clone(&settings),
     };
     let connection = A2aV1Connection::new(&A2A_V1, socket.sender, settings, env, log, tasks);
-    let greeted = timeout_at(until, shake_hands(&connection, &mut reader)).await;
-    let greeted = greeted.unwrap_or_else(|_| Err(unacknowledged(&connection.settings).into()));
-    if let Err(error) = greeted {
+    let result = timeout_at(until, perform_handshake(&connection, &mut reader)).await;
+    let result =
+        result.unwrap_or_else(|_| Err(acknowledgement_timeout(&connection.settings).into()));
+    if let Err(error) = result {
         let code = match &error {
             HandshakeError::OpenClaw => CloseCode::Normal,
             HandshakeError::Peer(_) => CloseCode::Policy,
@@ -76,7 +77,7 @@ pub(super) async fn connect(
     Ok((connection, reader.receiver))
 }
 
-async fn shake_hands(
+async fn perform_handshake(
     connection: &A2aV1Connection,
     reader: &mut HandshakeReader,
 ) -> Result<(), HandshakeError> {
@@ -89,7 +90,7 @@ async fn shake_hands(
             timeout_at(Instant::now() + AUTH_RESPONSE_TIMEOUT, reader.auth_result()).await;
         check_auth.unwrap_or(Ok(()))?;
     }
-    let advertise = json!({
+    let content = json!({
         "action": "advertise",
         "capabilities": {
             "supportedMessageTypes": SUPPORTED_KINDS.map(Kind::as_str),
@@ -97,11 +98,11 @@ async fn shake_hands(
         },
     });
     connection
-        .send(connection.envelope(Kind::Handshake, advertise))
+        .send(connection.envelope(Kind::Handshake, content))
         .await?;
-    let acknowledged = reader.acknowledgement().await?;
-    version(&acknowledged, &connection.settings)?;
-    let names = acknowledged
+    let acknowledgement = reader.acknowledgement().await?;
+    check_version(&acknowledgement, &connection.settings)?;
+    let names = acknowledgement
         .content()
         .get("availableAgents")
         .and_then(Value::as_array);
@@ -150,7 +151,9 @@ impl HandshakeReader {
                 None => match self.receiver.next().await {
                     Frame::Text(text) => text,
                     Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
-                    Frame::Closed { code, .. } => return Err(closed(code, &self.settings).into()),
+                    Frame::Closed { code, .. } => {
+                        return Err(closed_error(code, &self.settings).into());
+                    }
                     Frame::Broken(error) => return Err(broken(&error, &self.settings).into()),
                 },
             };
@@ -164,7 +167,7 @@ impl HandshakeReader {
                     let error = errors::read(&envelope);
                     return Err(error.during_handshake(&self.settings).into());
                 }
-                Kind::Disconnect => return Err(closed(None, &self.settings).into()),
+                Kind::Disconnect => return Err(closed_error(None, &self.settings).into()),
                 _ => return Ok(envelope),
             }
         }
@@ -180,7 +183,7 @@ fn check_auth(envelope: &Envelope, settings: &Settings) -> Result<(), HandshakeE
     let status = envelope.content_str("status").unwrap_or_default();
     if ACCEPTED_AUTH_STATUSES
         .iter()
-        .any(|word| word.eq_ignore_ascii_case(status))
+        .any(|accepted| accepted.eq_ignore_ascii_case(status))
     {
         return Ok(());
     }
@@ -196,25 +199,29 @@ fn check_auth(envelope: &Envelope, settings: &Settings) -> Result<(), HandshakeE
     Err(failed(error, message).into())
 }
 
-fn version(acknowledged: &Envelope, settings: &Settings) -> Result<(), HandshakeError> {
-    let said = acknowledged
+fn check_version(acknowledgement: &Envelope, settings: &Settings) -> Result<(), HandshakeError> {
+    let version = acknowledgement
         .content_str("protocolVersion")
         .unwrap_or_default();
-    if is_compatible(said) {
+    if is_compatible(version) {
         return Ok(());
     }
-    let said = excerpt(if said.is_empty() { "no version" } else { said });
+    let version = excerpt(if version.is_empty() {
+        "no version"
+    } else {
+        version
+    });
     let message = format!(
-        "the gateway at `{}` speaks version {said} of a2a-v1; only versions 1.x are supported",
+        "the gateway at `{}` speaks version {version} of a2a-v1; only versions 1.x are supported",
         settings.shown()
     );
     Err(failed(ErrorCode::ProtocolError, message).into())
 }
 
-fn closed(code: Option<u16>, settings: &Settings) -> peer::PeerError {
+fn closed_error(code: Option<u16>, settings: &Settings) -> peer::PeerError {
     let shown = settings.shown();
-    let why = code.and_then(CloseCode::from_number);
-    match why {
+    let close_code = code.and_then(CloseCode::from_number);
+    match close_code {
         Some(CloseCode::Policy | CloseCode::Unauthorized) if settings.token.is_some() => failed(
             ErrorCode::AuthFailed,
             format!(
@@ -234,7 +241,7 @@ fn closed(code: Option<u16>, settings: &Settings) -> peer::PeerError {
     }
 }
 
-fn unacknowledged(settings: &Settings) -> peer::PeerError {
+fn acknowledgement_timeout(settings: &Settings) -> peer::PeerError {
     failed(
         ErrorCode::ConnectionTimeout,
         format!(

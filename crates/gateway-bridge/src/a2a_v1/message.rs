@@ -31,28 +31,28 @@ const RESERVED_METADATA: [&str; 2] = ["correlationId", "requiresResponse"];
 /// `delivered` states whether the gateway may have received the message.
 pub(super) async fn send(
     connection: &A2aV1Connection,
-    about: &CallContext,
+    call: &CallContext,
     outgoing: &SendRequest,
 ) -> Result<AwaitGuard, PeerError> {
     let id = format!("corr-{}", connection.env.uuid());
-    let context_id = context(connection, about, outgoing)?;
+    let context_id = session_id(connection, call, outgoing)?;
     let message_id = message_id(&outgoing.message_id, connection);
     let content = json!({"role": "user", "content": content(&outgoing.parts)});
     let envelope = Envelope::new(Kind::Message, content)
         .with("id", message_id.clone())
-        .with("agent", about.agent.clone())
+        .with("agent", call.agent.clone())
         .with("sessionId", context_id.clone());
-    let envelope = described(connection, about, outgoing, envelope)
+    let envelope = with_call_metadata(connection, call, outgoing, envelope)
         .with_metadata("requiresResponse", true)
         .with_metadata("correlationId", id.clone());
-    let expires = expires(connection, about, &envelope)?;
-    let frame = framed(connection, envelope)?;
+    let expires_at = expires_at(connection, call, &envelope)?;
+    let frame = encode_frame(connection, envelope)?;
     let resend = Resend {
         frame: frame.clone(),
-        expires,
+        expires_at,
         while_awaited: outgoing.blocking,
     };
-    let agent = about.agent.clone();
+    let agent = call.agent.clone();
     let entry = PendingTask::new(id, message_id, agent, context_id, TaskKind::Message, resend);
     submit(connection, entry, frame).await
 }
@@ -80,19 +80,19 @@ pub(super) async fn submit(
 ///
 /// # Errors
 /// [`PeerErrorKind::TaskForgotten`](peer::PeerErrorKind::TaskForgotten)
-pub(super) fn context(
+pub(super) fn session_id(
     connection: &A2aV1Connection,
-    about: &CallContext,
+    call: &CallContext,
     outgoing: &SendRequest,
 ) -> Result<String, PeerError> {
-    let named = about.session.as_ref();
-    let named = named.or(outgoing.context_id.as_ref());
-    let named = named.or(about.context_id.as_ref());
-    match (named, &outgoing.task_id) {
+    let context_id = call.session.as_ref();
+    let context_id = context_id.or(outgoing.context_id.as_ref());
+    let context_id = context_id.or(call.context_id.as_ref());
+    match (context_id, &outgoing.task_id) {
         (Some(context), _) => Ok(context.clone()),
         (None, Some(task)) => {
-            let known = connection.tasks.get(&about.agent, task);
-            known
+            let entry = connection.tasks.get(&call.agent, task);
+            entry
                 .map(|entry| entry.context_id.clone())
                 .map_err(PeerError::undelivered)
         }
@@ -101,60 +101,60 @@ pub(super) fn context(
 }
 
 /// Returns the message id in this protocol's format, derived from the tool's own id.
-fn message_id(given: &str, connection: &A2aV1Connection) -> String {
-    let id = if given.starts_with(ID_PREFIX) {
-        given.to_owned()
+fn message_id(requested_id: &str, connection: &A2aV1Connection) -> String {
+    let id = if requested_id.starts_with(ID_PREFIX) {
+        requested_id.to_owned()
     } else {
-        format!("{ID_PREFIX}{given}")
+        format!("{ID_PREFIX}{requested_id}")
     };
-    if given.is_empty() || id.chars().count() > MAX_ID_CHARS {
+    if requested_id.is_empty() || id.chars().count() > MAX_ID_CHARS {
         return format!("{ID_PREFIX}{}", connection.env.uuid());
     }
     id
 }
 
 /// Adds the caller's metadata and the start time of the call. `ttl` counts from that time.
-pub(super) fn described(
+pub(super) fn with_call_metadata(
     connection: &A2aV1Connection,
-    about: &CallContext,
+    call: &CallContext,
     outgoing: &SendRequest,
     envelope: Envelope,
 ) -> Envelope {
-    let age = about
+    let age = call
         .since
         .map(|since| connection.env.now().saturating_duration_since(since));
     let age = u64::try_from(age.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
     let envelope = envelope.with("timestamp", connection.unix_millis().saturating_sub(age));
-    let given = outgoing.metadata.iter().flatten();
-    let given = given.filter(|(field, _)| !RESERVED_METADATA.contains(&field.as_str()));
-    given.fold(envelope, |envelope, (field, value)| {
+    let metadata = outgoing.metadata.iter().flatten();
+    let metadata = metadata.filter(|(field, _)| !RESERVED_METADATA.contains(&field.as_str()));
+    metadata.fold(envelope, |envelope, (field, value)| {
         envelope.with_metadata(field, value.clone())
     })
 }
 
 /// Returns when the message expires (`metadata.ttl`, in seconds).
-pub(super) fn expires(
+pub(super) fn expires_at(
     connection: &A2aV1Connection,
-    about: &CallContext,
+    call: &CallContext,
     envelope: &Envelope,
 ) -> Result<Option<Instant>, PeerError> {
     let Some(seconds) = envelope.metadata("ttl").and_then(Value::as_f64) else {
         return Ok(None);
     };
     // A `ttl` beyond the range of the clock means no expiry.
-    let Ok(life) = Duration::try_from_secs_f64(seconds) else {
+    let Ok(ttl) = Duration::try_from_secs_f64(seconds) else {
         return Ok(None);
     };
-    let age = about
+    let age = call
         .since
         .map(|since| connection.env.now().saturating_duration_since(since));
-    match life.checked_sub(age.unwrap_or_default()) {
-        Some(left) if !left.is_zero() => Ok(Instant::now().checked_add(left)),
-        _ => Err(expired()),
+    match ttl.checked_sub(age.unwrap_or_default()) {
+        Some(remaining) if !remaining.is_zero() => Ok(Instant::now().checked_add(remaining)),
+        _ => Err(expired_error()),
     }
 }
 
-fn expired() -> PeerError {
+fn expired_error() -> PeerError {
     failed(
         ErrorCode::InvalidContent,
         "the message was not sent because its `ttl` had expired; send it with a longer `ttl` or without one",
@@ -175,13 +175,13 @@ pub(super) fn content(parts: &[Part]) -> Value {
 }
 
 /// Encodes the envelope. Fails if it is invalid or longer than a frame may be.
-pub(super) fn framed(
+pub(super) fn encode_frame(
     connection: &A2aV1Connection,
     envelope: Envelope,
 ) -> Result<String, PeerError> {
-    validate(&envelope).map_err(|wrong| {
-        let message = format!("the message was not sent: {}", wrong.message);
-        failed(wrong.code, message)
+    validate(&envelope).map_err(|error| {
+        let message = format!("the message was not sent: {}", error.message);
+        failed(error.code, message)
     })?;
     let frame = (connection.codec.encode)(envelope);
     if frame.len() > MAX_FRAME_BYTES {
@@ -198,15 +198,18 @@ pub(super) fn framed(
 pub(super) async fn resend(
     connection: Arc<A2aV1Connection>,
     entry: Arc<PendingTask>,
-    pause: Duration,
+    delay: Duration,
     busy: GatewayError,
 ) {
-    tokio::time::sleep(pause).await;
+    tokio::time::sleep(delay).await;
     if entry.is_terminal() {
         return;
     }
-    let too_old = entry.resend.expires.is_some_and(|at| at <= Instant::now());
-    if too_old || !connection.is_open() {
+    let expired = entry
+        .resend
+        .expires_at
+        .is_some_and(|at| at <= Instant::now());
+    if expired || !connection.is_open() {
         entry.finish(TaskOutcome::Failed(busy.into_error()));
         return;
     }

@@ -99,40 +99,44 @@ pub(super) fn spawn_reader(connection: A2aV1Connection, receiver: Receiver) -> A
 pub(super) struct A2aV1(Arc<A2aV1Connection>);
 
 impl A2aV1 {
-    async fn begin(
+    async fn start(
         &self,
-        about: &CallContext,
+        call: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<AwaitGuard, PeerError> {
-        if about.agent == TRIAD {
-            proposal::propose(&self.0, about, outgoing).await
+        if call.agent == TRIAD {
+            proposal::propose(&self.0, call, outgoing).await
         } else {
-            message::send(&self.0, about, outgoing).await
+            message::send(&self.0, call, outgoing).await
         }
     }
 
-    fn entry(&self, about: &CallContext, task_id: &str) -> Result<Arc<PendingTask>, PeerError> {
-        self.0.tasks.get(&about.agent, task_id)
+    fn entry(&self, call: &CallContext, task_id: &str) -> Result<Arc<PendingTask>, PeerError> {
+        self.0.tasks.get(&call.agent, task_id)
     }
 
-    async fn sent(&self, about: &CallContext, outgoing: &SendRequest) -> Result<Reply, PeerError> {
-        let entry = self.begin(about, outgoing).await?;
-        let patience = if outgoing.blocking {
-            about.patience(&self.0.settings)
+    async fn send_and_wait(
+        &self,
+        call: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<Reply, PeerError> {
+        let entry = self.start(call, outgoing).await?;
+        let wait = if outgoing.blocking {
+            call.patience(&self.0.settings)
         } else {
             REFUSAL_WINDOW
         };
-        match entry.outcome(Instant::now() + patience).await {
+        match entry.outcome(Instant::now() + wait).await {
             // The task continues if a decision may still come for the proposal.
             Some(TaskOutcome::Failed(error))
-                if entry.what == TaskKind::Message
+                if entry.kind == TaskKind::Message
                     || error.delivered == Delivered::No
                     || error.kind == PeerErrorKind::Gateway(ErrorCode::ProtocolError) =>
             {
                 Err(error)
             }
             Some(TaskOutcome::Answered(message))
-                if outgoing.blocking && entry.what == TaskKind::Message =>
+                if outgoing.blocking && entry.kind == TaskKind::Message =>
             {
                 Ok(Reply::Message(message))
             }
@@ -142,17 +146,17 @@ impl A2aV1 {
         }
     }
 
-    async fn listened(
+    async fn send_and_stream(
         &self,
-        about: &CallContext,
+        call: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Box<dyn EventStream>, PeerError> {
-        let entry = self.begin(about, outgoing).await?;
+        let entry = self.start(call, outgoing).await?;
         // Subscribe before the wait, so that no vote and no lost connection in between is missed.
-        let listening = entry.subscribe();
+        let stream = entry.subscribe();
         match entry.outcome(Instant::now() + REFUSAL_WINDOW).await {
             Some(TaskOutcome::Failed(error)) => Err(error),
-            _ => Ok(listening),
+            _ => Ok(stream),
         }
     }
 }
@@ -184,50 +188,50 @@ impl GatewayLink for A2aV1 {
 
     fn send<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(self.sent(about, outgoing))
+        Box::pin(self.send_and_wait(call, outgoing))
     }
 
     fn stream<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.listened(about, outgoing))
+        Box::pin(self.send_and_stream(call, outgoing))
     }
 
     fn get_task<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move { self.entry(about, task_id)?.task() })
+        Box::pin(async move { self.entry(call, task_id)?.task() })
     }
 
     fn cancel<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move { self.0.tasks.cancel(&about.agent, task_id) })
+        Box::pin(async move { self.0.tasks.cancel(&call.agent, task_id) })
     }
 
     fn resubscribe<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async move { Ok(self.entry(about, task_id)?.subscribe()) })
+        Box::pin(async move { Ok(self.entry(call, task_id)?.subscribe()) })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let leave = serde_json::json!({"reason": "shutdown"});
-            let leave = self.0.envelope(Kind::Disconnect, leave);
+            let message = serde_json::json!({"reason": "shutdown"});
+            let message = self.0.envelope(Kind::Disconnect, message);
             // Best effort: a gateway that stopped reading receives no `disconnect`.
-            drop(timeout(CLOSE_TIMEOUT, self.0.disconnect(leave)).await);
+            drop(timeout(CLOSE_TIMEOUT, self.0.disconnect(message)).await);
             self.0.mark_closed("the plugin was shut down", false);
         })
     }

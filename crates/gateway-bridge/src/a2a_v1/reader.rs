@@ -24,21 +24,21 @@ const MAX_UNANSWERED_PINGS: usize = 2;
 pub(super) async fn run(connection: Arc<A2aV1Connection>, mut receiver: Receiver) {
     let mut reader = FrameReader {
         connection: &connection,
-        bad: 0,
-        unanswered: 0,
+        bad_frames: 0,
+        unanswered_pings: 0,
     };
-    let mut quiet_until = Instant::now() + connection.settings.heartbeat;
+    let mut next_ping = Instant::now() + connection.settings.heartbeat;
     while connection.is_open() {
         tokio::select! {
             () = connection.closed.cancelled() => {}
             frame = receiver.next() => {
                 // Every frame shows that the gateway is alive.
-                reader.unanswered = 0;
-                quiet_until = Instant::now() + connection.settings.heartbeat;
+                reader.unanswered_pings = 0;
+                next_ping = Instant::now() + connection.settings.heartbeat;
                 reader.handle_frame(frame).await;
             }
-            () = sleep_until(quiet_until) => {
-                quiet_until = Instant::now() + connection.settings.heartbeat;
+            () = sleep_until(next_ping) => {
+                next_ping = Instant::now() + connection.settings.heartbeat;
                 reader.ping().await;
             }
         }
@@ -47,19 +47,21 @@ pub(super) async fn run(connection: Arc<A2aV1Connection>, mut receiver: Receiver
 
 struct FrameReader<'a> {
     connection: &'a Arc<A2aV1Connection>,
-    bad: usize,
-    unanswered: usize,
+    bad_frames: usize,
+    unanswered_pings: usize,
 }
 
 impl FrameReader<'_> {
     /// Pings the gateway.
     async fn ping(&mut self) {
-        if self.unanswered == MAX_UNANSWERED_PINGS {
-            let why = "the gateway did not answer two pings in a row";
-            self.connection.close_with(CloseCode::GoingAway, why).await;
+        if self.unanswered_pings == MAX_UNANSWERED_PINGS {
+            let reason = "the gateway did not answer two pings in a row";
+            self.connection
+                .close_with(CloseCode::GoingAway, reason)
+                .await;
             return;
         }
-        self.unanswered += 1;
+        self.unanswered_pings += 1;
         self.connection.pinging.store(true, Ordering::SeqCst);
         let ping = self.connection.envelope(Kind::Ping, json!({}));
         // A lost connection ends the loop.
@@ -69,11 +71,13 @@ impl FrameReader<'_> {
     async fn handle_frame(&mut self, frame: Frame) {
         match frame {
             Frame::Text(text) if text.len() > MAX_FRAME_BYTES => {
-                let why = format!(
+                let reason = format!(
                     "the gateway sent a frame of {} bytes; the limit is {MAX_FRAME_BYTES}",
                     text.len()
                 );
-                self.connection.close_with(CloseCode::TooLarge, &why).await;
+                self.connection
+                    .close_with(CloseCode::TooLarge, &reason)
+                    .await;
             }
             Frame::Text(text) => self.read(&text).await,
             Frame::Binary(bytes) => {
@@ -93,29 +97,29 @@ impl FrameReader<'_> {
     async fn read(&mut self, text: &str) {
         let text = without_token(text, &self.connection.settings);
         match (self.connection.codec.decode)(&text) {
-            Ok(envelope) => self.take(envelope).await,
+            Ok(envelope) => self.handle_envelope(envelope).await,
             // A later version of the protocol may define unknown types.
-            Err(wrong) if wrong.code == ErrorCode::UnknownType => {
+            Err(error) if error.code == ErrorCode::UnknownType => {
                 self.connection
-                    .debug(|| format!("ignored: {}", wrong.message));
+                    .debug(|| format!("ignored: {}", error.message));
             }
-            Err(wrong) => self.drop_frame(&wrong.message).await,
+            Err(error) => self.drop_frame(&error.message).await,
         }
     }
 
-    async fn drop_frame(&mut self, what: &str) {
-        self.bad += 1;
+    async fn drop_frame(&mut self, description: &str) {
+        self.bad_frames += 1;
         self.connection.warn(&format!(
-            "dropped a frame ({} of {MAX_BAD_FRAMES}): {what}",
-            self.bad
+            "dropped a frame ({} of {MAX_BAD_FRAMES}): {description}",
+            self.bad_frames
         ));
-        if self.bad == MAX_BAD_FRAMES {
-            let why = "the gateway sent too many invalid frames";
-            self.connection.close_with(CloseCode::Policy, why).await;
+        if self.bad_frames == MAX_BAD_FRAMES {
+            let reason = "the gateway sent too many invalid frames";
+            self.connection.close_with(CloseCode::Policy, reason).await;
         }
     }
 
-    async fn take(&mut self, envelope: Envelope) {
+    async fn handle_envelope(&mut self, envelope: Envelope) {
         match envelope.kind() {
             Kind::Ping => {
                 let pong = self.connection.envelope(Kind::Pong, json!({}));
@@ -134,7 +138,7 @@ impl FrameReader<'_> {
             | Kind::Vote
             | Kind::Decision
             | Kind::Event => replies::handle(self.connection, envelope),
-            Kind::Disconnect => self.dismissed(&envelope),
+            Kind::Disconnect => self.handle_disconnect(&envelope),
             // Ignore unneeded acknowledgements and messages between other agents and gateways.
             _ => self
                 .connection
@@ -143,9 +147,9 @@ impl FrameReader<'_> {
     }
 
     /// Handles the gateway's `disconnect` (Heretek A2A §5.5). After `manual` only a new call connects again.
-    fn dismissed(&self, envelope: &Envelope) {
+    fn handle_disconnect(&self, envelope: &Envelope) {
         let reason = excerpt(envelope.content_str("reason").unwrap_or("no reason"));
-        let why = format!("the gateway disconnected ({reason})");
-        self.connection.mark_closed(&why, reason == "manual");
+        let message = format!("the gateway disconnected ({reason})");
+        self.connection.mark_closed(&message, reason == "manual");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct AgentRegistry {
     own_name: OnceLock<String>,
     pending: Mutex<Option<PendingList>>,
     /// Serializes list requests, because a list does not refer to its request.
-    pub(super) turn: tokio::sync::Mutex<()>,
+    pub(super) list_lock: tokio::sync::Mutex<()>,
     /// Whether the last list request had no answer.
     silent: AtomicBool,
 }
@@ -51,7 +51,7 @@ struct PendingList {
 pub(super) struct ListGuard<'a> {
     registry: &'a AgentRegistry,
     /// Receives the answer.
-    pub(super) answered: oneshot::Receiver<Result<(), PeerError>>,
+    pub(super) response: oneshot::Receiver<Result<(), PeerError>>,
 }
 
 impl Drop for ListGuard<'_> {
@@ -82,16 +82,16 @@ impl AgentRegistry {
             description: None,
             status: MemberStatus::Unknown,
         };
-        let names = names.filter(|name| is_name(name)).take(MAX_AGENTS);
+        let names = names.filter(|name| is_valid_name(name)).take(MAX_AGENTS);
         *self.agents() = names
             .map(|name| (name.to_owned(), unknown.clone()))
             .collect();
     }
 
     /// Fails the pending list request.
-    pub(super) fn connection_lost(&self, why: &str) {
+    pub(super) fn connection_lost(&self, reason: &str) {
         if let Some(pending) = self.pending().take() {
-            let message = format!("the connection to the gateway was lost: {why}");
+            let message = format!("the connection to the gateway was lost: {reason}");
             let error = failed(ErrorCode::ConnectionReset, message);
             // The caller may have stopped waiting.
             drop(pending.answer.send(Err(error)));
@@ -114,8 +114,8 @@ impl AgentRegistry {
     }
 
     /// Registers a list request.
-    pub(super) fn begin_list(&self, request_id: &str, correlation_id: String) -> ListGuard<'_> {
-        let (answer, answered) = oneshot::channel();
+    pub(super) fn start_list(&self, request_id: &str, correlation_id: String) -> ListGuard<'_> {
+        let (answer, response) = oneshot::channel();
         *self.pending() = Some(PendingList {
             request_id: request_id.to_owned(),
             correlation_id,
@@ -123,7 +123,7 @@ impl AgentRegistry {
         });
         ListGuard {
             registry: self,
-            answered,
+            response,
         }
     }
 
@@ -140,7 +140,7 @@ impl AgentRegistry {
         let read = |agent: &Value| {
             let text = |field: &str| agent.get(field).and_then(Value::as_str);
             let is_own = |name: &str| self.own_name.get().is_some_and(|own| own == name);
-            let name = text("name").filter(|name| is_name(name) && !is_own(name))?;
+            let name = text("name").filter(|name| is_valid_name(name) && !is_own(name))?;
             // Leave out the agent's path: it reveals the user of the gateway's machine.
             let entry = AgentEntry {
                 role: text("role").map(str::to_owned),
@@ -162,10 +162,11 @@ impl AgentRegistry {
     /// means that no message waits for an answer.
     pub(super) fn fail_list(&self, envelope: &Envelope, idle: bool) -> bool {
         let mut pending = self.pending();
-        let names = [envelope.correlation_id(), envelope.parent_id()];
+        let ids = [envelope.correlation_id(), envelope.parent_id()];
         let answers = pending.as_ref().is_some_and(|pending| {
-            let is_its = |name: &str| name == pending.correlation_id || name == pending.request_id;
-            names.into_iter().flatten().any(is_its) || (names == [None, None] && idle)
+            let is_pending_id =
+                |name: &str| name == pending.correlation_id || name == pending.request_id;
+            ids.into_iter().flatten().any(is_pending_id) || (ids == [None, None] && idle)
         });
         if !answers {
             return false;
@@ -196,7 +197,7 @@ impl AgentRegistry {
 }
 
 /// Returns whether this is a valid agent name. The triad is not an agent.
-pub(super) fn is_name(name: &str) -> bool {
+pub(super) fn is_valid_name(name: &str) -> bool {
     let clean = |c: char| !c.is_control() && c != '/';
     !name.is_empty()
         && name != TRIAD

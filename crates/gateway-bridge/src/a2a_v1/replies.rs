@@ -20,18 +20,20 @@ const MAX_RESENDS: usize = 3;
 /// Handles a reply, a vote, a decision or an error.
 pub(super) fn handle(connection: &Arc<A2aV1Connection>, envelope: Envelope) {
     if envelope.kind() == Kind::Error
-        && (refuses_list(connection, &envelope) || knows_no_pings(connection, &envelope))
+        && (refuses_list(connection, &envelope) || rejects_ping(connection, &envelope))
     {
         return;
     }
-    let Some(entry) = answered(connection, &envelope) else {
-        unasked(connection, &envelope);
+    let Some(entry) = find_task(connection, &envelope) else {
+        ignore_unmatched(connection, &envelope);
         return;
     };
-    match (envelope.kind(), entry.what) {
-        (Kind::Error, _) => failed(connection, &entry, &envelope),
-        (Kind::Message | Kind::Response, TaskKind::Message) => reply(connection, &entry, &envelope),
-        (Kind::Vote, TaskKind::Proposal { .. }) => vote(connection, &entry, &envelope),
+    match (envelope.kind(), entry.kind) {
+        (Kind::Error, _) => handle_error(connection, &entry, &envelope),
+        (Kind::Message | Kind::Response, TaskKind::Message) => {
+            handle_reply(connection, &entry, &envelope)
+        }
+        (Kind::Vote, TaskKind::Proposal { .. }) => handle_vote(connection, &entry, &envelope),
         (Kind::Decision | Kind::Event, TaskKind::Proposal { .. }) => {
             decision::handle(connection, &entry, &envelope);
         }
@@ -48,7 +50,7 @@ fn refuses_list(connection: &A2aV1Connection, error: &Envelope) -> bool {
 }
 
 /// Returns whether the error answers a ping of a gateway that does not support pings.
-fn knows_no_pings(connection: &A2aV1Connection, error: &Envelope) -> bool {
+fn rejects_ping(connection: &A2aV1Connection, error: &Envelope) -> bool {
     error.correlation_id().is_none()
         && error.parent_id().is_none()
         && errors::code_in_content(error) == Some(ErrorCode::UnknownType)
@@ -57,29 +59,31 @@ fn knows_no_pings(connection: &A2aV1Connection, error: &Envelope) -> bool {
 
 /// Returns the task that a reply belongs to: by correlation id in either place, message id, or proposal id. An error without
 /// ids belongs to the pending message if there is exactly one.
-fn answered(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<PendingTask>> {
+fn find_task(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<PendingTask>> {
     let tasks = &connection.tasks;
     let by_id = |id: &str| {
         tasks
             .by_correlation_id(id)
             .or_else(|| tasks.by_message_id(id))
     };
-    let names = [
+    let ids = [
         envelope.correlation_id(),
         envelope.parent_id(),
         decision::proposal_id(envelope),
     ];
-    if let Some(entry) = names.into_iter().flatten().find_map(by_id) {
+    if let Some(entry) = ids.into_iter().flatten().find_map(by_id) {
         return Some(entry);
     }
-    let says_nothing = envelope.correlation_id().is_none() && envelope.parent_id().is_none();
-    let alone =
-        envelope.kind() == Kind::Error && says_nothing && !connection.agents.is_list_pending();
-    alone.then(|| tasks.only_unfinished()).flatten()
+    let has_no_ids = envelope.correlation_id().is_none() && envelope.parent_id().is_none();
+    let is_unidentified_error =
+        envelope.kind() == Kind::Error && has_no_ids && !connection.agents.is_list_pending();
+    is_unidentified_error
+        .then(|| tasks.only_unfinished())
+        .flatten()
 }
 
-fn unasked(connection: &A2aV1Connection, envelope: &Envelope) {
-    if envelope.kind() == Kind::Error && !A2aV1Connection::is_of_subscription(envelope) {
+fn ignore_unmatched(connection: &A2aV1Connection, envelope: &Envelope) {
+    if envelope.kind() == Kind::Error && !A2aV1Connection::answers_subscription(envelope) {
         let error = errors::read(envelope).into_error();
         connection.warn(&format!(
             "ignored an error that answers no message: {error}"
@@ -95,7 +99,7 @@ fn is_from(envelope: &Envelope, allowed: &[&str]) -> bool {
     from.is_none_or(|from| from.as_str().is_some_and(|from| allowed.contains(&from)))
 }
 
-fn smuggled(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
+fn warn_forged(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = excerpt(envelope.from().unwrap_or_default());
     connection.warn(&format!(
         "ignored a `{}` from `{from}` that claims to answer a message to `{}`",
@@ -104,16 +108,16 @@ fn smuggled(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelo
     ));
 }
 
-fn reply(connection: &A2aV1Connection, entry: &Arc<PendingTask>, envelope: &Envelope) {
+fn handle_reply(connection: &A2aV1Connection, entry: &Arc<PendingTask>, envelope: &Envelope) {
     let allowed: &[&str] = match envelope.kind() {
         Kind::Response => &[&entry.agent, GATEWAY],
         _ => &[&entry.agent],
     };
     if !is_from(envelope, allowed) {
-        return smuggled(connection, entry, envelope);
+        return warn_forged(connection, entry, envelope);
     }
     let late = entry.is_terminal();
-    let outcome = match read(entry, envelope) {
+    let outcome = match read_message(entry, envelope) {
         Ok(message) => TaskOutcome::Answered(message),
         Err(error) => TaskOutcome::Failed(error),
     };
@@ -123,12 +127,12 @@ fn reply(connection: &A2aV1Connection, entry: &Arc<PendingTask>, envelope: &Enve
 }
 
 /// Returns the answer as a message of A2A.
-fn read(entry: &PendingTask, envelope: &Envelope) -> Result<Message, PeerError> {
-    let said = envelope
+fn read_message(entry: &PendingTask, envelope: &Envelope) -> Result<Message, PeerError> {
+    let content = envelope
         .content()
         .get("content")
         .or(envelope.content().get("result"));
-    let parts = match said.unwrap_or(envelope.content()) {
+    let parts = match content.unwrap_or(envelope.content()) {
         Value::String(text) => json!([{"kind": "text", "text": text}]),
         Value::Object(object) if object.get("parts").is_some_and(Value::is_array) => {
             object.get("parts").cloned().unwrap_or_default()
@@ -152,29 +156,31 @@ fn read(entry: &PendingTask, envelope: &Envelope) -> Result<Message, PeerError> 
     })
 }
 
-fn failed(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, envelope: &Envelope) {
+fn handle_error(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, envelope: &Envelope) {
     if !is_from(envelope, &[&entry.agent, GATEWAY]) {
-        return smuggled(connection, entry, envelope);
+        return warn_forged(connection, entry, envelope);
     }
     let error = errors::read(envelope);
     if error.code == ErrorCode::AgentBusy
-        && entry.what == TaskKind::Message
+        && entry.kind == TaskKind::Message
         && !entry.is_terminal()
-        && let Some(again) = entry.next_attempt().filter(|again| *again <= MAX_RESENDS)
+        && let Some(attempt) = entry
+            .next_attempt()
+            .filter(|attempt| *attempt <= MAX_RESENDS)
     {
-        let pause = Duration::from_secs(1 << (again - 1));
+        let delay = Duration::from_secs(1 << (attempt - 1));
         entry.step(
             &format!(
                 "{} is busy; trying again in {} s",
                 entry.agent,
-                pause.as_secs()
+                delay.as_secs()
             ),
             None,
         );
         tokio::spawn(message::resend(
             Arc::clone(connection),
             Arc::clone(entry),
-            pause,
+            delay,
             error,
         ));
         return;
@@ -183,7 +189,7 @@ fn failed(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, envelope:
 }
 
 /// Reports a vote as a status update. The gateway counts the votes.
-fn vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
+fn handle_vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = envelope.from().unwrap_or_default();
     let vote = envelope.content_str("vote").and_then(Vote::from_word);
     let member = connection

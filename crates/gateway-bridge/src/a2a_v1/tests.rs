@@ -30,7 +30,7 @@ use peer::{
 };
 
 /// The bridge, and the receiver of its connections.
-struct Rig {
+struct Harness {
     gateway: Gateway,
     net: ScriptedNet,
     arrivals: Arrivals,
@@ -44,7 +44,7 @@ fn settings() -> Settings {
     }
 }
 
-fn rig(settings: Settings) -> Rig {
+fn harness(settings: Settings) -> Harness {
     let (net, arrivals) = network();
     let log = Arc::new(Recorder::default());
     let gateway = Gateway::new(
@@ -53,7 +53,7 @@ fn rig(settings: Settings) -> Rig {
         Arc::new(TestEnvironment::new()),
         Arc::clone(&log) as _,
     );
-    Rig {
+    Harness {
         gateway,
         net,
         arrivals,
@@ -61,7 +61,7 @@ fn rig(settings: Settings) -> Rig {
     }
 }
 
-impl Rig {
+impl Harness {
     fn peer(&self, agent: &str) -> Arc<dyn Peer> {
         let base = Url::parse("http://127.0.0.1:18789").unwrap();
         let reach = PeerConfig::new(base, CardLocation::Path(format!("/agents/{agent}")));
@@ -84,18 +84,18 @@ impl Rig {
     }
 
     /// Returns the next connection after its handshake.
-    async fn greeted(&mut self) -> Connection {
-        greeted(&mut self.arrivals).await
+    async fn connect(&mut self) -> Connection {
+        connect(&mut self.arrivals).await
     }
 
     /// Connects before the first call and returns the connection.
-    async fn connected(&mut self) -> Connection {
+    async fn connect_with_list(&mut self) -> Connection {
         let (members, connection) = tokio::join!(self.gateway.members(), async {
-            let mut connection = greeted(&mut self.arrivals).await;
-            let asked = connection.recv().await;
+            let mut connection = connect(&mut self.arrivals).await;
+            let request = connection.recv().await;
             connection
-                .send(list(
-                    &asked,
+                .send(list_reply(
+                    &request,
                     json!([{"name": "alpha", "role": "triad-member", "status": "online"}]),
                 ))
                 .await;
@@ -120,7 +120,7 @@ fn acknowledge() -> Value {
         "availableAgents": ["steward", "alpha", "beta", "charlie"], "protocolVersion": "1.0.0"}})
 }
 
-async fn greeted(arrivals: &mut Arrivals) -> Connection {
+async fn connect(arrivals: &mut Arrivals) -> Connection {
     let mut connection = arrivals.next().await;
     assert_eq!(connection.recv().await["type"], "handshake");
     connection.send(acknowledge()).await;
@@ -129,15 +129,15 @@ async fn greeted(arrivals: &mut Arrivals) -> Connection {
 }
 
 /// Returns the response to a request for the list of agents.
-fn list(asked: &Value, agents: Value) -> Value {
+fn list_reply(request: &Value, agents: Value) -> Value {
     assert_eq!(
-        (&asked["type"], &asked["content"]["action"]),
+        (&request["type"], &request["content"]["action"]),
         (&json!("discovery"), &json!("list"))
     );
     json!({"type": "discovery", "content": {"agents": agents}})
 }
 
-fn text(text: &str) -> SendRequest {
+fn text_message(text: &str) -> SendRequest {
     SendRequest {
         message_id: "m-1".into(),
         parts: vec![Part::text(text.into())],
@@ -147,7 +147,7 @@ fn text(text: &str) -> SendRequest {
 }
 
 /// Returns the message as a non-blocking one, whose result is a task.
-fn task_of(outgoing: SendRequest) -> SendRequest {
+fn as_task(outgoing: SendRequest) -> SendRequest {
     SendRequest {
         blocking: false,
         ..outgoing
@@ -164,20 +164,20 @@ fn with_metadata(outgoing: SendRequest, metadata: Value) -> SendRequest {
     }
 }
 
-/// Returns an agent's reply to the message `asked`.
-fn reply(asked: &Value, from: &str, said: &str) -> Value {
+/// Returns an agent's reply to `request`.
+fn reply(request: &Value, from: &str, text: &str) -> Value {
     json!({"type": "message", "from": from, "agent": "client-1",
-        "content": {"role": "agent", "content": said},
-        "metadata": {"correlationId": asked["metadata"]["correlationId"]}})
+        "content": {"role": "agent", "content": text},
+        "metadata": {"correlationId": request["metadata"]["correlationId"]}})
 }
 
-fn error(asked: &Value, code: ErrorCode, message: &str) -> Value {
+fn error(request: &Value, code: ErrorCode, message: &str) -> Value {
     json!({"type": "error", "from": "gateway",
         "content": {"error": code.name(), "message": message, "code": code.number()},
-        "metadata": {"correlationId": asked["metadata"]["correlationId"], "parentId": asked["id"]}})
+        "metadata": {"correlationId": request["metadata"]["correlationId"], "parentId": request["id"]}})
 }
 
-fn said(reply: Result<Reply, PeerError>) -> String {
+fn reply_text(reply: Result<Reply, PeerError>) -> String {
     match reply.unwrap() {
         Reply::Message(message) => message.text().unwrap_or_default().into_owned(),
         Reply::Task(task) => panic!("a task: {}", task.json()),

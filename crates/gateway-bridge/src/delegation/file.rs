@@ -122,19 +122,19 @@ impl DelegationFile {
         } else {
             understood(&text)
         };
-        all.map_err(|wrong| describe(io::Error::new(io::ErrorKind::InvalidData, wrong)))
+        all.map_err(|reason| describe(io::Error::new(io::ErrorKind::InvalidData, reason)))
     }
 
     /// Returns the version of the file, or `None` if it does not exist.
     pub(super) fn stamp(&self) -> Option<FileVersion> {
-        let about = fs::metadata(&self.path).ok()?;
+        let metadata = fs::metadata(&self.path).ok()?;
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(&about);
+        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
         #[cfg(not(unix))]
         let inode = 0;
         Some(FileVersion {
-            modified: about.modified().ok(),
-            bytes: about.len(),
+            modified: metadata.modified().ok(),
+            bytes: metadata.len(),
             inode,
         })
     }

@@ -17,7 +17,7 @@ const MTIME_GRANULARITY: Duration = Duration::from_secs(2);
 /// Looks up delegations and caches the newest version of the file.
 #[derive(Debug, Default)]
 pub struct DelegationLookup {
-    kept: Arc<Mutex<Option<CachedFile>>>,
+    cached: Arc<Mutex<Option<CachedFile>>>,
 }
 
 #[derive(Debug)]
@@ -49,35 +49,35 @@ impl DelegationLookup {
             log.log(Level::Warn, &message);
             return None;
         }
-        let kept = Arc::clone(&self.kept);
+        let cached = Arc::clone(&self.cached);
         let (state_dir, session) = (PathBuf::from(state_dir), session.to_owned());
         let shared_log = Arc::clone(log);
-        let asked = tokio::task::spawn_blocking(move || {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let lookup = tokio::task::spawn_blocking(move || {
+            let mut cached = cached.lock().unwrap_or_else(PoisonError::into_inner);
             let known = fresh(
-                &mut kept,
+                &mut cached,
                 DelegationFile::of_host(&state_dir),
                 now,
                 &*shared_log,
             );
             known.sessions.get(&session).cloned()
         });
-        asked.await.ok().flatten()
+        lookup.await.ok().flatten()
     }
 }
 
 /// Returns the newest version of `file`, from the cache if it is current.
 fn fresh<'a>(
-    kept: &'a mut Option<CachedFile>,
+    cached: &'a mut Option<CachedFile>,
     file: DelegationFile,
     now: SystemTime,
     log: &dyn Log,
 ) -> &'a CachedFile {
     let stamp = file.stamp();
-    let before = kept.take().filter(|kept| kept.file == file);
-    let same = before.as_ref().is_some_and(|kept| kept.stamp == stamp);
-    if let Some(before) = before.filter(|kept| same && kept.calm) {
-        return kept.insert(before);
+    let before = cached.take().filter(|cached| cached.file == file);
+    let same = before.as_ref().is_some_and(|cached| cached.stamp == stamp);
+    if let Some(before) = before.filter(|cached| same && cached.calm) {
+        return cached.insert(before);
     }
     let sessions = file.read().unwrap_or_else(|error| {
         if !same {
@@ -88,7 +88,7 @@ fn fresh<'a>(
     });
     let written = stamp.as_ref().and_then(FileVersion::modified);
     let age = written.and_then(|written| now.duration_since(written).ok());
-    kept.insert(CachedFile {
+    cached.insert(CachedFile {
         file,
         calm: stamp.is_none() || age.is_some_and(|age| age >= MTIME_GRANULARITY),
         stamp,

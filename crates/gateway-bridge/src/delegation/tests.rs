@@ -29,7 +29,7 @@ fn later() -> SystemTime {
 }
 
 #[test]
-fn the_first_message_of_a_row_is_hop_one_of_a_new_chain() {
+fn first_message_is_hop_one_of_a_new_chain() {
     let id = Uuid::new_v4();
     let next = Delegation::next(None, || id);
     assert_eq!(
@@ -39,13 +39,13 @@ fn the_first_message_of_a_row_is_hop_one_of_a_new_chain() {
 }
 
 #[test]
-fn a_message_in_a_row_is_one_hop_further_in_the_same_chain() {
+fn delegated_message_is_next_hop_of_same_chain() {
     let next = Delegation::next(Some(work(3)), Uuid::new_v4);
     assert_eq!(next.json(), json!({ "hop": 4, "chain": "chain-3" }));
 }
 
 #[test]
-fn a_row_does_not_begin_anew_at_the_largest_number() {
+fn hop_saturates_at_the_largest_number() {
     assert_eq!(
         Delegation::next(Some(work(u64::MAX)), Uuid::new_v4).hop,
         u64::MAX
@@ -53,11 +53,11 @@ fn a_row_does_not_begin_anew_at_the_largest_number() {
 }
 
 #[test]
-fn a_hop_is_a_whole_number_however_it_is_written() {
+fn hop_is_a_whole_number_in_any_notation() {
     let read = |hop| Delegation::read(&json!({ "hop": hop })).map(|read| read.hop);
     assert_eq!(read(json!(3)), Some(3));
     assert_eq!(read(json!(3.0)), Some(3));
-    for wrong in [
+    for invalid in [
         json!(-1),
         json!(1.5),
         json!("1"),
@@ -65,7 +65,7 @@ fn a_hop_is_a_whole_number_however_it_is_written() {
         json!(null),
         json!([1]),
     ] {
-        assert_eq!(read(wrong.clone()), None, "{wrong}");
+        assert_eq!(read(invalid.clone()), None, "{invalid}");
     }
 }
 
@@ -109,7 +109,7 @@ fn missing_file_has_no_delegations() {
 }
 
 #[test]
-fn of_more_sessions_than_are_kept_the_oldest_goes() {
+fn oldest_session_above_the_limit_is_removed() {
     let folder = Folder::new();
     let file = file_in(&folder);
     let full: Vec<_> = (0..MAX_SESSIONS)
@@ -146,7 +146,7 @@ fn concurrent_writers_keep_all_records() {
 }
 
 #[test]
-fn a_key_that_is_too_long_is_refused_and_the_file_stays() {
+fn long_key_is_refused_and_file_unchanged() {
     let folder = Folder::new();
     let file = file_in(&folder);
     file.record("s", &work(1), &Silent).unwrap();
@@ -179,7 +179,7 @@ fn damaged_file_is_logged_and_replaced() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_cannot_be_read_just_now_is_not_begun_anew() {
+fn temporarily_unreadable_file_is_not_replaced() {
     let folder = Folder::new();
     let file = file_in(&folder);
     fs::create_dir(file.path().parent().unwrap()).unwrap();
@@ -192,7 +192,7 @@ fn a_file_that_cannot_be_read_just_now_is_not_begun_anew() {
 }
 
 #[test]
-fn an_entry_that_cannot_be_understood_does_not_cost_the_others() {
+fn invalid_entry_does_not_drop_the_others() {
     let folder = Folder::new();
     let file = file_in(&folder);
     let sessions = json!([{ "session": 7, "hop": 1 }, { "session": "s" }, { "session": "t", "hop": 2, "chain": "chain-2" }]);
@@ -218,7 +218,7 @@ fn only_the_owner_may_read_the_file() {
 }
 
 #[tokio::test]
-async fn a_lookup_follows_every_new_version_of_the_file() {
+async fn lookup_reads_each_new_version_of_the_file() {
     let folder = Folder::new();
     let lookup = DelegationLookup::default();
     let log: Arc<dyn Log> = Arc::new(Silent);
@@ -235,7 +235,7 @@ async fn a_lookup_follows_every_new_version_of_the_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_has_not_changed_is_not_read_again() {
+async fn unchanged_file_is_not_read_again() {
     let folder = Folder::new();
     let lookup = DelegationLookup::default();
     let log: Arc<dyn Log> = Arc::new(Silent);
@@ -284,7 +284,7 @@ async fn unusable_file_is_logged_once_and_ignored() {
 }
 
 #[tokio::test]
-async fn a_state_directory_is_an_absolute_path() {
+async fn state_directory_is_an_absolute_path() {
     let lines = Arc::new(Recorder::default());
     let log: Arc<dyn Log> = Arc::clone(&lines) as _;
     let found = DelegationLookup::default()

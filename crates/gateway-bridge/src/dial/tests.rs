@@ -14,30 +14,30 @@ fn settings(dialect: DialectChoice) -> Settings {
     }
 }
 
-/// Dials a gateway that first sends the frame `word`. Returns the outcome.
-async fn met(word: Value, dialect: DialectChoice) -> Result<DialedSocket, PeerError> {
+/// Dials a gateway that first sends `first_frame`. Returns the outcome.
+async fn dial_with(first_frame: Value, dialect: DialectChoice) -> Result<DialedSocket, PeerError> {
     let (net, mut arrivals) = network();
     let settings = settings(dialect);
     let server = async {
         let mut connection = arrivals.next().await;
-        connection.send(word).await;
+        connection.send(first_frame).await;
         connection
     };
     let (dialed, _connection) = tokio::join!(dial(&net, &settings), server);
     dialed
 }
 
-async fn fails(net: &ScriptedNet, settings: &Settings) -> (PeerErrorKind, String) {
+async fn dial_error(net: &ScriptedNet, settings: &Settings) -> (PeerErrorKind, String) {
     let error = dial(net, settings).await.expect_err("no gateway");
     assert_eq!(error.delivered, Delivered::No, "{error}");
     assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
     (error.kind, error.message)
 }
 
-async fn refused(refusal: DialAnswer) -> (PeerErrorKind, String) {
+async fn refusal_error(refusal: DialAnswer) -> (PeerErrorKind, String) {
     let (net, _arrivals) = network();
     net.refuse([refusal]);
-    fails(&net, &settings(DialectChoice::Auto)).await
+    dial_error(&net, &settings(DialectChoice::Auto)).await
 }
 
 fn challenge() -> Value {
@@ -52,9 +52,9 @@ fn welcome() -> Value {
 const PROTOCOL_ERROR: PeerErrorKind = PeerErrorKind::Gateway(ErrorCode::ProtocolError);
 
 #[tokio::test(start_paused = true)]
-async fn a_challenge_is_the_openclaw_gateway() {
+async fn challenge_identifies_openclaw_gateway() {
     for dialect in [DialectChoice::Auto, DialectChoice::OpenClaw] {
-        let dialed = met(challenge(), dialect).await.unwrap();
+        let dialed = dial_with(challenge(), dialect).await.unwrap();
         assert_eq!(dialed.greeting, Greeting::OpenClaw(challenge()));
     }
 }
@@ -69,7 +69,7 @@ async fn silence_of_150_ms_is_a2a_v1() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn named_gateway_is_awaited_for_the_connect_timeout() {
+async fn configured_gateway_has_the_connect_timeout() {
     let (net, mut arrivals) = network();
     let settings = settings(DialectChoice::OpenClaw);
     let server = async {
@@ -83,18 +83,18 @@ async fn named_gateway_is_awaited_for_the_connect_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_named_gateway_that_stays_silent_is_reported_as_a_timeout() {
+async fn silent_configured_gateway_times_out() {
     for dialect in [DialectChoice::OpenClaw, DialectChoice::HeretekJs] {
         let (net, _arrivals) = network();
-        let (fault, message) = fails(&net, &settings(dialect)).await;
-        assert_eq!(fault, PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout));
+        let (kind, message) = dial_error(&net, &settings(dialect)).await;
+        assert_eq!(kind, PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout));
         assert!(message.contains("ws://127.0.0.1:18789"), "{message}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn unconfigured_gateway_is_named_in_the_error() {
-    for (word, dialect, named) in [
+    for (frame, dialect, named) in [
         (
             challenge(),
             DialectChoice::A2aV1,
@@ -114,7 +114,7 @@ async fn unconfigured_gateway_is_named_in_the_error() {
             "speaks a2a-v1",
         ),
     ] {
-        let error = met(word, dialect).await.expect_err(named);
+        let error = dial_with(frame, dialect).await.expect_err(named);
         assert_eq!(error.kind, PROTOCOL_ERROR, "{error}");
         assert!(
             error.message.contains(named) && error.message.contains("gateway.dialect"),
@@ -125,29 +125,31 @@ async fn unconfigured_gateway_is_named_in_the_error() {
 
 #[tokio::test(start_paused = true)]
 async fn javascript_gateway_requires_its_dialect() {
-    let dialed = met(welcome(), DialectChoice::HeretekJs).await.unwrap();
+    let dialed = dial_with(welcome(), DialectChoice::HeretekJs)
+        .await
+        .unwrap();
     assert_eq!(dialed.greeting, Greeting::HeretekJs(welcome()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_message_of_a2a_v1_is_kept_for_the_greeting() {
-    let word = json!({"type": "status", "content": {"agent": "alpha", "status": "busy"}});
-    let dialed = met(word.clone(), DialectChoice::Auto).await.unwrap();
+async fn early_a2a_v1_message_is_kept_for_handshake() {
+    let frame = json!({"type": "status", "content": {"agent": "alpha", "status": "busy"}});
+    let dialed = dial_with(frame.clone(), DialectChoice::Auto).await.unwrap();
     assert_eq!(dialed.greeting, Greeting::Silent);
     let first: Value = serde_json::from_str(&dialed.first.unwrap()).unwrap();
-    assert_eq!(first, word);
+    assert_eq!(first, frame);
 }
 
 #[tokio::test(start_paused = true)]
 async fn foreign_websocket_is_not_a_gateway() {
-    for word in [
+    for frame in [
         json!({"event": "hello", "seq": 0}),
         json!([1]),
         json!("hi"),
         json!(null),
         json!({"type": "welcome"}),
     ] {
-        let error = met(word, DialectChoice::Auto)
+        let error = dial_with(frame, DialectChoice::Auto)
             .await
             .expect_err("a stranger");
         assert_eq!(error.kind, PROTOCOL_ERROR, "{error}");
@@ -155,13 +157,13 @@ async fn foreign_websocket_is_not_a_gateway() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_01_the_url_is_used_as_it_is() {
+async fn h_01_url_is_used_unchanged() {
     for url in ["ws://127.0.0.1:1/deep/path?x=1", "ws://127.0.0.1:1/"] {
         let (net, _arrivals) = network();
         let url = Url::parse(url).unwrap();
         dial(&net, &Settings::new(url.clone())).await.unwrap();
-        let asked = net.requests();
-        assert_eq!((asked.len(), &asked[0].url), (1, &url));
+        let requests = net.requests();
+        assert_eq!((requests.len(), &requests[0].url), (1, &url));
     }
 }
 
@@ -170,8 +172,8 @@ async fn h_01_wrong_path_is_reported_without_fallback() {
     for status in [400, 404] {
         let (net, _arrivals) = network();
         net.refuse([DialAnswer::Status(status, None)]);
-        let (fault, message) = fails(&net, &settings(DialectChoice::Auto)).await;
-        assert_eq!((fault, net.requests().len()), (PROTOCOL_ERROR, 1));
+        let (kind, message) = dial_error(&net, &settings(DialectChoice::Auto)).await;
+        assert_eq!((kind, net.requests().len()), (PROTOCOL_ERROR, 1));
         assert!(
             message.contains("no WebSocket gateway at this path"),
             "{message}"
@@ -194,13 +196,13 @@ async fn h_02_accepts_no_subprotocol_or_the_offered_one() {
 
 #[tokio::test(start_paused = true)]
 async fn h_02_another_subprotocol_is_refused() {
-    let (fault, message) = refused(DialAnswer::With("sec-websocket-protocol", "chat")).await;
-    assert_eq!(fault, PROTOCOL_ERROR);
+    let (kind, message) = refusal_error(DialAnswer::With("sec-websocket-protocol", "chat")).await;
+    assert_eq!(kind, PROTOCOL_ERROR);
     assert!(message.contains("subprotocol"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_02_the_echoed_subprotocol_does_not_tell_the_dialect() {
+async fn h_02_echoed_subprotocol_does_not_select_dialect() {
     let (net, mut arrivals) = network();
     net.refuse([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
     let settings = settings(DialectChoice::Auto);
@@ -234,22 +236,22 @@ async fn h_03_remote_gateway_needs_allow_remote_and_wss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_03_a_refused_address_names_the_setting() {
-    let (fault, message) = refused(DialAnswer::Fails(NetFault::AddressRefused)).await;
-    assert_eq!(fault, PeerErrorKind::AddressRefused);
+async fn h_03_refused_address_names_the_setting() {
+    let (kind, message) = refusal_error(DialAnswer::Fails(NetFault::AddressRefused)).await;
+    assert_eq!(kind, PeerErrorKind::AddressRefused);
     assert!(message.contains("gateway.allowRemote"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_03_a_redirect_is_refused() {
-    let (fault, _) = refused(DialAnswer::Status(302, None)).await;
-    assert_eq!(fault, PeerErrorKind::RedirectRefused);
+    let (kind, _) = refusal_error(DialAnswer::Status(302, None)).await;
+    assert_eq!(kind, PeerErrorKind::RedirectRefused);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_web_page_is_the_control_ui() {
-    let (fault, message) = refused(DialAnswer::Status(200, Some("text/html"))).await;
-    assert_eq!(fault, PROTOCOL_ERROR);
+async fn web_page_is_reported_as_control_ui() {
+    let (kind, message) = refusal_error(DialAnswer::Status(200, Some("text/html"))).await;
+    assert_eq!(kind, PROTOCOL_ERROR);
     assert!(message.contains("Control UI"), "{message}");
 }
 
@@ -265,7 +267,7 @@ async fn other_refusals_keep_their_reason() {
         (DialAnswer::Fails(NetFault::Cut), ErrorCode::ConnectionReset),
         (DialAnswer::Silence, ErrorCode::ConnectionTimeout),
     ] {
-        assert_eq!(refused(refusal).await.0, PeerErrorKind::Gateway(code));
+        assert_eq!(refusal_error(refusal).await.0, PeerErrorKind::Gateway(code));
     }
 }
 
@@ -301,8 +303,8 @@ async fn closed_with(arrivals: &mut Arrivals, code: u16) -> super::super::script
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_before_a_word_is_a_refusal_and_4001_a_wrong_token() {
-    for (code, wanted) in [
+async fn early_close_is_refusal_and_4001_invalid_token() {
+    for (code, expected) in [
         (4001, ErrorCode::AuthFailed),
         (1008, ErrorCode::ConnectionRefused),
     ] {
@@ -310,19 +312,19 @@ async fn a_close_before_a_word_is_a_refusal_and_4001_a_wrong_token() {
         let settings = settings(DialectChoice::Auto);
         let (dialed, _connection) =
             tokio::join!(dial(&net, &settings), closed_with(&mut arrivals, code));
-        assert_eq!(dialed.unwrap_err().kind, PeerErrorKind::Gateway(wanted));
+        assert_eq!(dialed.unwrap_err().kind, PeerErrorKind::Gateway(expected));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_12_the_token_is_never_in_the_url() {
+async fn h_12_token_is_never_in_the_url() {
     for dialect in [DialectChoice::Auto, DialectChoice::A2aV1] {
         let (net, _arrivals) = network();
         dial(&net, &settings(dialect)).await.unwrap();
-        let asked = net.requests();
-        assert!(!asked[0].url.as_str().contains("s3cret"));
+        let requests = net.requests();
+        assert!(!requests[0].url.as_str().contains("s3cret"));
         assert!(
-            asked[0]
+            requests[0]
                 .headers
                 .values()
                 .all(|value| !value.as_bytes().windows(6).any(|w| w == b"s3cret"))
@@ -331,21 +333,21 @@ async fn h_12_the_token_is_never_in_the_url() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_12_a_token_in_the_url_needs_the_dialect_that_wants_it() {
+async fn h_12_token_in_query_requires_heretek_js() {
     let (net, _arrivals) = network();
-    let wrong = Settings {
+    let auto = Settings {
         token_in_query: true,
         ..settings(DialectChoice::Auto)
     };
-    let (fault, message) = fails(&net, &wrong).await;
-    assert_eq!((fault, net.requests().len()), (PROTOCOL_ERROR, 0));
+    let (kind, message) = dial_error(&net, &auto).await;
+    assert_eq!((kind, net.requests().len()), (PROTOCOL_ERROR, 0));
     assert!(message.contains("tokenInQuery"), "{message}");
     let (net, _arrivals) = network();
-    let right = Settings {
+    let heretek_js = Settings {
         token_in_query: true,
         ..settings(DialectChoice::HeretekJs)
     };
-    let (_, message) = fails(&net, &right).await;
+    let (_, message) = dial_error(&net, &heretek_js).await;
     assert_eq!(net.requests()[0].url.query(), Some("token=s3cret"));
     assert!(!message.contains("token="), "{message}");
 }

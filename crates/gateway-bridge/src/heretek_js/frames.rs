@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use collective::{Envelope, EnvelopeError, ErrorCode, Kind};
 
 /// Encodes an envelope in this gateway's dialect.
-pub(super) fn write(envelope: Envelope) -> String {
+pub(super) fn encode(envelope: Envelope) -> String {
     match envelope.kind() {
         Kind::Discovery => json!({"type": "discover"}).to_string(),
         // The gateway forwards messages unchanged and looks for the correlation id outside the content; agents look in
@@ -19,7 +19,7 @@ pub(super) fn write(envelope: Envelope) -> String {
 }
 
 /// Converts a frame of this gateway to an envelope.
-pub(super) fn read(frame: &str) -> Result<Envelope, EnvelopeError> {
+pub(super) fn decode(frame: &str) -> Result<Envelope, EnvelopeError> {
     let Ok(value) = serde_json::from_str::<Value>(frame) else {
         return Envelope::parse(frame);
     };
@@ -36,20 +36,20 @@ pub(super) fn read(frame: &str) -> Result<Envelope, EnvelopeError> {
 /// Returns the agents that are or were connected.
 fn agents(discovered: &Value) -> Vec<Value> {
     let connected = names(discovered, "connectedAgents");
-    let away = names(discovered, "registeredAgents").into_iter();
-    let away = away.filter(|name| !connected.contains(name));
-    let away: Vec<_> = away
+    let offline = names(discovered, "registeredAgents").into_iter();
+    let offline = offline.filter(|name| !connected.contains(name));
+    let offline: Vec<_> = offline
         .map(|name| json!({"name": name, "status": "offline"}))
         .collect();
     let online = connected
         .iter()
         .map(|name| json!({"name": name, "status": "online"}));
-    online.chain(away).collect()
+    online.chain(offline).collect()
 }
 
 /// Returns the names in a list of names or of objects with a name.
-pub(super) fn names(said: &Value, field: &str) -> Vec<String> {
-    let listed = said
+pub(super) fn names(frame: &Value, field: &str) -> Vec<String> {
+    let listed = frame
         .get(field)
         .and_then(Value::as_array)
         .into_iter()
@@ -63,17 +63,17 @@ pub(super) fn names(said: &Value, field: &str) -> Vec<String> {
 
 /// Adds an error code of the registry: this gateway sends only texts.
 fn with_code(mut error: Value) -> Value {
-    let said = error
+    let text = error
         .get("error")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let code = match said {
-        said if said.ends_with("is not connected") => ErrorCode::AgentOffline,
+    let code = match text {
+        text if text.ends_with("is not connected") => ErrorCode::AgentOffline,
         "Invalid JSON format" => ErrorCode::InvalidJson,
         "Target agent required" | "Agent ID required for registration" => ErrorCode::MissingField,
         "Unauthorized" => ErrorCode::AuthFailed,
         _ => return error,
     };
-    error["content"] = json!({"error": code.name(), "message": said, "code": code.number()});
+    error["content"] = json!({"error": code.name(), "message": text, "code": code.number()});
     error
 }

@@ -25,8 +25,8 @@ use super::settings::{Settings, without_token};
 const HERETEK_JS: DialectCodec = DialectCodec {
     dialect: "heretek-js",
     has_triad: false,
-    encode: frames::write,
-    decode: frames::read,
+    encode: frames::encode,
+    decode: frames::decode,
 };
 
 /// Registers with the gateway and spawns the reader.
@@ -40,7 +40,7 @@ pub(super) async fn handshake(
     log: Arc<dyn Log>,
     tasks: Arc<PendingTasks>,
 ) -> Result<Arc<dyn GatewayLink>, PeerError> {
-    let name = name(&settings, &*env);
+    let name = registration_name(&settings, &*env);
     let mut socket = dialed.socket;
     let registered = timeout_at(dialed.until, register(&mut socket, &name, &settings)).await;
     let names = registered.unwrap_or_else(|_| Err(dial::handshake_timeout(&settings)))?;
@@ -58,7 +58,7 @@ pub(super) async fn handshake(
 /// Returns the name to register. A name in the URL takes precedence, because the gateway copies it into the client's
 /// messages. Otherwise the name is random, because a second client with the same name would receive the messages of the
 /// first.
-fn name(settings: &Settings, env: &dyn Environment) -> String {
+fn registration_name(settings: &Settings, env: &dyn Environment) -> String {
     let mut query = settings.url.query_pairs();
     let named = query.find(|(field, value)| field == "agentId" && !value.is_empty());
     named.map_or_else(
@@ -80,30 +80,32 @@ async fn register(
         let text = match socket.receiver.next().await {
             Frame::Text(text) => text,
             Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
-            Frame::Closed { .. } => return Err(refused("it closed the connection", settings)),
+            Frame::Closed { .. } => {
+                return Err(registration_refused("it closed the connection", settings));
+            }
             Frame::Broken(error) => return Err(broken(&error, settings)),
         };
         let text = without_token(&text, settings);
-        let Ok(said) = serde_json::from_str::<Value>(&text) else {
+        let Ok(frame) = serde_json::from_str::<Value>(&text) else {
             continue;
         };
-        match said.get("type").and_then(Value::as_str) {
-            Some("registered") => return Ok(frames::names(&said, "connectedAgents")),
+        match frame.get("type").and_then(Value::as_str) {
+            Some("registered") => return Ok(frames::names(&frame, "connectedAgents")),
             Some("error") => {
-                let why = said
+                let reason = frame
                     .get("error")
                     .and_then(Value::as_str)
                     .unwrap_or("an error");
-                return Err(refused(&excerpt(why), settings));
+                return Err(registration_refused(&excerpt(reason), settings));
             }
             _ => {}
         }
     }
 }
 
-fn refused(why: &str, settings: &Settings) -> PeerError {
+fn registration_refused(reason: &str, settings: &Settings) -> PeerError {
     let message = format!(
-        "the JavaScript gateway at `{}` refused the registration: {why}",
+        "the JavaScript gateway at `{}` refused the registration: {reason}",
         settings.shown()
     );
     failed(ErrorCode::ConnectionRefused, message)

@@ -23,13 +23,13 @@ fn settings(query: &str) -> Settings {
     }
 }
 
-struct Rig {
+struct Harness {
     gateway: Gateway,
     net: ScriptedNet,
     arrivals: Arrivals,
 }
 
-fn rig(query: &str) -> Rig {
+fn harness(query: &str) -> Harness {
     let (net, arrivals) = network();
     let env = Arc::new(TestEnvironment::new());
     let gateway = Gateway::new(
@@ -38,14 +38,14 @@ fn rig(query: &str) -> Rig {
         env,
         Arc::new(Silent),
     );
-    Rig {
+    Harness {
         gateway,
         net,
         arrivals,
     }
 }
 
-impl Rig {
+impl Harness {
     fn peer(&self, agent: &str) -> Arc<dyn Peer> {
         let base = Url::parse("http://127.0.0.1:18890").unwrap();
         let reach = PeerConfig::new(base, CardLocation::Path(format!("/agents/{agent}")));
@@ -57,7 +57,7 @@ impl Rig {
     }
 
     /// Sends a message to alpha and replies with the result of `answer`.
-    async fn answered(
+    async fn send_and_answer(
         &mut self,
         answer: impl Fn(&Value, &str) -> Value,
     ) -> (Result<Reply, PeerError>, Value) {
@@ -69,18 +69,18 @@ impl Rig {
             ..SendRequest::default()
         };
         let server = async {
-            let (mut connection, name) = registered(&mut self.arrivals).await;
-            let asked = connection.recv().await;
-            connection.send(answer(&asked, &name)).await;
-            (connection, asked)
+            let (mut connection, name) = register(&mut self.arrivals).await;
+            let request = connection.recv().await;
+            connection.send(answer(&request, &name)).await;
+            (connection, request)
         };
-        let (reply, (_connection, asked)) = tokio::join!(peer.send(&outgoing), server);
-        (reply, asked)
+        let (reply, (_connection, request)) = tokio::join!(peer.send(&outgoing), server);
+        (reply, request)
     }
 }
 
 /// Returns a registered connection and its name.
-async fn registered(arrivals: &mut Arrivals) -> (Connection, String) {
+async fn register(arrivals: &mut Arrivals) -> (Connection, String) {
     let mut connection = arrivals.next().await;
     connection
         .send(
@@ -100,48 +100,51 @@ async fn registered(arrivals: &mut Arrivals) -> (Connection, String) {
     (connection, name)
 }
 
-fn reply(asked: &Value, to: &str) -> Value {
+fn reply(request: &Value, to: &str) -> Value {
     json!({"type": "message", "agent": to, "content": {"role": "agent", "content": "all well"},
-        "metadata": {"correlationId": asked["metadata"]["correlationId"]}, "from": "alpha",
+        "metadata": {"correlationId": request["metadata"]["correlationId"]}, "from": "alpha",
         "timestamp": "2026-11-21T20:19:17.364Z"})
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_has_its_correlation_in_both_places_and_is_answered() {
-    let (reply, asked) = rig("").answered(reply).await;
+async fn correlation_id_is_in_both_places() {
+    let (reply, request) = harness("").send_and_answer(reply).await;
     let Reply::Message(message) = reply.unwrap() else {
         panic!("a message")
     };
     assert_eq!(message.text().as_deref(), Some("all well"));
     assert_eq!(
-        (&asked["type"], &asked["agent"]),
+        (&request["type"], &request["agent"]),
         (&json!("message"), &json!("alpha"))
     );
-    assert!(asked["correlationId"].is_string());
-    assert_eq!(asked["correlationId"], asked["metadata"]["correlationId"]);
+    assert!(request["correlationId"].is_string());
+    assert_eq!(
+        request["correlationId"],
+        request["metadata"]["correlationId"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobodys_name_is_taken_and_the_urls_own_is_used() {
-    let mut named = rig("?agentId=bridge");
-    let server = registered(&mut named.arrivals);
+async fn registration_name_is_random_or_from_the_url() {
+    let mut named = harness("?agentId=bridge");
+    let server = register(&mut named.arrivals);
     let (_, (_connection, name)) = tokio::join!(named.gateway.members(), server);
     assert_eq!(name, "bridge");
-    let mut one = rig("");
+    let mut one = harness("");
     let (_, (_connection, first)) =
-        tokio::join!(one.gateway.members(), registered(&mut one.arrivals));
-    let mut two = rig("");
+        tokio::join!(one.gateway.members(), register(&mut one.arrivals));
+    let mut two = harness("");
     let (_, (_connection, second)) =
-        tokio::join!(two.gateway.members(), registered(&mut two.arrivals));
+        tokio::join!(two.gateway.members(), register(&mut two.arrivals));
     assert_ne!(first, second);
 }
 
 #[tokio::test(start_paused = true)]
 async fn queued_message_to_offline_agent_is_undelivered() {
-    let (reply, _) = rig("")
-        .answered(|asked, _| {
+    let (reply, _) = harness("")
+        .send_and_answer(|request, _| {
             json!({"type": "error", "error": "Agent alpha is not connected",
-                "correlationId": asked["correlationId"], "queued": true})
+                "correlationId": request["correlationId"], "queued": true})
         })
         .await;
     let error = reply.unwrap_err();
@@ -156,32 +159,32 @@ async fn queued_message_to_offline_agent_is_undelivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_in_sentences_have_their_place_in_the_registry() {
-    for (said, code) in [
+async fn error_texts_map_to_registry_codes() {
+    for (text, code) in [
         ("Invalid JSON format", ErrorCode::InvalidJson),
         ("Target agent required", ErrorCode::MissingField),
         ("Message processing failed", ErrorCode::ProtocolError),
     ] {
-        let (reply, _) = rig("")
-            .answered(|_, _| json!({"type": "error", "error": said}))
+        let (reply, _) = harness("")
+            .send_and_answer(|_, _| json!({"type": "error", "error": text}))
             .await;
         let error = reply.unwrap_err();
-        assert_eq!(error.kind, PeerErrorKind::Gateway(code), "{said}");
-        assert!(error.message.contains(said), "{error}");
+        assert_eq!(error.kind, PeerErrorKind::Gateway(code), "{text}");
+        assert!(error.message.contains(text), "{error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn members_exclude_the_bridge_itself() {
-    let mut rig = rig("");
+    let mut harness = harness("");
     let server = async {
-        let (mut connection, name) = registered(&mut rig.arrivals).await;
+        let (mut connection, name) = register(&mut harness.arrivals).await;
         assert_eq!(connection.recv().await, json!({"type": "discover"}));
         connection.send(json!({"type": "discover", "connectedAgents": [name, "alpha"],
             "registeredAgents": ["alpha", {"agentId": "beta"}], "timestamp": "2026-11-21T20:19:16.018Z"})).await;
         connection
     };
-    let (members, _connection) = tokio::join!(rig.gateway.members(), server);
+    let (members, _connection) = tokio::join!(harness.gateway.members(), server);
     let members = members.unwrap();
     let known: Vec<_> = members
         .iter()
@@ -195,14 +198,14 @@ async fn members_exclude_the_bridge_itself() {
             ("triad", MemberStatus::Offline)
         ]
     );
-    assert_eq!(rig.gateway.connection().dialect, Some("heretek-js"));
+    assert_eq!(harness.gateway.connection().dialect, Some("heretek-js"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registration_that_is_refused_is_reported() {
-    let mut rig = rig("");
+async fn refused_registration_is_reported() {
+    let mut harness = harness("");
     let server = async {
-        let mut connection = rig.arrivals.next().await;
+        let mut connection = harness.arrivals.next().await;
         connection
             .send(json!({"type": "welcome", "gateway": {"version": "1.0.0"}}))
             .await;
@@ -212,7 +215,7 @@ async fn a_registration_that_is_refused_is_reported() {
             .await;
         connection
     };
-    let (members, _connection) = tokio::join!(rig.gateway.members(), server);
+    let (members, _connection) = tokio::join!(harness.gateway.members(), server);
     let error = members.unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
@@ -225,7 +228,7 @@ async fn a_registration_that_is_refused_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_12_the_token_is_in_the_url_only_where_that_is_asked_for() {
+async fn h_12_token_is_in_query_only_if_configured() {
     for (token_in_query, query) in [(true, Some("token=s3cret")), (false, None)] {
         let (net, _arrivals) = network();
         let settings = Settings {
@@ -246,17 +249,17 @@ async fn h_12_the_token_is_in_the_url_only_where_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_path_is_the_urls_own() {
-    let rig = rig("");
+async fn url_path_is_used_unchanged() {
+    let harness = harness("");
     // No reply arrives, and the call times out.
-    assert!(rig.gateway.members().await.is_err());
-    assert_eq!(rig.net.requests()[0].url.path(), "/a2a");
+    assert!(harness.gateway.members().await.is_err());
+    assert_eq!(harness.net.requests()[0].url.path(), "/a2a");
 }
 
 #[tokio::test(start_paused = true)]
 async fn triad_unknown_to_gateway_votes_by_message() {
-    let mut rig = rig("");
-    let peer = rig.peer("triad");
+    let mut harness = harness("");
+    let peer = harness.peer("triad");
     let outgoing = SendRequest {
         message_id: "m-1".into(),
         parts: vec![Part::text("Move the backups.".into())],
@@ -264,30 +267,31 @@ async fn triad_unknown_to_gateway_votes_by_message() {
         ..SendRequest::default()
     };
     let server = async {
-        let (mut connection, name) = registered(&mut rig.arrivals).await;
-        let mut asked = Vec::new();
-        while asked.len() < 3 {
+        let (mut connection, name) = register(&mut harness.arrivals).await;
+        let mut members = Vec::new();
+        while members.len() < 3 {
             let question = connection.recv().await;
             if question["type"] != "message" {
                 continue;
             }
             let member = question["agent"].as_str().unwrap().to_owned();
-            let word = if member == "beta" {
+            let value = if member == "beta" {
                 "approve"
             } else {
                 "reject"
             };
             let mut vote = reply(&question, &name);
             vote["from"] = json!(member);
-            vote["content"]["content"] = json!(format!(r#"{{"vote":"{word}","reasoning":"So."}}"#));
+            vote["content"]["content"] =
+                json!(format!(r#"{{"vote":"{value}","reasoning":"So."}}"#));
             connection.send(vote).await;
-            asked.push(member);
+            members.push(member);
         }
-        asked.sort();
-        (connection, asked)
+        members.sort();
+        (connection, members)
     };
-    let (reply, (_connection, asked)) = tokio::join!(peer.send(&outgoing), server);
-    assert_eq!(asked, ["alpha", "beta", "charlie"]);
+    let (reply, (_connection, members)) = tokio::join!(peer.send(&outgoing), server);
+    assert_eq!(members, ["alpha", "beta", "charlie"]);
     let Reply::Task(task) = reply.unwrap() else {
         panic!("a task")
     };

@@ -21,31 +21,36 @@ impl OpenClaw {
     /// of an earlier connection, the bridge calls `tasks.cancel` of the task ledger.
     pub(super) async fn abort(
         &self,
-        about: &CallContext,
+        call: &CallContext,
         run: &str,
     ) -> Result<RunStatus, PeerError> {
         let remembered = self.connection.with_runs(|runs| runs.get(run).cloned());
         let key = remembered
             .map(|run| run.session_key)
-            .or_else(|| run_status::session_of(about));
+            .or_else(|| run_status::call_session_key(call));
         if let Some(key) = key
-            && self.aborted(about, &key, run).await?
+            && self.send_abort(call, &key, run).await?
         {
-            return self.settled(about, run).await;
+            return self.wait_for_cancel(call, run).await;
         }
-        let Some(entry) = run_status::find_record(&self.connection, about, run).await? else {
+        let Some(entry) = run_status::find_record(&self.connection, call, run).await? else {
             // The run has ended and left the ledger, or never existed.
-            return run_status::status(&self.connection, about, run).await;
+            return run_status::status(&self.connection, call, run).await;
         };
         if entry.outcome().is_terminal() {
-            return run_status::status(&self.connection, about, run).await;
+            return run_status::status(&self.connection, call, run).await;
         }
-        self.cancel_record(about, &entry).await?;
-        self.settled(about, run).await
+        self.cancel_record(call, &entry).await?;
+        self.wait_for_cancel(call, run).await
     }
 
     /// Sends `chat.abort` and returns whether the run will stop.
-    async fn aborted(&self, about: &CallContext, key: &str, run: &str) -> Result<bool, PeerError> {
+    async fn send_abort(
+        &self,
+        call: &CallContext,
+        key: &str,
+        run: &str,
+    ) -> Result<bool, PeerError> {
         let params = json!({ "sessionKey": key, "runId": run });
         let answer = self
             .connection
@@ -53,7 +58,7 @@ impl OpenClaw {
         match answer.await {
             Ok(answer) => Ok(answer["aborted"] == true),
             Err(failure) => {
-                let error = failure.into_peer_error("chat.abort", &about.agent);
+                let error = failure.into_peer_error("chat.abort", &call.agent);
                 if run_status::is_denied(&error) {
                     Ok(false)
                 } else {
@@ -63,11 +68,7 @@ impl OpenClaw {
         }
     }
 
-    async fn cancel_record(
-        &self,
-        about: &CallContext,
-        entry: &TaskRecord,
-    ) -> Result<(), PeerError> {
+    async fn cancel_record(&self, call: &CallContext, entry: &TaskRecord) -> Result<(), PeerError> {
         let params = json!({ "taskId": entry.id(), "reason": "canceled by the caller" });
         let answer = self
             .connection
@@ -75,17 +76,17 @@ impl OpenClaw {
         answer
             .await
             .map(drop)
-            .map_err(|failure| failure.into_peer_error("tasks.cancel", &about.agent))
+            .map_err(|failure| failure.into_peer_error("tasks.cancel", &call.agent))
     }
 
     /// Returns the state of the run after giving it time to end.
-    async fn settled(&self, about: &CallContext, run: &str) -> Result<RunStatus, PeerError> {
-        run_status::wait(&self.connection, about, run, ABORT_TIMEOUT).await?;
-        match run_status::status(&self.connection, about, run).await {
+    async fn wait_for_cancel(&self, call: &CallContext, run: &str) -> Result<RunStatus, PeerError> {
+        run_status::wait(&self.connection, call, run, ABORT_TIMEOUT).await?;
+        match run_status::status(&self.connection, call, run).await {
             // The run was stopped before the gateway recorded it.
             Err(error) if run_status::is_forgotten(&error) => Ok(RunStatus {
                 outcome: RunOutcome::canceled(),
-                context: about.context_id.clone().unwrap_or_else(|| run.to_owned()),
+                context: call.context_id.clone().unwrap_or_else(|| run.to_owned()),
             }),
             known => known,
         }

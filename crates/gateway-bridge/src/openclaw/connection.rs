@@ -26,7 +26,7 @@ const MAX_PENDING_REQUESTS: usize = 1024;
 /// The shared connection.
 pub(super) struct OpenClawConnection {
     timeout: Duration,
-    largest: usize,
+    max_frame_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -38,11 +38,11 @@ struct State {
     subscribers: HashMap<String, Vec<Subscriber>>,
     runs: RunCache,
     /// Callers that wait for the end of the connection.
-    ends: Vec<oneshot::Sender<()>>,
+    close_listeners: Vec<oneshot::Sender<()>>,
     /// The next id of a request or subscriber.
     next: u64,
     /// Why the connection ended; `None` while it is open.
-    over: Option<PeerError>,
+    close_error: Option<PeerError>,
 }
 
 /// A pending request.
@@ -72,11 +72,11 @@ impl Drop for PendingGuard<'_> {
 }
 
 impl OpenClawConnection {
-    /// Creates the connection after the handshake. A request times out after `timeout` and has at most `largest` bytes.
-    pub(super) fn new(sender: Sender, timeout: Duration, largest: usize) -> Self {
+    /// Creates the connection after the handshake. A request times out after `timeout` and has at most `max_frame_bytes` bytes.
+    pub(super) fn new(sender: Sender, timeout: Duration, max_frame_bytes: usize) -> Self {
         Self {
             timeout,
-            largest,
+            max_frame_bytes,
             state: Mutex::new(State {
                 sender: Some(sender),
                 ..State::default()
@@ -86,7 +86,7 @@ impl OpenClawConnection {
 
     /// Returns whether the connection may still receive frames.
     pub(super) fn is_open(&self) -> bool {
-        self.state().over.is_none()
+        self.state().close_error.is_none()
     }
 
     /// Calls `look` with the run cache of this connection.
@@ -94,15 +94,15 @@ impl OpenClawConnection {
         look(&mut self.state().runs)
     }
 
-    /// Sends a request and waits for the response. Adds `longer` to the usual timeout.
+    /// Sends a request and waits for the response. Adds `extra_time` to the usual timeout.
     pub(super) async fn request(
         &self,
         method: &str,
         params: &Value,
-        longer: Duration,
+        extra_time: Duration,
     ) -> Result<Value, RequestError> {
         let (answer, answered) = oneshot::channel();
-        self.send_request(method, params, Pending::Once(answer), answered, longer)
+        self.send_request(method, params, Pending::Once(answer), answered, extra_time)
             .await
     }
 
@@ -123,10 +123,10 @@ impl OpenClawConnection {
     /// The connection has ended.
     pub(super) fn add_subscriber(&self, run: &str) -> Result<RunEventReceiver, PeerError> {
         let mut state = self.state();
-        if let Some(over) = &state.over {
-            return Err(over.clone().undelivered());
+        if let Some(close_error) = &state.close_error {
+            return Err(close_error.clone().undelivered());
         }
-        let (subscriber, events) = Subscriber::new(state.fresh());
+        let (subscriber, events) = Subscriber::new(state.next_id());
         let subscribers = state.subscribers.entry(run.to_owned()).or_default();
         subscribers.push(subscriber);
         Ok(events)
@@ -149,7 +149,7 @@ impl OpenClawConnection {
         params: &Value,
         pending: Pending,
         answered: oneshot::Receiver<Result<Value, RpcError>>,
-        longer: Duration,
+        extra_time: Duration,
     ) -> Result<Value, RequestError> {
         let (id, frame, sender) = self
             .register(method, params, pending)
@@ -160,32 +160,32 @@ impl OpenClawConnection {
         };
         let exchange = async {
             let mut answered = answered;
-            let came = tokio::select! {
+            let result = tokio::select! {
                 biased;
                 sent = sender.text(frame) => match sent {
                     Ok(()) => answered.await,
                     Err(error) => {
                         self.state().pending.remove(&id);
-                        return Err(RequestError::Connection(errors::unsent(&error)));
+                        return Err(RequestError::Connection(errors::not_sent(&error)));
                     }
                 },
                 // The connection may end while the send is blocked.
-                came = &mut answered => came,
+                result = &mut answered => result,
             };
-            match came {
+            match result {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(refusal)) => Err(RequestError::Refused(refusal)),
                 Err(_) => Err(RequestError::Connection(self.close_error())),
             }
         };
-        let waited = tokio::time::timeout(self.timeout + longer, exchange).await;
-        waited.unwrap_or_else(|_| {
+        let result = tokio::time::timeout(self.timeout + extra_time, exchange).await;
+        result.unwrap_or_else(|_| {
             self.state().pending.remove(&id);
             Err(RequestError::Connection(PeerError::new(
                 PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
                 format!(
                     "the gateway did not answer `{method}` within {} ms; it may have executed the request",
-                    (self.timeout + longer).as_millis()
+                    (self.timeout + extra_time).as_millis()
                 ),
             )))
         })
@@ -210,13 +210,13 @@ impl OpenClawConnection {
             );
             return Err(refused(ErrorCode::AgentBusy, message));
         }
-        let id = state.fresh();
+        let id = state.next_id();
         let frame = frames::request(&id.to_string(), method, params);
-        if frame.len() > self.largest {
+        if frame.len() > self.max_frame_bytes {
             let message = format!(
                 "the encoded message has {} bytes, and the gateway accepts at most {}; send less, or send the file's URL",
                 frame.len(),
-                self.largest
+                self.max_frame_bytes
             );
             return Err(refused(ErrorCode::InvalidContent, message));
         }
@@ -235,7 +235,7 @@ impl OpenClawConnection {
             }
             Some(Incoming::Event { name, payload }) => {
                 if let (true, Some(payload)) = (name == "agent", payload) {
-                    self.spread(payload);
+                    self.dispatch_event(payload);
                 }
                 true
             }
@@ -253,17 +253,17 @@ impl OpenClawConnection {
         let answer =
             answer.map(|answer| serde_json::from_str::<Value>(answer.get()).unwrap_or_default());
         let (run, accepted) = match pending {
-            Pending::Once(waits) => {
+            Pending::Once(sender) => {
                 // The caller may have stopped waiting.
-                let _ = waits.send(answer);
+                let _ = sender.send(answer);
                 return;
             }
             Pending::Run { run, accepted } => (run, accepted),
         };
-        let is_begun = answer
+        let is_accepted = answer
             .as_ref()
             .is_ok_and(|answer| answer["status"] == "accepted");
-        if is_begun {
+        if is_accepted {
             let accepted_before = Pending::Run {
                 run,
                 accepted: None,
@@ -274,14 +274,14 @@ impl OpenClawConnection {
                 state.runs.set_response(&run, response, size);
             }
             if accepted.is_none() {
-                let said = match answer {
+                let event = match answer {
                     Ok(response) => RunEvent::Ended(response),
                     Err(refusal) => RunEvent::Abandoned(format!(
                         "the gateway abandoned the run: {}",
                         excerpt(&refusal.message)
                     )),
                 };
-                state.deliver(&run, size, |_| Some(said.clone()));
+                state.deliver(&run, size, |_| Some(event.clone()));
                 return;
             }
         }
@@ -291,7 +291,7 @@ impl OpenClawConnection {
     }
 
     /// Delivers an event to the subscribers of its run. Most events belong to runs of other operators.
-    fn spread(&self, payload: &RawValue) {
+    fn dispatch_event(&self, payload: &RawValue) {
         let mut state = self.state();
         if state.subscribers.is_empty() {
             return;
@@ -302,14 +302,14 @@ impl OpenClawConnection {
     }
 
     /// Marks the connection as closed, and fails pending requests with the reason.
-    pub(super) fn mark_closed(&self, why: PeerError) {
+    pub(super) fn mark_closed(&self, error: PeerError) {
         let mut state = self.state();
-        state.over.get_or_insert(why);
+        state.close_error.get_or_insert(error);
         state.sender = None;
         // Waiting callers see a closed channel and read the reason.
         state.pending.clear();
         state.subscribers.clear();
-        state.ends.clear();
+        state.close_listeners.clear();
     }
 
     /// Resolves when the connection has ended.
@@ -317,10 +317,10 @@ impl OpenClawConnection {
         let (end, ended) = oneshot::channel();
         {
             let mut state = self.state();
-            if state.over.is_some() {
+            if state.close_error.is_some() {
                 return;
             }
-            state.ends.push(end);
+            state.close_listeners.push(end);
         }
         // The sender is only dropped, never used.
         let _ = ended.await;
@@ -347,7 +347,10 @@ impl OpenClawConnection {
     /// Returns why the connection ended; `None` while it is open.
     pub(super) fn close_reason(&self) -> Option<String> {
         let state = self.state();
-        state.over.as_ref().map(|over| over.message.clone())
+        state
+            .close_error
+            .as_ref()
+            .map(|close_error| close_error.message.clone())
     }
 
     pub(super) fn close_error(&self) -> PeerError {
@@ -360,14 +363,14 @@ impl OpenClawConnection {
 }
 
 impl State {
-    fn fresh(&mut self) -> u64 {
+    fn next_id(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     fn close_error(&self) -> PeerError {
-        let over = self.over.clone();
-        over.unwrap_or_else(|| errors::cut("it ended"))
+        let error = self.close_error.clone();
+        error.unwrap_or_else(|| errors::connection_lost("it ended"))
     }
 
     /// Decodes an event for each subscriber of `run`. A subscriber that is too slow is removed.
@@ -375,16 +378,16 @@ impl State {
         &mut self,
         run: &str,
         size: usize,
-        mut hear: impl FnMut(&mut RunEventDecoder) -> Option<RunEvent>,
+        mut decode: impl FnMut(&mut RunEventDecoder) -> Option<RunEvent>,
     ) {
         let Some(subscribers) = self.subscribers.get_mut(run) else {
             return;
         };
         subscribers.retain_mut(|subscriber| {
-            let Some(said) = hear(&mut subscriber.decoder) else {
+            let Some(event) = decode(&mut subscriber.decoder) else {
                 return true;
             };
-            subscriber.push(said, size)
+            subscriber.push(event, size)
         });
         if subscribers.is_empty() {
             self.subscribers.remove(run);

@@ -20,24 +20,24 @@ impl RequestError {
     /// Converts it to the error of a call to `agent`.
     pub(super) fn into_peer_error(self, method: &str, agent: &str) -> PeerError {
         match self {
-            Self::Refused(refusal) => of_request(&refusal, method, agent),
+            Self::Refused(refusal) => request_error(&refusal, method, agent),
             Self::Connection(error) => error,
         }
     }
 }
 
 /// Converts the error of a refused handshake. `sent_token` states whether the client sent a token.
-pub(super) fn of_connect(refusal: &RpcError, sent_token: bool) -> PeerError {
+pub(super) fn connect_error(refusal: &RpcError, sent_token: bool) -> PeerError {
     let RpcError { message, .. } = refusal;
     // Without a token, the gateway requests a device identity instead.
-    let asks_for_device =
+    let requires_device =
         |detail: &str| detail.contains("PAIRING") || detail.starts_with("DEVICE_");
     let (code, what) = match (refusal.detail(), refusal.code.as_str()) {
         (detail, _)
             if matches!(
                 detail,
                 "AUTH_TOKEN_MISSING" | "AUTH_PASSWORD_MISSING" | "AUTH_REQUIRED"
-            ) || (!sent_token && asks_for_device(detail)) =>
+            ) || (!sent_token && requires_device(detail)) =>
         {
             (
                 ErrorCode::AuthRequired,
@@ -48,7 +48,7 @@ pub(super) fn of_connect(refusal: &RpcError, sent_token: bool) -> PeerError {
             ErrorCode::AuthFailed,
             "`gateway.token` must be the token of the gateway (`gateway.auth.token` in openclaw.json)",
         ),
-        (detail, _) if asks_for_device(detail) => (
+        (detail, _) if requires_device(detail) => (
             ErrorCode::PermissionDenied,
             "without a device identity this gateway accepts only local connections; connect over loopback",
         ),
@@ -73,7 +73,7 @@ pub(super) fn of_connect(refusal: &RpcError, sent_token: bool) -> PeerError {
 }
 
 /// Converts a refused request to `agent`.
-pub(super) fn of_request(refusal: &RpcError, method: &str, agent: &str) -> PeerError {
+pub(super) fn request_error(refusal: &RpcError, method: &str, agent: &str) -> PeerError {
     let RpcError { code, message, .. } = refusal;
     let kind = match (code.as_str(), message.as_str()) {
         (_, text) if text.contains("unknown agent id") => ErrorCode::AgentNotFound,
@@ -97,24 +97,24 @@ pub(super) fn of_request(refusal: &RpcError, method: &str, agent: &str) -> PeerE
 }
 
 /// Returns the error of a connection that ended during an operation.
-pub(super) fn cut(why: &str) -> PeerError {
+pub(super) fn connection_lost(reason: &str) -> PeerError {
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
-        format!("the connection to the gateway broke: {why}"),
+        format!("the connection to the gateway broke: {reason}"),
     )
 }
 
 /// Returns the error of a connection that was lost during the send of a message.
-pub(super) fn unsent(error: &NetError) -> PeerError {
-    let mut cut = cut(&error.to_string());
+pub(super) fn not_sent(error: &NetError) -> PeerError {
+    let mut lost = connection_lost(&error.to_string());
     if error.sent() == Sent::No {
-        cut.delivered = Delivered::No;
+        lost.delivered = Delivered::No;
     }
-    cut
+    lost
 }
 
 /// Returns the error of a response with an unexpected shape.
-pub(super) fn misshapen(what: ShapeError) -> PeerError {
+pub(super) fn invalid_shape(what: ShapeError) -> PeerError {
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ProtocolError),
         format!("the gateway's answer cannot be used: {what}"),
@@ -123,20 +123,20 @@ pub(super) fn misshapen(what: ShapeError) -> PeerError {
 
 /// Explains a close code.
 pub(super) fn closed(code: Option<u16>, reason: &str) -> String {
-    let said = if reason.is_empty() {
+    let suffix = if reason.is_empty() {
         String::new()
     } else {
         format!(" (`{}`)", excerpt(reason))
     };
     match code {
-        Some(1000) => format!("the gateway closed the connection{said}"),
-        Some(1001 | 1012) => format!("the gateway shut down or restarts{said}"),
-        Some(1002) => format!("the gateway does not speak protocol 4{said}"),
-        Some(1008) => format!("the gateway does not allow the connection{said}"),
-        Some(1009) => format!("a message was too large for the gateway{said}"),
-        Some(1013) => format!("the gateway is overloaded{said}"),
-        Some(code) => format!("the gateway closed the connection with code {code}{said}"),
-        None => format!("the gateway closed the connection without a code{said}"),
+        Some(1000) => format!("the gateway closed the connection{suffix}"),
+        Some(1001 | 1012) => format!("the gateway shut down or restarts{suffix}"),
+        Some(1002) => format!("the gateway does not speak protocol 4{suffix}"),
+        Some(1008) => format!("the gateway does not allow the connection{suffix}"),
+        Some(1009) => format!("a message was too large for the gateway{suffix}"),
+        Some(1013) => format!("the gateway is overloaded{suffix}"),
+        Some(code) => format!("the gateway closed the connection with code {code}{suffix}"),
+        None => format!("the gateway closed the connection without a code{suffix}"),
     }
 }
 
@@ -155,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_token_says_which_setting_is_wrong() {
-        let error = of_connect(
+    fn invalid_token_names_the_setting() {
+        let error = connect_error(
             &refusal("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISMATCH"),
             true,
         );
@@ -166,21 +166,22 @@ mod tests {
     }
 
     #[test]
-    fn missing_token_is_the_error_where_the_gateway_asks_for_a_device() {
-        let asked = refusal(
+    fn device_request_without_token_is_missing_token() {
+        let pairing = refusal(
             "NOT_PAIRED",
             "device identity required",
             "DEVICE_IDENTITY_REQUIRED",
         );
-        let error = of_connect(&asked, false);
+        let error = connect_error(&pairing, false);
         assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
         assert!(error.message.contains("set `gateway.token`"), "{error}");
     }
 
     #[test]
-    fn every_refusal_of_a_connection_has_its_error() {
+    fn connection_refusals_map_to_errors() {
         let code =
-            |code, message, detail| match of_connect(&refusal(code, message, detail), true).kind {
+            |code, message, detail| match connect_error(&refusal(code, message, detail), true).kind
+            {
                 PeerErrorKind::Gateway(code) => code.number(),
                 _ => 0,
             };
@@ -198,9 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_of_a_request_has_its_error() {
+    fn request_refusals_map_to_errors() {
         let number =
-            |code, message| match of_request(&refusal(code, message, ""), "agent", "ghost").kind {
+            |code, message| match request_error(&refusal(code, message, ""), "agent", "ghost").kind
+            {
                 PeerErrorKind::Gateway(code) => code.number(),
                 _ => 0,
             };
@@ -226,6 +228,9 @@ mod tests {
 
     #[test]
     fn request_cut_in_flight_is_uncertain() {
-        assert_eq!(cut("it went away").delivered, Delivered::Unknown);
+        assert_eq!(
+            connection_lost("it went away").delivered,
+            Delivered::Unknown
+        );
     }
 }

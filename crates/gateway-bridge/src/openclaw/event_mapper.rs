@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use a2a::Event;
 use peer::PeerError;
 
-use super::errors::misshapen;
+use super::errors::invalid_shape;
 use super::media::text_part;
-use super::outcome::{ARTIFACT_ID, RunOutcome, artifact, message, of_response};
+use super::outcome::{ARTIFACT_ID, RunOutcome, artifact, from_response, message};
 use super::run_event::{RunEvent, ToolUse};
 
 /// Maps the events of one run, in order.
@@ -44,8 +44,8 @@ impl RunEventMapper {
     ///
     /// # Errors
     /// The run or context id is invalid.
-    pub(super) fn map(&mut self, said: RunEvent) -> Result<Vec<Event>, PeerError> {
-        let value = match said {
+    pub(super) fn map(&mut self, event: RunEvent) -> Result<Vec<Event>, PeerError> {
+        let value = match event {
             RunEvent::Started => self.status(json!({ "state": "working" }), false),
             RunEvent::Remark(text) => self.status(
                 json!({ "state": "working", "message": message(&text) }),
@@ -53,10 +53,10 @@ impl RunEventMapper {
             ),
             RunEvent::Tool(tool) => self.tool(&tool),
             RunEvent::Text { whole, text } => self.text(whole, text),
-            RunEvent::Ended(response) => return self.end(of_response(&response)),
-            RunEvent::Abandoned(why) => return self.end(RunOutcome::failed(&why)),
+            RunEvent::Ended(response) => return self.end(from_response(&response)),
+            RunEvent::Abandoned(reason) => return self.end(RunOutcome::failed(&reason)),
         };
-        Ok(vec![Event::read(value).map_err(misshapen)?])
+        Ok(vec![Event::read(value).map_err(invalid_shape)?])
     }
 
     /// Maps the end of the run: the full answer if it differs from the text so far, then the final state.
@@ -67,13 +67,13 @@ impl RunEventMapper {
         let mut events = Vec::new();
         if !outcome.parts.is_empty() && !self.has_sent(&outcome.parts) {
             let whole = self.artifact(artifact(&outcome.parts), false, true);
-            events.push(Event::read(whole).map_err(misshapen)?);
+            events.push(Event::read(whole).map_err(invalid_shape)?);
         }
         let mut last = self.status(outcome.status(), true);
         if !outcome.metadata.is_empty() {
             last["metadata"] = json!({ "openclaw": outcome.metadata });
         }
-        events.push(Event::read(last).map_err(misshapen)?);
+        events.push(Event::read(last).map_err(invalid_shape)?);
         Ok(events)
     }
 
@@ -105,11 +105,11 @@ impl RunEventMapper {
             Some(text) => format!("Tool {name} {doing}: {text}"),
             None => format!("Tool {name} {doing}."),
         };
-        let mut said = message(&text);
-        said["metadata"] = json!({ "openclaw": { "tool": {
+        let mut update = message(&text);
+        update["metadata"] = json!({ "openclaw": { "tool": {
             "name": name, "callId": tool.call_id, "phase": tool.phase, "status": tool.status,
         } } });
-        self.status(json!({ "state": "working", "message": said }), false)
+        self.status(json!({ "state": "working", "message": update }), false)
     }
 
     fn status(&self, status: Value, last: bool) -> Value {
@@ -135,9 +135,9 @@ mod tests {
     }
 
     /// Returns the mapped events, each as `append:text` or `state` and its message.
-    fn mapped(mapper: &mut RunEventMapper, said: RunEvent) -> Vec<String> {
-        let events = mapper.map(said).unwrap();
-        let word = |event: &Event| match event {
+    fn mapped(mapper: &mut RunEventMapper, event: RunEvent) -> Vec<String> {
+        let events = mapper.map(event).unwrap();
+        let summary = |event: &Event| match event {
             Event::Artifact(update) => {
                 format!(
                     "{}:{}",
@@ -152,10 +152,10 @@ mod tests {
             ),
             other => format!("{other:?}"),
         };
-        events.iter().map(word).collect()
+        events.iter().map(summary).collect()
     }
 
-    fn over(text: &str) -> RunEvent {
+    fn ended(text: &str) -> RunEvent {
         RunEvent::Ended(json!({"status": "ok", "result": {"payloads": [{"text": text}]}}))
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let mut mapper = RunEventMapper::new("r", "c");
         assert_eq!(mapped(&mut mapper, piece(true, "a")), ["false:a"]);
         assert_eq!(mapped(&mut mapper, piece(false, " b")), ["true: b"]);
-        assert_eq!(mapped(&mut mapper, over("a b")), ["completed "]);
+        assert_eq!(mapped(&mut mapper, ended("a b")), ["completed "]);
     }
 
     #[test]
@@ -172,13 +172,13 @@ mod tests {
         let mut mapper = RunEventMapper::new("r", "c");
         mapped(&mut mapper, piece(true, "draft"));
         assert_eq!(
-            mapped(&mut mapper, over("fair copy")),
+            mapped(&mut mapper, ended("fair copy")),
             ["false:fair copy", "completed "]
         );
     }
 
     #[test]
-    fn text_after_a_tool_takes_the_place_of_the_remark_before_it() {
+    fn text_after_a_tool_replaces_the_remark() {
         let mut mapper = RunEventMapper::new("r", "c");
         mapped(&mut mapper, piece(true, "Let me look."));
         assert_eq!(
@@ -189,11 +189,11 @@ mod tests {
             mapped(&mut mapper, piece(true, "It is fine.")),
             ["false:It is fine."]
         );
-        assert_eq!(mapped(&mut mapper, over("It is fine.")), ["completed "]);
+        assert_eq!(mapped(&mut mapper, ended("It is fine.")), ["completed "]);
     }
 
     #[test]
-    fn tools_are_reported_by_name_in_messages_of_a_working_task() {
+    fn tools_are_reported_by_name_while_working() {
         let mut mapper = RunEventMapper::new("r", "c");
         let tool = |phase, status: Option<&str>, text: Option<&str>| {
             RunEvent::Tool(ToolUse {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_given_up_fails_with_the_reason() {
+    fn abandoned_run_fails_with_the_reason() {
         let mut mapper = RunEventMapper::new("r", "c");
         assert_eq!(
             mapped(&mut mapper, RunEvent::Abandoned("no room".into())),

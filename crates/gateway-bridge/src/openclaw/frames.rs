@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_keeps_its_finer_code() {
+    fn refusal_keeps_detailed_code() {
         let text = r#"{"type":"res","id":"1","ok":false,"error":{"code":"INVALID_REQUEST","message":"unauthorized: gateway token mismatch","details":{"code":"AUTH_TOKEN_MISMATCH"}}}"#;
         let Some(Incoming::Response { id, answer }) = read(text) else {
             panic!("no response")
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_without_a_payload_answers_null() {
+    fn response_without_payload_is_null() {
         let Some(Incoming::Response { answer, .. }) = read(r#"{"type":"res","id":"1","ok":true}"#)
         else {
             panic!("no response")
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_an_unknown_kind_is_let_pass() {
+    fn unknown_frame_kind_is_ignored() {
         assert!(matches!(
             read(r#"{"type":"weather"}"#),
             Some(Incoming::Other)

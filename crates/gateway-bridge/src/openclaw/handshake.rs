@@ -65,18 +65,18 @@ pub(crate) async fn handshake(
         settings.timeout,
         policy.largest,
     ));
-    let leave = CancellationToken::new();
+    let shutdown = CancellationToken::new();
     let period = policy.tick.min(settings.heartbeat);
     tokio::spawn(reader::run(
         Arc::clone(&connection),
         receiver,
         Arc::clone(&settings),
         period,
-        leave.clone(),
+        shutdown.clone(),
         Arc::clone(&log),
     ));
     Ok(Arc::new(OpenClaw::new(
-        connection, leave, settings, env, log, policy,
+        connection, shutdown, settings, env, log, policy,
     )))
 }
 
@@ -117,7 +117,8 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
             continue;
         };
         if id == CONNECT_ID {
-            let answer = answer.map_err(|refusal| errors::of_connect(&refusal, token.is_some()))?;
+            let answer =
+                answer.map_err(|refusal| errors::connect_error(&refusal, token.is_some()))?;
             return Ok(serde_json::from_str(answer.get()).unwrap_or_default());
         }
     }

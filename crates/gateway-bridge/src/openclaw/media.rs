@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_medium_that_is_named_twice_is_one_file() {
+    fn repeated_media_url_is_one_file() {
         let payload = json!({"mediaUrl": "https://e.com/a.mp3", "mediaUrls": ["https://e.com/a.mp3", "https://e.com/b"]});
         let parts = parts_of(&payload);
         assert_eq!(parts.len(), 2);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_in_a_url_stay_bytes() {
+    fn data_url_stays_bytes() {
         let payload = json!({"mediaUrl": "data:image/png;base64,iVBORw0="});
         assert_eq!(
             parts_of(&payload),

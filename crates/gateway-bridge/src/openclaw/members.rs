@@ -33,16 +33,16 @@ const SESSION_PAGE_LEN: u64 = 200;
 
 impl OpenClaw {
     /// Returns the gateway's agents. For [`ListPurpose::List`], includes whether each agent is busy.
-    pub(super) async fn listed(&self, wait: ListPurpose) -> Result<Vec<Member>, RequestError> {
+    pub(super) async fn list_agents(&self, wait: ListPurpose) -> Result<Vec<Member>, RequestError> {
         let params = json!({});
-        let asked = self
+        let request = self
             .connection
             .request("agents.list", &params, Duration::ZERO);
         let (listed, busy) = match wait {
-            ListPurpose::List => (asked.await?, self.at_work().await),
+            ListPurpose::List => (request.await?, self.busy_agents().await),
             ListPurpose::Send => {
-                let listed = timeout(self.settings.list_wait(), asked).await;
-                (listed.unwrap_or_else(|_| Err(self.unlisted()))?, None)
+                let listed = timeout(self.settings.list_wait(), request).await;
+                (listed.unwrap_or_else(|_| Err(self.list_timeout()))?, None)
             }
         };
         let agents = listed["agents"].as_array().map_or(&[][..], Vec::as_slice);
@@ -57,7 +57,7 @@ impl OpenClaw {
             .collect())
     }
 
-    fn unlisted(&self) -> RequestError {
+    fn list_timeout(&self) -> RequestError {
         let message = format!(
             "the gateway at `{}` does not list its agents",
             self.settings.shown()
@@ -66,12 +66,12 @@ impl OpenClaw {
     }
 
     /// Returns the agents with a running session, if the gateway answers in time.
-    async fn at_work(&self) -> Option<HashSet<String>> {
+    async fn busy_agents(&self) -> Option<HashSet<String>> {
         let params = json!({ "activeOnly": true, "limit": SESSION_PAGE_LEN });
-        let asked = self
+        let request = self
             .connection
             .request("sessions.list", &params, Duration::ZERO);
-        let listed = timeout(BUSY_TIMEOUT, asked).await.ok()?.ok()?;
+        let listed = timeout(BUSY_TIMEOUT, request).await.ok()?.ok()?;
         let sessions = listed["sessions"].as_array()?.iter();
         Some(
             sessions
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_reported_by_name_and_role_and_without_its_places() {
+    fn agent_has_name_and_role_without_paths() {
         let member = member(&agent(), None).unwrap();
         assert_eq!(
             (member.name.as_str(), member.role.as_deref()),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_the_gateway_cannot_run_is_in_error() {
+    fn degraded_agent_has_error_status() {
         let mut agent = agent();
         agent["status"] = "degraded".into();
         assert_eq!(

@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_apart_by_a_blank_line() {
+    fn texts_are_joined_by_a_blank_line() {
         let parts = [Part::text("one".into()), Part::text("two".into())];
         assert_eq!(to_agent_message(&parts, 0).text, "one\n\ntwo");
     }
 
     #[test]
-    fn data_goes_as_json_in_a_fence() {
+    fn data_is_json_in_a_code_block() {
         assert_eq!(
             to_agent_message(&[data(json!({"a": 1}))], 0).text,
             "```json\n{\n  \"a\": 1\n}\n```"
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_longer_than_any_in_it() {
+    fn fence_is_longer_than_inner_fences() {
         let text = to_agent_message(&[data(json!({"a": "````"}))], 0).text;
         assert!(
             text.starts_with("`````json\n") && text.ends_with("\n`````"),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_attached_and_named() {
+    fn image_is_attached_and_named() {
         let message = to_agent_message(&[bytes("dot.png", None, b"png")], 100);
         assert_eq!(message.text, "[Image dot.png, attached]");
         assert_eq!(
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_text_is_spelled_out() {
+    fn text_file_is_inlined() {
         let message = to_agent_message(&[bytes("note.md", Some("text/markdown"), b"hello")], 0);
         assert_eq!(
             message.text,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_elsewhere_is_named_by_its_url() {
+    fn remote_file_is_named_by_its_url() {
         let part = Part::file(
             Some("https://e.com/a.pdf".into()),
             None,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_never_without_text() {
+    fn message_always_has_text() {
         assert!(!to_agent_message(&[], 0).text.is_empty());
         assert!(
             !to_agent_message(&[Part::text("  ".into())], 0)

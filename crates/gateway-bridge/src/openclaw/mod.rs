@@ -62,7 +62,7 @@ const DIALECT: &str = "openclaw/4";
 /// A connected OpenClaw gateway.
 pub(super) struct OpenClaw {
     connection: Arc<OpenClawConnection>,
-    leave: CancellationToken,
+    shutdown: CancellationToken,
     /// Closes the connection when the last user is dropped.
     _end: DropGuard,
     settings: Arc<Settings>,
@@ -74,7 +74,7 @@ pub(super) struct OpenClaw {
 impl OpenClaw {
     fn new(
         connection: Arc<OpenClawConnection>,
-        leave: CancellationToken,
+        shutdown: CancellationToken,
         settings: Arc<Settings>,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
@@ -82,8 +82,8 @@ impl OpenClaw {
     ) -> Self {
         Self {
             connection,
-            _end: leave.clone().drop_guard(),
-            leave,
+            _end: shutdown.clone().drop_guard(),
+            shutdown,
             settings,
             env,
             log,
@@ -92,18 +92,18 @@ impl OpenClaw {
     }
 
     /// Returns the full answer if it arrives in time, otherwise the running task.
-    async fn answer(
+    async fn wait_for_answer(
         &self,
         mut started: StartedRun,
-        about: &CallContext,
+        call: &CallContext,
         blocking: bool,
     ) -> Result<Task, PeerError> {
-        let until = Instant::now() + about.patience(&self.settings);
-        let over = is_over(&started.first).then(|| outcome::of_response(&started.first));
-        let outcome = match over {
+        let until = Instant::now() + call.patience(&self.settings);
+        let ended = is_ended(&started.first).then(|| outcome::from_response(&started.first));
+        let outcome = match ended {
             Some(outcome) => outcome,
             None if blocking => {
-                let ended = timeout_at(until, ended(&mut started)).await;
+                let ended = timeout_at(until, wait_for_end(&mut started)).await;
                 ended.unwrap_or_else(|_| RunOutcome::working())
             }
             None => RunOutcome::working(),
@@ -122,21 +122,21 @@ pub fn text(parts: &[Part]) -> String {
 /// # Errors
 /// The run or context id is invalid.
 pub fn answered(response: &Value, run: &str, context: &str) -> Result<Task, PeerError> {
-    outcome::of_response(response).task(run, context)
+    outcome::from_response(response).task(run, context)
 }
 
-fn is_over(first: &Value) -> bool {
+fn is_ended(first: &Value) -> bool {
     first["status"] != "accepted"
 }
 
 /// Waits for the end of a run. After a lost connection, the run continues at the gateway and can be queried.
-async fn ended(started: &mut StartedRun) -> RunOutcome {
+async fn wait_for_end(started: &mut StartedRun) -> RunOutcome {
     loop {
         match started.subscription.next().await {
             Ok((run_event::RunEvent::Ended(response), _)) => {
-                return outcome::of_response(&response);
+                return outcome::from_response(&response);
             }
-            Ok((run_event::RunEvent::Abandoned(why), _)) => return RunOutcome::failed(&why),
+            Ok((run_event::RunEvent::Abandoned(reason), _)) => return RunOutcome::failed(&reason),
             Ok(_) => {}
             Err(error) => {
                 let mut outcome = RunOutcome::working();
@@ -162,40 +162,42 @@ impl GatewayLink for OpenClaw {
 
     fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
         Box::pin(async move {
-            let listed = self.listed(wait).await;
+            let listed = self.list_agents(wait).await;
             listed.map_err(|failure| failure.into_peer_error("agents.list", "*"))
         })
     }
 
     fn send<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async {
-            let started = self.begin(about, outgoing).await?;
-            let task = self.answer(started, about, outgoing.blocking).await?;
+            let started = self.start(call, outgoing).await?;
+            let task = self
+                .wait_for_answer(started, call, outgoing.blocking)
+                .await?;
             Ok(Reply::Task(task))
         })
     }
 
     fn stream<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async {
-            let started = self.begin(about, outgoing).await?;
+            let started = self.start(call, outgoing).await?;
             let mapper = RunEventMapper::new(&started.run, &started.context);
-            let over = is_over(&started.first);
-            let outcome = if over {
-                outcome::of_response(&started.first)
+            let ended = is_ended(&started.first);
+            let outcome = if ended {
+                outcome::from_response(&started.first)
             } else {
                 RunOutcome::submitted()
             };
             let first = mapper.snapshot(&outcome)?;
             let stream = RunStream::new(mapper, [first]);
-            Ok(if over {
+            Ok(if ended {
                 Box::new(stream) as Box<dyn EventStream>
             } else {
                 Box::new(stream.with_subscription(started.subscription))
@@ -205,35 +207,35 @@ impl GatewayLink for OpenClaw {
 
     fn get_task<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            let known = run_status::status(&self.connection, about, task_id).await?;
+            let known = run_status::status(&self.connection, call, task_id).await?;
             known.outcome.task(task_id, &known.context)
         })
     }
 
     fn cancel<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            let known = self.abort(about, task_id).await?;
+            let known = self.abort(call, task_id).await?;
             known.outcome.task(task_id, &known.context)
         })
     }
 
     fn resubscribe<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             // Subscribe first, so that no event falls between the snapshot and the stream.
             let subscription = RunSubscription::open(&self.connection, task_id)?;
-            let known = run_status::status(&self.connection, about, task_id).await?;
+            let known = run_status::status(&self.connection, call, task_id).await?;
             let mapper = RunEventMapper::new(task_id, &known.context);
             let first = mapper.snapshot(&known.outcome)?;
             let stream = RunStream::new(mapper, [first]);
@@ -242,7 +244,7 @@ impl GatewayLink for OpenClaw {
             }
             let end = run_status::wait_for_end(
                 Arc::clone(&self.connection),
-                about.clone(),
+                call.clone(),
                 task_id.to_owned(),
             );
             Ok(Box::new(
@@ -255,7 +257,7 @@ impl GatewayLink for OpenClaw {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            self.leave.cancel();
+            self.shutdown.cancel();
             self.connection.closed().await;
         })
     }

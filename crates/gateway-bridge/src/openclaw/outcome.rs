@@ -13,7 +13,7 @@ use super::media;
 /// The id of the artifact with the answer.
 pub(super) const ARTIFACT_ID: &str = "reply";
 
-/// The ledger's text for a run whose process exited; see [`of_record`].
+/// The ledger's text for a run whose process exited; see [`from_record`].
 const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
 
 /// The state and the result of a run.
@@ -39,14 +39,14 @@ impl RunOutcome {
         }
     }
 
-    fn why(mut self, text: Option<&str>) -> Self {
+    fn with_text(mut self, text: Option<&str>) -> Self {
         self.text = text.filter(|text| !text.is_empty()).map(str::to_owned);
         self
     }
 
     /// Adds a text answer, if there is one.
     #[must_use]
-    pub(super) fn answered(mut self, text: Option<&str>) -> Self {
+    pub(super) fn with_answer(mut self, text: Option<&str>) -> Self {
         let text = text.filter(|text| !text.is_empty());
         self.parts.extend(text.map(media::text_part));
         self
@@ -64,12 +64,12 @@ impl RunOutcome {
 
     /// Returns the outcome of a run that was canceled on request.
     pub(super) fn canceled() -> Self {
-        Self::new("canceled").why(Some("The run was aborted on request."))
+        Self::new("canceled").with_text(Some("The run was aborted on request."))
     }
 
     /// Returns the outcome of a failed run.
-    pub(super) fn failed(why: &str) -> Self {
-        Self::new("failed").why(Some(why))
+    pub(super) fn failed(reason: &str) -> Self {
+        Self::new("failed").with_text(Some(reason))
     }
 
     /// Returns whether the run has ended.
@@ -103,7 +103,7 @@ impl RunOutcome {
         if !self.metadata.is_empty() {
             task["metadata"] = json!({ "openclaw": self.metadata });
         }
-        Task::read(task).map_err(super::errors::misshapen)
+        Task::read(task).map_err(super::errors::invalid_shape)
     }
 }
 
@@ -118,7 +118,7 @@ pub(super) fn message(text: &str) -> Value {
 }
 
 /// Reads the final response to `agent`.
-pub(super) fn of_response(response: &Value) -> RunOutcome {
+pub(super) fn from_response(response: &Value) -> RunOutcome {
     let payloads = response.pointer("/result/payloads");
     let payloads = payloads
         .and_then(Value::as_array)
@@ -126,15 +126,15 @@ pub(super) fn of_response(response: &Value) -> RunOutcome {
     let (errors, answers): (Vec<_>, Vec<_>) = payloads
         .iter()
         .partition(|payload| payload["isError"] == true);
-    let why = errors.iter().find_map(|payload| payload["text"].as_str());
-    let mut outcome = match ended(response) {
+    let reason = errors.iter().find_map(|payload| payload["text"].as_str());
+    let mut outcome = match end_state(response) {
         Some("failed") => {
             let summary = response["error"].as_str().or(response["summary"].as_str());
-            RunOutcome::failed(why.or(summary).unwrap_or("the agent's run failed"))
+            RunOutcome::failed(reason.or(summary).unwrap_or("the agent's run failed"))
         }
         Some("canceled") => RunOutcome::canceled(),
         // An agent that reports a problem in its answer has completed the run.
-        _ => RunOutcome::new("completed").answered(why),
+        _ => RunOutcome::new("completed").with_answer(reason),
     };
     outcome
         .parts
@@ -144,17 +144,17 @@ pub(super) fn of_response(response: &Value) -> RunOutcome {
 }
 
 /// Reads a response to `agent.wait`; `None` if the run has not ended or the gateway does not know it.
-pub(super) fn of_wait(response: &Value) -> Option<RunOutcome> {
-    let state = ended(response)?;
-    let why = response["error"].as_str();
+pub(super) fn from_wait(response: &Value) -> Option<RunOutcome> {
+    let state = end_state(response)?;
+    let reason = response["error"].as_str();
     let mut outcome = match state {
-        "failed" => RunOutcome::failed(why.unwrap_or("the agent's run failed")),
+        "failed" => RunOutcome::failed(reason.unwrap_or("the agent's run failed")),
         "canceled" => RunOutcome::canceled(),
         _ => RunOutcome::new("completed"),
     };
     outcome.metadata = metadata(response);
     Some(
-        outcome.answered(
+        outcome.with_answer(
             response
                 .pointer("/terminalReply/text")
                 .and_then(Value::as_str),
@@ -163,16 +163,18 @@ pub(super) fn of_wait(response: &Value) -> Option<RunOutcome> {
 }
 
 /// Reads an entry of the task ledger.
-pub(super) fn of_record(entry: &Value) -> RunOutcome {
-    let why = entry["error"]
+pub(super) fn from_record(entry: &Value) -> RunOutcome {
+    let reason = entry["error"]
         .as_str()
         .or(entry["terminalSummary"].as_str());
     match entry["status"].as_str() {
         Some("queued") => RunOutcome::submitted(),
         Some("completed") => RunOutcome::new("completed"),
-        Some("failed" | "timed_out") => RunOutcome::failed(why.unwrap_or("the agent's run failed")),
-        Some("cancelled") => match why {
-            Some(why) if why.contains(EXITED_BEFORE_RESTART_TEXT) => RunOutcome::failed(
+        Some("failed" | "timed_out") => {
+            RunOutcome::failed(reason.unwrap_or("the agent's run failed"))
+        }
+        Some("cancelled") => match reason {
+            Some(reason) if reason.contains(EXITED_BEFORE_RESTART_TEXT) => RunOutcome::failed(
                 "the gateway restarted during this run and ended it. The gateway may continue the conversation \
                  in a new run; ask for its progress with the same context_id",
             ),
@@ -183,7 +185,7 @@ pub(super) fn of_record(entry: &Value) -> RunOutcome {
 }
 
 /// Returns the state that a response about the end of a run reports.
-fn ended(response: &Value) -> Option<&'static str> {
+fn end_state(response: &Value) -> Option<&'static str> {
     let aborted = matches!(
         response["stopReason"].as_str(),
         Some("rpc" | "aborted" | "user" | "stop-command")
@@ -203,7 +205,7 @@ fn ended(response: &Value) -> Option<&'static str> {
 /// Returns the metadata of a run for results. No field contains a path of the gateway's machine.
 fn metadata(response: &Value) -> Map<String, Value> {
     let meta = |pointer: &str| response.pointer(pointer).filter(|value| !value.is_null());
-    let kept = [
+    let fields = [
         (
             "stopReason",
             meta("/stopReason").or(meta("/result/meta/stopReason")),
@@ -220,13 +222,14 @@ fn metadata(response: &Value) -> Map<String, Value> {
         ("usage", meta("/result/meta/agentMeta/usage")),
         ("toolSummary", meta("/result/meta/toolSummary")),
     ];
-    kept.into_iter()
+    fields
+        .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?.clone())))
         .collect()
 }
 
 /// Finds the answer of a run in the history of its session: the text of the run's last message.
-pub(super) fn answer_in(history: &Value, run: &str) -> Option<String> {
+pub(super) fn find_answer(history: &Value, run: &str) -> Option<String> {
     let messages = history["messages"].as_array()?;
     let of_run = |message: &&Value| {
         message["role"] == "assistant"

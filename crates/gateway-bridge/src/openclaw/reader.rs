@@ -28,22 +28,22 @@ pub(super) async fn run(
     mut receiver: Receiver,
     settings: Arc<Settings>,
     period: Duration,
-    leave: CancellationToken,
+    shutdown: CancellationToken,
     log: Arc<dyn Log>,
 ) {
     let mut received = Instant::now();
-    let mut asked = false;
-    let mut nonsense = 0;
-    let why = loop {
-        let next = received + if asked { period * 2 } else { period };
+    let mut ping_pending = false;
+    let mut invalid_frames = 0;
+    let error = loop {
+        let next = received + if ping_pending { period * 2 } else { period };
         tokio::select! {
             frame = receiver.next() => {
                 match frame {
                     Frame::Text(text) if connection.handle_frame(&without_token(&text, &settings)) => {}
                     Frame::Text(_) | Frame::Binary(_) => {
-                        nonsense += 1;
+                        invalid_frames += 1;
                         log.log(Level::Debug, "ignored an invalid frame of the gateway");
-                        if nonsense >= MAX_BAD_FRAMES {
+                        if invalid_frames >= MAX_BAD_FRAMES {
                             let _ = timeout(CLOSE_TIMEOUT, connection.close()).await;
                             break PeerError::new(
                                 PeerErrorKind::Gateway(ErrorCode::ProtocolError),
@@ -54,31 +54,31 @@ pub(super) async fn run(
                     Frame::Ping | Frame::Pong => {}
                     Frame::Closed { code, reason } => {
                         let reason = without_token(&reason, &settings);
-                        break errors::cut(&errors::closed(code, &reason));
+                        break errors::connection_lost(&errors::closed(code, &reason));
                     }
-                    Frame::Broken(error) => break errors::cut(&error.to_string()),
+                    Frame::Broken(error) => break errors::connection_lost(&error.to_string()),
                 }
-                (received, asked) = (Instant::now(), false);
+                (received, ping_pending) = (Instant::now(), false);
             }
             () = sleep_until(next) => {
-                if asked {
-                    break errors::cut(&format!("the gateway has been silent for {} ms", (period * 2).as_millis()));
+                if ping_pending {
+                    break errors::connection_lost(&format!("the gateway has been silent for {} ms", (period * 2).as_millis()));
                 }
-                asked = true;
+                ping_pending = true;
                 // A blocked send must not delay the check for the end.
                 let _ = timeout(period, connection.ping()).await;
             }
-            () = leave.cancelled() => {
-                let farewell = async {
+            () = shutdown.cancelled() => {
+                let close = async {
                     connection.close().await;
                     while !matches!(receiver.next().await, Frame::Closed { .. } | Frame::Broken(_)) {}
                 };
                 // The gateway may not answer in time; close anyway.
-                let _ = timeout(CLOSE_TIMEOUT, farewell).await;
-                break errors::cut("this client closed it");
+                let _ = timeout(CLOSE_TIMEOUT, close).await;
+                break errors::connection_lost("this client closed it");
             }
         }
     };
-    log.log(Level::Debug, &why.message);
-    connection.mark_closed(why);
+    log.log(Level::Debug, &error.message);
+    connection.mark_closed(error);
 }

@@ -100,8 +100,8 @@ struct Step {
 
 /// Returns the run of an event.
 pub(super) fn run_of(payload: &RawValue) -> Option<Cow<'_, str>> {
-    let about: RunReference<'_> = serde_json::from_str(payload.get()).ok()?;
-    Some(about.run_id.0)
+    let reference: RunReference<'_> = serde_json::from_str(payload.get()).ok()?;
+    Some(reference.run_id.0)
 }
 
 impl RunEventDecoder {
@@ -122,16 +122,16 @@ impl RunEventDecoder {
         }
     }
 
-    fn text(&mut self, said: &Assistant<'_>) -> Option<RunEvent> {
-        let item = said.item_id.as_ref().map_or("", |item| &*item.0);
+    fn text(&mut self, assistant: &Assistant<'_>) -> Option<RunEvent> {
+        let item = assistant.item_id.as_ref().map_or("", |item| &*item.0);
         let same = self.item.as_deref() == Some(item);
         let follows = |whole: &str, piece: &str| self.bytes + piece.len() == whole.len();
-        let (whole, text) = match (&said.text, &said.delta) {
-            (Some(all), Some(piece)) if same && !said.replace && follows(&all.0, &piece.0) => {
+        let (whole, text) = match (&assistant.text, &assistant.delta) {
+            (Some(all), Some(piece)) if same && !assistant.replace && follows(&all.0, &piece.0) => {
                 (false, &piece.0)
             }
             (Some(all), _) => (true, &all.0),
-            (None, Some(piece)) => (!same || said.replace, &piece.0),
+            (None, Some(piece)) => (!same || assistant.replace, &piece.0),
             (None, None) => return None,
         };
         if !same {

@@ -50,7 +50,7 @@ impl TaskRecord {
 
     /// Returns the outcome of the run.
     pub(super) fn outcome(&self) -> RunOutcome {
-        outcome::of_record(&self.0)
+        outcome::from_record(&self.0)
     }
 }
 
@@ -61,67 +61,67 @@ impl TaskRecord {
 /// [`PeerErrorKind::TaskForgotten`] if the gateway does not know the run, otherwise why the query failed.
 pub(super) async fn status(
     connection: &OpenClawConnection,
-    about: &CallContext,
+    call: &CallContext,
     run: &str,
 ) -> Result<RunStatus, PeerError> {
     let remembered = connection.with_runs(|runs| runs.get(run).cloned());
-    let context = about
+    let context = call
         .context_id
         .clone()
         .or_else(|| remembered.as_ref().map(|run| run.context.clone()));
     if let (Some(response), Some(context)) =
         (remembered.and_then(|run| run.response), context.clone())
     {
-        let outcome = outcome::of_response(&response);
+        let outcome = outcome::from_response(&response);
         return Ok(RunStatus { outcome, context });
     }
-    if let Some(outcome) = wait(connection, about, run, Duration::ZERO).await? {
+    if let Some(outcome) = wait(connection, call, run, Duration::ZERO).await? {
         let context = match context {
             Some(context) => context,
-            None => context_of(find_record(connection, about, run).await?.as_ref(), run),
+            None => run_context(find_record(connection, call, run).await?.as_ref(), run),
         };
         return Ok(RunStatus { outcome, context });
     }
-    let entry = find_record(connection, about, run)
+    let entry = find_record(connection, call, run)
         .await?
         .ok_or_else(|| forgotten(run))?;
     let mut outcome = entry.outcome();
     if outcome.is_terminal()
         && let Some(key) = entry.session_key()
     {
-        let answer = history(connection, about, key, run).await?;
-        outcome = outcome.answered(answer.as_deref());
+        let answer = answer_from_history(connection, call, key, run).await?;
+        outcome = outcome.with_answer(answer.as_deref());
     }
-    let context = context.unwrap_or_else(|| context_of(Some(&entry), run));
+    let context = context.unwrap_or_else(|| run_context(Some(&entry), run));
     Ok(RunStatus { outcome, context })
 }
 
-/// Returns the outcome of `run` if it ends within `patience`.
+/// Returns the outcome of `run` if it ends within `timeout`.
 pub(super) async fn wait(
     connection: &OpenClawConnection,
-    about: &CallContext,
+    call: &CallContext,
     run: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<RunOutcome>, PeerError> {
-    let millis = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+    let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let params = json!({ "runId": run, "timeoutMs": millis });
-    let response = connection.request("agent.wait", &params, patience).await;
+    let response = connection.request("agent.wait", &params, timeout).await;
     let response =
-        response.map_err(|failure| failure.into_peer_error("agent.wait", &about.agent))?;
-    Ok(outcome::of_wait(&response))
+        response.map_err(|failure| failure.into_peer_error("agent.wait", &call.agent))?;
+    Ok(outcome::from_wait(&response))
 }
 
 /// Waits for the outcome of `run` without a timeout.
 pub(super) async fn wait_for_end(
     connection: Arc<OpenClawConnection>,
-    about: CallContext,
+    call: CallContext,
     run: String,
 ) -> Result<RunOutcome, PeerError> {
     loop {
-        if let Some(outcome) = wait(&connection, &about, &run, WAIT_TIMEOUT).await? {
+        if let Some(outcome) = wait(&connection, &call, &run, WAIT_TIMEOUT).await? {
             return Ok(outcome);
         }
-        let known = status(&connection, &about, &run).await?;
+        let known = status(&connection, &call, &run).await?;
         if known.outcome.is_terminal() {
             return Ok(known.outcome);
         }
@@ -131,12 +131,12 @@ pub(super) async fn wait_for_end(
 /// Finds the ledger's entry of `run`.
 pub(super) async fn find_record(
     connection: &OpenClawConnection,
-    about: &CallContext,
+    call: &CallContext,
     run: &str,
 ) -> Result<Option<TaskRecord>, PeerError> {
-    let mut params = json!({ "limit": TASK_PAGE_LEN, "agentId": about.agent });
+    let mut params = json!({ "limit": TASK_PAGE_LEN, "agentId": call.agent });
     let key = connection.with_runs(|runs| runs.get(run).map(|run| run.session_key.clone()));
-    if let Some(key) = key.or_else(|| session_of(about)) {
+    if let Some(key) = key.or_else(|| call_session_key(call)) {
         params["sessionKey"] = key.into();
     }
     loop {
@@ -144,7 +144,7 @@ pub(super) async fn find_record(
             .request("tasks.list", &params, Duration::ZERO)
             .await;
         let mut listed =
-            listed.map_err(|failure| failure.into_peer_error("tasks.list", &about.agent))?;
+            listed.map_err(|failure| failure.into_peer_error("tasks.list", &call.agent))?;
         let tasks = listed["tasks"].as_array_mut();
         let found = tasks.and_then(|tasks| {
             let place = tasks.iter().position(|task| task["runId"] == run)?;
@@ -164,21 +164,21 @@ pub(super) async fn find_record(
 }
 
 /// Returns the session of a call.
-pub(super) fn session_of(about: &CallContext) -> Option<String> {
-    let context = about.context_id.as_deref();
-    match (&about.session, context) {
+pub(super) fn call_session_key(call: &CallContext) -> Option<String> {
+    let context = call.context_id.as_deref();
+    match (&call.session, context) {
         (None, None) => None,
-        (_, context) => Some(session_in(about, context.unwrap_or_default())),
+        (_, context) => Some(context_session_key(call, context.unwrap_or_default())),
     }
 }
 
 /// Returns the session key of the conversation `context`.
-pub(super) fn session_in(about: &CallContext, context: &str) -> String {
-    let session = match &about.session {
+pub(super) fn context_session_key(call: &CallContext, context: &str) -> String {
+    let session = match &call.session {
         Some(session) => Cow::Borrowed(session),
         None => Cow::Owned(session_key::session_id(context)),
     };
-    session_key::session_key(&about.agent, &session)
+    session_key::session_key(&call.agent, &session)
 }
 
 /// Returns the error of a run that the gateway does not know.
@@ -190,16 +190,16 @@ pub(super) fn forgotten(run: &str) -> PeerError {
 }
 
 /// Returns the context of a run. A run outside A2A conversations uses its own id.
-fn context_of(entry: Option<&TaskRecord>, run: &str) -> String {
+fn run_context(entry: Option<&TaskRecord>, run: &str) -> String {
     let key = entry.and_then(TaskRecord::session_key);
     key.and_then(session_key::context_id)
         .unwrap_or(run)
         .to_owned()
 }
 
-async fn history(
+async fn answer_from_history(
     connection: &OpenClawConnection,
-    about: &CallContext,
+    call: &CallContext,
     key: &str,
     run: &str,
 ) -> Result<Option<String>, PeerError> {
@@ -208,10 +208,10 @@ async fn history(
         .request("chat.history", &params, Duration::ZERO)
         .await
     {
-        Ok(history) => Ok(outcome::answer_in(&history, run)),
+        Ok(history) => Ok(outcome::find_answer(&history, run)),
         // A deleted session has no text, but the run's outcome is still known.
         Err(RequestError::Refused(refusal)) if refusal.code == "INVALID_REQUEST" => Ok(None),
-        Err(failure) => Err(failure.into_peer_error("chat.history", &about.agent)),
+        Err(failure) => Err(failure.into_peer_error("chat.history", &call.agent)),
     }
 }
 

@@ -37,12 +37,12 @@ impl Default for RunCache {
 impl RunCache {
     /// Adds a run that starts.
     pub(super) fn insert(&mut self, run: &str, session_key: &str, context: &str) {
-        let begun = CachedRun {
+        let entry = CachedRun {
             session_key: session_key.to_owned(),
             context: context.to_owned(),
             response: None,
         };
-        self.0.push(run.to_owned(), begun);
+        self.0.push(run.to_owned(), entry);
     }
 
     /// Stores the final response of a run and its size in bytes.

@@ -84,10 +84,10 @@ pub fn inert(text: &str) -> Cow<'_, str> {
     changed.into()
 }
 
-fn begins_with(bytes: &[u8], word: &[u8]) -> bool {
+fn begins_with(bytes: &[u8], prefix: &[u8]) -> bool {
     bytes
-        .get(..word.len())
-        .is_some_and(|first| first.eq_ignore_ascii_case(word))
+        .get(..prefix.len())
+        .is_some_and(|first| first.eq_ignore_ascii_case(prefix))
 }
 
 fn begins_path(rest: &[u8]) -> bool {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_in_front_gets_a_line_before_it() {
+    fn leading_command_gets_a_line_before_it() {
         for text in ["/new", " \n/reset now", "/some-skill", "//x"] {
             let sent = sanitize(text);
             assert!(sent.starts_with("// ") && sent.ends_with(text), "{sent}");
@@ -120,7 +120,7 @@ mod tests {
 
     /// Tests each white space character that JavaScript's `trim` removes, and `U+0085`, which `trim` keeps.
     #[test]
-    fn a_command_behind_white_space_of_javascript_is_found() {
+    fn command_after_javascript_whitespace_is_found() {
         for space in [
             '\t', '\u{b}', '\u{c}', ' ', '\u{a0}', '\u{feff}', '\n', '\r', '\u{2028}', '\u{2029}',
             '\u{1680}', '\u{2000}', '\u{200a}', '\u{202f}', '\u{205f}', '\u{3000}',
@@ -132,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_anywhere_gets_a_line_before_the_message() {
+    fn reference_gets_a_line_before_the_message() {
         for text in ["use $deploy", "a\n$x", "$a:b"] {
             assert!(sanitize(text).starts_with("// "), "{text}");
         }
     }
 
     #[test]
-    fn a_path_to_an_image_is_inert() {
-        for (said, read) in [
+    fn image_path_is_inert() {
+        for (input, expected) in [
             ("./x.png", "./x[.]png"),
             (
                 "see (../a/b.JPG), '~/c.heic'",
@@ -157,13 +157,13 @@ mod tests {
             ("[media attached: a]/b.png", "[media attached: a]/b[.]png"),
             ("/é.png", "/é[.]png"),
         ] {
-            assert_eq!(inert(said), read, "{said}");
-            assert_eq!(inert(read), read, "{read}");
+            assert_eq!(inert(input), expected, "{input}");
+            assert_eq!(inert(expected), expected, "{expected}");
         }
     }
 
     #[test]
-    fn a_name_that_is_no_path_stays_as_it_is() {
+    fn plain_name_is_unchanged() {
         for text in [
             "x.png",
             "a/x.png",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_stays_as_it_is() {
+    fn other_text_is_unchanged() {
         for text in [
             "say /new to him",
             "-x",

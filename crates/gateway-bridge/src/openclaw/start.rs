@@ -33,32 +33,32 @@ impl OpenClaw {
     /// # Errors
     /// [`PeerErrorKind::OwnSession`] if the target is the caller's own session. Otherwise the reason why the run did not
     /// start, or may not have started.
-    pub(super) async fn begin(
+    pub(super) async fn start(
         &self,
-        about: &CallContext,
+        call: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<StartedRun, PeerError> {
-        let context = self.context(about, outgoing).await?;
-        let key = run_status::session_in(about, &context);
-        if about
+        let context = self.context(call, outgoing).await?;
+        let key = run_status::context_session_key(call, &context);
+        if call
             .session_key
             .as_deref()
             .is_some_and(|own| own.eq_ignore_ascii_case(&key))
         {
             let message = format!(
                 "the context_id `{context}` of the agent `{}` is the caller's own session, which cannot wait for itself; answer directly, or use another context_id",
-                about.agent
+                call.agent
             );
             return Err(PeerError::new(PeerErrorKind::OwnSession, message));
         }
-        record(about, outgoing, &key, &self.log).await?;
+        record_delegation(call, outgoing, &key, &self.log).await?;
         let run = outgoing.message_id.clone();
         self.connection
             .with_runs(|runs| runs.insert(&run, &key, &context));
-        let params = params(about, outgoing, &key, self.policy.image_bytes);
+        let params = params(call, outgoing, &key, self.policy.image_bytes);
         let (first, subscription) = RunSubscription::start(&self.connection, &run, &params)
             .await
-            .map_err(|failure| failure.into_peer_error("agent", &about.agent))?;
+            .map_err(|failure| failure.into_peer_error("agent", &call.agent))?;
         Ok(StartedRun {
             run,
             context,
@@ -70,13 +70,13 @@ impl OpenClaw {
     /// Returns the conversation of a message: the one it names, the one of the task it continues, or a new one.
     async fn context(
         &self,
-        about: &CallContext,
+        call: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<String, PeerError> {
-        let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
+        let named = outgoing.context_id.as_ref().or(call.context_id.as_ref());
         match (named, &outgoing.task_id) {
             (Some(context), _) => Ok(context.clone()),
-            (None, Some(task)) => Ok(run_status::status(&self.connection, about, task)
+            (None, Some(task)) => Ok(run_status::status(&self.connection, call, task)
                 .await?
                 .context),
             (None, None) => Ok(self.env.uuid().to_string()),
@@ -84,12 +84,12 @@ impl OpenClaw {
     }
 }
 
-fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: usize) -> Value {
+fn params(call: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: usize) -> Value {
     let message = message::to_agent_message(&outgoing.parts, image_bytes);
     // `inputProvenance` would identify the sender, but the gateway does not record runs with it, and their status would not
     // survive a restart.
     let mut params = json!({
-        "agentId": about.agent,
+        "agentId": call.agent,
         "sessionKey": key,
         "message": message.text,
         "idempotencyKey": outgoing.message_id,
@@ -97,7 +97,7 @@ fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: u
     if !message.attachments.is_empty() {
         params["attachments"] = message.attachments.into();
     }
-    if let Some(seconds) = seconds(outgoing) {
+    if let Some(seconds) = timeout_seconds(outgoing) {
         params["timeout"] = seconds.into();
     }
     if let Some(level) = message_field(outgoing, THINKING).and_then(Value::as_str) {
@@ -117,27 +117,27 @@ fn message_field<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> 
 }
 
 /// Returns the timeout of a run in seconds, the gateway's unit. `None` leaves it to the gateway's configuration.
-fn seconds(outgoing: &SendRequest) -> Option<u64> {
+fn timeout_seconds(outgoing: &SendRequest) -> Option<u64> {
     let millis = message_field(outgoing, TIME_LIMIT)?.as_u64()?;
     Some(millis.div_ceil(1000).max(1))
 }
 
 /// Records the delegation depth of the agent's session before the run starts. The agent's own tool reads it.
-async fn record(
-    about: &CallContext,
+async fn record_delegation(
+    call: &CallContext,
     outgoing: &SendRequest,
     key: &str,
     log: &Arc<dyn Log>,
 ) -> Result<(), PeerError> {
     let work = message_field(outgoing, delegation::METADATA_KEY).and_then(Delegation::read);
-    let (Some(state_dir), Some(work)) = (&about.state_dir, work) else {
+    let (Some(state_dir), Some(work)) = (&call.state_dir, work) else {
         return Ok(());
     };
     let (state_dir, key, log) = (PathBuf::from(state_dir), key.to_owned(), Arc::clone(log));
     let written = tokio::task::spawn_blocking(move || {
         DelegationFile::of_host(&state_dir).record(&key, &work, &*log)
     });
-    let why = match written.await {
+    let error = match written.await {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
@@ -146,8 +146,8 @@ async fn record(
     Err(PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::PermissionDenied),
         format!(
-            "cannot record the delegation depth for the agent `{}`, so nothing was sent: {why}",
-            about.agent
+            "cannot record the delegation depth for the agent `{}`, so nothing was sent: {error}",
+            call.agent
         ),
     )
     .undelivered())

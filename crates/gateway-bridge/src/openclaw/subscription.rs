@@ -46,7 +46,7 @@ impl RunSubscription {
     pub(super) async fn next(&mut self) -> Result<(RunEvent, usize), PeerError> {
         match self.events.recv().await {
             Some(event) => Ok(event),
-            None if self.connection.is_open() => Err(errors::cut(
+            None if self.connection.is_open() => Err(errors::connection_lost(
                 "this subscriber was too slow for the agent's events",
             )),
             None => Err(self.connection.close_error()),

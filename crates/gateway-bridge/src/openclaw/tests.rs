@@ -27,7 +27,7 @@ struct Gateway(Connection);
 
 impl Gateway {
     /// Returns the id and the parameters of the next request, which must be for `method`.
-    async fn asked(&mut self, method: &str) -> (String, Value) {
+    async fn next_request(&mut self, method: &str) -> (String, Value) {
         let mut frame = self.0.recv().await;
         assert_eq!(
             (&frame["type"], &frame["method"]),
@@ -56,7 +56,7 @@ impl Gateway {
 
     /// Accepts a run and returns the id of its request.
     async fn accept(&mut self) -> (String, Value) {
-        let (id, params) = self.asked("agent").await;
+        let (id, params) = self.next_request("agent").await;
         self.answer(
             &id,
             json!({"status": "accepted", "runId": params["idempotencyKey"]}),
@@ -78,7 +78,7 @@ fn hello() -> Value {
 }
 
 /// Returns a connection on which the gateway has answered `connect` with `answer`.
-async fn greeted(
+async fn connect_with(
     answer: impl AsyncFnOnce(&mut Gateway, &str, Value),
 ) -> (Result<Arc<dyn GatewayLink>, PeerError>, Gateway) {
     let (net, mut arrivals) = network();
@@ -96,7 +96,7 @@ async fn greeted(
     let gateway = async {
         let mut gateway = Gateway(arrivals.next().await);
         gateway.0.send(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}})).await;
-        let (id, params) = gateway.asked("connect").await;
+        let (id, params) = gateway.next_request("connect").await;
         answer(&mut gateway, &id, params).await;
         gateway
     };
@@ -104,11 +104,12 @@ async fn greeted(
 }
 
 async fn connected() -> (Arc<dyn GatewayLink>, Gateway) {
-    let (link, gateway) = greeted(async |gateway, id, _| gateway.answer(id, hello()).await).await;
+    let (link, gateway) =
+        connect_with(async |gateway, id, _| gateway.answer(id, hello()).await).await;
     (link.unwrap(), gateway)
 }
 
-fn about() -> CallContext {
+fn call_context() -> CallContext {
     CallContext {
         agent: "alpha".into(),
         context_id: Some("ctx".into()),
@@ -116,7 +117,7 @@ fn about() -> CallContext {
     }
 }
 
-fn saying(text: &str) -> SendRequest {
+fn text_message(text: &str) -> SendRequest {
     SendRequest {
         message_id: "run-1".into(),
         parts: vec![Part::text(text.into())],
@@ -125,7 +126,7 @@ fn saying(text: &str) -> SendRequest {
     }
 }
 
-fn number(error: &PeerError) -> u16 {
+fn error_number(error: &PeerError) -> u16 {
     match error.kind {
         PeerErrorKind::Gateway(code) => code.number(),
         other => panic!("{other:?}: {error}"),
@@ -133,7 +134,7 @@ fn number(error: &PeerError) -> u16 {
 }
 
 /// Returns all events, each as its kind or state, until the end.
-async fn reported(stream: &mut dyn EventStream) -> (Vec<Value>, Result<(), PeerError>) {
+async fn collect_events(stream: &mut dyn EventStream) -> (Vec<Value>, Result<(), PeerError>) {
     let mut reported = Vec::new();
     loop {
         match stream.next().await {

@@ -165,9 +165,9 @@ impl PendingTasks {
 
     /// Handles a lost connection. Messages fail and are not sent again. A proposal waits for its decision on the next
     /// connection. If the gateway `dismissed` the client, only a new call reconnects.
-    pub(super) fn connection_lost(&self, why: &str, dismissed: bool) {
+    pub(super) fn connection_lost(&self, reason: &str, dismissed: bool) {
         for entry in self.unfinished() {
-            entry.connection_lost(why, dismissed);
+            entry.connection_lost(reason, dismissed);
         }
     }
 
@@ -180,14 +180,14 @@ impl PendingTasks {
 }
 
 impl TaskIndex {
-    /// Removes tasks without subscribers, the least recently used first, until at most `kept` are left and they fit
+    /// Removes tasks without subscribers, the least recently used first, until at most `max_entries` remain and they fit
     /// into the byte budget.
-    fn evict(&mut self, kept: usize, bytes: &AtomicUsize) {
-        while self.entries.len() > kept || bytes.load(Ordering::SeqCst) > MAX_TOTAL_BYTES {
-            let unheld = |entry: &Arc<PendingTask>| Arc::strong_count(entry) == 1;
+    fn evict(&mut self, max_entries: usize, bytes: &AtomicUsize) {
+        while self.entries.len() > max_entries || bytes.load(Ordering::SeqCst) > MAX_TOTAL_BYTES {
+            let unreferenced = |entry: &Arc<PendingTask>| Arc::strong_count(entry) == 1;
             let mut oldest_first = self.entries.iter().rev();
             let Some((id, message)) = oldest_first
-                .find(|(_, entry)| unheld(entry))
+                .find(|(_, entry)| unreferenced(entry))
                 .map(|(id, entry)| (id.clone(), entry.message_id.clone()))
             else {
                 return;
@@ -199,13 +199,13 @@ impl TaskIndex {
 }
 
 /// Estimates the memory of a value: its texts, and the size of each value.
-fn weight(value: &Value) -> usize {
+fn estimated_bytes(value: &Value) -> usize {
     let inside = match value {
         Value::String(text) => text.len(),
-        Value::Array(values) => values.iter().map(weight).sum(),
+        Value::Array(values) => values.iter().map(estimated_bytes).sum(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, value)| size_of::<String>() + name.len() + weight(value))
+            .map(|(name, value)| size_of::<String>() + name.len() + estimated_bytes(value))
             .sum(),
         _ => 0,
     };
@@ -213,8 +213,8 @@ fn weight(value: &Value) -> usize {
 }
 
 /// Returns the error of a connection that was lost after a message was sent.
-pub(super) fn reset(why: &str) -> PeerError {
-    let message = format!("the connection to the gateway was lost: {why}");
+pub(super) fn connection_reset(reason: &str) -> PeerError {
+    let message = format!("the connection to the gateway was lost: {reason}");
     PeerError::new(PeerErrorKind::Gateway(ErrorCode::ConnectionReset), message)
 }
 

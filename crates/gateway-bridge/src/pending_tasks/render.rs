@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use a2a::Message;
 use peer::PeerError;
 
-use super::weight;
+use super::estimated_bytes;
 
 /// The text for a message that cannot be withdrawn.
 const CANCELED_TEXT: &str = "the call stopped waiting for the answer; the gateway cannot withdraw a message, so the agent may continue with it";
@@ -34,10 +34,10 @@ pub(crate) enum TaskOutcome {
 
 impl TaskOutcome {
     /// Estimates the size of the outcome in bytes.
-    pub(super) fn weight(&self) -> usize {
+    pub(super) fn estimated_bytes(&self) -> usize {
         match self {
-            Self::Answered(message) => weight(message.json()),
-            Self::Decided(artifact) => weight(artifact),
+            Self::Answered(message) => estimated_bytes(message.json()),
+            Self::Decided(artifact) => estimated_bytes(artifact),
             Self::Failed(error) => error.message.len(),
             Self::Canceled => 0,
         }
@@ -76,7 +76,7 @@ pub(super) fn step(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Val
 /// Returns the task with these steps.
 pub(super) fn task(ids: TaskIds<'_>, steps: &[Value], outcome: Option<&TaskOutcome>) -> Value {
     let (status, artifact) = match outcome {
-        Some(outcome) => ended(ids, steps.len(), outcome),
+        Some(outcome) => final_status(ids, steps.len(), outcome),
         None => {
             let newest = steps.last().and_then(|step| step.pointer("/status"));
             (
@@ -100,8 +100,8 @@ pub(super) fn task(ids: TaskIds<'_>, steps: &[Value], outcome: Option<&TaskOutco
 }
 
 /// Returns the final updates.
-pub(super) fn end(ids: TaskIds<'_>, steps: usize, outcome: &TaskOutcome) -> Vec<Value> {
-    let (status, artifact) = ended(ids, steps, outcome);
+pub(super) fn final_updates(ids: TaskIds<'_>, steps: usize, outcome: &TaskOutcome) -> Vec<Value> {
+    let (status, artifact) = final_status(ids, steps, outcome);
     let artifact = artifact.map(|artifact| {
         json!({
             "kind": "artifact-update",
@@ -118,7 +118,7 @@ pub(super) fn end(ids: TaskIds<'_>, steps: usize, outcome: &TaskOutcome) -> Vec<
         .collect()
 }
 
-fn ended(ids: TaskIds<'_>, number: usize, outcome: &TaskOutcome) -> (Value, Option<Value>) {
+fn final_status(ids: TaskIds<'_>, number: usize, outcome: &TaskOutcome) -> (Value, Option<Value>) {
     match outcome {
         TaskOutcome::Answered(message) => {
             let parts = message

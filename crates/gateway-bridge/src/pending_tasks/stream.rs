@@ -11,13 +11,13 @@ use a2a::Event;
 use peer::{BoxFuture, EventStream, NextEvent, PeerError, PeerErrorKind};
 
 use super::task::{PendingTask, TaskProgress};
-use super::{render, reset};
+use super::{connection_reset, render};
 
 /// The events of one task: a snapshot of the steps delivered before, every later step, then the end.
 pub(super) struct TaskStream {
     entry: Arc<PendingTask>,
     progress: watch::Receiver<TaskProgress>,
-    begun: bool,
+    started: bool,
     /// The number of delivered steps.
     delivered: usize,
     /// The number of lost connections at the start.
@@ -41,7 +41,7 @@ impl TaskStream {
         Self {
             entry,
             progress,
-            begun: false,
+            started: false,
             delivered: 0,
             cuts,
             last: VecDeque::new(),
@@ -71,8 +71,8 @@ impl TaskStream {
     /// Returns the next event that has not been delivered.
     fn next_stored(&mut self) -> Option<NextEvent> {
         let progress = self.progress.borrow_and_update();
-        if !self.begun {
-            self.begun = true;
+        if !self.started {
+            self.started = true;
             let (task, delivered, over) = self.entry.delivered_snapshot(&progress);
             (self.delivered, self.over) = (delivered, over);
             return Some(event(task));
@@ -84,13 +84,14 @@ impl TaskStream {
         }
         if let Some(outcome) = &progress.outcome {
             self.over = true;
-            self.last = render::end(self.entry.ids(), progress.steps.len(), outcome).into();
+            self.last =
+                render::final_updates(self.entry.ids(), progress.steps.len(), outcome).into();
             return self.last.pop_front().map(event);
         }
         if progress.cuts > self.cuts {
             self.cuts = progress.cuts;
-            let why = "the next connection waits for the decision";
-            return Some(Some(Err(reset(why))));
+            let reason = "the next connection waits for the decision";
+            return Some(Some(Err(connection_reset(reason))));
         }
         None
     }

@@ -14,7 +14,7 @@ use collective::ErrorCode;
 use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::render::{self, TaskIds, TaskOutcome};
-use super::{MAX_TOTAL_BYTES, reset, weight};
+use super::{MAX_TOTAL_BYTES, connection_reset, estimated_bytes};
 
 /// The maximum number of steps of a task, and their maximum total size. Later steps are dropped. Three votes with
 /// reasons of a full frame fit.
@@ -32,7 +32,7 @@ pub(crate) enum TaskKind {
     /// A proposal; a decision answers it.
     Proposal {
         /// The latest time of the decision.
-        by: Instant,
+        deadline: Instant,
     },
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Resend {
     /// The encoded message.
     pub frame: String,
     /// When the message expires.
-    pub expires: Option<Instant>,
+    pub expires_at: Option<Instant>,
     /// Whether to send it again only while a call waits for it.
     pub while_awaited: bool,
 }
@@ -58,16 +58,16 @@ pub(crate) struct PendingTask {
     /// The session of the message.
     pub context_id: String,
     /// The kind of the message.
-    pub what: TaskKind,
+    pub kind: TaskKind,
     /// The data for sending it again.
     pub resend: Resend,
     created: Instant,
     /// Its approximate size, and the total size of all tasks.
     bytes: AtomicUsize,
-    all: Arc<AtomicUsize>,
+    total_bytes: Arc<AtomicUsize>,
     pub(super) progress: watch::Sender<TaskProgress>,
     awaited: AtomicUsize,
-    tries: AtomicUsize,
+    attempts: AtomicUsize,
     /// The number of steps that a subscriber received.
     delivered_steps: AtomicUsize,
 }
@@ -100,7 +100,7 @@ impl PendingTask {
         message_id: String,
         agent: String,
         context_id: String,
-        what: TaskKind,
+        kind: TaskKind,
         resend: Resend,
     ) -> Self {
         Self {
@@ -108,14 +108,14 @@ impl PendingTask {
             message_id,
             agent,
             context_id,
-            what,
+            kind,
             resend,
             created: Instant::now(),
             bytes: AtomicUsize::new(0),
-            all: Arc::default(),
+            total_bytes: Arc::default(),
             progress: watch::Sender::new(TaskProgress::default()),
             awaited: AtomicUsize::new(0),
-            tries: AtomicUsize::new(0),
+            attempts: AtomicUsize::new(0),
             delivered_steps: AtomicUsize::new(0),
         }
     }
@@ -127,16 +127,16 @@ impl PendingTask {
         }
     }
 
-    /// Adds its size to `all`.
-    pub(super) fn with_budget(mut self, all: &Arc<AtomicUsize>) -> Self {
-        self.all = Arc::clone(all);
+    /// Adds its size to `total_bytes`.
+    pub(super) fn with_budget(mut self, total_bytes: &Arc<AtomicUsize>) -> Self {
+        self.total_bytes = Arc::clone(total_bytes);
         self.add_bytes(self.resend.frame.len());
         self
     }
 
     fn add_bytes(&self, more: usize) {
         self.bytes.fetch_add(more, Ordering::SeqCst);
-        self.all.fetch_add(more, Ordering::SeqCst);
+        self.total_bytes.fetch_add(more, Ordering::SeqCst);
     }
 
     pub(super) fn age(&self) -> Duration {
@@ -156,14 +156,14 @@ impl PendingTask {
                 return false;
             }
             let step = render::step(self.ids(), progress.steps.len(), text, data);
-            let bytes = weight(&step);
-            let room = progress.step_bytes + bytes <= MAX_STEP_BYTES;
-            if room {
+            let bytes = estimated_bytes(&step);
+            let fits = progress.step_bytes + bytes <= MAX_STEP_BYTES;
+            if fits {
                 progress.step_bytes += bytes;
                 progress.steps.push(step);
                 self.add_bytes(bytes);
             }
-            room
+            fits
         });
     }
 
@@ -172,8 +172,8 @@ impl PendingTask {
         let progress = self.progress.borrow();
         let vote = |step: &Value| {
             let data = step.pointer("/status/message/parts/1/data")?;
-            let word = |field: &str| data.get(field)?.as_str().map(str::to_owned);
-            Some((word("member")?, word("vote")?))
+            let text = |field: &str| data.get(field)?.as_str().map(str::to_owned);
+            Some((text("member")?, text("vote")?))
         };
         progress.steps.iter().filter_map(vote).collect()
     }
@@ -195,7 +195,7 @@ impl PendingTask {
                 _ => false,
             };
             if open {
-                self.add_bytes(outcome.weight());
+                self.add_bytes(outcome.estimated_bytes());
                 progress.outcome = Some(outcome);
             }
             open
@@ -203,14 +203,14 @@ impl PendingTask {
     }
 
     /// Records a lost connection. With `dismissed`, only a new call reconnects.
-    pub(super) fn connection_lost(&self, why: &str, dismissed: bool) {
-        match self.what {
-            TaskKind::Message => drop(self.finish(TaskOutcome::Failed(reset(why)))),
+    pub(super) fn connection_lost(&self, reason: &str, dismissed: bool) {
+        match self.kind {
+            TaskKind::Message => drop(self.finish(TaskOutcome::Failed(connection_reset(reason)))),
             TaskKind::Proposal { .. } if dismissed => {
-                let why = format!(
-                    "{why}; the triad may still decide, and the next call asks for the decision"
+                let reason = format!(
+                    "{reason}; the triad may still decide, and the next call asks for the decision"
                 );
-                self.finish(TaskOutcome::Failed(reset(&why)));
+                self.finish(TaskOutcome::Failed(connection_reset(&reason)));
             }
             TaskKind::Proposal { .. } => self.progress.send_modify(|progress| progress.cuts += 1),
         }
@@ -218,7 +218,9 @@ impl PendingTask {
 
     /// Returns whether a decision may still come, on this or the next connection.
     pub(crate) fn awaits_decision(&self) -> bool {
-        let late = self.deadline().is_none_or(|over| over <= Instant::now());
+        let late = self
+            .deadline()
+            .is_none_or(|deadline| deadline <= Instant::now());
         !late && self.progress.borrow().awaits_decision()
     }
 
@@ -233,15 +235,18 @@ impl PendingTask {
 
     /// Returns the time after which no event of the task is expected.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match self.what {
+        match self.kind {
             TaskKind::Message => None,
-            TaskKind::Proposal { by } => Some(by + DECISION_GRACE),
+            TaskKind::Proposal { deadline } => Some(deadline + DECISION_GRACE),
         }
     }
 
     pub(super) fn expire_if_due(&self) {
-        if self.deadline().is_some_and(|over| over <= Instant::now()) {
-            self.finish(TaskOutcome::Failed(undecided()));
+        if self
+            .deadline()
+            .is_some_and(|deadline| deadline <= Instant::now())
+        {
+            self.finish(TaskOutcome::Failed(undecided_error()));
         }
     }
 
@@ -252,22 +257,24 @@ impl PendingTask {
     }
 
     async fn outcome(&self, until: Instant) -> Option<TaskOutcome> {
-        let until = self.deadline().map_or(until, |over| over.min(until));
+        let until = self
+            .deadline()
+            .map_or(until, |deadline| deadline.min(until));
         let mut progress = self.progress.subscribe();
-        let came = timeout_at(
+        let wait = timeout_at(
             until,
             progress.wait_for(|progress| progress.outcome.is_some()),
         );
         // The sender lives as long as `self`, so only the timeout ends the wait without an outcome.
-        drop(came.await);
+        drop(wait.await);
         self.expire_if_due();
         self.progress.borrow().outcome.clone()
     }
 
     /// Counts another attempt to send the message and returns its number; `None` if no call waits for it.
     pub(crate) fn next_attempt(&self) -> Option<usize> {
-        let wanted = !self.resend.while_awaited || self.awaited.load(Ordering::SeqCst) > 0;
-        wanted.then(|| self.tries.fetch_add(1, Ordering::SeqCst) + 1)
+        let is_awaited = !self.resend.while_awaited || self.awaited.load(Ordering::SeqCst) > 0;
+        is_awaited.then(|| self.attempts.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
     /// Returns the task in its current state.
@@ -314,7 +321,7 @@ impl PendingTask {
 impl Drop for PendingTask {
     fn drop(&mut self) {
         let bytes = self.bytes.load(Ordering::SeqCst);
-        self.all.fetch_sub(bytes, Ordering::SeqCst);
+        self.total_bytes.fetch_sub(bytes, Ordering::SeqCst);
     }
 }
 
@@ -346,7 +353,7 @@ fn read(task: Value) -> Result<Task, PeerError> {
     Task::read(task).map_err(|e| PeerError::new(PeerErrorKind::InvalidResponse, e.to_string()))
 }
 
-fn undecided() -> PeerError {
+fn undecided_error() -> PeerError {
     let message = "unknown - decision may have been made: the deadline passed without a decision";
     PeerError::new(
         PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),

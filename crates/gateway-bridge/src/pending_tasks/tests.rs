@@ -9,7 +9,7 @@ use a2a::{Message, TaskState};
 fn entry(number: usize, frame: &str) -> PendingTask {
     let resend = Resend {
         frame: frame.to_owned(),
-        expires: None,
+        expires_at: None,
         while_awaited: true,
     };
     PendingTask::new(
@@ -29,37 +29,37 @@ fn answer(bytes: usize) -> TaskOutcome {
 }
 
 /// Returns the tasks that are still stored.
-fn kept(tasks: &PendingTasks, of: usize) -> Vec<usize> {
+fn remaining_tasks(tasks: &PendingTasks, of: usize) -> Vec<usize> {
     let index = tasks.index();
     let is_there = |number: &usize| index.entries.contains(&format!("corr-{number}"));
     (0..of).filter(is_there).collect()
 }
 
 #[test]
-fn late_answers_are_kept_up_to_eight_mebibytes_and_the_oldest_go() {
+fn late_answers_above_eight_mebibytes_are_evicted() {
     let tasks = PendingTasks::new();
     for number in 0..20 {
         tasks.insert(entry(number, "")).finish(answer(1 << 20));
         tasks.evict();
         assert!(tasks.bytes.load(Ordering::SeqCst) <= MAX_TOTAL_BYTES);
     }
-    assert_eq!(kept(&tasks, 20), [13, 14, 15, 16, 17, 18, 19]);
+    assert_eq!(remaining_tasks(&tasks, 20), [13, 14, 15, 16, 17, 18, 19]);
     assert!(tasks.by_message_id("msg-12").is_none());
     let newest = tasks.task("alpha", "corr-19").unwrap();
     assert_eq!(newest.state(), TaskState::Completed);
 }
 
 #[test]
-fn messages_that_may_be_sent_again_and_steps_count_as_well() {
+fn resendable_frames_and_steps_count() {
     let tasks = PendingTasks::new();
     tasks.insert(entry(0, &"x".repeat(3 << 20)));
     let reported = tasks.insert(entry(1, ""));
     reported.step(&"x".repeat(3 << 20), None);
     drop(reported);
     tasks.evict();
-    assert_eq!(kept(&tasks, 2), [0, 1]);
+    assert_eq!(remaining_tasks(&tasks, 2), [0, 1]);
     tasks.insert(entry(2, &"x".repeat(3 << 20)));
-    assert_eq!(kept(&tasks, 3), [1, 2]);
+    assert_eq!(remaining_tasks(&tasks, 3), [1, 2]);
 }
 
 #[test]
@@ -70,12 +70,12 @@ fn awaited_task_is_not_evicted() {
         tasks.insert(entry(number, "")).finish(answer(1 << 20));
         tasks.evict();
     }
-    assert_eq!(kept(&tasks, 12), [0, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(remaining_tasks(&tasks, 12), [0, 5, 6, 7, 8, 9, 10, 11]);
     drop(awaited);
 }
 
 #[test]
-fn the_steps_of_one_task_take_no_more_than_half_of_it() {
+fn steps_of_one_task_use_at_most_half() {
     let tasks = PendingTasks::new();
     let reported = tasks.insert(entry(0, ""));
     for _ in 0..50 {

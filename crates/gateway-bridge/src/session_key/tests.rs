@@ -5,14 +5,16 @@ use super::*;
 
 /// Returns whether OpenClaw accepts a text as a session id.
 fn is_session_id(text: &str) -> bool {
-    let of_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_lower_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=64).contains(&text.len())
-        && text.starts_with(of_word)
-        && text.chars().all(|c| of_word(c) || c == '_' || c == '-')
+        && text.starts_with(is_lower_alphanumeric)
+        && text
+            .chars()
+            .all(|c| is_lower_alphanumeric(c) || c == '_' || c == '-')
 }
 
 #[test]
-fn the_examples_of_the_mapping_hold() {
+fn mapping_examples_match() {
     for (context, session) in [
         (
             "550e8400-e29b-41d4-a716-446655440000",
@@ -45,7 +47,7 @@ fn heavily_changed_session_key_ends_with_hash() {
 }
 
 #[test]
-fn ids_that_only_tidying_makes_alike_stay_apart() {
+fn ids_with_equal_slugs_stay_distinct() {
     let long = "x".repeat(80);
     for (one, other) in [
         ("ctx 1", "ctx-1"),
@@ -60,7 +62,7 @@ fn ids_that_only_tidying_makes_alike_stay_apart() {
 }
 
 #[test]
-fn a_context_id_of_sixty_characters_is_kept_whole() {
+fn context_id_of_sixty_characters_is_unchanged() {
     let sixty = "x".repeat(60);
     assert_eq!(session_id(&sixty), format!("a2a-{sixty}"));
 }
@@ -75,7 +77,7 @@ fn similar_peer_and_context_names_get_distinct_keys() {
 }
 
 #[test]
-fn a_session_key_of_another_kind_is_no_conversation() {
+fn foreign_session_key_has_no_context() {
     for key in ["agent:main:main", "main", "agent:main", "agent:main:a2a-"] {
         assert_eq!(context_id(key), None, "{key}");
     }
@@ -83,7 +85,7 @@ fn a_session_key_of_another_kind_is_no_conversation() {
 
 proptest! {
     #[test]
-    fn every_context_id_gives_a_session_id_that_openclaw_takes(context in ".{0,200}", client in ".{0,80}") {
+    fn every_context_id_gives_a_valid_session_id(context in ".{0,200}", client in ".{0,80}") {
         prop_assert!(is_session_id(&session_id(&context)), "{}", session_id(&context));
         prop_assert!(is_session_id(&session_id_of_client(&client, &context)));
     }
@@ -97,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn the_way_back_leads_to_the_same_session(context in ".{0,200}") {
+    fn context_id_of_session_key_maps_back(context in ".{0,200}") {
         let key = session_key("alpha", &session_id(&context));
         let back = context_id(&key).unwrap();
         prop_assert_eq!(session_key("alpha", &session_id(back)), key);

@@ -33,20 +33,20 @@ struct DeliberationState {
     events: Vec<Event>,
     status: Value,
     artifact: Option<Value>,
-    over: bool,
+    ended: bool,
 }
 
 impl Deliberation {
     /// Creates a proposal without votes.
     pub(super) fn new(id: &str, context: &str, text: &str, members: &[String]) -> Self {
-        let asked = format!("Asked {} for their votes.", members.join(", "));
+        let status_text = format!("Asked {} for their votes.", members.join(", "));
         Self {
             id: id.to_owned(),
             context: context.to_owned(),
             text: text.to_owned(),
             stop: CancellationToken::new(),
             state: Mutex::new(DeliberationState {
-                status: json!({ "state": "working", "message": message(&[text_part(&asked)]) }),
+                status: json!({ "state": "working", "message": message(&[text_part(&status_text)]) }),
                 ..DeliberationState::default()
             }),
             count: watch::Sender::new(0),
@@ -62,14 +62,14 @@ impl Deliberation {
     }
 
     /// Returns whether the proposal is decided or canceled.
-    pub(super) fn is_over(&self) -> bool {
-        self.state().over
+    pub(super) fn is_ended(&self) -> bool {
+        self.state().ended
     }
 
     /// Resolves when the vote has ended.
-    pub(super) async fn over(&self) {
+    pub(super) async fn wait_for_end(&self) {
         let mut count = self.count.subscribe();
-        while !self.is_over() {
+        while !self.is_ended() {
             if count.changed().await.is_err() {
                 return;
             }
@@ -77,15 +77,16 @@ impl Deliberation {
     }
 
     /// Reports a vote.
-    pub(super) fn voted(&self, member: &str, ballot: &Ballot) {
+    pub(super) fn add_vote(&self, member: &str, ballot: &Ballot) {
         let Ballot {
             vote,
             reasoning,
             confidence,
         } = ballot;
         let vote = vote.as_str();
-        let sure = confidence.map_or_else(String::new, |number| format!(" (confidence {number})"));
-        let text = format!("{member} votes {vote}{sure}: {reasoning}");
+        let confidence_text =
+            confidence.map_or_else(String::new, |number| format!(" (confidence {number})"));
+        let text = format!("{member} votes {vote}{confidence_text}: {reasoning}");
         let mut data =
             json!({ "proposalId": self.id, "from": member, "vote": vote, "reasoning": reasoning });
         if let Some(confidence) = confidence {
@@ -95,12 +96,12 @@ impl Deliberation {
     }
 
     /// Reports that a member did not vote.
-    pub(super) fn member_missing(&self, member: &str, why: &str) {
-        self.progress(&[text_part(&format!("{member} has not voted: {why}"))]);
+    pub(super) fn member_missing(&self, member: &str, reason: &str) {
+        self.progress(&[text_part(&format!("{member} has not voted: {reason}"))]);
     }
 
-    /// Reports the decision. `why` lists the reasons of missing members.
-    pub(super) fn decided(&self, decision: &Decision, why: &[(String, String)]) {
+    /// Reports the decision. `reasons` says why members are missing.
+    pub(super) fn set_decision(&self, decision: &Decision, reasons: &[(String, String)]) {
         let votes: Vec<_> = decision
             .votes
             .iter()
@@ -120,10 +121,12 @@ impl Deliberation {
             let missing: Vec<_> = decision
                 .missing
                 .iter()
-                .map(|member| match why.iter().find(|(name, _)| name == member) {
-                    Some((_, why)) => format!("{member} ({why})"),
-                    None => member.clone(),
-                })
+                .map(
+                    |member| match reasons.iter().find(|(name, _)| name == member) {
+                        Some((_, reason)) => format!("{member} ({reason})"),
+                        None => member.clone(),
+                    },
+                )
                 .collect();
             text.push_str(&format!(" Missing: {}.", missing.join(", ")));
         }
@@ -144,18 +147,18 @@ impl Deliberation {
     }
 
     /// Reports that the vote was canceled.
-    pub(super) fn stopped(&self) {
+    pub(super) fn set_canceled(&self) {
         self.finish("canceled", "The vote was stopped before a decision.");
     }
 
     /// Subscribes to later events. The first event is the task in its current state.
-    pub(super) fn listen(self: &Arc<Self>) -> DeliberationStream {
+    pub(super) fn subscribe(self: &Arc<Self>) -> DeliberationStream {
         let state = self.state();
         DeliberationStream {
             first: Task::read(self.snapshot(&state)).ok().map(Event::Task),
             next: state.events.len(),
             count: self.count.subscribe(),
-            of: Arc::clone(self),
+            deliberation: Arc::clone(self),
         }
     }
 
@@ -170,22 +173,24 @@ impl Deliberation {
     fn finish(&self, state: &str, text: &str) {
         let status = json!({ "state": state, "message": message(&[text_part(text)]) });
         self.push(|state| {
-            state.over = true;
+            state.ended = true;
             state.status = status.clone();
             vec![self.status(status, true)]
         });
     }
 
     /// Appends events, unless the task has ended.
-    fn push(&self, say: impl FnOnce(&mut DeliberationState) -> Vec<Value>) {
+    fn push(&self, change: impl FnOnce(&mut DeliberationState) -> Vec<Value>) {
         let mut state = self.state();
-        if state.over {
+        if state.ended {
             return;
         }
-        let said = say(&mut state);
-        state
-            .events
-            .extend(said.into_iter().filter_map(|value| Event::read(value).ok()));
+        let events = change(&mut state);
+        state.events.extend(
+            events
+                .into_iter()
+                .filter_map(|value| Event::read(value).ok()),
+        );
         let count = state.events.len();
         drop(state);
         self.count.send_replace(count);
@@ -213,7 +218,7 @@ impl Deliberation {
 
 /// A stream of the events of a vote.
 pub(super) struct DeliberationStream {
-    of: Arc<Deliberation>,
+    deliberation: Arc<Deliberation>,
     first: Option<Event>,
     next: usize,
     count: watch::Receiver<usize>,
@@ -226,15 +231,15 @@ impl EventStream for DeliberationStream {
                 return Some(Ok((first, 0)));
             }
             loop {
-                let (event, over) = {
-                    let state = self.of.state();
-                    (state.events.get(self.next).cloned(), state.over)
+                let (event, ended) = {
+                    let state = self.deliberation.state();
+                    (state.events.get(self.next).cloned(), state.ended)
                 };
                 if let Some(event) = event {
                     self.next += 1;
                     return Some(Ok((event, 0)));
                 }
-                if over || self.count.changed().await.is_err() {
+                if ended || self.count.changed().await.is_err() {
                     return None;
                 }
             }

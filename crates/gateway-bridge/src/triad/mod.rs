@@ -75,13 +75,13 @@ impl Triad {
     /// The vote was not started.
     pub(crate) async fn send(
         &self,
-        about: &CallContext,
+        call: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Reply, PeerError> {
-        let vote = self.propose(about, outgoing).await?;
+        let vote = self.propose(call, outgoing).await?;
         if outgoing.blocking {
             // After the timeout, the vote continues in the background.
-            let _ = timeout(about.patience(&self.settings), vote.over()).await;
+            let _ = timeout(call.patience(&self.settings), vote.wait_for_end()).await;
         }
         task(&vote).map(Reply::Task)
     }
@@ -92,15 +92,15 @@ impl Triad {
     /// The vote was not started.
     pub(crate) async fn stream(
         &self,
-        about: &CallContext,
+        call: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Box<dyn EventStream>, PeerError> {
-        let vote = self.propose(about, outgoing).await?;
-        Ok(Box::new(vote.listen()))
+        let vote = self.propose(call, outgoing).await?;
+        Ok(Box::new(vote.subscribe()))
     }
 
     /// Returns whether the triad remembers a vote with this id.
-    pub(crate) fn knows(&self, task_id: &str) -> bool {
+    pub(crate) fn contains(&self, task_id: &str) -> bool {
         self.votes().contains(task_id)
     }
 
@@ -117,7 +117,7 @@ impl Triad {
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`]
     pub(crate) fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError> {
-        Ok(Box::new(self.deliberation(task_id)?.listen()))
+        Ok(Box::new(self.deliberation(task_id)?.subscribe()))
     }
 
     /// Stops a vote and cancels the runs of members that have not voted.
@@ -127,22 +127,22 @@ impl Triad {
     pub(crate) async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
         let vote = self.deliberation(task_id)?;
         vote.stop.cancel();
-        vote.over().await;
+        vote.wait_for_end().await;
         task(&vote)
     }
 
     async fn propose(
         &self,
-        about: &CallContext,
+        call: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Arc<Deliberation>, PeerError> {
         let members = self.members()?;
-        let usual = self.settings.triad.deadline;
-        let proposal = Proposal::read(&outgoing.parts, self.env.system_time(), usual)?;
+        let default_duration = self.settings.triad.deadline;
+        let proposal = Proposal::read(&outgoing.parts, self.env.system_time(), default_duration)?;
         // Without a gateway no member can vote: return an error, not a decision.
         (self.links)().await?;
-        let fresh = || self.env.uuid().to_string();
-        let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
+        let new_id = || self.env.uuid().to_string();
+        let named = outgoing.context_id.as_ref().or(call.context_id.as_ref());
         let context = match (named, &outgoing.task_id) {
             (Some(context), _) => Some(context.clone()),
             (None, Some(task)) => {
@@ -153,32 +153,32 @@ impl Triad {
         };
         let vote = Arc::new(Deliberation::new(
             &outgoing.message_id,
-            &context.unwrap_or_else(fresh),
+            &context.unwrap_or_else(new_id),
             &proposal.text,
             &members,
         ));
-        if let Some(before) = self.enter(&vote, &outgoing.message_id)? {
-            return Ok(before);
+        if let Some(existing) = self.register(&vote, &outgoing.message_id)? {
+            return Ok(existing);
         }
         let until = Instant::now() + proposal.open_for;
         let metadata = outgoing.metadata.as_ref();
-        let row = metadata
+        let delegation = metadata
             .and_then(|all| all.get(delegation::METADATA_KEY))
             .cloned();
-        let metadata: Map<_, _> = row
-            .map(|row| (delegation::METADATA_KEY.to_owned(), row))
+        let metadata: Map<_, _> = delegation
+            .map(|delegation| (delegation::METADATA_KEY.to_owned(), delegation))
             .into_iter()
             .collect();
         let voters = members.into_iter().map(|agent| {
-            let about = CallContext {
+            let call = CallContext {
                 agent,
-                context_id: Some(format!("triad-{}", fresh())),
+                context_id: Some(format!("triad-{}", new_id())),
                 // Each member votes in its own session.
                 session: None,
-                ..about.clone()
+                ..call.clone()
             };
             Arc::new(Voter {
-                about,
+                call,
                 metadata: metadata.clone(),
                 until,
                 run: Mutex::default(),
@@ -201,20 +201,20 @@ impl Triad {
     }
 
     /// Registers a vote, or returns the one with the same id.
-    fn enter(
+    fn register(
         &self,
         vote: &Arc<Deliberation>,
         id: &str,
     ) -> Result<Option<Arc<Deliberation>>, PeerError> {
         let mut votes = self.votes();
-        if let Some(before) = votes.get(id) {
-            if before.text == vote.text {
-                return Ok(Some(Arc::clone(before)));
+        if let Some(existing) = votes.get(id) {
+            if existing.text == vote.text {
+                return Ok(Some(Arc::clone(existing)));
             }
             let message = format!("another proposal already has the id `{id}`; use a new id");
-            return Err(proposal::unusable(message));
+            return Err(proposal::invalid_proposal(message));
         }
-        let open = votes.iter().filter(|(_, vote)| !vote.is_over()).count();
+        let open = votes.iter().filter(|(_, vote)| !vote.is_ended()).count();
         if open >= MAX_OPEN_VOTES {
             let message = format!("{open} votes are already running; try again when one has ended");
             return Err(
@@ -263,7 +263,7 @@ impl Drop for Triad {
 fn task(vote: &Deliberation) -> Result<Task, PeerError> {
     vote.task().map_err(|error| {
         let message = format!("cannot convert the proposal to a task: {error}");
-        proposal::unusable(message)
+        proposal::invalid_proposal(message)
     })
 }
 
@@ -281,7 +281,7 @@ struct VoteRound {
 
 /// Requests the votes of all members at once. Counts until the outcome is fixed, all members have answered, or the deadline
 /// has passed.
-async fn deliberate(session: VoteRound) {
+async fn deliberate(round: VoteRound) {
     let VoteRound {
         vote,
         voters,
@@ -291,18 +291,18 @@ async fn deliberate(session: VoteRound) {
         links,
         env,
         log,
-    } = session;
-    let mut asked: FuturesUnordered<_> = voters
+    } = round;
+    let mut pending_votes: FuturesUnordered<_> = voters
         .iter()
         .map(|voter| {
             let mark = env.uuid().simple().to_string();
-            let question = ballot::question(&voter.about.agent, &proposal, &mark);
-            let fresh = || env.uuid().to_string();
+            let prompt = ballot::vote_prompt(&voter.call.agent, &proposal, &mark);
+            let new_id = || env.uuid().to_string();
             let links = &links;
             async move {
                 (
-                    voter.about.agent.clone(),
-                    voter.vote(links, question, fresh).await,
+                    voter.call.agent.clone(),
+                    voter.vote(links, prompt, new_id).await,
                 )
             }
         })
@@ -312,28 +312,28 @@ async fn deliberate(session: VoteRound) {
         tokio::select! {
             biased;
             () = vote.stop.cancelled() => break true,
-            answered = asked.next() => match answered {
+            answered = pending_votes.next() => match answered {
                 None => break false,
                 Some((member, Ok(ballot))) => {
-                    vote.voted(&member, &ballot);
+                    vote.add_vote(&member, &ballot);
                     if tally.cast(&member, ballot.vote).is_ok_and(|decision| decision.is_some()) {
                         break false;
                     }
                 }
-                Some((member, Err(why))) => {
-                    log.log(Level::Debug, &format!("`{member}` of the triad has not voted: {why}"));
-                    vote.member_missing(&member, &why);
-                    missing.push((member, why));
+                Some((member, Err(reason))) => {
+                    log.log(Level::Debug, &format!("`{member}` of the triad has not voted: {reason}"));
+                    vote.member_missing(&member, &reason);
+                    missing.push((member, reason));
                 }
             },
             () = sleep_until(until) => break false,
         }
     };
-    drop(asked);
+    drop(pending_votes);
     if stopped {
-        vote.stopped();
+        vote.set_canceled();
     } else {
-        vote.decided(tally.close(), &missing);
+        vote.set_decision(tally.close(), &missing);
     }
     let stops = voters.iter().map(|voter| voter.stop(&links));
     stops

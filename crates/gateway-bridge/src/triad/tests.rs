@@ -21,17 +21,17 @@ use super::*;
 
 /// The scripted reactions of a member, in order.
 #[derive(Clone)]
-enum Does {
-    Says(&'static str),
-    Fails,
-    IsNotThere,
-    Sleeps,
+enum Reaction {
+    Reply(&'static str),
+    Fail,
+    Missing,
+    Hang,
 }
 
 /// A gateway with scripted agents.
 struct Agents {
-    script: Mutex<HashMap<String, Vec<Does>>>,
-    asked: Mutex<Vec<(CallContext, SendRequest)>>,
+    script: Mutex<HashMap<String, Vec<Reaction>>>,
+    requests: Mutex<Vec<(CallContext, SendRequest)>>,
     canceled: Mutex<Vec<String>>,
     stopped: tokio::sync::Notify,
     /// Agents reply once they have a permit.
@@ -39,9 +39,9 @@ struct Agents {
 }
 
 /// The events of a stream, and whether the stream stays open after them.
-struct Said(Vec<Value>, bool);
+struct ScriptedStream(Vec<Value>, bool);
 
-impl EventStream for Said {
+impl EventStream for ScriptedStream {
     fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(async {
             if !self.0.is_empty() {
@@ -74,27 +74,27 @@ impl GatewayLink for Agents {
     }
     fn stream<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        self.asked
+        self.requests
             .lock()
             .unwrap()
-            .push((about.clone(), outgoing.clone()));
-        let does = self
+            .push((call.clone(), outgoing.clone()));
+        let reaction = self
             .script
             .lock()
             .unwrap()
-            .get_mut(&about.agent)
-            .map_or(Does::IsNotThere, |all| all.remove(0));
+            .get_mut(&call.agent)
+            .map_or(Reaction::Missing, |all| all.remove(0));
         Box::pin(async move {
             self.gate.acquire().await.unwrap().forget();
             // A reply takes time.
             tokio::task::yield_now().await;
             let id = outgoing.message_id.as_str();
             let status = |state: &str| json!({"kind": "status-update", "taskId": id, "status": {"state": state}, "final": true});
-            let (events, progress) = match does {
-                Does::Says(text) => (
+            let (events, progress) = match reaction {
+                Reaction::Reply(text) => (
                     vec![
                         json!({"kind": "task", "id": id, "status": {"state": "submitted"}}),
                         json!({"kind": "artifact-update", "taskId": id, "artifact": {"artifactId": "reply", "parts": [{"kind": "text", "text": text}]}}),
@@ -102,19 +102,19 @@ impl GatewayLink for Agents {
                     ],
                     false,
                 ),
-                Does::Fails => (vec![status("failed")], false),
-                Does::IsNotThere => {
+                Reaction::Fail => (vec![status("failed")], false),
+                Reaction::Missing => {
                     return Err(PeerError::new(
                         PeerErrorKind::Gateway(ErrorCode::AgentNotFound),
                         "no such agent",
                     ));
                 }
-                Does::Sleeps => (
+                Reaction::Hang => (
                     vec![json!({"kind": "task", "id": id, "status": {"state": "working"}})],
                     true,
                 ),
             };
-            Ok(Box::new(Said(events, progress)) as Box<dyn EventStream>)
+            Ok(Box::new(ScriptedStream(events, progress)) as Box<dyn EventStream>)
         })
     }
     fn get_task<'a>(
@@ -126,10 +126,10 @@ impl GatewayLink for Agents {
     }
     fn cancel<'a>(
         &'a self,
-        about: &'a CallContext,
+        call: &'a CallContext,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        self.canceled.lock().unwrap().push(about.agent.clone());
+        self.canceled.lock().unwrap().push(call.agent.clone());
         self.stopped.notify_one();
         Box::pin(async { Err(PeerError::new(PeerErrorKind::TaskForgotten, "gone")) })
     }
@@ -145,12 +145,13 @@ impl GatewayLink for Agents {
     }
 }
 
-const APPROVE: Does = Does::Says(r#"{"vote":"approve","reasoning":"Good.","confidence":0.9}"#);
-const REJECT: Does = Does::Says(r#"{"vote":"reject","reasoning":"Bad."}"#);
-const ABSTAIN: Does = Does::Says(r#"{"vote":"abstain","reasoning":"No view."}"#);
-const NONSENSE: Does = Does::Says("I would say yes.");
+const APPROVE: Reaction =
+    Reaction::Reply(r#"{"vote":"approve","reasoning":"Good.","confidence":0.9}"#);
+const REJECT: Reaction = Reaction::Reply(r#"{"vote":"reject","reasoning":"Bad."}"#);
+const ABSTAIN: Reaction = Reaction::Reply(r#"{"vote":"abstain","reasoning":"No view."}"#);
+const INVALID_VOTE: Reaction = Reaction::Reply("I would say yes.");
 
-fn triad(quorum: Quorum, script: [Vec<Does>; 3]) -> (Triad, Arc<Agents>) {
+fn triad(quorum: Quorum, script: [Vec<Reaction>; 3]) -> (Triad, Arc<Agents>) {
     let mut settings = Settings::new(Url::parse("ws://127.0.0.1:1").unwrap());
     let names = ["alpha", "beta", "charlie"].map(str::to_owned);
     settings.triad.members = names.to_vec();
@@ -158,7 +159,7 @@ fn triad(quorum: Quorum, script: [Vec<Does>; 3]) -> (Triad, Arc<Agents>) {
     settings.triad.deadline = Duration::from_secs(300);
     let agents = Arc::new(Agents {
         script: Mutex::new(names.into_iter().zip(script).collect()),
-        asked: Mutex::default(),
+        requests: Mutex::default(),
         canceled: Mutex::default(),
         stopped: tokio::sync::Notify::new(),
         gate: Semaphore::new(99),
@@ -177,7 +178,7 @@ fn triad(quorum: Quorum, script: [Vec<Does>; 3]) -> (Triad, Arc<Agents>) {
     (triad, agents)
 }
 
-fn proposing(text: &str) -> SendRequest {
+fn proposal_message(text: &str) -> SendRequest {
     SendRequest {
         message_id: "proposal-1".into(),
         parts: vec![Part::text(text.into())],
@@ -188,7 +189,10 @@ fn proposing(text: &str) -> SendRequest {
 
 async fn decided(triad: &Triad) -> Value {
     let reply = triad
-        .send(&CallContext::default(), &proposing("Move the backups."))
+        .send(
+            &CallContext::default(),
+            &proposal_message("Move the backups."),
+        )
         .await
         .unwrap();
     let Reply::Task(task) = reply else {

@@ -23,7 +23,7 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// One member of the triad in one vote.
 pub(super) struct Voter {
     /// The member's name and session.
-    pub about: CallContext,
+    pub call: CallContext,
     /// The metadata of every message to it.
     pub metadata: Map<String, Value>,
     /// The deadline of its vote.
@@ -40,25 +40,27 @@ impl Voter {
     pub(super) async fn vote(
         &self,
         links: &LinkProvider,
-        question: String,
-        fresh: impl Fn() -> String,
+        prompt: String,
+        new_id: impl Fn() -> String,
     ) -> Result<Ballot, String> {
-        let answer = self.answer(links, question, fresh()).await?;
-        let why = match Ballot::read(&answer) {
+        let answer = self.answer(links, prompt, new_id()).await?;
+        let reason = match Ballot::read(&answer) {
             Ok(ballot) => return Ok(ballot),
-            Err(why) => why,
+            Err(reason) => reason,
         };
-        let answer = self.answer(links, ballot::once_more(&why), fresh()).await?;
-        Ok(Ballot::read(&answer).unwrap_or_else(|why| Ballot::abstained(&why)))
+        let answer = self
+            .answer(links, ballot::retry_prompt(&reason), new_id())
+            .await?;
+        Ok(Ballot::read(&answer).unwrap_or_else(|reason| Ballot::abstained(&reason)))
     }
 
     /// Cancels the current run because its vote no longer counts.
     pub(super) async fn stop(&self, links: &LinkProvider) {
-        let run = self.running(|run| run.take());
+        let run = self.with_run(|run| run.take());
         if let Some(run) = run {
             let stopped = async {
                 let link = links().await.ok()?;
-                link.cancel(&self.about, &run).await.ok()
+                link.cancel(&self.call, &run).await.ok()
             };
             // A run that does not stop ends at its deadline.
             let _ = timeout(CANCEL_TIMEOUT, stopped).await;
@@ -74,15 +76,15 @@ impl Voter {
         let outgoing = SendRequest {
             message_id: run.clone(),
             parts: vec![Part::text(text)],
-            context_id: self.about.context_id.clone(),
+            context_id: self.call.context_id.clone(),
             metadata: Some(self.metadata()),
             ..SendRequest::default()
         };
         let link = links().await.map_err(message_of)?;
-        self.running(|running| *running = Some(run.clone()));
-        let stream = link.stream(&self.about, &outgoing).await;
+        self.with_run(|running| *running = Some(run.clone()));
+        let stream = link.stream(&self.call, &outgoing).await;
         let mut stream = stream.map_err(|error| {
-            self.running(|running| *running = None);
+            self.with_run(|running| *running = None);
             message_of(error)
         })?;
         let mut answer = Answer::default();
@@ -96,38 +98,38 @@ impl Voter {
                 {
                     break;
                 }
-                Some(Err(error)) => stream = self.again(links, &run, error).await?,
+                Some(Err(error)) => stream = self.resubscribe(links, &run, error).await?,
                 None => return Err("its stream broke off".into()),
             }
         }
-        self.running(|running| *running = None);
+        self.with_run(|running| *running = None);
         match answer.state {
             Some(TaskState::Completed) => Ok(answer.text),
             state => {
-                let word = state.as_ref().map_or("unknown", TaskState::as_str);
-                let why = answer
-                    .why
-                    .map_or_else(String::new, |why| format!(": {why}"));
-                Err(format!("its run ended with the state {word}{why}"))
+                let state = state.as_ref().map_or("unknown", TaskState::as_str);
+                let reason = answer
+                    .reason
+                    .map_or_else(String::new, |reason| format!(": {reason}"));
+                Err(format!("its run ended with the state {state}{reason}"))
             }
         }
     }
 
     /// Subscribes to the run again after a lost connection, until the deadline.
-    async fn again(
+    async fn resubscribe(
         &self,
         links: &LinkProvider,
         run: &str,
-        mut why: PeerError,
+        mut last_error: PeerError,
     ) -> Result<Box<dyn EventStream>, String> {
         loop {
             sleep(RESUBSCRIBE_DELAY).await;
             if Instant::now() >= self.until {
-                return Err(message_of(why));
+                return Err(message_of(last_error));
             }
             let link: Result<std::sync::Arc<dyn GatewayLink>, PeerError> = links().await;
             let stream = match link {
-                Ok(link) => link.resubscribe(&self.about, run).await,
+                Ok(link) => link.resubscribe(&self.call, run).await,
                 Err(error) => Err(error),
             };
             match stream {
@@ -135,21 +137,21 @@ impl Voter {
                 Err(error) if error.kind == peer::PeerErrorKind::TaskForgotten => {
                     return Err(message_of(error));
                 }
-                Err(error) => why = error,
+                Err(error) => last_error = error,
             }
         }
     }
 
     fn metadata(&self) -> Map<String, Value> {
-        let left = self.until.saturating_duration_since(Instant::now());
+        let remaining = self.until.saturating_duration_since(Instant::now());
         let mut metadata = self.metadata.clone();
-        let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
         metadata.insert(TIME_LIMIT.to_owned(), millis.into());
         metadata
     }
 
-    fn running<T>(&self, look: impl FnOnce(&mut Option<String>) -> T) -> T {
-        look(&mut self.run.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_run<T>(&self, update: impl FnOnce(&mut Option<String>) -> T) -> T {
+        update(&mut self.run.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -158,7 +160,7 @@ impl Voter {
 struct Answer {
     text: String,
     state: Option<TaskState>,
-    why: Option<String>,
+    reason: Option<String>,
 }
 
 impl Answer {
@@ -172,14 +174,14 @@ impl Answer {
                     .push_str(&update.artifact().text().unwrap_or_default());
             }
             Event::Status(update) => {
-                self.why = update.status_text();
+                self.reason = update.status_text();
                 self.state = Some(update.state());
             }
             Event::Task(task) => {
                 if let Some(artifact) = task.artifacts().last() {
                     self.text = artifact.text().unwrap_or_default().into_owned();
                 }
-                self.why = task.status_text();
+                self.reason = task.status_text();
                 self.state = Some(task.state());
             }
             Event::Message(message) => {

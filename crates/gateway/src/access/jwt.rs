@@ -33,7 +33,7 @@ enum Key {
 }
 
 /// Why a token is invalid, as the end of a sentence that starts with "the token".
-type Problem = String;
+type VerifyError = String;
 
 impl TokenVerifier {
     /// Reads the key file.
@@ -57,12 +57,12 @@ impl TokenVerifier {
             }
             (None, Some(path)) => {
                 let place = "/auth/jwt/jwksFile";
-                let wrong = |problem: String| {
+                let invalid_key = |problem: String| {
                     let message = format!("invalid key set `{}`: {problem}", path.display());
                     ConfigError::at(place, message)
                 };
-                let file = fs::read(path).map_err(|e| wrong(e.to_string()))?;
-                Key::Public(KeySet::parse(&file).map_err(wrong)?)
+                let file = fs::read(path).map_err(|e| invalid_key(e.to_string()))?;
+                Key::Public(KeySet::parse(&file).map_err(invalid_key)?)
             }
             (None, None) => {
                 return Err(ConfigError::at(
@@ -115,7 +115,7 @@ impl TokenVerifier {
     }
 
     /// Verifies the signature, and returns the claims.
-    fn verify(&self, token: &str) -> Result<Map<String, Value>, Problem> {
+    fn verify(&self, token: &str) -> Result<Map<String, Value>, VerifyError> {
         let mut parts = token.split('.');
         let (Some(header), Some(payload), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -123,14 +123,14 @@ impl TokenVerifier {
             return Err("does not have three parts".into());
         };
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| "is not base64url");
-        let about: Map<String, Value> = serde_json::from_slice(&decode(header)?)
+        let header_claims: Map<String, Value> = serde_json::from_slice(&decode(header)?)
             .map_err(|_| "has a header that is not a JSON object")?;
-        let named = about.get("alg").and_then(Value::as_str);
+        let named = header_claims.get("alg").and_then(Value::as_str);
         if named != Some(self.algorithm.as_str()) {
             return Err(format!("is not signed with {}", self.algorithm.as_str()));
         }
         // A recipient must support every extension that `crit` lists (RFC 7515 §4.1.11). This one supports none.
-        if about.contains_key("crit") {
+        if header_claims.contains_key("crit") {
             return Err("has unsupported critical extensions (`crit`)".into());
         }
         let content = decode(payload)?;
@@ -149,15 +149,15 @@ impl TokenVerifier {
         serde_json::from_slice(&content).map_err(|_| "has claims that are not a JSON object".into())
     }
 
-    fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, Problem> {
+    fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, VerifyError> {
         let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
         if self.issuer.is_some() && text("iss") != self.issuer.as_deref() {
             return Err("has another issuer (`iss`)".into());
         }
-        if let Some(wanted) = &self.audience {
+        if let Some(audience) = &self.audience {
             let matches = match claims.get("aud") {
-                Some(Value::String(one)) => one == wanted,
-                Some(Value::Array(all)) => all.iter().any(|one| one == wanted),
+                Some(Value::String(one)) => one == audience,
+                Some(Value::Array(all)) => all.iter().any(|one| one == audience),
                 _ => false,
             };
             if !matches {
@@ -169,11 +169,12 @@ impl TokenVerifier {
                 .map_err(|(_, message)| format!("has an invalid `agent`: {message}"))?;
         }
         let name = text("sub").filter(|name| !name.is_empty());
-        let words = |words: &str| words.split_whitespace().map(str::to_owned).collect();
+        let split_names =
+            |split_names: &str| split_names.split_whitespace().map(str::to_owned).collect();
         Ok(Identity {
             name: name.ok_or("has no subject (`sub`)")?.to_owned(),
             roles: match claims.get("roles") {
-                Some(Value::String(text)) => words(text),
+                Some(Value::String(text)) => split_names(text),
                 Some(Value::Array(all)) => {
                     let texts = all.iter().filter_map(Value::as_str);
                     texts.map(str::to_owned).collect()
@@ -186,6 +187,6 @@ impl TokenVerifier {
     }
 }
 
-fn failed(problem: Problem) -> AccessError {
+fn failed(problem: VerifyError) -> AccessError {
     AccessError::new(ErrorCode::AuthFailed, format!("the token {problem}"))
 }

@@ -89,7 +89,7 @@ fn claims() -> Value {
 }
 
 /// Returns the claims with one changed value. Null removes the claim.
-fn but(claim: &str, value: Value) -> Value {
+fn claims_with(claim: &str, value: Value) -> Value {
     let mut all = claims();
     all[claim] = value;
     all.as_object_mut()
@@ -107,7 +107,7 @@ fn alice() -> Identity {
     }
 }
 
-fn refused(keyring: &Keyring, credential: &str) -> (ErrorCode, String) {
+fn auth_error(keyring: &Keyring, credential: &str) -> (ErrorCode, String) {
     let denied = keyring.authenticate(credential, now()).unwrap_err();
     (denied.code, denied.message)
 }
@@ -130,7 +130,7 @@ fn authentication_is_required_only_if_configured() {
 }
 
 #[test]
-fn an_api_key_is_known_by_its_digest() {
+fn api_key_is_matched_by_its_digest() {
     let keyring = load(&json!({
         "roles": {"r": {}},
         "auth": {"keys": [
@@ -146,26 +146,29 @@ fn an_api_key_is_known_by_its_digest() {
         is_local: false,
     };
     assert_eq!(known, steward);
-    for wrong in ["key-2", "", "key-1 ", &sha256(b"key-1"), "a.b.c"] {
-        let (code, message) = refused(&keyring, wrong);
-        assert_eq!(code, ErrorCode::AuthFailed, "{wrong}");
-        assert!(wrong.is_empty() || !message.contains(wrong), "{message}");
+    for invalid in ["key-2", "", "key-1 ", &sha256(b"key-1"), "a.b.c"] {
+        let (code, message) = auth_error(&keyring, invalid);
+        assert_eq!(code, ErrorCode::AuthFailed, "{invalid}");
+        assert!(
+            invalid.is_empty() || !message.contains(invalid),
+            "{message}"
+        );
     }
 }
 
 #[test]
-fn an_api_key_that_has_expired_is_5003() {
+fn expired_api_key_is_5003() {
     let end = humantime::format_rfc3339(now()).to_string();
     let keyring =
         load(&json!({"auth": {"keys": [{"name": "k", "sha256": sha256(b"x"), "expiresAt": end}]}}));
     keyring
         .authenticate("x", now() - Duration::from_secs(1))
         .unwrap();
-    assert_eq!(refused(&keyring, "x").0, ErrorCode::TokenExpired);
+    assert_eq!(auth_error(&keyring, "x").0, ErrorCode::TokenExpired);
 }
 
 #[test]
-fn a_certificate_is_known_by_its_fingerprint() {
+fn certificate_is_matched_by_its_fingerprint() {
     let digits = sha256(b"der");
     let pairs: Vec<_> = digits
         .as_bytes()
@@ -182,7 +185,7 @@ fn a_certificate_is_known_by_its_fingerprint() {
     );
     assert_eq!(keyring.certificate(b"other"), None);
     // A certificate is not an API key.
-    assert_eq!(refused(&keyring, "der").0, ErrorCode::AuthFailed);
+    assert_eq!(auth_error(&keyring, "der").0, ErrorCode::AuthFailed);
 }
 
 #[test]
@@ -196,7 +199,7 @@ fn token_names_its_bearer() {
             .identity,
         alice()
     );
-    let listed = but("roles", json!(["reader", 7, "writer"]));
+    let listed = claims_with("roles", json!(["reader", 7, "writer"]));
     assert_eq!(
         keyring
             .authenticate(&hs256(&listed), now())
@@ -222,7 +225,7 @@ fn token_names_its_bearer() {
 }
 
 #[test]
-fn a_token_of_every_algorithm_is_checked_with_its_key() {
+fn every_algorithm_verifies_with_its_key() {
     let random = SystemRandom::new();
     let p256 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
     let p256 =
@@ -252,16 +255,16 @@ fn a_token_of_every_algorithm_is_checked_with_its_key() {
         alice()
     );
     // The configuration determines the algorithm, not the token.
-    assert_eq!(refused(&for_es256, &eddsa).0, ErrorCode::AuthFailed);
-    assert_eq!(refused(&for_eddsa, &es256).0, ErrorCode::AuthFailed);
+    assert_eq!(auth_error(&for_es256, &eddsa).0, ErrorCode::AuthFailed);
+    assert_eq!(auth_error(&for_eddsa, &es256).0, ErrorCode::AuthFailed);
     assert_eq!(
-        refused(&load(&file.gateway("RS256")), &es256).0,
+        auth_error(&load(&file.gateway("RS256")), &es256).0,
         ErrorCode::AuthFailed
     );
 }
 
 #[test]
-fn a_token_of_an_rsa_key_is_taken() {
+fn rsa_token_is_accepted() {
     // A 2048-bit key, its key set, and a token that openssl signed with it.
     let made: Value = serde_json::from_str(include_str!("rs256.json")).unwrap();
     let file = KeyFile::new(made["jwks"].to_string().as_bytes());
@@ -272,11 +275,11 @@ fn a_token_of_an_rsa_key_is_taken() {
         alice()
     );
     let forged = signed.replacen('.', ".A", 1);
-    assert_eq!(refused(&keyring, &forged).0, ErrorCode::AuthFailed);
+    assert_eq!(auth_error(&keyring, &forged).0, ErrorCode::AuthFailed);
 }
 
 #[test]
-fn a_token_that_does_not_hold_is_5002_and_says_why() {
+fn invalid_token_is_5002_with_reason() {
     let file = KeyFile::new(SECRET);
     let keyring = load(&file.gateway("HS256"));
     let good = hs256(&claims());
@@ -302,17 +305,17 @@ fn a_token_that_does_not_hold_is_5002_and_says_why() {
         (format!("{signed}.!"), "base64url"),
         ("..".into(), "header"),
         (hs256(&json!([])), "object"),
-        (hs256(&but("iss", json!("you"))), "iss"),
-        (hs256(&but("iss", Value::Null)), "iss"),
-        (hs256(&but("aud", json!("other"))), "aud"),
-        (hs256(&but("aud", Value::Null)), "aud"),
-        (hs256(&but("exp", Value::Null)), "exp"),
-        (hs256(&but("exp", json!("tomorrow"))), "exp"),
-        (hs256(&but("exp", json!(-1e300))), "exp"),
-        (hs256(&but("nbf", json!(NOW + 1))), "nbf"),
-        (hs256(&but("sub", Value::Null)), "sub"),
+        (hs256(&claims_with("iss", json!("you"))), "iss"),
+        (hs256(&claims_with("iss", Value::Null)), "iss"),
+        (hs256(&claims_with("aud", json!("other"))), "aud"),
+        (hs256(&claims_with("aud", Value::Null)), "aud"),
+        (hs256(&claims_with("exp", Value::Null)), "exp"),
+        (hs256(&claims_with("exp", json!("tomorrow"))), "exp"),
+        (hs256(&claims_with("exp", json!(-1e300))), "exp"),
+        (hs256(&claims_with("nbf", json!(NOW + 1))), "nbf"),
+        (hs256(&claims_with("sub", Value::Null)), "sub"),
     ] {
-        let (code, message) = refused(&keyring, &token);
+        let (code, message) = auth_error(&keyring, &token);
         assert_eq!(code, ErrorCode::AuthFailed, "{expected}: {message}");
         assert!(message.contains(expected), "{expected}: {message}");
         assert!(
@@ -326,37 +329,37 @@ fn a_token_that_does_not_hold_is_5002_and_says_why() {
 fn expired_token_is_5003() {
     let file = KeyFile::new(SECRET);
     let keyring = load(&file.gateway("HS256"));
-    let token = |end: u64| hs256(&but("exp", json!(end)));
+    let token = |end: u64| hs256(&claims_with("exp", json!(end)));
     keyring.authenticate(&token(NOW + 1), now()).unwrap();
-    assert_eq!(refused(&keyring, &token(NOW)).0, ErrorCode::TokenExpired);
+    assert_eq!(auth_error(&keyring, &token(NOW)).0, ErrorCode::TokenExpired);
     let mut lenient = file.gateway("HS256");
     lenient["auth"]["jwt"]["leewayMs"] = json!(2000);
     let lenient = load(&lenient);
     lenient.authenticate(&token(NOW - 1), now()).unwrap();
     lenient
-        .authenticate(&hs256(&but("nbf", json!(NOW + 2))), now())
+        .authenticate(&hs256(&claims_with("nbf", json!(NOW + 2))), now())
         .unwrap();
     assert_eq!(
-        refused(&lenient, &token(NOW - 2)).0,
+        auth_error(&lenient, &token(NOW - 2)).0,
         ErrorCode::TokenExpired
     );
 }
 
 #[test]
-fn a_key_file_that_cannot_be_used_is_named() {
-    let wrong = |json: &Value| {
+fn unusable_key_file_is_named() {
+    let invalid = |json: &Value| {
         let config = ServerConfig::parse(&json.to_string()).unwrap();
         Keyring::load(&config).map(drop).unwrap_err()
     };
     let short = KeyFile::new(b"secret");
-    let error = wrong(&short.gateway("HS256"));
+    let error = invalid(&short.gateway("HS256"));
     assert_eq!(error.path, "/auth/jwt/keyFile");
     assert!(
         error.message.contains("32 bytes") && !error.message.contains("secret"),
         "{error}"
     );
-    let error = wrong(&short.gateway("ES256"));
+    let error = invalid(&short.gateway("ES256"));
     assert_eq!(error.path, "/auth/jwt/jwksFile");
     let missing = json!({"auth": {"jwt": {"alg": "HS256", "keyFile": "/nowhere/key"}}});
-    assert!(wrong(&missing).message.contains("/nowhere/key"));
+    assert!(invalid(&missing).message.contains("/nowhere/key"));
 }

@@ -11,7 +11,7 @@ use crate::config::AuditConfig;
 use common::log::Silent;
 
 /// Writes `passed` to a log. Returns the lines of the log file and of the rotated file.
-fn written(passed: &[AuditRecord<'_>], max_bytes: u64) -> [Vec<Value>; 2] {
+fn write_records(passed: &[AuditRecord<'_>], max_bytes: u64) -> [Vec<Value>; 2] {
     let path = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
     let config = ServerConfig {
         audit: AuditConfig {
@@ -55,7 +55,7 @@ fn h_50_audit_line_has_only_the_listed_fields() {
         outcome: Outcome::Refused(ErrorCode::PermissionDenied),
         ..passed("m-2")
     };
-    let [lines, _] = written(&[passed("m-1"), refused], 1 << 20);
+    let [lines, _] = write_records(&[passed("m-1"), refused], 1 << 20);
     let time = "1970-01-01T00:00:01.500Z";
     let all = [
         json!({"time": time, "id": "m-1", "type": "message", "from": "steward", "to": "alpha", "outcome": "delivered"}),
@@ -65,10 +65,10 @@ fn h_50_audit_line_has_only_the_listed_fields() {
 }
 
 #[test]
-fn a_log_that_would_outgrow_its_size_is_put_aside() {
+fn full_log_is_rotated() {
     let ids: Vec<_> = (0..40).map(|i| format!("m-{i}")).collect();
     let all: Vec<_> = ids.iter().map(|id| passed(id)).collect();
-    let [newer, older] = written(&all, 3500);
+    let [newer, older] = write_records(&all, 3500);
     assert!(!older.is_empty() && newer.last().unwrap()["id"] == "m-39");
     assert_eq!(newer.len() + older.len(), 40);
 }
@@ -76,7 +76,7 @@ fn a_log_that_would_outgrow_its_size_is_put_aside() {
 #[test]
 fn message_id_cannot_fill_audit_log() {
     let id = format!("{}\n{{}}", "x".repeat(100_000));
-    let [lines, _] = written(&[passed(&id)], 1 << 20);
+    let [lines, _] = write_records(&[passed(&id)], 1 << 20);
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["id"].as_str().unwrap().len(), 256);
 }

@@ -79,7 +79,7 @@ impl Client {
     }
 
     /// Stores the connection until the client is authenticated.
-    pub(super) fn hold(&self, connection: Connection) {
+    pub(super) fn set_unauthenticated(&self, connection: Connection) {
         if self.identity().is_none() {
             *self.unauthenticated() = Some(connection);
         }

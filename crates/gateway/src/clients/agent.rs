@@ -11,7 +11,7 @@ use super::{
     ClientError, Endpoint,
     connection::{ClientConnection, MessageSender, new_id},
     event::AgentEvent,
-    reconnect::{Served, keep_connected},
+    reconnect::{ServeOptions, keep_connected},
 };
 use collective::{Envelope, ErrorCode, Kind, Vote};
 use common::environment::Environment;
@@ -69,13 +69,13 @@ pub(super) async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ClientError> {
     let run = |connection| run(connection, &script, &*env, &on_event);
-    let served = Served {
+    let options = ServeOptions {
         net: &*net,
         endpoint: &endpoint,
         name: &script.name,
         env: &env,
     };
-    keep_connected(served, &on_event, &shutdown, run).await
+    keep_connected(options, &on_event, &shutdown, run).await
 }
 
 /// Handles messages. Returns `Ok` when the gateway disconnects the agent for good, and an error when the connection is lost.
@@ -194,7 +194,7 @@ fn vote_on_proposal(
 ) -> Option<(Envelope, AgentEvent)> {
     let id = envelope.correlation_id().or(envelope.id())?;
     let text = envelope.content_str("proposal").unwrap_or_default();
-    on_event(&AgentEvent::Asked(id.to_owned(), text.to_owned()));
+    on_event(&AgentEvent::Proposed(id.to_owned(), text.to_owned()));
     let ballot = script.ballot.as_ref()?;
     let mut content = json!({
         "proposalId": id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,

@@ -11,7 +11,7 @@ use url::Url;
 use super::{
     AgentEvent, ClientConnection, ClientError, ClientErrorKind, Endpoint, Observation, Requester,
     Script, Welcome, agent,
-    reconnect::{Served, keep_connected},
+    reconnect::{ServeOptions, keep_connected},
     watch,
 };
 use common::environment::{Environment, SystemEnvironment};
@@ -129,13 +129,13 @@ impl Connector {
     where
         F: Future<Output = Result<(), ClientError>>,
     {
-        let served = Served {
+        let options = ServeOptions {
             net: &*self.net,
             endpoint,
             name,
             env: &self.env,
         };
-        keep_connected(served, on_event, shutdown, serve).await
+        keep_connected(options, on_event, shutdown, serve).await
     }
 
     /// Requests the health endpoint of a service. The address must be public, or be written as a loopback address.

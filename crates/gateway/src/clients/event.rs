@@ -20,7 +20,7 @@ pub enum AgentEvent {
     /// The agent sent this reply.
     Answered(String),
     /// The agent received a proposal: id and text.
-    Asked(String, String),
+    Proposed(String, String),
     /// The agent voted on a proposal: id and vote.
     Voted(String, Vote),
     /// The triad decided a proposal: id and result.
@@ -52,7 +52,7 @@ impl AgentEvent {
                 json!({"happened": "received", "from": from, "text": text})
             }
             Self::Answered(text) => json!({"happened": "answered", "text": text}),
-            Self::Asked(id, proposal) => {
+            Self::Proposed(id, proposal) => {
                 json!({"happened": "asked", "proposalId": id, "proposal": proposal})
             }
             Self::Voted(id, vote) => {
@@ -77,7 +77,7 @@ impl fmt::Display for AgentEvent {
             }
             Self::Received(from, text) => write!(f, "<- {from}: {text}"),
             Self::Answered(text) => write!(f, "-> {text}"),
-            Self::Asked(id, proposal) => write!(f, "<- proposal {id}: {proposal}"),
+            Self::Proposed(id, proposal) => write!(f, "<- proposal {id}: {proposal}"),
             Self::Voted(id, vote) => write!(f, "-> vote {} on {id}", vote.as_str()),
             Self::Decided(id, result) => write!(f, "<- decision {id}: {result}"),
             Self::Failed(reason) => write!(f, "failed: {reason}"),

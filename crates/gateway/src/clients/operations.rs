@@ -76,8 +76,8 @@ impl Requester {
             .with_metadata("correlationId", id.as_str())
             .with_metadata("requiresResponse", true);
         let progress = |status: &Envelope| {
-            let word = status.content_str("message");
-            on_progress(word.or(status.content_str("status")).unwrap_or_default());
+            let text = status.content_str("message");
+            on_progress(text.or(status.content_str("status")).unwrap_or_default());
         };
         let reply = timeout(limit, self.exchange(request, &id, progress)).await;
         let reply = reply.map_err(|_| {

@@ -15,7 +15,7 @@ pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
 /// The agent that a connection serves, and how to connect to its gateway.
 #[derive(Clone, Copy)]
-pub(super) struct Served<'a> {
+pub(super) struct ServeOptions<'a> {
     pub(super) net: &'a dyn HttpClient,
     pub(super) endpoint: &'a Endpoint,
     pub(super) name: &'a str,
@@ -28,7 +28,7 @@ pub(super) struct Served<'a> {
 /// # Errors
 /// The server is not an `a2a-v1` gateway, or it refuses the agent or the credential.
 pub(super) async fn keep_connected<F>(
-    served: Served<'_>,
+    options: ServeOptions<'_>,
     on_event: &(impl Fn(&AgentEvent) + Send + Sync),
     shutdown: &CancellationToken,
     serve: impl Fn(ClientConnection) -> F,
@@ -36,12 +36,12 @@ pub(super) async fn keep_connected<F>(
 where
     F: Future<Output = Result<(), ClientError>>,
 {
-    let names = [served.name];
+    let names = [options.name];
     let mut pause = INITIAL_BACKOFF;
     loop {
         let opened = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            opened = ClientConnection::open(served.net, served.endpoint, &names, served.env) => opened,
+            opened = ClientConnection::open(options.net, options.endpoint, &names, options.env) => opened,
         };
         let error = match opened {
             Ok((connection, welcome)) => {
@@ -65,7 +65,7 @@ where
         if !error.is_retryable() {
             return Err(error);
         }
-        let wait = jittered(pause, &**served.env);
+        let wait = jittered(pause, &**options.env);
         on_event(&AgentEvent::Lost(error, wait));
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),

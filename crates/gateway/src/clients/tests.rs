@@ -21,7 +21,7 @@ mod half_open;
 /// A running agent `alpha` and its events.
 struct Agent {
     events: mpsc::UnboundedReceiver<AgentEvent>,
-    served: JoinHandle<Result<(), ClientError>>,
+    options: JoinHandle<Result<(), ClientError>>,
     shutdown: CancellationToken,
 }
 
@@ -45,7 +45,7 @@ impl Agent {
         let on_event = Mutex::new(on_event);
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
-        let served = tokio::spawn(async move {
+        let options = tokio::spawn(async move {
             let on_event = move |event: &AgentEvent| {
                 let _ = on_event.lock().unwrap().send(event.clone());
             };
@@ -56,7 +56,7 @@ impl Agent {
         });
         Self {
             events,
-            served,
+            options,
             shutdown,
         }
     }
@@ -102,7 +102,7 @@ async fn vote_has_proposal_id_reasoning_and_confidence() {
     alpha.connected().await;
     assert_eq!(
         alpha.next().await,
-        AgentEvent::Asked("prop-1".into(), "Ship it".into())
+        AgentEvent::Proposed("prop-1".into(), "Ship it".into())
     );
     let vote = received(&gateway, "vote").await;
     assert_eq!(
@@ -182,7 +182,7 @@ async fn agent_rejects_other_major_version() {
             "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": version}}}]});
         let gateway = gateway(&[], &[acknowledge]).await;
         let alpha = Agent::start(&gateway, None);
-        let ended = tokio::time::timeout(Duration::from_secs(10), alpha.served).await;
+        let ended = tokio::time::timeout(Duration::from_secs(10), alpha.options).await;
         let error = ended.expect("an end").unwrap().unwrap_err();
         assert_eq!(
             error.kind,
@@ -210,14 +210,14 @@ async fn agent_reconnects_after_gateway_shutdown() {
 }
 
 #[tokio::test]
-async fn agent_stays_disconnected_when_gateway_says_manual() {
+async fn agent_stays_disconnected_after_manual_disconnect() {
     let disconnect =
         json!({"send": {"type": "disconnect", "content": {"reason": "manual", "message": "bye"}}});
     let gateway = gateway(&[disconnect], &[]).await;
     let mut alpha = Agent::start(&gateway, None);
     alpha.connected().await;
     assert_eq!(alpha.next().await, AgentEvent::Disconnected("bye".into()));
-    assert_eq!(alpha.served.await.unwrap(), Ok(()));
+    assert_eq!(alpha.options.await.unwrap(), Ok(()));
 }
 
 #[tokio::test]
@@ -226,18 +226,18 @@ async fn stopped_agent_sends_disconnect() {
     let mut alpha = Agent::start(&gateway, None);
     alpha.connected().await;
     alpha.shutdown.cancel();
-    assert_eq!(alpha.served.await.unwrap(), Ok(()));
+    assert_eq!(alpha.options.await.unwrap(), Ok(()));
     let sent = received(&gateway, "disconnect").await;
     assert_eq!(sent["content"]["reason"], "manual");
 }
 
 #[tokio::test]
-async fn refused_agent_ends_with_the_error_of_the_gateway() {
+async fn refused_agent_returns_the_gateway_error() {
     let refused = json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "error",
         "content": {"error": "PERMISSION_DENIED", "code": 5004, "message": "`alpha` is served by another connection"}}}]});
     let gateway = gateway(&[], &[refused]).await;
     let error = Agent::start(&gateway, None)
-        .served
+        .options
         .await
         .unwrap()
         .unwrap_err();

@@ -76,13 +76,13 @@ impl fmt::Debug for ServiceConfig {
 fn quorum<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Quorum, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "lowercase")]
-    enum Word {
+    enum QuorumName {
         Majority,
         All,
     }
-    Ok(match Word::deserialize(deserializer)? {
-        Word::Majority => Quorum::Majority,
-        Word::All => Quorum::All,
+    Ok(match QuorumName::deserialize(deserializer)? {
+        QuorumName::Majority => Quorum::Majority,
+        QuorumName::All => Quorum::All,
     })
 }
 

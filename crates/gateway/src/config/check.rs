@@ -63,8 +63,8 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
         ];
         for (key, url) in urls {
             url.map_or(Ok(()), |url| normal_url(url).map(drop))
-                .map_err(|wrong| {
-                    ConfigError::at(format!("/services/{i}/{key}"), format!("the URL {wrong}"))
+                .map_err(|reason| {
+                    ConfigError::at(format!("/services/{i}/{key}"), format!("the URL {reason}"))
                 })?;
         }
     }
@@ -104,13 +104,13 @@ fn check_backend(backend: &BackendConfig, place: &str) -> Result<(), ConfigError
         return Err(ConfigError::at(place, message));
     }
     if let Some(model) = &backend.model {
-        normal_url(&model.url).map_err(|wrong| {
-            ConfigError::at(format!("{place}/model/url"), format!("the URL {wrong}"))
+        normal_url(&model.url).map_err(|reason| {
+            ConfigError::at(format!("{place}/model/url"), format!("the URL {reason}"))
         })?;
     }
     if let Some(openclaw) = &backend.openclaw {
-        gateway_url(&openclaw.url).map_err(|wrong| {
-            ConfigError::at(format!("{place}/openclaw/url"), format!("the URL {wrong}"))
+        gateway_url(&openclaw.url).map_err(|reason| {
+            ConfigError::at(format!("{place}/openclaw/url"), format!("the URL {reason}"))
         })?;
     }
     Ok(())
@@ -147,11 +147,11 @@ fn check_auth(auth: &AuthConfig, config: &ServerConfig) -> Result<(), ConfigErro
     for (i, one) in auth.certificates.iter().enumerate() {
         check_roles(&one.roles, config, &format!("/auth/certificates/{i}"))?;
     }
-    let asks = config
+    let requests_certificates = config
         .tls
         .as_ref()
         .is_some_and(|tls| tls.client_ca_file.is_some());
-    if !auth.certificates.is_empty() && !asks {
+    if !auth.certificates.is_empty() && !requests_certificates {
         let message = "the gateway does not request client certificates; set `tls.clientCaFile`";
         return Err(ConfigError::at("/auth/certificates", message));
     }

@@ -179,8 +179,8 @@ impl ServerConfig {
         let value: Value = serde_json::from_str(json)
             .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))?;
         let validator = validation::compile(SCHEMA).map_err(|e| ConfigError::at("", e))?;
-        if let Some(wrong) = validator.iter_errors(&value).next() {
-            let (place, message) = validation::sentence(&wrong);
+        if let Some(error) = validator.iter_errors(&value).next() {
+            let (place, message) = validation::sentence(&error);
             return Err(ConfigError::at(place, message));
         }
         check::check_raw(&value)?;

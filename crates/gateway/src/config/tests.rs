@@ -11,13 +11,13 @@ fn parse(json: &Value) -> Result<ServerConfig, ConfigError> {
 }
 
 /// Returns the JSON Pointer and the message of the error.
-fn wrong(json: Value) -> (String, String) {
+fn config_error(json: Value) -> (String, String) {
     let error = parse(&json).map(drop).unwrap_err();
     (error.path, error.message)
 }
 
 /// Returns a configuration with every key set.
-fn everything() -> Value {
+fn full_config() -> Value {
     json!({
         "$schema": "gateway.schema.json",
         "listen": "[::1]:0",
@@ -52,13 +52,13 @@ fn everything() -> Value {
 
 /// Returns that configuration with another value at a JSON Pointer.
 fn with(place: &str, value: Value) -> Value {
-    let mut all = everything();
+    let mut all = full_config();
     *all.pointer_mut(place).unwrap() = value;
     all
 }
 
 fn without(place: &str, key: &str) -> Value {
-    let mut all = everything();
+    let mut all = full_config();
     all.pointer_mut(place)
         .unwrap()
         .as_object_mut()
@@ -69,7 +69,7 @@ fn without(place: &str, key: &str) -> Value {
 }
 
 #[test]
-fn an_empty_configuration_is_a_gateway_on_loopback() {
+fn empty_configuration_listens_on_loopback() {
     let config = parse(&json!({})).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:18789");
     assert_eq!(config.fsync, Fsync::Always);
@@ -96,7 +96,7 @@ fn an_empty_configuration_is_a_gateway_on_loopback() {
 
 #[test]
 fn every_key_is_read() {
-    let config = parse(&everything()).unwrap();
+    let config = parse(&full_config()).unwrap();
     assert_eq!(config.listen.to_string(), "[::1]:0");
     assert_eq!(config.fsync, Fsync::Interval);
     assert_eq!(config.fsync_interval_ms, 20);
@@ -133,7 +133,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn the_schema_says_the_defaults_of_the_code() {
+fn schema_defaults_match_the_code() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let default = |place: &str| {
         schema
@@ -339,7 +339,7 @@ fn error_has_json_pointer_and_cause() {
         ),
         (with("/audit/path", json!("")), "/audit/path", "fewer"),
     ] {
-        let (at, message) = wrong(json);
+        let (at, message) = config_error(json);
         assert_eq!(at, place, "{message}");
         assert!(message.contains(expected), "{place}: {message}");
     }
@@ -355,7 +355,7 @@ fn error_has_json_pointer_and_cause() {
 fn public_gateway_needs_tls_and_authentication() {
     parse(&with("/listen", json!("0.0.0.0:18789"))).unwrap();
     assert_eq!(
-        wrong(json!({"listen": "0.0.0.0:1", "tls": {"certFile": "c", "keyFile": "k"}})).0,
+        config_error(json!({"listen": "0.0.0.0:1", "tls": {"certFile": "c", "keyFile": "k"}})).0,
         "/listen"
     );
 }
@@ -371,7 +371,7 @@ fn debug_shows_no_digest_and_no_endpoint() {
 }
 
 #[test]
-fn paths_begin_at_the_folder_of_the_file_or_at_home() {
+fn paths_are_relative_to_the_file_or_home() {
     let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
     fs::create_dir(&folder).unwrap();
     let file = folder.join("gateway.json");
@@ -393,7 +393,7 @@ fn paths_begin_at_the_folder_of_the_file_or_at_home() {
 }
 
 #[test]
-fn state_is_kept_where_the_system_keeps_state() {
+fn state_directory_follows_the_system() {
     let dir = |all: &[(&str, &str)]| {
         default_state_dir(|name| {
             let found = all.iter().find(|(key, _)| *key == name);

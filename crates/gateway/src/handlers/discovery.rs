@@ -141,8 +141,8 @@ impl GatewayState {
         envelope: &Envelope,
         context: &ReplyContext,
     ) -> Result<Outcome, RequestError> {
-        let word = envelope.content_str("channel").unwrap_or_default();
-        let channel = Channel::from_word(word).ok_or_else(|| {
+        let name = envelope.content_str("channel").unwrap_or_default();
+        let channel = Channel::from_word(name).ok_or_else(|| {
             let known = Channel::ALL
                 .map(|channel| format!("`{}`", channel.as_str()))
                 .join(", ");
@@ -155,10 +155,10 @@ impl GatewayState {
         if subscribes {
             self.authorize(client, envelope.from(), Operation::Subscribe)?;
         }
-        let wants_content = envelope.content()["content"] == true;
+        let with_content = envelope.content()["content"] == true;
         if subscribes && channel == Channel::Events {
             self.authorize(client, envelope.from(), Operation::Request(GATEWAY))?;
-            if wants_content {
+            if with_content {
                 self.authorize(client, envelope.from(), Operation::Workspace("*"))?;
             }
         }
@@ -193,7 +193,7 @@ impl GatewayState {
         self.send(client, answer).await;
         match (channel, subscribes) {
             (Channel::Events, true) => {
-                self.events.subscribe(client, &after, wants_content);
+                self.events.subscribe(client, &after, with_content);
             }
             (Channel::Events, false) => self.events.unsubscribe(client),
             _ => {}
@@ -205,8 +205,13 @@ impl GatewayState {
         }
         if channel == Channel::Status {
             // The registry is locked, so later changes follow these statuses.
-            let wanted = |name: &str| agents.as_ref().is_none_or(|agents| agents.contains(name));
-            for agent in registry.list().iter().filter(|agent| wanted(&agent.name)) {
+            let is_requested =
+                |name: &str| agents.as_ref().is_none_or(|agents| agents.contains(name));
+            for agent in registry
+                .list()
+                .iter()
+                .filter(|agent| is_requested(&agent.name))
+            {
                 let _ = client
                     .outbox
                     .try_send(frames::status(&agent.name, agent.status, None));

@@ -56,7 +56,7 @@ impl GatewayState {
             let known = manage::Operation::ALL.map(|operation| operation.as_str());
             let message = format!(
                 "unknown `content.operation`; the operations of the gateway are `agents.create`, `agents.restart`, {}",
-                known.map(|word| format!("`{word}`")).join(", ")
+                known.map(|name| format!("`{name}`")).join(", ")
             );
             return Err(RequestError::new(ErrorCode::InvalidContent, message));
         };

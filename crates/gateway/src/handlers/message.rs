@@ -65,13 +65,13 @@ impl GatewayState {
                 Outcome::Dropped
             });
         }
-        let word = envelope.content_str("status").ok_or_else(|| {
+        let text = envelope.content_str("status").ok_or_else(|| {
             RequestError::new(
                 ErrorCode::MissingField,
                 "`content.status` is missing; it is the status of an agent",
             )
         })?;
-        let status = Status::from_word(word).ok_or_else(|| {
+        let status = Status::from_word(text).ok_or_else(|| {
             let message =
                 "`content.status` is one of `online`, `offline`, `busy`, `idle` and `error`";
             RequestError::new(ErrorCode::InvalidContent, message)

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn outbox(most: usize, in_all: usize) -> (Outbox, Arc<ByteBudget>) {
-    let budget = ByteBudget::new(in_all);
-    (Outbox::new(most, Arc::clone(&budget)), budget)
+fn outbox(max_bytes: usize, budget_bytes: usize) -> (Outbox, Arc<ByteBudget>) {
+    let budget = ByteBudget::new(budget_bytes);
+    (Outbox::new(max_bytes, Arc::clone(&budget)), budget)
 }
 
 fn texts(items: Vec<Item>) -> Vec<String> {

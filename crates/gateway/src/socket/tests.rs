@@ -28,8 +28,8 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 async fn pair() -> (Socket<DuplexStream>, DuplexStream) {
-    let (ours, theirs) = duplex(1 << 20);
-    (Socket::new(ours, config()).await, theirs)
+    let (server, client) = duplex(1 << 20);
+    (Socket::new(server, config()).await, client)
 }
 
 async fn text(mut socket: &Socket<DuplexStream>) -> String {
@@ -74,7 +74,7 @@ async fn reader_wakes_after_buffers_were_released() {
     let (socket, mut client) = pair().await;
     let large = "x".repeat(100_000);
     let server = async { (text(&socket).await.len(), text(&socket).await) };
-    let said = async {
+    let client_writes = async {
         client
             .write_all(&frame(0x81, large.as_bytes()))
             .await
@@ -82,7 +82,7 @@ async fn reader_wakes_after_buffers_were_released() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         client.write_all(&frame(0x81, b"later")).await.unwrap();
     };
-    let (received, ()) = tokio::join!(timeout(Duration::from_secs(60), server), said);
+    let (received, ()) = tokio::join!(timeout(Duration::from_secs(60), server), client_writes);
     assert_eq!(received.unwrap(), (100_000, "later".to_owned()));
     assert_eq!(renewed(&socket), 1);
 }
@@ -105,26 +105,26 @@ async fn partial_reads_lose_no_byte() {
             }
             received
         };
-        let said = async {
+        let client_writes = async {
             client.write_all(&all[..cut]).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
             client.write_all(&all[cut..]).await.unwrap();
         };
-        let (received, ()) = tokio::join!(received, said);
-        let wanted = [
+        let (received, ()) = tokio::join!(received, client_writes);
+        let expected = [
             Message::text(large.clone()),
             Message::Ping(bytes::Bytes::from_static(b"?")),
             Message::text("one and two"),
             Message::text(""),
         ];
-        assert_eq!(received, wanted, "cut at {cut}");
+        assert_eq!(received, expected, "cut at {cut}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn queued_writes_are_not_lost() {
-    let (ours, mut client) = duplex(1000);
-    let socket = Socket::new(ours, config()).await;
+    let (server, mut client) = duplex(1000);
+    let socket = Socket::new(server, config()).await;
     let large = "x".repeat(100_000);
     let send = async {
         (&socket).feed(Message::text(large.clone())).await.unwrap();
@@ -144,7 +144,7 @@ async fn queued_writes_are_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_was_said_is_not_forgotten() {
+async fn reported_end_is_not_lost() {
     let (socket, mut client) = pair().await;
     (&socket)
         .send(Message::text("x".repeat(100_000)))

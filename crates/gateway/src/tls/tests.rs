@@ -17,7 +17,10 @@ fn files(authority: &Authority, name: &str, clients: bool) -> TlsConfig {
 
 /// Sends four bytes over TLS. Returns the client certificate that the gateway received, or the errors of the gateway and of
 /// the client.
-async fn shaken(acceptor: TlsAcceptor, connector: TlsConnector) -> Result<Option<Vec<u8>>, String> {
+async fn handshake(
+    acceptor: TlsAcceptor,
+    connector: TlsConnector,
+) -> Result<Option<Vec<u8>>, String> {
     let (near, far) = tokio::io::duplex(1 << 16);
     let client = tokio::spawn(async move {
         let name = ServerName::try_from("gateway.example").unwrap();
@@ -28,35 +31,35 @@ async fn shaken(acceptor: TlsAcceptor, connector: TlsConnector) -> Result<Option
     });
     let received = async {
         let mut stream = acceptor.accept(far).await?;
-        let mut word = [0; 4];
-        stream.read_exact(&mut word).await?;
+        let mut bytes = [0; 4];
+        stream.read_exact(&mut bytes).await?;
         let shown = stream.get_ref().1.peer_certificates();
         let shown = shown.map(|chain| chain[0].to_vec());
         stream.shutdown().await?;
         Ok::<_, std::io::Error>(shown)
     };
     let received = received.await;
-    let said = client.await.unwrap();
-    received.map_err(|error| format!("{error}; the client: {said:?}"))
+    let client_result = client.await.unwrap();
+    received.map_err(|error| format!("{error}; the client: {client_result:?}"))
 }
 
 #[tokio::test]
-async fn connections_are_tls_with_the_certificate_in_the_files() {
+async fn connections_use_the_configured_certificate() {
     let authority = Authority::new();
     authority.signed("gateway.example");
     let acceptor = acceptor(&files(&authority, "gateway.example", false)).unwrap();
-    let received = shaken(acceptor, authority.client(None)).await;
+    let received = handshake(acceptor, authority.client(None)).await;
     assert_eq!(received, Ok(None));
 }
 
 #[tokio::test]
-async fn clients_show_a_certificate_of_the_authority() {
+async fn client_certificate_of_the_authority_is_accepted() {
     let authority = Authority::new();
     authority.signed("gateway.example");
     let files = files(&authority, "gateway.example", true);
     let own = authority.signed("beta");
     let shown = own.0.to_vec();
-    let known = shaken(acceptor(&files).unwrap(), authority.client(Some(own))).await;
+    let known = handshake(acceptor(&files).unwrap(), authority.client(Some(own))).await;
     assert_eq!(known, Ok(Some(shown)));
 }
 
@@ -65,17 +68,17 @@ async fn refuses_missing_or_foreign_client_certificate() {
     let authority = Authority::new();
     authority.signed("gateway.example");
     let files = files(&authority, "gateway.example", true);
-    let none = shaken(acceptor(&files).unwrap(), authority.client(None)).await;
-    let why = none.unwrap_err();
-    assert!(why.contains("peer sent no certificates"), "{why}");
+    let none = handshake(acceptor(&files).unwrap(), authority.client(None)).await;
+    let error = none.unwrap_err();
+    assert!(error.contains("peer sent no certificates"), "{error}");
     let stranger = Authority::new().signed("beta");
-    let other = shaken(acceptor(&files).unwrap(), authority.client(Some(stranger))).await;
-    let why = other.unwrap_err();
-    assert!(why.contains("invalid peer certificate"), "{why}");
+    let other = handshake(acceptor(&files).unwrap(), authority.client(Some(stranger))).await;
+    let error = other.unwrap_err();
+    assert!(error.contains("invalid peer certificate"), "{error}");
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named_and_not_shown() {
+fn unusable_files_are_named_without_content() {
     let authority = Authority::new();
     authority.signed("a");
     authority.signed("b");

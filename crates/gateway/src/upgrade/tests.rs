@@ -20,7 +20,7 @@ fn request(line: &str, headers: &[&str]) -> String {
     format!("{line}\r\n{}\r\n\r\n", headers.join("\r\n"))
 }
 
-fn usual(line: &str, more: &[&str]) -> String {
+fn upgrade_request(line: &str, more: &[&str]) -> String {
     let mut headers = vec![
         "connection: keep-alive, Upgrade",
         "upgrade: WebSocket",
@@ -76,10 +76,10 @@ impl Gateway {
 }
 
 #[tokio::test]
-async fn the_accept_key_is_that_of_the_rfc() {
+async fn accept_key_matches_the_rfc() {
     let gateway = Gateway::start().await;
     let head = gateway
-        .ask(&usual("GET / HTTP/1.1", &["host: 127.0.0.1"]))
+        .ask(&upgrade_request("GET / HTTP/1.1", &["host: 127.0.0.1"]))
         .await;
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     let accept = "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
@@ -92,7 +92,9 @@ async fn h_01_paths_other_than_the_root_are_not_found() {
     let gateway = Gateway::start().await;
     for path in ["/a2a", "/?token=x", "//"] {
         let line = format!("GET {path} HTTP/1.1");
-        let status = gateway.status(&usual(&line, &["host: localhost:1"])).await;
+        let status = gateway
+            .status(&upgrade_request(&line, &["host: localhost:1"]))
+            .await;
         assert_eq!(status, "404", "{path}");
     }
 }
@@ -107,7 +109,7 @@ async fn h_02_offered_subprotocol_is_selected() {
         ("x: y", false),
     ] {
         let head = gateway
-            .ask(&usual(line, &["host: localhost", offers]))
+            .ask(&upgrade_request(line, &["host: localhost", offers]))
             .await;
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         let is_chosen = head.contains("sec-websocket-protocol: a2a-v1\r\n");
@@ -116,7 +118,7 @@ async fn h_02_offered_subprotocol_is_selected() {
 }
 
 #[tokio::test]
-async fn a_page_from_elsewhere_may_not_connect() {
+async fn foreign_origin_is_refused() {
     let gateway = Gateway::start().await;
     for origin in [
         "https://evil.example",
@@ -126,10 +128,10 @@ async fn a_page_from_elsewhere_may_not_connect() {
         "file://",
     ] {
         let origin = format!("origin: {origin}");
-        let request = usual("GET / HTTP/1.1", &["host: 127.0.0.1", &origin]);
+        let request = upgrade_request("GET / HTTP/1.1", &["host: 127.0.0.1", &origin]);
         assert_eq!(gateway.status(&request).await, "403", "{origin}");
     }
-    let request = usual(
+    let request = upgrade_request(
         "GET / HTTP/1.1",
         &["host: LOCALHOST:1", "origin: http://localhost:1"],
     );
@@ -137,7 +139,7 @@ async fn a_page_from_elsewhere_may_not_connect() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_pointed_at_this_machine_is_refused() {
+async fn rebound_host_name_is_refused() {
     let gateway = Gateway::start().await;
     for host in [
         "evil.example:18789",
@@ -150,20 +152,24 @@ async fn a_name_that_was_pointed_at_this_machine_is_refused() {
         "localhost/evil.example",
     ] {
         let host = format!("host: {host}");
-        let status = gateway.status(&usual("GET / HTTP/1.1", &[&host])).await;
+        let status = gateway
+            .status(&upgrade_request("GET / HTTP/1.1", &[&host]))
+            .await;
         assert_eq!(status, "403", "{host}");
     }
-    let nameless = usual("GET / HTTP/1.1", &[]);
+    let nameless = upgrade_request("GET / HTTP/1.1", &[]);
     assert_eq!(gateway.status(&nameless).await, "403");
     for host in ["[::1]:18789", "127.0.0.2:1", "LOCALHOST."] {
         let host = format!("host: {host}");
-        let status = gateway.status(&usual("GET / HTTP/1.1", &[&host])).await;
+        let status = gateway
+            .status(&upgrade_request("GET / HTTP/1.1", &[&host]))
+            .await;
         assert_eq!(status, "101", "{host}");
     }
 }
 
 #[test]
-fn gateway_beyond_loopback_answers_to_its_own_names_alone() {
+fn public_gateway_accepts_only_its_names() {
     let mut config = ServerConfig {
         listen: "192.0.2.1:1".parse().unwrap(),
         hosts: vec!["Gate.example".into()],
@@ -199,16 +205,16 @@ async fn plain_request_gets_426() {
         assert!(head.contains(&format!("{line}\r\n")), "{head}");
     }
     let line = "GET / HTTP/1.1";
-    let old = usual(line, &["host: localhost"]).replace("version: 13", "version: 8");
+    let old = upgrade_request(line, &["host: localhost"]).replace("version: 13", "version: 8");
     assert_eq!(gateway.status(&old).await, "426");
     for line in ["POST / HTTP/1.1", "GET / HTTP/1.0"] {
-        let other = usual(line, &["host: localhost"]);
+        let other = upgrade_request(line, &["host: localhost"]);
         assert_eq!(gateway.status(&other).await, "426", "{line}");
     }
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_not_read_to_its_end() {
+async fn endless_request_head_is_bounded() {
     let gateway = Gateway::start().await;
     let mut long = "GET / HTTP/1.1\r\nhost: localhost\r\nx: ".to_owned();
     // Exactly the limit, because unread bytes would reset the connection.
@@ -222,7 +228,7 @@ async fn a_head_without_end_is_not_read_to_its_end() {
 async fn frames_behind_the_request_are_read() {
     let gateway = Gateway::start().await;
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
-    let mut request = usual("GET / HTTP/1.1", &["host: localhost"]).into_bytes();
+    let mut request = upgrade_request("GET / HTTP/1.1", &["host: localhost"]).into_bytes();
     // A ping with the payload `?` and a zero mask.
     request.extend_from_slice(&[0x89, 0x81, 0, 0, 0, 0, b'?']);
     stream.write_all(&request).await.unwrap();

@@ -35,7 +35,7 @@ pub fn from_a2a(
             let artifact = &object["artifact"];
             let content =
                 json!({"event": "artifact", "name": artifact["name"], METADATA_FIELD: object});
-            about(object, Kind::Event, content, fill)
+            task_envelope(object, Kind::Event, content, fill)
         }
         Some(kind) => {
             let kind: String = kind.chars().take(64).collect();
@@ -81,7 +81,7 @@ fn from_extension(
 ) -> Result<Envelope, EnvelopeError> {
     let shape = extension.get("shape").and_then(Value::as_str);
     let mut content = match extension.get("content") {
-        Some(Value::Object(aside)) => aside.clone(),
+        Some(Value::Object(extension_metadata)) => extension_metadata.clone(),
         _ => Map::new(),
     };
     let message = &object["status"]["message"];
@@ -124,8 +124,8 @@ fn from_extension(
         }
     }
     let mut fields = extension.clone();
-    for aside in ["shape", "role", "content"] {
-        fields.remove(aside);
+    for extension_metadata in ["shape", "role", "content"] {
+        fields.remove(extension_metadata);
     }
     if !(parts.is_empty() && content.is_empty()) {
         fields.insert("content".into(), content.into());
@@ -135,7 +135,7 @@ fn from_extension(
             fields.entry(field).or_insert_with(|| value.into());
         }
     }
-    let metadata = own_metadata(object);
+    let metadata = peer_metadata(object);
     if !metadata.is_empty() {
         fields.insert("metadata".into(), metadata.into());
     }
@@ -146,7 +146,7 @@ fn from_extension(
 }
 
 /// Returns the metadata without the members that the translation added.
-fn own_metadata(object: &Value) -> Map<String, Value> {
+fn peer_metadata(object: &Value) -> Map<String, Value> {
     let mut metadata = object["metadata"].as_object().cloned().unwrap_or_default();
     metadata.remove(EXTENSION_FIELD);
     metadata
@@ -166,9 +166,9 @@ fn message(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope
             (Kind::Message, content)
         }
     };
-    let mut metadata = own_metadata(object);
+    let mut metadata = peer_metadata(object);
     let fields = object.as_object().into_iter().flatten();
-    let kept: Map<_, _> = fields
+    let unmapped: Map<_, _> = fields
         .filter(|(name, _)| {
             ![
                 "kind",
@@ -182,8 +182,8 @@ fn message(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope
         })
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    if !kept.is_empty() {
-        metadata.insert(METADATA_FIELD.into(), kept.into());
+    if !unmapped.is_empty() {
+        metadata.insert(METADATA_FIELD.into(), unmapped.into());
     }
     let mut envelope = Envelope::new(kind, content)
         .with("id", object["messageId"].clone())
@@ -210,11 +210,11 @@ fn task(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, E
     let Some(state) = status["state"].as_str() else {
         return refused(ErrorCode::MissingField, "`status.state` is missing");
     };
-    let said = match status["message"]["parts"].as_array() {
+    let status_parts = match status["message"]["parts"].as_array() {
         Some(parts) => parts.as_slice(),
         None => &[],
     };
-    let text = parts::text(said);
+    let text = parts::text(status_parts);
     let artifacts = object["artifacts"].as_array();
     let made: Vec<Value> = artifacts
         .into_iter()
@@ -232,10 +232,10 @@ fn task(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, E
             json!({"error": code.name(), "message": message, "code": code.number()}),
         )
     };
-    let standing = |word: &str| {
+    let status_content = |status: &str| {
         let content = match &text {
-            Some(text) => json!({"status": word, "message": text}),
-            None => json!({"status": word}),
+            Some(text) => json!({"status": status, "message": text}),
+            None => json!({"status": status}),
         };
         (Kind::Status, content)
     };
@@ -243,19 +243,19 @@ fn task(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope, E
         "completed" => match made.iter().find_map(|part| decision(&part["data"])) {
             Some(decision) => (Kind::Decision, decision.clone()),
             None => {
-                let parts = if made.is_empty() { said } else { &made };
+                let parts = if made.is_empty() { status_parts } else { &made };
                 (Kind::Response, json!({"result": parts::read(parts)}))
             }
         },
         "failed" | "rejected" => error(ErrorCode::AgentError),
         "auth-required" => error(ErrorCode::AuthRequired),
         "canceled" => (Kind::Event, json!({"event": "canceled"})),
-        "submitted" | "working" => standing("busy"),
-        "input-required" => standing("idle"),
-        _ => standing("unknown"),
+        "submitted" | "working" => status_content("busy"),
+        "input-required" => status_content("idle"),
+        _ => status_content("unknown"),
     };
     content[METADATA_FIELD] = object.clone();
-    Ok(about(object, kind, content, fill))
+    Ok(task_envelope(object, kind, content, fill))
 }
 
 /// Returns the context of an object. Some clients send an empty text instead of none.
@@ -270,7 +270,7 @@ fn decision(data: &Value) -> Option<&Value> {
 }
 
 /// Creates an envelope about a task.
-fn about(
+fn task_envelope(
     object: &Value,
     kind: Kind,
     content: Value,

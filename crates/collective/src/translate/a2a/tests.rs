@@ -78,7 +78,7 @@ fn h_16_several_parts_are_an_object_one_is_a_text() {
 }
 
 #[test]
-fn a_message_for_the_triad_is_a_proposal() {
+fn message_to_the_triad_is_a_proposal() {
     let message =
         |parts: Value| json!({"kind": "message", "messageId": "m", "role": "user", "parts": parts});
     let read = |parts| {
@@ -168,7 +168,7 @@ fn error_is_a_failed_task() {
 
 #[test]
 fn foreign_task_states_map_to_the_nearest_state() {
-    for (state, kind, field, word) in [
+    for (state, kind, field, value) in [
         ("submitted", "status", "status", json!("busy")),
         ("working", "status", "status", json!("busy")),
         ("input-required", "status", "status", json!("idle")),
@@ -189,7 +189,7 @@ fn foreign_task_states_map_to_the_nearest_state() {
             let frame = read(&task);
             assert_eq!(
                 (&frame["type"], &frame["content"][field]),
-                (&json!(kind), &word),
+                (&json!(kind), &value),
                 "{state}"
             );
             assert_eq!(frame["metadata"]["correlationId"], "t");
@@ -215,7 +215,7 @@ fn result_of_foreign_task_is_its_artifact_parts() {
 }
 
 #[test]
-fn a_piece_of_an_artifact_is_an_event() {
+fn artifact_chunk_is_an_event() {
     let update = json!({"kind": "artifact-update", "taskId": "t", "contextId": "s",
         "artifact": {"artifactId": "a", "name": "report.md", "parts": []}, "append": true});
     let frame = read(&update);
@@ -292,7 +292,7 @@ fn untranslatable_object_is_rejected_with_its_place() {
 }
 
 #[test]
-fn a_credential_is_not_translated() {
+fn credential_is_not_translated() {
     let auth =
         Envelope::from_value(json!({"type": "auth", "content": {"token": "s3cret"}})).unwrap();
     let refused = filled(None, |fill| to_a2a(&auth, fill)).unwrap_err();

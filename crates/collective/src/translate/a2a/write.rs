@@ -55,7 +55,7 @@ struct Source<'a> {
     /// The fields without a place in A2A.
     extension: Map<String, Value>,
     /// The unknown fields of a foreign message.
-    kept: Map<String, Value>,
+    stored_metadata: Map<String, Value>,
 }
 
 impl<'a> Source<'a> {
@@ -77,8 +77,8 @@ impl<'a> Source<'a> {
             Some(Value::Object(fields)) => fields,
             _ => Map::new(),
         };
-        let kept = match metadata.remove(METADATA_FIELD) {
-            Some(Value::Object(kept)) => kept,
+        let stored_metadata = match metadata.remove(METADATA_FIELD) {
+            Some(Value::Object(stored_metadata)) => stored_metadata,
             Some(other) => {
                 metadata.insert(METADATA_FIELD.into(), other);
                 Map::new()
@@ -89,7 +89,7 @@ impl<'a> Source<'a> {
             envelope,
             metadata,
             extension,
-            kept,
+            stored_metadata,
         }
     }
 
@@ -106,7 +106,7 @@ impl<'a> Source<'a> {
         };
         let parts = match self.envelope.kind() {
             Kind::Message => {
-                let said = content.remove("content").unwrap_or_default();
+                let text = content.remove("content").unwrap_or_default();
                 let own = content.remove("role").unwrap_or_default();
                 if own == "user" {
                     role = "user";
@@ -114,7 +114,7 @@ impl<'a> Source<'a> {
                     self.extension.insert("role".into(), own);
                 }
                 self.store_rest(content);
-                self.parts(&said)
+                self.parts(&text)
             }
             Kind::Proposal if content.len() == 1 => {
                 let proposal = content.remove("proposal").unwrap_or_default();
@@ -128,7 +128,7 @@ impl<'a> Source<'a> {
         if let Some(session) = self.envelope.session_id() {
             message["contextId"] = session.into();
         }
-        for (name, value) in std::mem::take(&mut self.kept) {
+        for (name, value) in std::mem::take(&mut self.stored_metadata) {
             if !TRANSLATED_FIELDS.contains(&name.as_str()) {
                 message[name] = value;
             }
@@ -150,7 +150,7 @@ impl<'a> Source<'a> {
 
     fn decision(self, fill: &mut TranslationContext<'_>) -> Value {
         let content = self.content();
-        let text = parts::text_part(&sentence(&content));
+        let text = parts::text_part(&summary(&content));
         let parts = json!([parts::data_part(content.into()), text]);
         let artifact = json!({"artifactId": "decision", "name": "decision", "parts": parts});
         self.task(fill, json!({"state": "completed"}), Some(artifact))
@@ -202,8 +202,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn parts(&mut self, said: &Value) -> Vec<Value> {
-        let (parts, shape) = parts::write(said);
+    fn parts(&mut self, value: &Value) -> Vec<Value> {
+        let (parts, shape) = parts::write(value);
         if let Some(shape) = shape {
             self.extension.insert("shape".into(), shape.into());
         }
@@ -253,7 +253,7 @@ impl<'a> Source<'a> {
 }
 
 /// Formats a decision for people.
-fn sentence(decision: &Map<String, Value>) -> String {
+fn summary(decision: &Map<String, Value>) -> String {
     let result = decision.get("result").and_then(Value::as_str);
     let mut text = result.unwrap_or("no result").to_owned();
     if decision.get("consensus") == Some(&false.into()) {

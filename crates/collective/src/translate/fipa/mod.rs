@@ -64,14 +64,14 @@ fn performative(envelope: &Envelope) -> &'static str {
         },
         Kind::Decision if envelope.content_str("result") == Some("approved") => "accept-proposal",
         Kind::Decision => "reject-proposal",
-        Kind::Error if is_about_the_message(envelope.content()) => "not-understood",
+        Kind::Error if concerns_the_message(envelope.content()) => "not-understood",
         Kind::Error => "failure",
         _ => "inform",
     }
 }
 
 /// Returns whether the error has a number of the range 2xxx.
-fn is_about_the_message(content: &Value) -> bool {
+fn concerns_the_message(content: &Value) -> bool {
     let by_name = content["error"].as_str().and_then(ErrorCode::from_name);
     let by_number = content["code"].as_u64().and_then(ErrorCode::from_number);
     by_name

@@ -39,8 +39,8 @@ const INTENTS: &[(&str, Intent)] = &[
 ];
 
 /// Returns whether a performative has no envelope type.
-pub(super) fn is_unmapped(word: &str) -> bool {
-    let known = |(known, _): &(&str, _)| word.eq_ignore_ascii_case(known);
+pub(super) fn is_unmapped(performative: &str) -> bool {
+    let known = |(known, _): &(&str, _)| performative.eq_ignore_ascii_case(known);
     !INTENTS.iter().any(known)
 }
 
@@ -66,38 +66,38 @@ pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, EnvelopeError> 
     let Some(acl) = acl.as_object() else {
         return refused(ErrorCode::InvalidType, "an ACL message must be an object");
     };
-    let word = match acl.get("performative") {
-        Some(Value::String(word)) => word.as_str(),
+    let performative = match acl.get("performative") {
+        Some(Value::String(performative)) => performative.as_str(),
         Some(_) => return refused(ErrorCode::InvalidType, "`performative` must be a text"),
         None => return refused(ErrorCode::MissingField, "`performative` is missing"),
     };
     let sender = match acl.get("sender") {
         None | Some(Value::Null) => None,
-        Some(sender) => Some(name(sender, "sender")?),
+        Some(sender) => Some(agent_name(sender, "sender")?),
     };
     let receivers = match acl.get("receiver") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(all)) => all
             .iter()
-            .map(|one| name(one, "receiver"))
+            .map(|one| agent_name(one, "receiver"))
             .collect::<Result<_, _>>()?,
-        Some(one) => vec![name(one, "receiver")?],
+        Some(one) => vec![agent_name(one, "receiver")?],
     };
-    let letter = FipaMessage {
+    let message = FipaMessage {
         acl,
-        word,
+        performative,
         sender,
         receivers,
     };
-    if let Some(envelope) = letter.unpacked() {
+    if let Some(envelope) = message.original_envelope() {
         without_credential(&envelope)?;
         return Ok(vec![envelope]);
     }
-    letter.worded(now)
+    message.new_envelopes(now)
 }
 
 /// Returns the name of an agent: a text, or an agent identifier with a `name`.
-fn name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, EnvelopeError> {
+fn agent_name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, EnvelopeError> {
     let name = agent.as_str().or_else(|| agent.get("name")?.as_str());
     name.map_or_else(
         || {
@@ -112,7 +112,7 @@ fn name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, EnvelopeError>
 /// An ACL message with its sender and receivers.
 struct FipaMessage<'a> {
     acl: &'a Map<String, Value>,
-    word: &'a str,
+    performative: &'a str,
     sender: Option<&'a str>,
     receivers: Vec<&'a str>,
 }
@@ -130,7 +130,7 @@ impl FipaMessage<'_> {
     }
 
     /// Returns the original envelope, if there is one and its performative is unchanged.
-    fn unpacked(&self) -> Option<Envelope> {
+    fn original_envelope(&self) -> Option<Envelope> {
         let extension = self.acl.get(EXTENSION_FIELD)?;
         let mut envelope = Envelope::from_value(extension.clone()).ok()?;
         if let Some(content) = self.acl.get("content") {
@@ -141,19 +141,23 @@ impl FipaMessage<'_> {
         }
         let agent = self.receivers.first().copied();
         let envelope = self.with_ids(envelope, agent, self.text("reply-with"));
-        let says = performative(&envelope);
-        self.word.eq_ignore_ascii_case(says).then_some(envelope)
+        let expected = performative(&envelope);
+        self.performative
+            .eq_ignore_ascii_case(expected)
+            .then_some(envelope)
     }
 
-    fn worded(&self, now: u64) -> Result<Vec<Envelope>, EnvelopeError> {
-        let lower = self.word.to_ascii_lowercase();
-        let meaning = INTENTS.iter().find(|(word, _)| *word == lower);
-        let meaning = match meaning.map_or(Intent::Message, |(_, meaning)| *meaning) {
+    fn new_envelopes(&self, now: u64) -> Result<Vec<Envelope>, EnvelopeError> {
+        let lower = self.performative.to_ascii_lowercase();
+        let intent = INTENTS
+            .iter()
+            .find(|(performative, _)| *performative == lower);
+        let intent = match intent.map_or(Intent::Message, |(_, intent)| *intent) {
             Intent::Vote(vote) if self.proposal().is_none() => Intent::Response(vote),
-            meaning => meaning,
+            intent => intent,
         };
-        let content = self.content(meaning)?;
-        let kind = match meaning {
+        let content = self.content(intent)?;
+        let kind = match intent {
             Intent::Message => Kind::Message,
             Intent::Request => Kind::Request,
             Intent::Proposal => Kind::Proposal,
@@ -162,27 +166,27 @@ impl FipaMessage<'_> {
             Intent::Decision(_) => Kind::Decision,
             Intent::Error(_) => Kind::Error,
         };
-        let mut kept = self.kept();
+        let mut unmapped_parameters = self.unmapped_parameters();
         if let Some(bare) = content.bare {
-            kept.insert(BARE_CONTENT_FIELD.into(), bare.into());
+            unmapped_parameters.insert(BARE_CONTENT_FIELD.into(), bare.into());
         }
         if !content.added.is_empty() {
-            kept.insert(ADDED_FIELDS.into(), content.added.into());
+            unmapped_parameters.insert(ADDED_FIELDS.into(), content.added.into());
         }
-        let gateway_knows = matches!(kind, Kind::Proposal | Kind::Vote | Kind::Decision);
-        if gateway_knows && self.receivers.len() > 1 {
-            kept.insert("receiver".into(), self.acl["receiver"].clone());
+        let is_for_triad = matches!(kind, Kind::Proposal | Kind::Vote | Kind::Decision);
+        if is_for_triad && self.receivers.len() > 1 {
+            unmapped_parameters.insert("receiver".into(), self.acl["receiver"].clone());
         }
         let mut envelope = Envelope::new(kind, content.fields.into()).with("timestamp", now);
-        if !kept.is_empty() {
-            envelope = envelope.with_metadata(METADATA_FIELD, kept);
+        if !unmapped_parameters.is_empty() {
+            envelope = envelope.with_metadata(METADATA_FIELD, unmapped_parameters);
         }
         let envelope = self.with_extension(envelope);
         let id = self.text("reply-with");
         let all: Vec<Envelope> = match &*self.receivers {
             [] => vec![self.with_ids(envelope, None, id)],
             [one] => vec![self.with_ids(envelope, Some(one), id)],
-            _ if gateway_knows => vec![self.with_ids(envelope, None, id)],
+            _ if is_for_triad => vec![self.with_ids(envelope, None, id)],
             several => several
                 .iter()
                 .zip(1..)
@@ -237,12 +241,12 @@ impl FipaMessage<'_> {
     }
 
     /// Returns the parameters without a field in envelopes.
-    fn kept(&self) -> Map<String, Value> {
+    fn unmapped_parameters(&self) -> Map<String, Value> {
         let own = |parameter: &str, value: &Value| {
             (parameter == "language" && value == LANGUAGE)
                 || (parameter == "ontology" && value == ONTOLOGY)
         };
-        let mut kept: Map<_, _> = self
+        let mut unmapped_parameters: Map<_, _> = self
             .acl
             .iter()
             .filter(|(parameter, value)| {
@@ -250,62 +254,64 @@ impl FipaMessage<'_> {
             })
             .map(|(parameter, value)| (parameter.clone(), value.clone()))
             .collect();
-        let known = INTENTS.iter().any(|(word, _)| *word == self.word);
+        let known = INTENTS
+            .iter()
+            .any(|(performative, _)| *performative == self.performative);
         if !known {
-            kept.insert("performative".into(), self.word.into());
+            unmapped_parameters.insert("performative".into(), self.performative.into());
         }
         for parameter in ["sender", "receiver"] {
             // An agent identifier may have addresses in addition to its name.
             if let Some(whole @ Value::Object(_)) = self.acl.get(parameter) {
-                kept.insert(parameter.into(), whole.clone());
+                unmapped_parameters.insert(parameter.into(), whole.clone());
             }
         }
-        kept
+        unmapped_parameters
     }
 
-    fn content(&self, meaning: Intent) -> Result<Content, EnvelopeError> {
+    fn content(&self, intent: Intent) -> Result<Content, EnvelopeError> {
         let content = self.acl.get("content").filter(|value| !value.is_null());
         let has = |names: &[&str]| {
             let fields = content.and_then(Value::as_object);
             fields.is_some_and(|fields| names.iter().all(|name| fields.contains_key(*name)))
         };
-        let under = |name| Content::under(name, content);
-        match meaning {
+        let as_field = |name| Content::as_field(name, content);
+        match intent {
             Intent::Message if has(&["role", "content"]) => Ok(Content::whole(content)),
-            Intent::Message => Ok(under("content").and("role", "agent")),
+            Intent::Message => Ok(as_field("content").with_default("role", "agent")),
             Intent::Request if has(&["service"]) => Ok(Content::whole(content)),
             // The receiver of a request is the agent that serves it.
             Intent::Request => match self.receivers.first() {
-                Some(service) => Ok(under("request").and("service", *service)),
+                Some(service) => Ok(as_field("request").with_default("service", *service)),
                 None => Ok(Content::whole(content)),
             },
-            Intent::Proposal => Ok(Content::text_under("proposal", content)),
+            Intent::Proposal => Ok(Content::text_as_field("proposal", content)),
             Intent::Vote(vote) => {
-                let content = Content::text_under("reasoning", content);
-                self.about_a_proposal(content, "vote", vote.as_str())
+                let content = Content::text_as_field("reasoning", content);
+                self.with_proposal(content, "vote", vote.as_str())
             }
             Intent::Response(vote) => {
                 let vote = vote.as_str();
-                let said = content.map_or(&Value::Null, |content| &content["vote"]);
-                self.check_field(said, "vote", vote)?;
+                let vote_field = content.map_or(&Value::Null, |content| &content["vote"]);
+                self.check_field(vote_field, "vote", vote)?;
                 Ok(match content {
-                    None => under("reasoning").and("result", vote),
+                    None => as_field("reasoning").with_default("result", vote),
                     Some(_) if has(&["result"]) => Content::whole(content),
-                    Some(_) => under("result"),
+                    Some(_) => as_field("result"),
                 }
-                .and("vote", vote))
+                .with_default("vote", vote))
             }
             Intent::Decision(result) => {
-                let content = Content::text_under("reasoning", content);
-                self.about_a_proposal(content, "result", result)
+                let content = Content::text_as_field("reasoning", content);
+                self.with_proposal(content, "result", result)
             }
             Intent::Error(error) => {
-                let content = Content::text_under("message", content);
+                let content = Content::text_as_field("message", content);
                 match content.fields.contains_key("error") {
                     true => Ok(content),
                     false => Ok(content
-                        .and("error", error.name())
-                        .and("code", error.number())),
+                        .with_default("error", error.name())
+                        .with_default("code", error.number())),
                 }
             }
         }
@@ -320,29 +326,34 @@ impl FipaMessage<'_> {
     }
 
     /// Refuses content that contradicts the performative.
-    fn check_field(&self, said: &Value, field: &str, word: &str) -> Result<(), EnvelopeError> {
-        if said.is_null() || said == word {
+    fn check_field(
+        &self,
+        value: &Value,
+        field: &str,
+        performative: &str,
+    ) -> Result<(), EnvelopeError> {
+        if value.is_null() || value == performative {
             return Ok(());
         }
         let message = format!(
-            "`performative` is `{}`, which says `{word}`, but `content.{field}` is {said}",
-            self.word
+            "`performative` is `{}`, which says `{performative}`, but `content.{field}` is {value}",
+            self.performative
         );
         refused(ErrorCode::InvalidContent, message)
     }
 
     /// Adds the proposal, and the vote of the performative.
-    fn about_a_proposal(
+    fn with_proposal(
         &self,
         content: Content,
         field: &'static str,
-        word: &'static str,
+        performative: &'static str,
     ) -> Result<Content, EnvelopeError> {
-        let said = content.fields.get(field).unwrap_or(&Value::Null);
-        self.check_field(said, field, word)?;
-        let content = content.and(field, word);
+        let value = content.fields.get(field).unwrap_or(&Value::Null);
+        self.check_field(value, field, performative)?;
+        let content = content.with_default(field, performative);
         Ok(match self.proposal() {
-            Some(proposal) => content.and("proposalId", proposal),
+            Some(proposal) => content.with_default("proposalId", proposal),
             None => content,
         })
     }
@@ -360,7 +371,7 @@ impl Content {
     }
 
     /// Returns the whole content as one field.
-    fn under(name: &'static str, content: Option<&Value>) -> Self {
+    fn as_field(name: &'static str, content: Option<&Value>) -> Self {
         let field = content.map(|content| (name.to_owned(), content.clone()));
         Self {
             fields: field.into_iter().collect(),
@@ -370,18 +381,18 @@ impl Content {
     }
 
     /// Returns an object unchanged, anything else as one field.
-    fn text_under(name: &'static str, content: Option<&Value>) -> Self {
+    fn text_as_field(name: &'static str, content: Option<&Value>) -> Self {
         match content {
             Some(Value::Object(_)) => Self::whole(content),
-            _ => Self::under(name, content),
+            _ => Self::as_field(name, content),
         }
     }
 
     /// Adds a field, unless there is one with that name.
-    fn and(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        let place = self.fields.entry(name).or_insert(json!(null));
-        if place.is_null() {
-            *place = value.into();
+    fn with_default(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        let field = self.fields.entry(name).or_insert(json!(null));
+        if field.is_null() {
+            *field = value.into();
             self.added.push(name);
         }
         self

@@ -23,7 +23,7 @@ fn one(acl: Value) -> Value {
     all.remove(0)
 }
 
-fn refusal(acl: Value) -> (ErrorCode, String) {
+fn translation_error(acl: Value) -> (ErrorCode, String) {
     let malformed = from_fipa(&acl, NOW).unwrap_err();
     (malformed.code, malformed.message)
 }
@@ -31,7 +31,7 @@ fn refusal(acl: Value) -> (ErrorCode, String) {
 #[test]
 fn h_49_each_table_row_translates_both_ways() {
     // The table of Heretek A2A §12.3, its `response (vote: …)` read as votes.
-    for (word, kind, content) in [
+    for (performative, kind, content) in [
         (
             "inform",
             "message",
@@ -66,13 +66,13 @@ fn h_49_each_table_row_translates_both_ways() {
     ] {
         let frame = json!({"type": kind, "from": "steward", "agent": "alpha", "content": content, "timestamp": NOW});
         let acl = to_fipa(&envelope(frame.clone())).unwrap();
-        assert_eq!(acl["performative"], word);
-        let plain = json!({"performative": word, "sender": "steward", "receiver": "alpha", "content": content,
+        assert_eq!(acl["performative"], performative);
+        let plain = json!({"performative": performative, "sender": "steward", "receiver": "alpha", "content": content,
             "language": "json", "ontology": "heretek-v1"});
         for (parameter, value) in plain.as_object().unwrap() {
-            assert_eq!(&acl[parameter], value, "{word}");
+            assert_eq!(&acl[parameter], value, "{performative}");
         }
-        assert_eq!(one(plain), frame, "{word}");
+        assert_eq!(one(plain), frame, "{performative}");
     }
 }
 
@@ -88,21 +88,21 @@ fn h_49_decision_is_written_by_its_result() {
 
 #[test]
 fn h_49_voting_response_is_written_as_a_vote() {
-    for (vote, word) in [
+    for (vote, performative) in [
         ("approve", "agree"),
         ("reject", "refuse"),
         ("abstain", "inform"),
     ] {
         let content = json!({"result": "ok", "vote": vote});
         let acl = to_fipa(&envelope(json!({"type": "response", "content": content}))).unwrap();
-        assert_eq!(acl["performative"], word);
+        assert_eq!(acl["performative"], performative);
         let back = one(acl);
         assert_eq!(back["type"], "response");
     }
 }
 
 #[test]
-fn h_49_an_abstention_counts_for_neither_side() {
+fn h_49_abstention_counts_for_neither_side() {
     let vote =
         json!({"type": "vote", "from": "beta", "content": {"proposalId": "p", "vote": "abstain"}});
     let acl = to_fipa(&envelope(vote.clone())).unwrap();
@@ -112,7 +112,7 @@ fn h_49_an_abstention_counts_for_neither_side() {
 
 #[test]
 fn error_is_not_an_inform() {
-    for (name, word) in [
+    for (name, performative) in [
         ("AGENT_OFFLINE", "failure"),
         ("INVALID_JSON", "not-understood"),
         ("INVALID_CONTENT", "not-understood"),
@@ -121,7 +121,7 @@ fn error_is_not_an_inform() {
         let error = json!({"type": "error", "content": {"error": name, "message": "no"}});
         assert_eq!(
             to_fipa(&envelope(error)).unwrap()["performative"],
-            word,
+            performative,
             "{name}"
         );
     }
@@ -172,10 +172,14 @@ fn foreign_message_round_trips() {
 
 #[test]
 fn unknown_performative_stays_in_the_message() {
-    for word in ["cfp", "query-ref", "subscribe", "x-greet"] {
-        let frame = one(json!({"performative": word, "receiver": "alpha", "content": "hi"}));
+    for performative in ["cfp", "query-ref", "subscribe", "x-greet"] {
+        let frame =
+            one(json!({"performative": performative, "receiver": "alpha", "content": "hi"}));
         assert_eq!(frame["type"], "message");
-        assert_eq!(to_fipa(&envelope(frame)).unwrap()["performative"], word);
+        assert_eq!(
+            to_fipa(&envelope(frame)).unwrap()["performative"],
+            performative
+        );
     }
 }
 
@@ -229,8 +233,8 @@ fn vote_belongs_to_proposal_of_its_conversation() {
 
 #[test]
 fn h_49_agreement_without_proposal_is_response() {
-    for (word, vote) in [("agree", "approve"), ("refuse", "reject")] {
-        for (said, content) in [
+    for (performative, vote) in [("agree", "approve"), ("refuse", "reject")] {
+        for (content, expected) in [
             (
                 json!("Not today"),
                 json!({"vote": vote, "result": "Not today"}),
@@ -242,11 +246,11 @@ fn h_49_agreement_without_proposal_is_response() {
             ),
             (json!(null), json!({"vote": vote, "result": vote})),
         ] {
-            let acl = json!({"performative": word, "sender": "alpha", "receiver": "steward", "content": said});
+            let acl = json!({"performative": performative, "sender": "alpha", "receiver": "steward", "content": content});
             let frame = one(acl.clone());
             assert_eq!(
                 (&frame["type"], &frame["content"]),
-                (&json!("response"), &content)
+                (&json!("response"), &expected)
             );
             let mut back = to_fipa(&envelope(frame.clone())).unwrap();
             assert_eq!(one(back.clone()), frame);
@@ -326,19 +330,19 @@ fn untranslatable_message_is_rejected_with_its_place() {
             "`content.result`",
         ),
     ] {
-        let (found, message) = refusal(acl.clone());
+        let (found, message) = translation_error(acl.clone());
         assert_eq!(found, code, "{acl}");
         assert!(message.contains(expected), "{message}");
     }
 }
 
 #[test]
-fn a_credential_is_not_translated() {
+fn credential_is_not_translated() {
     let auth = json!({"type": "auth", "content": {"token": "s3cret"}});
     let refused = to_fipa(&envelope(auth)).unwrap_err();
     assert!(!refused.message.contains("s3cret"));
     let extension = json!({"performative": "inform", "content": {"token": "s3cret"}, "X-heretek": {"type": "auth"}});
-    assert_eq!(refusal(extension).0, ErrorCode::InvalidContent);
+    assert_eq!(translation_error(extension).0, ErrorCode::InvalidContent);
 }
 
 #[test]
@@ -350,7 +354,7 @@ fn embedded_envelope_does_not_override_performative() {
     assert_eq!(one(acl)["type"], "decision");
 }
 
-fn any_word() -> impl Strategy<Value = &'static str> {
+fn any_performative() -> impl Strategy<Value = &'static str> {
     proptest::sample::select(vec![
         "inform",
         "Inform",
@@ -377,7 +381,7 @@ proptest! {
 
     #[test]
     fn foreign_message_is_returned_unchanged(
-        word in any_word(),
+        performative in any_performative(),
         text in "[a-z( )]{1,12}",
         object in any::<bool>(),
         sl in any::<bool>(),
@@ -385,7 +389,7 @@ proptest! {
     ) {
         let content = if object { json!({"reasoning": text, "proposal": text}) } else { json!(text) };
         let language = if sl { "fipa-sl" } else { "json" };
-        let mut acl = json!({"performative": word, "sender": "a", "receiver": "b", "content": content, "language": language,
+        let mut acl = json!({"performative": performative, "sender": "a", "receiver": "b", "content": content, "language": language,
             "ontology": "heretek-v1", "protocol": "own"});
         if let Some(conversation) = conversation {
             acl["conversation-id"] = json!(conversation);

@@ -19,24 +19,24 @@ pub fn to_fipa(envelope: &Envelope) -> Result<Value, EnvelopeError> {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    let kept = take_kept(&mut rest);
+    let stored = take_stored(&mut rest);
     // An envelope from an ACL message gets back its original content, which may be bare.
-    if kept.is_some() {
+    if stored.is_some() {
         rest.remove("type");
     }
-    let mut kept = kept.unwrap_or_default();
-    let bare = kept.remove(BARE_CONTENT_FIELD);
-    let added = kept.remove(ADDED_FIELDS);
+    let mut stored = stored.unwrap_or_default();
+    let bare = stored.remove(BARE_CONTENT_FIELD);
+    let added = stored.remove(ADDED_FIELDS);
 
-    let word = kept.remove("performative");
-    let word = word.filter(|word| stands_for(word, envelope));
+    let original = stored.remove("performative");
+    let original = original.filter(|original| matches_envelope(original, envelope));
     acl.insert(
         "performative".into(),
-        word.unwrap_or_else(|| performative(envelope).into()),
+        original.unwrap_or_else(|| performative(envelope).into()),
     );
     for (parameter, field) in [("sender", "from"), ("receiver", "agent")] {
         let name = rest.remove(field);
-        let whole = kept.remove(parameter);
+        let whole = stored.remove(parameter);
         let whole = whole.filter(|whole| name.is_none() || whole.get("name") == name.as_ref());
         if let Some(value) = whole.or(name) {
             acl.insert(parameter.into(), value);
@@ -47,38 +47,38 @@ pub fn to_fipa(envelope: &Envelope) -> Result<Value, EnvelopeError> {
         content.and_then(|content| acl.insert("content".into(), content));
     }
     for (parameter, own) in [("language", LANGUAGE), ("ontology", ONTOLOGY)] {
-        let value = kept.remove(parameter).unwrap_or_else(|| own.into());
+        let value = stored.remove(parameter).unwrap_or_else(|| own.into());
         acl.insert(parameter.into(), value);
     }
-    take(&mut rest, "id", &mut acl, "reply-with");
+    move_field(&mut rest, "id", &mut acl, "reply-with");
     if let Some(Value::Object(metadata)) = rest.get_mut("metadata") {
-        take(metadata, "correlationId", &mut acl, "conversation-id");
-        take(metadata, "parentId", &mut acl, "in-reply-to");
+        move_field(metadata, "correlationId", &mut acl, "conversation-id");
+        move_field(metadata, "parentId", &mut acl, "in-reply-to");
     }
     acl.insert(EXTENSION_FIELD.into(), rest.into());
-    for (parameter, value) in kept {
+    for (parameter, value) in stored {
         acl.entry(parameter).or_insert(value);
     }
     Ok(acl.into())
 }
 
 /// Removes the data of the original ACL message from the metadata.
-fn take_kept(rest: &mut Map<String, Value>) -> Option<Map<String, Value>> {
+fn take_stored(rest: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     let metadata = rest.get_mut("metadata")?.as_object_mut()?;
     metadata.get(METADATA_FIELD)?.as_object()?;
     match metadata.remove(METADATA_FIELD) {
-        Some(Value::Object(kept)) => Some(kept),
+        Some(Value::Object(stored)) => Some(stored),
         _ => None,
     }
 }
 
 /// Returns whether the envelope came from this performative and still has its type.
-fn stands_for(word: &Value, envelope: &Envelope) -> bool {
-    let Some(word) = word.as_str() else {
+fn matches_envelope(original: &Value, envelope: &Envelope) -> bool {
+    let Some(original) = original.as_str() else {
         return false;
     };
-    let same = word.eq_ignore_ascii_case(performative(envelope));
-    same || (envelope.kind() == Kind::Message && super::read::is_unmapped(word))
+    let same = original.eq_ignore_ascii_case(performative(envelope));
+    same || (envelope.kind() == Kind::Message && super::read::is_unmapped(original))
 }
 
 /// Returns the original content, without the members that the translation added.
@@ -97,7 +97,12 @@ fn original_content(content: Value, bare: Option<&Value>, added: Option<&Value>)
 }
 
 /// Moves a text from one map to another.
-fn take(from: &mut Map<String, Value>, field: &str, to: &mut Map<String, Value>, parameter: &str) {
+fn move_field(
+    from: &mut Map<String, Value>,
+    field: &str,
+    to: &mut Map<String, Value>,
+    parameter: &str,
+) {
     if from.get(field).is_some_and(Value::is_string)
         && let Some(value) = from.remove(field)
     {

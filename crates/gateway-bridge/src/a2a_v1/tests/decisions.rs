@@ -1,20 +1,20 @@
 //! Invalid decisions, decisions that contradict the votes, and decisions lost by a disconnect.
 
-use super::triad::{decided, decision, now, proposed, vote};
+use super::triad::{current_task, decision, decision_data, propose, vote};
 use super::*;
 
-async fn said_of_votes(reported: &str, listed: Value) -> (Rig, Task) {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
-    let id = &asked["id"];
+async fn decide_with_votes(reported: &str, listed: Value) -> (Harness, Task) {
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
+    let id = &request["id"];
     connection
         .send(vote(id, "alpha", json!({"vote": reported})))
         .await;
     connection
         .send(decision(id, "approved", true, listed))
         .await;
-    let done = now(&rig, &working).await;
-    (rig, done)
+    let done = current_task(&harness, &working).await;
+    (harness, done)
 }
 
 fn warning(task: &Task) -> Option<&str> {
@@ -22,20 +22,20 @@ fn warning(task: &Task) -> Option<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_that_cannot_be_read_is_an_error_at_once() {
-    for wrong in [
+async fn unreadable_decision_fails_at_once() {
+    for invalid in [
         json!({"result": 7}),
         json!({"result": "maybe"}),
         json!({"votes": {}}),
         json!({"result": "approved", "votes": ["approve"]}),
         json!({"result": "approved", "consensus": "yes"}),
     ] {
-        let mut rig = rig(settings());
-        let mut connection = rig.connected().await;
-        let resend = rig.send("triad", text("X"));
-        let asked = connection.recv().await;
-        let mut content = wrong.clone();
-        content["proposalId"] = asked["id"].clone();
+        let mut harness = harness(settings());
+        let mut connection = harness.connect_with_list().await;
+        let resend = harness.send("triad", text_message("X"));
+        let request = connection.recv().await;
+        let mut content = invalid.clone();
+        content["proposalId"] = request["id"].clone();
         let began = tokio::time::Instant::now();
         connection
             .send(json!({"type": "decision", "from": "gateway", "content": content}))
@@ -47,43 +47,49 @@ async fn a_decision_that_cannot_be_read_is_an_error_at_once() {
                 PeerErrorKind::Gateway(ErrorCode::ProtocolError),
                 Delivered::Unknown
             ),
-            "{wrong}"
+            "{invalid}"
         );
         assert_eq!(began.elapsed(), Duration::ZERO);
-        assert_eq!(rig.warnings().len(), 1);
+        assert_eq!(harness.warnings().len(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_that_can_be_read_counts_after_one_that_cannot() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+async fn readable_decision_counts_after_unreadable_one() {
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     connection
-        .send(decision(&asked["id"], "maybe", true, json!({})))
+        .send(decision(&request["id"], "maybe", true, json!({})))
         .await;
-    let failed = now(&rig, &working).await;
+    let failed = current_task(&harness, &working).await;
     assert_eq!(failed.state(), TaskState::Failed);
     assert!(failed.status_text().unwrap().contains("PROTOCOL_ERROR"));
     let votes = json!({"alpha": "approve", "beta": "approve"});
     connection
-        .send(decision(&asked["id"], "approved", true, votes))
+        .send(decision(&request["id"], "approved", true, votes))
         .await;
-    assert_eq!(decided(&now(&rig, &working).await)["result"], "approved");
+    assert_eq!(
+        decision_data(&current_task(&harness, &working).await)["result"],
+        "approved"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn event_without_decision_keeps_the_vote_open() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     connection
-        .send(json!({"type": "event", "from": "gateway", "content": {"event": "triad:decision", "proposalId": asked["id"], "state": "counting"}}))
+        .send(json!({"type": "event", "from": "gateway", "content": {"event": "triad:decision", "proposalId": request["id"], "state": "counting"}}))
         .await;
-    assert_eq!(now(&rig, &working).await.state(), TaskState::Working);
+    assert_eq!(
+        current_task(&harness, &working).await.state(),
+        TaskState::Working
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_35_decision_with_other_votes_is_logged() {
-    for (listed, wrong) in [
+    for (listed, contradiction) in [
         (
             json!({"alpha": "approve", "beta": "approve"}),
             "alpha reject before and approve now",
@@ -93,27 +99,27 @@ async fn h_35_decision_with_other_votes_is_logged() {
             "alpha reject before and no vote now",
         ),
     ] {
-        let (rig, done) = said_of_votes("reject", listed).await;
-        assert_eq!(decided(&done)["result"], "approved");
+        let (harness, done) = decide_with_votes("reject", listed).await;
+        assert_eq!(decision_data(&done)["result"], "approved");
         let warning = warning(&done).unwrap();
-        assert!(warning.contains(wrong), "{warning}");
-        assert_eq!(rig.warnings().len(), 1);
-        assert!(rig.warnings()[0].contains(wrong));
+        assert!(warning.contains(contradiction), "{warning}");
+        assert_eq!(harness.warnings().len(), 1);
+        assert!(harness.warnings()[0].contains(contradiction));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_35_missing_votes_are_not_a_contradiction() {
     let listed = json!({"alpha": "approve", "beta": "approve", "charlie": "reject"});
-    let (rig, done) = said_of_votes("approve", listed).await;
+    let (harness, done) = decide_with_votes("approve", listed).await;
     assert_eq!(warning(&done), None);
-    assert_eq!(rig.warnings(), [""; 0]);
+    assert_eq!(harness.warnings(), [""; 0]);
 }
 
 /// Returns a followed proposal whose gateway disconnects with the reason `manual`.
-async fn dismissed(rig: &mut Rig) -> (Value, Task) {
-    let (mut connection, asked, working) = proposed(rig, text("X")).await;
-    let mut stream = rig
+async fn dismissed(harness: &mut Harness) -> (Value, Task) {
+    let (mut connection, request, working) = propose(harness, text_message("X")).await;
+    let mut stream = harness
         .peer("triad")
         .resubscribe(working.id().unwrap())
         .await
@@ -127,30 +133,30 @@ async fn dismissed(rig: &mut Rig) -> (Value, Task) {
         panic!("the end")
     };
     assert_eq!(end.state(), TaskState::Failed);
-    let why = end.status_text().unwrap();
+    let reason = end.status_text().unwrap();
     assert!(
-        why.contains("CONNECTION_RESET") && why.contains("manual"),
-        "{why}"
+        reason.contains("CONNECTION_RESET") && reason.contains("manual"),
+        "{reason}"
     );
     assert!(began.elapsed() < Duration::from_millis(10));
-    assert_eq!(rig.net.requests().len(), 1);
-    (asked, working)
+    assert_eq!(harness.net.requests().len(), 1);
+    (request, working)
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_manual_ends_a_call_that_follows_a_proposal_at_once() {
-    let mut rig = rig(settings());
-    dismissed(&mut rig).await;
+async fn h_47_manual_disconnect_ends_following_call_at_once() {
+    let mut harness = harness(settings());
+    dismissed(&mut harness).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_the_call_after_manual_connects_and_receives_the_decision() {
-    let mut rig = rig(settings());
-    let (asked, working) = dismissed(&mut rig).await;
-    let peer = rig.peer("triad");
+async fn h_47_call_after_manual_disconnect_gets_decision() {
+    let mut harness = harness(settings());
+    let (request, working) = dismissed(&mut harness).await;
+    let peer = harness.peer("triad");
     let id = working.id().unwrap().to_owned();
     let watching = tokio::spawn(async move { peer.resubscribe(&id).await });
-    let mut connection = rig.greeted().await;
+    let mut connection = harness.connect().await;
     assert_eq!(
         connection.recv().await["content"]["channel"],
         "triad:decision"
@@ -162,20 +168,20 @@ async fn h_47_the_call_after_manual_connects_and_receives_the_decision() {
     assert_eq!(still.state(), TaskState::Working);
     let votes = json!({"alpha": "approve", "beta": "approve"});
     connection
-        .send(decision(&asked["id"], "approved", true, votes))
+        .send(decision(&request["id"], "approved", true, votes))
         .await;
     assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_47_no_connection_after_the_voting_deadline() {
-    let mut rig = rig(settings());
-    let (_, working) = dismissed(&mut rig).await;
+    let mut harness = harness(settings());
+    let (_, working) = dismissed(&mut harness).await;
     tokio::time::sleep(Duration::from_secs(303)).await;
-    let reported = rig
+    let reported = harness
         .peer("triad")
         .get_task(working.id().unwrap(), None)
         .await;
     assert_eq!(reported.unwrap().state(), TaskState::Failed);
-    assert_eq!(rig.net.requests().len(), 1);
+    assert_eq!(harness.net.requests().len(), 1);
 }

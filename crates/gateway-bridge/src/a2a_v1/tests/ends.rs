@@ -6,26 +6,28 @@ use egress::NetFault;
 
 #[tokio::test(start_paused = true)]
 async fn one_connection_is_shared_by_all_calls() {
-    let mut rig = rig(settings());
+    let mut harness = harness(settings());
     let sends: Vec<_> = (0..5)
-        .map(|n| rig.send("alpha", text(&n.to_string())))
+        .map(|n| harness.send("alpha", text_message(&n.to_string())))
         .collect();
-    let mut connection = rig.greeted().await;
+    let mut connection = harness.connect().await;
     for _ in &sends {
-        let asked = connection.recv().await;
-        connection.send(reply(&asked, "alpha", "well")).await;
+        let request = connection.recv().await;
+        connection.send(reply(&request, "alpha", "well")).await;
     }
     for resend in sends {
-        assert_eq!(said(resend.await.unwrap()), "well");
+        assert_eq!(reply_text(resend.await.unwrap()), "well");
     }
-    assert_eq!(rig.net.requests().len(), 1);
+    assert_eq!(harness.net.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_callers_share_one_failed_attempt() {
-    let rig = rig(settings());
-    rig.net.refuse([DialAnswer::Fails(NetFault::Unreachable)]);
-    let (one, two) = tokio::join!(rig.gateway.members(), rig.gateway.members());
+    let harness = harness(settings());
+    harness
+        .net
+        .refuse([DialAnswer::Fails(NetFault::Unreachable)]);
+    let (one, two) = tokio::join!(harness.gateway.members(), harness.gateway.members());
     for error in [one.unwrap_err(), two.unwrap_err()] {
         assert_eq!(
             (error.kind, error.delivered),
@@ -35,40 +37,40 @@ async fn waiting_callers_share_one_failed_attempt() {
             )
         );
     }
-    assert_eq!(rig.net.requests().len(), 1);
-    let connection = rig.gateway.connection();
+    assert_eq!(harness.net.requests().len(), 1);
+    let connection = harness.gateway.connection();
     assert_eq!(connection.state.as_str(), "CLOSED");
     assert!(connection.last_error.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_states_of_the_connection_are_reported() {
-    let mut rig = rig(settings());
-    let state = |rig: &Rig| rig.gateway.connection().state.code();
-    assert_eq!(state(&rig), 3);
-    let resend = rig.send("alpha", text("hello"));
-    let mut connection = rig.arrivals.next().await;
-    assert_eq!(state(&rig), 0);
+async fn connection_states_are_reported() {
+    let mut harness = harness(settings());
+    let state = |harness: &Harness| harness.gateway.connection().state.code();
+    assert_eq!(state(&harness), 3);
+    let resend = harness.send("alpha", text_message("hello"));
+    let mut connection = harness.arrivals.next().await;
+    assert_eq!(state(&harness), 0);
     connection.recv().await;
     connection.send(acknowledge()).await;
     connection.recv().await;
     connection.recv().await;
-    assert_eq!(state(&rig), 1);
-    assert_eq!(rig.gateway.connection().dialect, Some("a2a-v1"));
+    assert_eq!(state(&harness), 1);
+    assert_eq!(harness.gateway.connection().dialect, Some("a2a-v1"));
     resend.abort();
-    rig.gateway.close().await;
-    assert_eq!(state(&rig), 3);
+    harness.gateway.close().await;
+    assert_eq!(state(&harness), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_we_take_leave_and_close_with_1000() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+async fn h_47_disconnects_and_closes_with_1000() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let server = async {
         let leave = connection.recv().await;
         (leave, connection.recv_close().await)
     };
-    let ((), (leave, code)) = tokio::join!(rig.gateway.close(), server);
+    let ((), (leave, code)) = tokio::join!(harness.gateway.close(), server);
     assert_eq!(
         (&leave["type"], &leave["content"]["reason"]),
         (&json!("disconnect"), &json!("shutdown"))
@@ -78,49 +80,53 @@ async fn h_47_we_take_leave_and_close_with_1000() {
 
 #[tokio::test(start_paused = true)]
 async fn h_47_close_ends_within_a_second_on_a_deaf_gateway() {
-    let mut rig = rig(settings());
-    let _connection = rig.connected().await;
+    let mut harness = harness(settings());
+    let _connection = harness.connect_with_list().await;
     let began = tokio::time::Instant::now();
-    rig.gateway.close().await;
+    harness.gateway.close().await;
     assert!(began.elapsed() <= Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_47_reconnects_with_backoff_after_shutdown() {
     for reason in ["shutdown", "timeout", "error"] {
-        let mut rig = rig(settings());
-        let mut connection = rig.connected().await;
+        let mut harness = harness(settings());
+        let mut connection = harness.connect_with_list().await;
         connection
             .send(json!({"type": "disconnect", "content": {"reason": reason}}))
             .await;
         wait_until_idle().await;
         let away = DialAnswer::Fails(NetFault::Unreachable);
-        rig.net.refuse([away.clone(), away.clone(), away]);
+        harness.net.refuse([away.clone(), away.clone(), away]);
         let began = tokio::time::Instant::now();
-        let resend = rig.send("alpha", text("hello"));
-        let mut connection = rig.greeted().await;
+        let resend = harness.send("alpha", text_message("hello"));
+        let mut connection = harness.connect().await;
         let waited = began.elapsed();
         assert!(
             (Duration::from_secs(1 + 2 + 4)..Duration::from_secs(2 + 4 + 8 + 1)).contains(&waited),
             "{waited:?}"
         );
-        let asked = connection.recv().await;
-        connection.send(reply(&asked, "alpha", "back")).await;
-        assert_eq!(said(resend.await.unwrap()), "back", "{reason}");
+        let request = connection.recv().await;
+        connection.send(reply(&request, "alpha", "back")).await;
+        assert_eq!(reply_text(resend.await.unwrap()), "back", "{reason}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_after_five_tries_a_call_gives_up() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+async fn h_47_call_fails_after_five_attempts() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     connection.close(1001, "").await;
     wait_until_idle().await;
-    rig.net.refuse(std::iter::repeat_n(
+    harness.net.refuse(std::iter::repeat_n(
         DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));
-    let error = rig.send("alpha", text("hello")).await.unwrap().unwrap_err();
+    let error = harness
+        .send("alpha", text_message("hello"))
+        .await
+        .unwrap()
+        .unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
         (
@@ -128,38 +134,42 @@ async fn h_47_after_five_tries_a_call_gives_up() {
             Delivered::No
         )
     );
-    assert_eq!(rig.net.requests().len(), 1 + 5);
+    assert_eq!(harness.net.requests().len(), 1 + 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_47_a_gateway_that_was_never_there_is_tried_once() {
-    let rig = rig(settings());
-    rig.net.refuse(std::iter::repeat_n(
+async fn h_47_never_connected_gateway_is_tried_once() {
+    let harness = harness(settings());
+    harness.net.refuse(std::iter::repeat_n(
         DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));
     let began = tokio::time::Instant::now();
-    let error = rig.send("alpha", text("hello")).await.unwrap().unwrap_err();
+    let error = harness
+        .send("alpha", text_message("hello"))
+        .await
+        .unwrap()
+        .unwrap_err();
     assert_eq!(
         error.kind,
         PeerErrorKind::Gateway(ErrorCode::ConnectionRefused)
     );
     assert_eq!(
-        (rig.net.requests().len(), began.elapsed()),
+        (harness.net.requests().len(), began.elapsed()),
         (1, Duration::ZERO)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_47_manual_is_respected_until_the_next_call() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let running = rig.peer("alpha");
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let running = harness.peer("alpha");
     connection
         .send(json!({"type": "disconnect", "content": {"reason": "manual"}}))
         .await;
     wait_until_idle().await;
-    let error = running.send(&text("hello")).await.unwrap_err();
+    let error = running.send(&text_message("hello")).await.unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
         (
@@ -167,19 +177,19 @@ async fn h_47_manual_is_respected_until_the_next_call() {
             Delivered::No
         )
     );
-    assert_eq!(rig.net.requests().len(), 1);
-    let next = rig.send("alpha", text("hello"));
-    let mut connection = rig.greeted().await;
-    let asked = connection.recv().await;
-    connection.send(reply(&asked, "alpha", "back")).await;
-    assert_eq!(said(next.await.unwrap()), "back");
+    assert_eq!(harness.net.requests().len(), 1);
+    let next = harness.send("alpha", text_message("hello"));
+    let mut connection = harness.connect().await;
+    let request = connection.recv().await;
+    connection.send(reply(&request, "alpha", "back")).await;
+    assert_eq!(reply_text(next.await.unwrap()), "back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_48_message_cut_in_flight_fails_and_is_not_resent() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", text("hello"));
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", text_message("hello"));
     connection.recv().await;
     drop(connection);
     let error = resend.await.unwrap().unwrap_err();
@@ -190,8 +200,8 @@ async fn h_48_message_cut_in_flight_fails_and_is_not_resent() {
             Delivered::Unknown
         )
     );
-    let next = rig.send("alpha", text("another"));
-    let mut connection = rig.greeted().await;
+    let next = harness.send("alpha", text_message("another"));
+    let mut connection = harness.connect().await;
     assert_eq!(connection.recv().await["content"]["content"], "another");
     next.abort();
     let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
@@ -200,14 +210,14 @@ async fn h_48_message_cut_in_flight_fails_and_is_not_resent() {
 
 #[tokio::test(start_paused = true)]
 async fn h_48_cut_task_fails_until_its_late_answer() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.recv().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", as_task(text_message("hello")));
+    let request = connection.recv().await;
     let working = task(resend.await.unwrap());
     drop(connection);
     wait_until_idle().await;
-    let peer = rig.peer("alpha");
+    let peer = harness.peer("alpha");
     let failed = peer.get_task(working.id().unwrap(), None).await.unwrap();
     assert_eq!(failed.state(), TaskState::Failed);
     assert!(
@@ -216,8 +226,8 @@ async fn h_48_cut_task_fails_until_its_late_answer() {
             .unwrap()
             .contains("1003 CONNECTION_RESET")
     );
-    let mut connection = rig.connected().await;
-    connection.send(reply(&asked, "alpha", "late")).await;
+    let mut connection = harness.connect_with_list().await;
+    connection.send(reply(&request, "alpha", "late")).await;
     wait_until_idle().await;
     let late = peer.get_task(working.id().unwrap(), None).await.unwrap();
     assert_eq!(
@@ -228,34 +238,34 @@ async fn h_48_cut_task_fails_until_its_late_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn known_status_is_reported_while_gateway_is_away() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.recv().await;
-    connection.send(reply(&asked, "alpha", "done")).await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", as_task(text_message("hello")));
+    let request = connection.recv().await;
+    connection.send(reply(&request, "alpha", "done")).await;
     let done = task(resend.await.unwrap());
     drop(connection);
     wait_until_idle().await;
-    rig.net.refuse(std::iter::repeat_n(
+    harness.net.refuse(std::iter::repeat_n(
         DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));
-    let known = rig
+    let known = harness
         .peer("alpha")
         .get_task(done.id().unwrap(), None)
         .await
         .unwrap();
     assert_eq!(known.state(), TaskState::Completed);
-    assert_eq!(rig.net.requests().len(), 1);
+    assert_eq!(harness.net.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_made_while_we_leave_is_left_at_once() {
-    let mut rig = rig(settings());
-    let resend = rig.send("alpha", text("hello"));
-    let mut connection = rig.arrivals.next().await;
+async fn connection_opened_during_shutdown_is_closed() {
+    let mut harness = harness(settings());
+    let resend = harness.send("alpha", text_message("hello"));
+    let mut connection = harness.arrivals.next().await;
     connection.recv().await;
-    rig.gateway.close().await;
+    harness.gateway.close().await;
     connection.send(acknowledge()).await;
     assert_eq!(connection.recv().await["type"], "subscribe");
     assert_eq!(connection.recv().await["type"], "disconnect");

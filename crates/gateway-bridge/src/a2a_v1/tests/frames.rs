@@ -4,40 +4,44 @@ use super::*;
 use crate::scripted::START_UNIX_MILLIS;
 
 /// Returns the frame of a message to alpha.
-async fn sent(outgoing: SendRequest) -> Value {
-    let mut rig = rig(settings());
-    let resend = rig.send("alpha", outgoing);
-    let asked = rig.greeted().await.recv().await;
+async fn send_and_capture(outgoing: SendRequest) -> Value {
+    let mut harness = harness(settings());
+    let resend = harness.send("alpha", outgoing);
+    let request = harness.connect().await.recv().await;
     resend.abort();
-    asked
+    request
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_15_role_and_content_are_a_messages_own() {
-    let asked = sent(text("hello")).await;
+async fn h_15_message_has_role_and_content() {
+    let request = send_and_capture(text_message("hello")).await;
     assert_eq!(
-        (&asked["type"], &asked["agent"]),
+        (&request["type"], &request["agent"]),
         (&json!("message"), &json!("alpha"))
     );
     assert_eq!(
-        asked["content"],
+        request["content"],
         json!({"role": "user", "content": "hello"})
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_16_several_parts_are_an_object_one_is_a_text() {
+async fn h_16_one_part_is_text_and_several_are_an_object() {
     let data = Map::from_iter([("a".to_owned(), json!(1))]);
     let parts = vec![Part::text("hello".into()), Part::data(data)];
-    let asked = sent(SendRequest { parts, ..text("") }).await;
+    let request = send_and_capture(SendRequest {
+        parts,
+        ..text_message("")
+    })
+    .await;
     assert_eq!(
-        asked["content"]["content"],
+        request["content"]["content"],
         json!({"parts": [{"kind": "text", "text": "hello"}, {"kind": "data", "data": {"a": 1}}]})
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_16_an_object_is_received_as_parts_or_as_data() {
+async fn h_16_received_object_is_parts_or_data() {
     for (content, parts) in [
         (json!("text"), json!([{"kind": "text", "text": "text"}])),
         (
@@ -46,11 +50,11 @@ async fn h_16_an_object_is_received_as_parts_or_as_data() {
         ),
         (json!({"a": 1}), json!([{"kind": "data", "data": {"a": 1}}])),
     ] {
-        let mut rig = rig(settings());
-        let resend = rig.send("alpha", text("hello"));
-        let mut connection = rig.greeted().await;
-        let asked = connection.recv().await;
-        let mut answer = reply(&asked, "alpha", "");
+        let mut harness = harness(settings());
+        let resend = harness.send("alpha", text_message("hello"));
+        let mut connection = harness.connect().await;
+        let request = connection.recv().await;
+        let mut answer = reply(&request, "alpha", "");
         answer["content"]["content"] = content;
         connection.send(answer).await;
         let Reply::Message(message) = resend.await.unwrap().unwrap() else {
@@ -61,34 +65,43 @@ async fn h_16_an_object_is_received_as_parts_or_as_data() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_17_the_id_begins_with_msg_and_is_the_tools_own() {
-    assert_eq!(sent(text("hello")).await["id"], "msg-m-1");
+async fn h_17_id_is_msg_and_the_message_id() {
+    assert_eq!(
+        send_and_capture(text_message("hello")).await["id"],
+        "msg-m-1"
+    );
     let long = SendRequest {
         message_id: "x".repeat(200),
-        ..text("hello")
+        ..text_message("hello")
     };
-    let id = sent(long).await["id"].as_str().unwrap().to_owned();
+    let id = send_and_capture(long).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert_eq!((&id[..4], id.len()), ("msg-", 40));
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_18_the_timestamp_is_milliseconds_and_the_calls_own() {
-    let asked = sent(text("hello")).await;
+async fn h_18_timestamp_is_call_start_in_milliseconds() {
+    let request = send_and_capture(text_message("hello")).await;
     // The 150 ms in which the gateway might have sent the first frame have passed by now.
-    assert_eq!(asked["timestamp"], START_UNIX_MILLIS);
+    assert_eq!(request["timestamp"], START_UNIX_MILLIS);
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_18_ttl_is_in_seconds_and_expired_is_not_sent() {
     let error = {
-        let mut rig = rig(settings());
-        let resend = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
-        let mut connection = rig.arrivals.next().await;
+        let mut harness = harness(settings());
+        let resend = harness.send(
+            "alpha",
+            with_metadata(text_message("hello"), json!({"ttl": 2})),
+        );
+        let mut connection = harness.arrivals.next().await;
         connection.recv().await;
         tokio::time::sleep(Duration::from_secs(3)).await;
         connection.send(acknowledge()).await;
         let error = resend.await.unwrap().unwrap_err();
-        drop(rig.gateway);
+        drop(harness.gateway);
         assert_eq!(connection.recv().await["type"], "subscribe");
         assert_eq!(connection.recv_text().await, None);
         error
@@ -101,11 +114,11 @@ async fn h_18_ttl_is_in_seconds_and_expired_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_21_an_answer_is_always_asked_for_and_the_correlation_is_ours() {
+async fn h_21_reserved_metadata_cannot_be_overridden() {
     let metadata = json!({"priority": "high", "threadId": "t", "parentId": "p", "ttl": 60,
         "correlationId": "theirs", "requiresResponse": false, "other": {"a": 1}});
-    let asked = sent(with_metadata(text("hello"), metadata)).await;
-    let metadata = &asked["metadata"];
+    let request = send_and_capture(with_metadata(text_message("hello"), metadata)).await;
+    let metadata = &request["metadata"];
     assert_eq!(metadata["requiresResponse"], true);
     assert!(
         metadata["correlationId"]
@@ -125,16 +138,19 @@ async fn h_21_an_answer_is_always_asked_for_and_the_correlation_is_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_that_the_protocol_would_not_take_is_not_sent() {
+async fn invalid_metadata_is_not_sent() {
     for (metadata, code) in [
         (json!({"priority": "urgent"}), ErrorCode::InvalidContent),
         (json!({"ttl": "soon"}), ErrorCode::InvalidType),
         (json!({"threadId": 7}), ErrorCode::InvalidType),
         (json!({"ttl": -1}), ErrorCode::InvalidContent),
     ] {
-        let mut rig = rig(settings());
-        let resend = rig.send("alpha", with_metadata(text("hello"), metadata.clone()));
-        let _connection = rig.greeted().await;
+        let mut harness = harness(settings());
+        let resend = harness.send(
+            "alpha",
+            with_metadata(text_message("hello"), metadata.clone()),
+        );
+        let _connection = harness.connect().await;
         let error = resend.await.unwrap().unwrap_err();
         assert_eq!(error.delivered, Delivered::No);
         assert!(
@@ -150,43 +166,46 @@ async fn metadata_that_the_protocol_would_not_take_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_22_the_session_is_the_conversation_and_a_new_one_gets_an_id() {
+async fn h_22_session_is_the_conversation_or_a_new_id() {
     let named = SendRequest {
         context_id: Some("sess-7".into()),
-        ..text("hello")
+        ..text_message("hello")
     };
-    assert_eq!(sent(named).await["sessionId"], "sess-7");
-    let new = sent(text("hello")).await;
+    assert_eq!(send_and_capture(named).await["sessionId"], "sess-7");
+    let new = send_and_capture(text_message("hello")).await;
     assert!(new["sessionId"].as_str().unwrap().starts_with("sess-"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn session_of_the_call_hides_that_of_the_conversation() {
-    let mut rig = rig(settings());
+    let mut harness = harness(settings());
     let options = CallOptions {
         context_id: Some("sess-of-another-client"),
         session: Some("a2a-ada-1"),
         ..CallOptions::default()
     };
-    let peer = rig.gateway.agent("alpha".to_owned(), &options);
+    let peer = harness.gateway.agent("alpha".to_owned(), &options);
     let outgoing = SendRequest {
         context_id: Some("sess-of-another-client".into()),
-        ..text("hello")
+        ..text_message("hello")
     };
     let resend = tokio::spawn(async move { peer.send(&outgoing).await });
-    assert_eq!(rig.greeted().await.recv().await["sessionId"], "a2a-ada-1");
+    assert_eq!(
+        harness.connect().await.recv().await["sessionId"],
+        "a2a-ada-1"
+    );
     resend.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_22_a_task_alone_goes_on_in_its_session() {
-    let mut rig = rig(settings());
+async fn h_22_message_to_task_continues_its_session() {
+    let mut harness = harness(settings());
     let first = SendRequest {
         context_id: Some("sess-7".into()),
-        ..task_of(text("hello"))
+        ..as_task(text_message("hello"))
     };
-    let resend = rig.send("alpha", first);
-    let mut connection = rig.greeted().await;
+    let resend = harness.send("alpha", first);
+    let mut connection = harness.connect().await;
     connection.recv().await;
     let Reply::Task(task) = resend.await.unwrap().unwrap() else {
         panic!("no task")
@@ -194,11 +213,11 @@ async fn h_22_a_task_alone_goes_on_in_its_session() {
     let again = |task_id: &str| SendRequest {
         message_id: "m-2".into(),
         task_id: Some(task_id.to_owned()),
-        ..text("and?")
+        ..text_message("and?")
     };
-    let _sending = rig.send("alpha", again(task.json()["id"].as_str().unwrap()));
+    let _sending = harness.send("alpha", again(task.json()["id"].as_str().unwrap()));
     assert_eq!(connection.recv().await["sessionId"], "sess-7");
-    let error = rig.send("alpha", again("corr-0")).await.unwrap();
+    let error = harness.send("alpha", again("corr-0")).await.unwrap();
     let error = error.unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
@@ -207,10 +226,10 @@ async fn h_22_a_task_alone_goes_on_in_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_04_a_message_above_a_mebibyte_is_not_sent() {
-    let mut rig = rig(settings());
-    let resend = rig.send("alpha", text(&"x".repeat(1024 * 1024)));
-    let _connection = rig.greeted().await;
+async fn h_04_message_above_one_mebibyte_is_not_sent() {
+    let mut harness = harness(settings());
+    let resend = harness.send("alpha", text_message(&"x".repeat(1024 * 1024)));
+    let _connection = harness.connect().await;
     let error = resend.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
@@ -227,26 +246,26 @@ async fn h_04_frame_above_one_mebibyte_closes_the_connection() {
         frame_bytes: 4 * 1024 * 1024,
         ..settings()
     };
-    let mut rig = rig(larger);
-    let mut connection = rig.connected().await;
+    let mut harness = harness(larger);
+    let mut connection = harness.connect_with_list().await;
     connection.send_text(&"x".repeat(1024 * 1024 + 1)).await;
     assert_eq!(connection.recv_close().await, Some(1009));
-    let why = rig.gateway.connection().last_error.unwrap();
-    assert!(why.contains("1048577 bytes"), "{why}");
+    let error = harness.gateway.connection().last_error.unwrap();
+    assert!(error.contains("1048577 bytes"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_04_fifth_invalid_message_closes_the_connection() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", text("hello"));
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", text_message("hello"));
     connection.recv().await;
     connection.send_bytes(b"\x00\x01").await;
     for bad in ["[1]", "null", "{not json"] {
         connection.send_text(bad).await;
     }
     wait_until_idle().await;
-    assert_eq!(rig.warnings().len(), 4);
+    assert_eq!(harness.warnings().len(), 4);
     assert!(!resend.is_finished());
     connection.send_text("7").await;
     assert_eq!(connection.recv_close().await, Some(1008));
@@ -262,25 +281,25 @@ async fn h_04_fifth_invalid_message_closes_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn h_20_unknown_types_and_fields_are_ignored() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", text("hello"));
-    let asked = connection.recv().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", text_message("hello"));
+    let request = connection.recv().await;
     for n in 0..9 {
         connection.send(json!({"type": "frobnicate", "n": n})).await;
     }
-    let mut answer = reply(&asked, "alpha", "well");
+    let mut answer = reply(&request, "alpha", "well");
     answer["extra"] = json!({"deep": [1]});
     answer["content"]["mood"] = json!("good");
     connection.send(answer).await;
-    assert_eq!(said(resend.await.unwrap()), "well");
-    assert!(rig.warnings().is_empty());
+    assert_eq!(reply_text(resend.await.unwrap()), "well");
+    assert!(harness.warnings().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_07_two_unanswered_pings_close_the_connection() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let quiet = tokio::time::Instant::now();
     for n in 1..=2 {
         let ping = connection.recv().await;
@@ -293,26 +312,26 @@ async fn h_07_two_unanswered_pings_close_the_connection() {
     }
     connection.recv_close().await;
     assert_eq!(quiet.elapsed().as_secs(), 90);
-    let connection = rig.gateway.connection();
+    let connection = harness.gateway.connection();
     assert_eq!(connection.state.as_str(), "CLOSED");
     assert!(connection.last_error.unwrap().contains("two pings"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_07_gateway_without_pings_keeps_its_connection() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.recv().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", as_task(text_message("hello")));
+    let request = connection.recv().await;
     let working = task(resend.await.unwrap());
     for _ in 0..4 {
         assert_eq!(connection.recv().await["type"], "ping");
         let unknown = json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type: ping"}});
         connection.send(unknown).await;
     }
-    connection.send(reply(&asked, "alpha", "well")).await;
+    connection.send(reply(&request, "alpha", "well")).await;
     wait_until_idle().await;
-    let done = rig
+    let done = harness
         .peer("alpha")
         .get_task(working.id().unwrap(), None)
         .await
@@ -321,16 +340,16 @@ async fn h_07_gateway_without_pings_keeps_its_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_07_a_pong_keeps_the_connection_and_a_ping_is_answered() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+async fn h_07_pong_keeps_connection_and_ping_is_answered() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     for _ in 0..4 {
         let ping = connection.recv().await;
         connection
             .send(json!({"type": "pong", "metadata": {"parentId": ping["id"]}}))
             .await;
     }
-    assert_eq!(rig.gateway.connection().state.as_str(), "OPEN");
+    assert_eq!(harness.gateway.connection().state.as_str(), "OPEN");
     connection.send(json!({"type": "ping", "id": "p-1"})).await;
     let pong = connection.recv().await;
     assert_eq!(

@@ -9,20 +9,20 @@ fn with_token() -> Settings {
     }
 }
 
-async fn fails(rig: &Rig) -> PeerError {
-    let error = rig.gateway.members().await.expect_err("no greeting");
+async fn connect_error(harness: &Harness) -> PeerError {
+    let error = harness.gateway.members().await.expect_err("no greeting");
     assert_eq!(error.delivered, Delivered::No, "{error}");
     assert!(
-        !format!("{error:?} {:?}", rig.log.0).contains("s3cret"),
+        !format!("{error:?} {:?}", harness.log.0).contains("s3cret"),
         "{error:?}"
     );
     error
 }
 
 /// Connects to a gateway that sends each of `answers` after a frame of the client. Returns the outcome.
-async fn greeting(settings: Settings, answers: Vec<Value>) -> PeerError {
-    let mut rig = rig(settings);
-    let mut arrivals = rig.arrivals();
+async fn handshake_error(settings: Settings, answers: Vec<Value>) -> PeerError {
+    let mut harness = harness(settings);
+    let mut arrivals = harness.arrivals();
     let server = async {
         let mut connection = arrivals.next().await;
         for answer in answers {
@@ -31,23 +31,23 @@ async fn greeting(settings: Settings, answers: Vec<Value>) -> PeerError {
         }
         connection
     };
-    tokio::join!(fails(&rig), server).0
+    tokio::join!(connect_error(&harness), server).0
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_08_we_advertise_and_are_ready_when_that_is_acknowledged() {
-    let mut rig = rig(settings());
-    let members = rig.gateway.members();
+async fn h_08_acknowledged_advertisement_connects() {
+    let mut harness = harness(settings());
+    let members = harness.gateway.members();
     let server = async {
-        let mut connection = rig.arrivals.next().await;
+        let mut connection = harness.arrivals.next().await;
         let advertised = connection.recv().await;
         // The client sends nothing else before the acknowledgement.
         let waited = tokio::time::timeout(Duration::from_secs(5), connection.recv()).await;
         assert!(waited.is_err());
         connection.send(acknowledge()).await;
         let subscribed = connection.recv().await;
-        let asked = connection.recv().await;
-        connection.send(list(&asked, json!([]))).await;
+        let request = connection.recv().await;
+        connection.send(list_reply(&request, json!([]))).await;
         (advertised, subscribed)
     };
     let (members, (advertised, subscribed)) = tokio::join!(members, server);
@@ -62,10 +62,10 @@ async fn h_08_we_advertise_and_are_ready_when_that_is_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_08_without_an_acknowledgement_the_connection_times_out() {
-    let mut rig = rig(settings());
-    let mut arrivals = rig.arrivals();
-    let (error, connection) = tokio::join!(fails(&rig), async {
+async fn h_08_missing_acknowledgement_times_out() {
+    let mut harness = harness(settings());
+    let mut arrivals = harness.arrivals();
+    let (error, connection) = tokio::join!(connect_error(&harness), async {
         let mut connection = arrivals.next().await;
         connection.recv().await;
         connection
@@ -92,7 +92,7 @@ async fn h_09_other_major_version_is_refused() {
     ] {
         let mut other = acknowledge();
         other["content"]["protocolVersion"] = version.clone();
-        let error = greeting(settings(), vec![other]).await;
+        let error = handshake_error(settings(), vec![other]).await;
         assert_eq!(
             error.kind,
             PeerErrorKind::Gateway(ErrorCode::ProtocolError),
@@ -102,29 +102,29 @@ async fn h_09_other_major_version_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_09_a_newer_version_of_the_same_major_is_spoken() {
-    let mut rig = rig(settings());
+async fn h_09_newer_minor_version_is_accepted() {
+    let mut harness = harness(settings());
     let server = async {
-        let mut connection = rig.arrivals.next().await;
+        let mut connection = harness.arrivals.next().await;
         let advertised = connection.recv().await;
         let mut newer = acknowledge();
         newer["content"]["protocolVersion"] = json!("1.7");
         connection.send(newer).await;
         connection.recv().await;
-        let asked = connection.recv().await;
-        connection.send(list(&asked, json!([]))).await;
+        let request = connection.recv().await;
+        connection.send(list_reply(&request, json!([]))).await;
         advertised
     };
-    let (members, advertised) = tokio::join!(rig.gateway.members(), server);
+    let (members, advertised) = tokio::join!(harness.gateway.members(), server);
     members.unwrap();
     assert_eq!(advertised["content"]["capabilities"]["version"], "1.0.0");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_10_credential_precedes_the_handshake() {
-    let mut rig = rig(with_token());
+    let mut harness = harness(with_token());
     let server = async {
-        let mut connection = rig.arrivals.next().await;
+        let mut connection = harness.arrivals.next().await;
         let auth = connection.recv().await;
         let early = tokio::time::timeout(Duration::from_millis(500), connection.recv()).await;
         assert!(early.is_err());
@@ -134,11 +134,11 @@ async fn h_10_credential_precedes_the_handshake() {
         let handshake = connection.recv().await;
         connection.send(acknowledge()).await;
         connection.recv().await;
-        let asked = connection.recv().await;
-        connection.send(list(&asked, json!([]))).await;
+        let request = connection.recv().await;
+        connection.send(list_reply(&request, json!([]))).await;
         (auth, handshake)
     };
-    let (members, (auth, handshake)) = tokio::join!(rig.gateway.members(), server);
+    let (members, (auth, handshake)) = tokio::join!(harness.gateway.members(), server);
     members.unwrap();
     assert_eq!(
         (&auth["type"], &auth["content"]["token"]),
@@ -148,31 +148,31 @@ async fn h_10_credential_precedes_the_handshake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_11_an_acknowledgement_will_do_where_no_auth_response_comes() {
-    let mut rig = rig(with_token());
+async fn h_11_acknowledgement_replaces_auth_response() {
+    let mut harness = harness(with_token());
     let server = async {
-        let mut connection = rig.arrivals.next().await;
+        let mut connection = harness.arrivals.next().await;
         assert_eq!(connection.recv().await["type"], "auth");
         assert_eq!(connection.recv().await["type"], "handshake");
         connection.send(acknowledge()).await;
         connection.recv().await;
-        let asked = connection.recv().await;
-        connection.send(list(&asked, json!([]))).await;
+        let request = connection.recv().await;
+        connection.send(list_reply(&request, json!([]))).await;
     };
-    let (members, ()) = tokio::join!(rig.gateway.members(), server);
+    let (members, ()) = tokio::join!(harness.gateway.members(), server);
     members.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_11_every_word_for_a_good_credential_is_understood() {
-    for word in ["ok", "success", "authenticated"] {
-        let good = json!({"type": "auth-response", "content": {"status": word}});
-        let error = greeting(with_token(), vec![good, json!({"type": "ping"})]).await;
+async fn h_11_every_accepted_auth_status_connects() {
+    for status in ["ok", "success", "authenticated"] {
+        let good = json!({"type": "auth-response", "content": {"status": status}});
+        let error = handshake_error(with_token(), vec![good, json!({"type": "ping"})]).await;
         // The client continued with the handshake, which the gateway did not acknowledge.
         assert_eq!(
             error.kind,
             PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
-            "{word}"
+            "{status}"
         );
     }
 }
@@ -192,7 +192,7 @@ async fn h_11_refused_credential_is_reported_by_its_error() {
         (json!({}), ErrorCode::AuthFailed),
     ] {
         let refused = json!({"type": "auth-response", "content": content});
-        let error = greeting(with_token(), vec![refused]).await;
+        let error = handshake_error(with_token(), vec![refused]).await;
         assert_eq!(error.kind, PeerErrorKind::Gateway(code), "{error}");
         assert!(error.message.contains("gateway.token"), "{error}");
     }
@@ -200,8 +200,8 @@ async fn h_11_refused_credential_is_reported_by_its_error() {
 
 #[tokio::test(start_paused = true)]
 async fn h_10_missing_credential_is_reported() {
-    let wants = json!({"type": "error", "content": {"error": "AUTH_REQUIRED", "message": "say who you are", "code": 5001}});
-    let error = greeting(settings(), vec![wants]).await;
+    let auth_required = json!({"type": "error", "content": {"error": "AUTH_REQUIRED", "message": "say who you are", "code": 5001}});
+    let error = handshake_error(settings(), vec![auth_required]).await;
     assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
     assert!(error.message.contains("set `gateway.token`"), "{error}");
 }
@@ -209,15 +209,15 @@ async fn h_10_missing_credential_is_reported() {
 #[tokio::test(start_paused = true)]
 async fn credential_in_gateway_error_is_redacted() {
     let repeats = json!({"type": "error", "content": {"error": "AUTH_FAILED", "message": "no user s3cret-key"}});
-    let error = greeting(with_token(), vec![repeats]).await;
+    let error = handshake_error(with_token(), vec![repeats]).await;
     assert!(error.message.contains("[redacted]"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_13_we_name_no_agents_as_ours() {
-    let mut rig = rig(settings());
-    let mut arrivals = rig.arrivals();
-    let (_, advertised) = tokio::join!(fails(&rig), async {
+async fn h_13_handshake_advertises_no_agents() {
+    let mut harness = harness(settings());
+    let mut arrivals = harness.arrivals();
+    let (_, advertised) = tokio::join!(connect_error(&harness), async {
         let mut connection = arrivals.next().await;
         connection.recv().await
     });
@@ -230,27 +230,27 @@ async fn h_13_we_name_no_agents_as_ours() {
 
 #[tokio::test(start_paused = true)]
 async fn close_in_handshake_is_reported_by_its_code() {
-    for (settings, code, wanted) in [
+    for (settings, code, expected) in [
         (with_token(), 1008, ErrorCode::AuthFailed),
         (super::settings(), 1008, ErrorCode::AuthRequired),
         (super::settings(), 1011, ErrorCode::ConnectionRefused),
     ] {
-        let mut rig = rig(settings);
-        let mut arrivals = rig.arrivals();
-        let (error, _connection) = tokio::join!(fails(&rig), async {
+        let mut harness = harness(settings);
+        let mut arrivals = harness.arrivals();
+        let (error, _connection) = tokio::join!(connect_error(&harness), async {
             let mut connection = arrivals.next().await;
             connection.recv().await;
             connection.close(code, "").await;
             connection
         });
-        assert_eq!(error.kind, PeerErrorKind::Gateway(wanted), "{error}");
+        assert_eq!(error.kind, PeerErrorKind::Gateway(expected), "{error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_openclaw_gateway_that_was_slow_to_say_so_is_named() {
+async fn late_openclaw_challenge_names_the_dialect() {
     let challenge =
         json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}});
-    let error = greeting(settings(), vec![challenge]).await;
+    let error = handshake_error(settings(), vec![challenge]).await;
     assert!(error.message.contains("is the OpenClaw gateway"), "{error}");
 }

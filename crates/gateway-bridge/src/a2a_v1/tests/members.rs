@@ -12,19 +12,19 @@ fn agents() -> Value {
     ])
 }
 
-async fn members(rig: &Rig, connection: &mut Connection, agents: Value) -> Vec<Member> {
+async fn members(harness: &Harness, connection: &mut Connection, agents: Value) -> Vec<Member> {
     let server = async {
-        let asked = connection.recv().await;
-        connection.send(list(&asked, agents)).await;
+        let request = connection.recv().await;
+        connection.send(list_reply(&request, agents)).await;
     };
-    tokio::join!(rig.gateway.members(), server).0.unwrap()
+    tokio::join!(harness.gateway.members(), server).0.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_14_the_names_of_the_greeting_will_do_until_there_is_a_list() {
-    let mut rig = rig(settings());
-    let (members, _connection) = tokio::join!(rig.gateway.members(), async {
-        let mut connection = greeted(&mut rig.arrivals).await;
+async fn h_14_handshake_names_are_used_until_a_list() {
+    let mut harness = harness(settings());
+    let (members, _connection) = tokio::join!(harness.gateway.members(), async {
+        let mut connection = connect(&mut harness.arrivals).await;
         connection.recv().await;
         connection
     });
@@ -39,11 +39,11 @@ async fn h_14_the_names_of_the_greeting_will_do_until_there_is_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_14_a_list_replaces_the_names_of_the_greeting() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+async fn h_14_list_replaces_handshake_names() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let members = members(
-        &rig,
+        &harness,
         &mut connection,
         json!([{"name": "dora", "status": "idle"}]),
     )
@@ -53,23 +53,23 @@ async fn h_14_a_list_replaces_the_names_of_the_greeting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_29_one_list_is_asked_for_at_a_time_with_a_correlation() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+async fn h_29_one_correlated_list_request_at_a_time() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let server = async {
         let first = connection.recv().await;
         let early = tokio::time::timeout(Duration::from_secs(1), connection.recv()).await;
         assert!(early.is_err());
-        connection.send(list(&first, agents())).await;
+        connection.send(list_reply(&first, agents())).await;
         let second = connection.recv().await;
-        connection.send(list(&second, agents())).await;
+        connection.send(list_reply(&second, agents())).await;
         (first, second)
     };
     let (one, two, (first, second)) =
-        tokio::join!(rig.gateway.members(), rig.gateway.members(), server);
+        tokio::join!(harness.gateway.members(), harness.gateway.members(), server);
     assert_eq!((one.unwrap().len(), two.unwrap().len()), (5, 5));
-    let id = |asked: &Value| {
-        asked["metadata"]["correlationId"]
+    let id = |request: &Value| {
+        request["metadata"]["correlationId"]
             .as_str()
             .unwrap()
             .to_owned()
@@ -78,10 +78,10 @@ async fn h_29_one_list_is_asked_for_at_a_time_with_a_correlation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_30_active_is_online_and_a_word_that_is_not_known_is_unknown() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let members = members(&rig, &mut connection, agents()).await;
+async fn h_30_active_is_online_and_other_status_unknown() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let members = members(&harness, &mut connection, agents()).await;
     let statuses: Vec<_> = members
         .iter()
         .map(|member| (member.name.as_str(), member.status))
@@ -100,10 +100,10 @@ async fn h_30_active_is_online_and_a_word_that_is_not_known_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_31_no_path_of_a_workspace_is_kept() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let members = members(&rig, &mut connection, agents()).await;
+async fn h_31_workspace_path_is_not_stored() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let members = members(&harness, &mut connection, agents()).await;
     let shown = format!("{members:?}");
     assert!(
         !shown.contains(".openclaw") && !shown.contains("someone"),
@@ -114,74 +114,78 @@ async fn h_31_no_path_of_a_workspace_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn h_32_status_messages_update_the_registry() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     connection.send(json!({"type": "subscribe", "content": {"channel": "agent:status", "status": "subscribed"}})).await;
     connection.send(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy"}})).await;
     connection.send(json!({"type": "status", "from": "mallory", "content": {"agent": "alpha", "status": "error"}})).await;
     // The list does not arrive, so the client reports the agents that it knows.
-    let (members, _) = tokio::join!(rig.gateway.members(), connection.recv());
+    let (members, _) = tokio::join!(harness.gateway.members(), connection.recv());
     let members = members.unwrap();
     assert_eq!(
         (members[0].name.as_str(), members[0].status),
         ("alpha", MemberStatus::Busy)
     );
-    assert!(rig.warnings()[0].contains("alpha"), "{:?}", rig.warnings());
+    assert!(
+        harness.warnings()[0].contains("alpha"),
+        "{:?}",
+        harness.warnings()
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_32_the_configured_agents_are_subscribed_to() {
-    let mut rig = rig(Settings {
+async fn h_32_subscribes_to_configured_agents() {
+    let mut harness = harness(Settings {
         agents: vec!["alpha".into()],
         ..settings()
     });
     let server = async {
-        let mut connection = rig.arrivals.next().await;
+        let mut connection = harness.arrivals.next().await;
         connection.recv().await;
         connection.send(acknowledge()).await;
         let subscribed = connection.recv().await;
-        let asked = connection.recv().await;
-        connection.send(list(&asked, agents())).await;
+        let request = connection.recv().await;
+        connection.send(list_reply(&request, agents())).await;
         subscribed
     };
-    let (members, subscribed) = tokio::join!(rig.gateway.members(), server);
+    let (members, subscribed) = tokio::join!(harness.gateway.members(), server);
     assert_eq!(subscribed["content"]["agents"], json!(["alpha"]));
     let names = members.unwrap().into_iter().map(|member| member.name);
     assert_eq!(names.collect::<Vec<_>>(), ["alpha", "triad"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_knows_no_lists_is_asked_no_further() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+async fn unsupported_list_is_not_requested_again() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let server = async {
         connection.recv().await;
         connection.send(json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type"}})).await;
     };
-    let (members, ()) = tokio::join!(rig.gateway.members(), server);
+    let (members, ()) = tokio::join!(harness.gateway.members(), server);
     assert_eq!(members.unwrap()[0].name, "alpha");
 }
 
 #[tokio::test(start_paused = true)]
 async fn invalid_list_entries_are_omitted() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let odd = json!([{"name": "triad"}, {"name": ""}, {"name": "a/b"}, {"name": 7}, "x", {"name": "x".repeat(129)}, {"name": "good"}]);
-    let members = members(&rig, &mut connection, odd).await;
+    let members = members(&harness, &mut connection, odd).await;
     let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
     assert_eq!(names, ["good", "triad"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn unknown_agent_is_reported_with_the_known_ones() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let reach = reach("unknown");
     let server = async {
-        let asked = connection.recv().await;
-        connection.send(list(&asked, agents())).await;
+        let request = connection.recv().await;
+        connection.send(list_reply(&request, agents())).await;
     };
-    let (found, ()) = tokio::join!(rig.gateway.discover(&reach, None), server);
+    let (found, ()) = tokio::join!(harness.gateway.discover(&reach, None), server);
     let error = found.unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
@@ -203,12 +207,12 @@ fn reach(agent: &str) -> PeerConfig {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_first_message_waits_for_the_agent_list() {
-    let mut rig = rig(settings());
+    let mut harness = harness(settings());
     let began = tokio::time::Instant::now();
     let alpha = reach("alpha");
     let (found, mut connection) = tokio::join!(
-        rig.gateway.discover(&alpha, None),
-        greeted(&mut rig.arrivals)
+        harness.gateway.discover(&alpha, None),
+        connect(&mut harness.arrivals)
     );
     found.unwrap();
     assert_eq!(connection.recv().await["type"], "discovery");
@@ -219,8 +223,12 @@ async fn only_the_first_message_waits_for_the_agent_list() {
         began.elapsed()
     );
     let began = tokio::time::Instant::now();
-    rig.gateway.discover(&reach("beta"), None).await.unwrap();
-    let unknown = rig.gateway.discover(&reach("unknown"), None).await;
+    harness
+        .gateway
+        .discover(&reach("beta"), None)
+        .await
+        .unwrap();
+    let unknown = harness.gateway.discover(&reach("unknown"), None).await;
     assert_eq!(
         unknown.unwrap_err().kind,
         PeerErrorKind::Gateway(ErrorCode::AgentNotFound)
@@ -230,43 +238,43 @@ async fn only_the_first_message_waits_for_the_agent_list() {
 
 #[tokio::test(start_paused = true)]
 async fn name_is_accepted_without_a_list_of_agents() {
-    let mut rig = rig(Settings {
+    let mut harness = harness(Settings {
         timeout: Duration::from_secs(2),
         ..settings()
     });
     let began = tokio::time::Instant::now();
     let alpha = reach("alpha");
     let server = async {
-        let mut connection = rig.arrivals.next().await;
+        let mut connection = harness.arrivals.next().await;
         connection.recv().await;
         let mut bare = acknowledge();
         bare["content"]["availableAgents"] = json!([]);
         connection.send(bare).await;
         connection
     };
-    let (found, mut connection) = tokio::join!(rig.gateway.discover(&alpha, None), server);
+    let (found, mut connection) = tokio::join!(harness.gateway.discover(&alpha, None), server);
     found.unwrap();
     let waited = began.elapsed();
     assert!(waited < Duration::from_millis(450), "{waited:?}");
-    let resend = rig.send("alpha", text("hello"));
+    let resend = harness.send("alpha", text_message("hello"));
     assert_eq!(connection.recv().await["type"], "subscribe");
     assert_eq!(connection.recv().await["type"], "discovery");
-    let asked = connection.recv().await;
-    connection.send(reply(&asked, "alpha", "here")).await;
-    assert_eq!(said(resend.await.unwrap()), "here");
+    let request = connection.recv().await;
+    connection.send(reply(&request, "alpha", "here")).await;
+    assert_eq!(reply_text(resend.await.unwrap()), "here");
 }
 
 #[tokio::test(start_paused = true)]
 async fn error_without_ids_is_not_for_an_abandoned_list() {
-    let mut rig = rig(settings());
+    let mut harness = harness(settings());
     let alpha = reach("alpha");
     let (found, mut connection) = tokio::join!(
-        rig.gateway.discover(&alpha, None),
-        greeted(&mut rig.arrivals)
+        harness.gateway.discover(&alpha, None),
+        connect(&mut harness.arrivals)
     );
     found.unwrap();
     assert_eq!(connection.recv().await["type"], "discovery");
-    let resend = rig.send("alpha", text("hello"));
+    let resend = harness.send("alpha", text_message("hello"));
     connection.recv().await;
     connection
         .send(json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "it fell over"}}))
@@ -278,24 +286,27 @@ async fn error_without_ids_is_not_for_an_abandoned_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_comes_late_is_asked_for_again() {
-    let mut rig = rig(settings());
+async fn late_list_is_requested_again() {
+    let mut harness = harness(settings());
     let alpha = reach("alpha");
     let (found, mut connection) = tokio::join!(
-        rig.gateway.discover(&alpha, None),
-        greeted(&mut rig.arrivals)
+        harness.gateway.discover(&alpha, None),
+        connect(&mut harness.arrivals)
     );
     found.unwrap();
-    let asked = connection.recv().await;
-    connection.send(list(&asked, agents())).await;
+    let request = connection.recv().await;
+    connection.send(list_reply(&request, agents())).await;
     wait_until_idle().await;
     let server = async {
-        let asked = connection.recv().await;
+        let request = connection.recv().await;
         connection
-            .send(list(&asked, json!([{"name": "dora", "status": "idle"}])))
+            .send(list_reply(
+                &request,
+                json!([{"name": "dora", "status": "idle"}]),
+            ))
             .await;
     };
     let dora = reach("dora");
-    let (found, ()) = tokio::join!(rig.gateway.discover(&dora, None), server);
+    let (found, ()) = tokio::join!(harness.gateway.discover(&dora, None), server);
     found.unwrap();
 }

@@ -3,28 +3,28 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_within_the_patience_is_a_message() {
-    let mut rig = rig(settings());
-    let resend = rig.send("alpha", text("hello"));
-    let mut connection = rig.greeted().await;
-    let asked = connection.recv().await;
+async fn timely_answer_is_a_message() {
+    let mut harness = harness(settings());
+    let resend = harness.send("alpha", text_message("hello"));
+    let mut connection = harness.connect().await;
+    let request = connection.recv().await;
     tokio::time::sleep(Duration::from_secs(19)).await;
-    connection.send(reply(&asked, "alpha", "well")).await;
+    connection.send(reply(&request, "alpha", "well")).await;
     let Reply::Message(message) = resend.await.unwrap().unwrap() else {
         panic!("a message")
     };
-    assert_eq!(message.context_id(), asked["sessionId"].as_str());
+    assert_eq!(message.context_id(), request["sessionId"].as_str());
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_28_late_reply_is_kept_for_its_task() {
-    let mut rig = rig(settings());
-    let resend = rig.send("alpha", text("slow"));
-    let mut connection = rig.greeted().await;
+async fn h_28_late_reply_is_stored_for_its_task() {
+    let mut harness = harness(settings());
+    let resend = harness.send("alpha", text_message("slow"));
+    let mut connection = harness.connect().await;
     let slow = connection.recv().await;
     let working = task(resend.await.unwrap());
     assert_eq!(working.state(), TaskState::Working);
-    let other = rig.send("alpha", text("quick"));
+    let other = harness.send("alpha", text_message("quick"));
     let quick = connection.recv().await;
     connection
         .send(reply(&slow, "alpha", "the slow answer"))
@@ -32,8 +32,8 @@ async fn h_28_late_reply_is_kept_for_its_task() {
     connection
         .send(reply(&quick, "alpha", "the quick answer"))
         .await;
-    assert_eq!(said(other.await.unwrap()), "the quick answer");
-    let later = rig
+    assert_eq!(reply_text(other.await.unwrap()), "the quick answer");
+    let later = harness
         .peer("alpha")
         .get_task(working.id().unwrap(), None)
         .await
@@ -45,17 +45,17 @@ async fn h_28_late_reply_is_kept_for_its_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_28_256_answers_are_kept_and_the_oldest_goes() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+async fn h_28_oldest_of_257_answers_is_evicted() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let mut ids = Vec::new();
     for n in 0..257 {
-        let resend = rig.send("alpha", task_of(text(&n.to_string())));
-        let asked = connection.recv().await;
-        connection.send(reply(&asked, "alpha", "done")).await;
+        let resend = harness.send("alpha", as_task(text_message(&n.to_string())));
+        let request = connection.recv().await;
+        connection.send(reply(&request, "alpha", "done")).await;
         ids.push(task(resend.await.unwrap()).id().unwrap().to_owned());
     }
-    let peer = rig.peer("alpha");
+    let peer = harness.peer("alpha");
     let error = peer.get_task(&ids[0], None).await.unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::TaskForgotten);
     for id in [&ids[1], &ids[256]] {
@@ -67,17 +67,17 @@ async fn h_28_256_answers_are_kept_and_the_oldest_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_28_an_answer_is_kept_for_a_day() {
-    let mut rig = rig(Settings {
+async fn h_28_answer_expires_after_a_day() {
+    let mut harness = harness(Settings {
         heartbeat: Duration::from_secs(1_000_000),
         ..settings()
     });
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.recv().await;
-    connection.send(reply(&asked, "alpha", "done")).await;
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", as_task(text_message("hello")));
+    let request = connection.recv().await;
+    connection.send(reply(&request, "alpha", "done")).await;
     let done = task(resend.await.unwrap());
-    let peer = rig.peer("alpha");
+    let peer = harness.peer("alpha");
     tokio::time::sleep(Duration::from_secs(23 * 60 * 60)).await;
     assert!(peer.get_task(done.id().unwrap(), None).await.is_ok());
     tokio::time::sleep(Duration::from_secs(2 * 60 * 60)).await;
@@ -91,10 +91,10 @@ async fn h_28_an_answer_is_kept_for_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_of_another_run_is_forgotten_and_said_so() {
-    let mut rig = rig(settings());
-    let _connection = rig.connected().await;
-    let error = rig
+async fn task_of_another_run_is_forgotten() {
+    let mut harness = harness(settings());
+    let _connection = harness.connect_with_list().await;
+    let error = harness
         .peer("alpha")
         .get_task("corr-of-yesterday", None)
         .await
@@ -104,13 +104,13 @@ async fn a_task_of_another_run_is_forgotten_and_said_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_its_agents_alone() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", task_of(text("hello")));
+async fn task_is_visible_only_to_its_agent() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", as_task(text_message("hello")));
     connection.recv().await;
     let working = task(resend.await.unwrap());
-    let error = rig
+    let error = harness
         .peer("beta")
         .get_task(working.id().unwrap(), None)
         .await
@@ -120,20 +120,20 @@ async fn a_task_is_its_agents_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn required_task_returns_at_once_unless_refused() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.recv().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", as_task(text_message("hello")));
+    let request = connection.recv().await;
     let working = task(resend.await.unwrap());
     assert_eq!(
         json!(working.id().unwrap()),
-        asked["metadata"]["correlationId"]
+        request["metadata"]["correlationId"]
     );
-    assert_eq!(json!(working.context_id()), asked["sessionId"]);
-    let resend = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.recv().await;
+    assert_eq!(json!(working.context_id()), request["sessionId"]);
+    let resend = harness.send("alpha", as_task(text_message("hello")));
+    let request = connection.recv().await;
     connection
-        .send(error(&asked, ErrorCode::AgentOffline, "away"))
+        .send(error(&request, ErrorCode::AgentOffline, "away"))
         .await;
     assert_eq!(
         resend.await.unwrap().unwrap_err().kind,
@@ -143,22 +143,22 @@ async fn required_task_returns_at_once_unless_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn stream_has_task_steps_answer_and_end() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let peer = rig.peer("alpha");
-    let streaming = tokio::spawn(async move { peer.stream(&text("hello")).await });
-    let asked = connection.recv().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let peer = harness.peer("alpha");
+    let streaming = tokio::spawn(async move { peer.stream(&text_message("hello")).await });
+    let request = connection.recv().await;
     let mut stream = streaming.await.unwrap().unwrap();
-    let Event::Task(begun) = event(&mut stream).await else {
+    let Event::Task(task) = event(&mut stream).await else {
         panic!("a task")
     };
-    assert_eq!(begun.state(), TaskState::Working);
+    assert_eq!(task.state(), TaskState::Working);
     connection.send(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy", "previous": "online"}})).await;
     let Event::Status(step) = event(&mut stream).await else {
         panic!("a step")
     };
     assert_eq!(step.status_text().as_deref(), Some("alpha is busy"));
-    connection.send(reply(&asked, "alpha", "well")).await;
+    connection.send(reply(&request, "alpha", "well")).await;
     let Event::Artifact(artifact) = event(&mut stream).await else {
         panic!("an artifact")
     };
@@ -171,27 +171,27 @@ async fn stream_has_task_steps_answer_and_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_listener_receives_the_same_task() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.recv().await;
+async fn second_subscriber_receives_the_same_task() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", as_task(text_message("hello")));
+    let request = connection.recv().await;
     let working = task(resend.await.unwrap());
-    let peer = rig.peer("alpha");
+    let peer = harness.peer("alpha");
     let mut stream = peer.resubscribe(working.id().unwrap()).await.unwrap();
     event(&mut stream).await;
-    connection.send(reply(&asked, "alpha", "well")).await;
+    connection.send(reply(&request, "alpha", "well")).await;
     assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.recv().await;
+async fn cancel_drops_answer_and_warns_of_running_agent() {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("alpha", as_task(text_message("hello")));
+    let request = connection.recv().await;
     let working = task(resend.await.unwrap());
-    let peer = rig.peer("alpha");
+    let peer = harness.peer("alpha");
     let canceled = peer.cancel(working.id().unwrap()).await.unwrap();
     assert_eq!(canceled.state(), TaskState::Canceled);
     assert!(
@@ -200,7 +200,7 @@ async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
             .unwrap()
             .contains("the agent may continue")
     );
-    connection.send(reply(&asked, "alpha", "well")).await;
+    connection.send(reply(&request, "alpha", "well")).await;
     wait_until_idle().await;
     assert_eq!(
         peer.get_task(working.id().unwrap(), None)

@@ -9,7 +9,7 @@ fn proposal(data: Value) -> SendRequest {
     };
     SendRequest {
         parts: vec![Part::data(data)],
-        ..text("")
+        ..text_message("")
     }
 }
 
@@ -25,63 +25,68 @@ pub(super) fn decision(id: &Value, result: &str, consensus: bool, votes: Value) 
 }
 
 /// Returns a proposal that was sent: the gateway, the frame it received, and the task.
-pub(super) async fn proposed(rig: &mut Rig, outgoing: SendRequest) -> (Connection, Value, Task) {
-    let mut connection = rig.connected().await;
-    let resend = rig.send("triad", task_of(outgoing));
-    let asked = connection.recv().await;
+pub(super) async fn propose(
+    harness: &mut Harness,
+    outgoing: SendRequest,
+) -> (Connection, Value, Task) {
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("triad", as_task(outgoing));
+    let request = connection.recv().await;
     let working = task(resend.await.unwrap());
-    (connection, asked, working)
+    (connection, request, working)
 }
 
-async fn refused(outgoing: SendRequest) -> PeerError {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let error = rig
+async fn propose_error(outgoing: SendRequest) -> PeerError {
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let error = harness
         .send("triad", outgoing)
         .await
         .unwrap()
         .expect_err("no proposal");
     assert_eq!(error.delivered, Delivered::No);
-    drop(rig.gateway);
+    drop(harness.gateway);
     assert_eq!(connection.recv_text().await, None);
     error
 }
 
-pub(super) fn decided(task: &Task) -> Value {
+pub(super) fn decision_data(task: &Task) -> Value {
     let artifact = task.artifacts().next().expect("a decision");
     artifact.parts()[1]["data"].clone()
 }
 
-pub(super) async fn now(rig: &Rig, task: &Task) -> Task {
+pub(super) async fn current_task(harness: &Harness, task: &Task) -> Task {
     wait_until_idle().await;
-    rig.peer("triad")
+    harness
+        .peer("triad")
         .get_task(task.id().unwrap(), None)
         .await
         .unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_36_a_proposal_has_one_id_in_both_places_and_no_agent() {
-    let mut rig = rig(settings());
-    let (_connection, asked, working) = proposed(&mut rig, text("Implement feature X")).await;
+async fn h_36_proposal_id_is_correlation_id_without_agent() {
+    let mut harness = harness(settings());
+    let (_connection, request, working) =
+        propose(&mut harness, text_message("Implement feature X")).await;
     assert_eq!(
-        (&asked["type"], &asked["content"]["proposal"]),
+        (&request["type"], &request["content"]["proposal"]),
         (&json!("proposal"), &json!("Implement feature X"))
     );
-    assert_eq!(asked["id"], asked["metadata"]["correlationId"]);
-    assert_eq!(asked["id"], json!(working.id()));
-    assert_eq!(asked["metadata"]["requiresResponse"], true);
-    assert!(asked.get("agent").is_none());
+    assert_eq!(request["id"], request["metadata"]["correlationId"]);
+    assert_eq!(request["id"], json!(working.id()));
+    assert_eq!(request["metadata"]["requiresResponse"], true);
+    assert!(request.get("agent").is_none());
     assert_eq!(working.state(), TaskState::Working);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proposal_as_data_has_reasoning_and_deadline() {
-    let mut rig = rig(settings());
+async fn proposal_data_has_reasoning_and_deadline() {
+    let mut harness = harness(settings());
     let whole =
         json!({"proposal": "X", "reasoning": "because", "deadline": START_UNIX_MILLIS + 60_000});
-    let (_connection, asked, _) = proposed(&mut rig, proposal(whole.clone())).await;
-    assert_eq!(asked["content"], whole);
+    let (_connection, request, _) = propose(&mut harness, proposal(whole.clone())).await;
+    assert_eq!(request["content"], whole);
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,30 +98,30 @@ async fn invalid_proposal_is_not_sent() {
         json!({"proposal": "X", "deadline": "soon"}),
         json!({"proposal": "X", "reasoning": []}),
     ] {
-        let error = refused(proposal(data)).await;
+        let error = propose_error(proposal(data)).await;
         assert_eq!(
             error.kind,
             PeerErrorKind::Gateway(ErrorCode::InvalidContent),
             "{error}"
         );
     }
-    refused(text("  ")).await;
+    propose_error(text_message("  ")).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_41_without_a_deadline_there_is_one_in_five_minutes() {
-    let mut rig = rig(settings());
-    let (_connection, asked, _) = proposed(&mut rig, text("X")).await;
-    let sent = asked["timestamp"].as_u64().unwrap();
+async fn h_41_default_deadline_is_five_minutes() {
+    let mut harness = harness(settings());
+    let (_connection, request, _) = propose(&mut harness, text_message("X")).await;
+    let sent = request["timestamp"].as_u64().unwrap();
     assert_eq!(
-        asked["content"]["deadline"].as_u64().unwrap(),
+        request["content"]["deadline"].as_u64().unwrap(),
         sent + 300_000
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_41_a_deadline_that_has_passed_is_never_sent() {
-    let error = refused(proposal(
+async fn h_41_past_deadline_is_not_sent() {
+    let error = propose_error(proposal(
         json!({"proposal": "X", "deadline": 1_711_843_200_000_u64}),
     ))
     .await;
@@ -128,18 +133,18 @@ async fn h_41_a_deadline_that_has_passed_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_37_a_decision_is_found_by_its_proposal() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+async fn h_37_decision_is_matched_by_proposal_id() {
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     let votes = json!({"alpha": "approve", "beta": "approve", "charlie": "abstain"});
     connection
-        .send(decision(&asked["id"], "approved", true, votes.clone()))
+        .send(decision(&request["id"], "approved", true, votes.clone()))
         .await;
-    let done = now(&rig, &working).await;
+    let done = current_task(&harness, &working).await;
     assert_eq!(done.state(), TaskState::Completed);
     assert_eq!(
-        decided(&done),
-        json!({"proposalId": asked["id"], "result": "approved", "votes": votes, "consensus": true, "missing": []})
+        decision_data(&done),
+        json!({"proposalId": request["id"], "result": "approved", "votes": votes, "consensus": true, "missing": []})
     );
     assert_eq!(
         artifact_text(&done),
@@ -149,13 +154,13 @@ async fn h_37_a_decision_is_found_by_its_proposal() {
 
 #[tokio::test(start_paused = true)]
 async fn h_38_missing_triad_is_reported_at_once() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("triad", task_of(text("X")));
-    let asked = connection.recv().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("triad", as_task(text_message("X")));
+    let request = connection.recv().await;
     connection
         .send(error(
-            &asked,
+            &request,
             ErrorCode::AgentOffline,
             "fewer than two members are online",
         ))
@@ -172,27 +177,27 @@ async fn h_38_missing_triad_is_reported_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn h_40_early_decision_lists_missing_members() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     connection
         .send(decision(
-            &asked["id"],
+            &request["id"],
             "rejected",
             true,
             json!({"alpha": "reject", "charlie": "reject"}),
         ))
         .await;
-    let done = now(&rig, &working).await;
-    assert_eq!(decided(&done)["missing"], json!(["beta"]));
+    let done = current_task(&harness, &working).await;
+    assert_eq!(decision_data(&done)["missing"], json!(["beta"]));
     assert!(artifact_text(&done).ends_with("beta no vote."));
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_43_votes_are_updates_with_reasoning_and_confidence() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let peer = rig.peer("triad");
-    let streaming = tokio::spawn(async move { peer.stream(&text("X")).await });
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let peer = harness.peer("triad");
+    let streaming = tokio::spawn(async move { peer.stream(&text_message("X")).await });
     let id = connection.recv().await["id"].clone();
     let mut stream = streaming.await.unwrap().unwrap();
     event(&mut stream).await;
@@ -225,28 +230,28 @@ async fn h_43_votes_are_updates_with_reasoning_and_confidence() {
 
 #[tokio::test(start_paused = true)]
 async fn h_42_foreign_or_invalid_votes_are_not_reported() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     connection
-        .send(vote(&asked["id"], "mallory", json!({"vote": "approve"})))
+        .send(vote(&request["id"], "mallory", json!({"vote": "approve"})))
         .await;
     connection
-        .send(vote(&asked["id"], "alpha", json!({"vote": "yes"})))
+        .send(vote(&request["id"], "alpha", json!({"vote": "yes"})))
         .await;
-    assert_eq!(now(&rig, &working).await.status_text(), None);
-    assert_eq!(rig.warnings().len(), 2);
+    assert_eq!(current_task(&harness, &working).await.status_text(), None);
+    assert_eq!(harness.warnings().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_35_the_gateways_word_counts_and_a_contradiction_is_a_warning() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+async fn h_35_gateway_decides_and_contradiction_is_a_warning() {
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     let votes = json!({"alpha": "reject", "beta": "reject", "charlie": "approve"});
     connection
-        .send(decision(&asked["id"], "approved", true, votes))
+        .send(decision(&request["id"], "approved", true, votes))
         .await;
-    let done = now(&rig, &working).await;
-    assert_eq!(decided(&done)["result"], "approved");
+    let done = current_task(&harness, &working).await;
+    assert_eq!(decision_data(&done)["result"], "approved");
     let warning = done.json()["artifacts"][0]["metadata"]["warning"]
         .as_str()
         .unwrap();
@@ -254,11 +259,11 @@ async fn h_35_the_gateways_word_counts_and_a_contradiction_is_a_warning() {
         warning.contains("by the votes it lists it is rejected"),
         "{warning}"
     );
-    assert_eq!(rig.warnings().len(), 1);
+    assert_eq!(harness.warnings().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_39_all_outcomes_of_the_table_agree_with_our_own_count() {
+async fn h_39_outcomes_of_the_table_match_the_tally() {
     for (votes, result, consensus) in [
         (["approve", "approve", "approve"], "approved", true),
         (["approve", "approve", "reject"], "approved", true),
@@ -271,55 +276,68 @@ async fn h_39_all_outcomes_of_the_table_agree_with_our_own_count() {
         (["abstain", "abstain", "abstain"], "rejected", false),
         (["approve", "reject", "abstain"], "rejected", false),
     ] {
-        let mut rig = rig(settings());
-        let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+        let mut harness = harness(settings());
+        let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
         let listed = json!({"alpha": votes[0], "beta": votes[1], "charlie": votes[2]});
         connection
-            .send(decision(&asked["id"], result, consensus, listed))
+            .send(decision(&request["id"], result, consensus, listed))
             .await;
-        let done = now(&rig, &working).await;
+        let done = current_task(&harness, &working).await;
         assert_eq!(
-            (&decided(&done)["result"], &decided(&done)["consensus"]),
+            (
+                &decision_data(&done)["result"],
+                &decision_data(&done)["consensus"]
+            ),
             (&json!(result), &json!(consensus))
         );
-        assert!(rig.warnings().is_empty(), "{votes:?}: {:?}", rig.warnings());
+        assert!(
+            harness.warnings().is_empty(),
+            "{votes:?}: {:?}",
+            harness.warnings()
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_the_gateway_decides() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
-    let mut forged = decision(&asked["id"], "approved", true, json!({}));
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
+    let mut forged = decision(&request["id"], "approved", true, json!({}));
     forged["from"] = json!("alpha");
     connection.send(forged).await;
-    assert_eq!(now(&rig, &working).await.state(), TaskState::Working);
+    assert_eq!(
+        current_task(&harness, &working).await.state(),
+        TaskState::Working
+    );
     assert!(
-        rig.warnings()[0].contains("not the gateway"),
+        harness.warnings()[0].contains("not the gateway"),
         "{:?}",
-        rig.warnings()
+        harness.warnings()
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_45_second_decision_is_ignored() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     let votes = json!({"alpha": "approve", "beta": "approve"});
     connection
-        .send(decision(&asked["id"], "approved", true, votes))
+        .send(decision(&request["id"], "approved", true, votes))
         .await;
     connection
-        .send(decision(&asked["id"], "rejected", false, json!({})))
+        .send(decision(&request["id"], "rejected", false, json!({})))
         .await;
-    assert_eq!(decided(&now(&rig, &working).await)["result"], "approved");
+    assert_eq!(
+        decision_data(&current_task(&harness, &working).await)["result"],
+        "approved"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
-    let mut rig = rig(settings());
-    let (connection, asked, working) = proposed(&mut rig, text("X")).await;
-    let peer = rig.peer("triad");
+async fn h_46_proposal_outlives_connection_without_resend() {
+    let mut harness = harness(settings());
+    let (connection, request, working) = propose(&mut harness, text_message("X")).await;
+    let peer = harness.peer("triad");
     let mut stream = peer.resubscribe(working.id().unwrap()).await.unwrap();
     event(&mut stream).await;
     drop(connection);
@@ -332,7 +350,7 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
     );
     let id = working.id().unwrap().to_owned();
     let again = tokio::spawn(async move { peer.resubscribe(&id).await });
-    let mut connection = rig.greeted().await;
+    let mut connection = harness.connect().await;
     // Subscribers receive the decision made meanwhile.
     assert_eq!(
         connection.recv().await["content"]["channel"],
@@ -347,7 +365,7 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
     assert!(more.is_err(), "{more:?}");
     connection
         .send(decision(
-            &asked["id"],
+            &request["id"],
             "approved",
             true,
             json!({"alpha": "approve", "beta": "approve"}),
@@ -357,11 +375,11 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_46_a_decision_may_come_as_an_event() {
-    let mut rig = rig(settings());
-    let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
+async fn h_46_decision_event_is_accepted() {
+    let mut harness = harness(settings());
+    let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
     let reported = decision(
-        &asked["id"],
+        &request["id"],
         "approved",
         true,
         json!({"alpha": "approve", "beta": "approve"}),
@@ -371,21 +389,24 @@ async fn h_46_a_decision_may_come_as_an_event() {
     connection
         .send(json!({"type": "event", "from": "gateway", "content": content}))
         .await;
-    assert_eq!(now(&rig, &working).await.state(), TaskState::Completed);
+    assert_eq!(
+        current_task(&harness, &working).await.state(),
+        TaskState::Completed
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_46_after_the_deadline_it_is_unknown_and_said_so() {
-    let mut rig = rig(Settings {
+async fn h_46_missed_deadline_is_reported_as_unknown() {
+    let mut harness = harness(Settings {
         heartbeat: Duration::from_secs(9999),
         ..settings()
     });
-    let (_connection, _, working) = proposed(
-        &mut rig,
+    let (_connection, _, working) = propose(
+        &mut harness,
         proposal(json!({"proposal": "X", "deadline": START_UNIX_MILLIS + 60_000})),
     )
     .await;
-    let mut stream = rig
+    let mut stream = harness
         .peer("triad")
         .resubscribe(working.id().unwrap())
         .await

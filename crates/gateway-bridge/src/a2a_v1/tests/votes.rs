@@ -4,25 +4,25 @@ use super::triad::{decision, vote};
 use super::*;
 
 /// All members vote at once, and the gateway decides.
-async fn decides(connection: &mut Connection, id: &Value) {
+async fn vote_and_decide(connection: &mut Connection, id: &Value) {
     let votes = [
         ("alpha", "approve"),
         ("beta", "approve"),
         ("charlie", "reject"),
     ];
-    for (member, word) in votes {
-        let said = vote(id, member, json!({"vote": word}));
-        connection.send(said).await;
+    for (member, value) in votes {
+        let vote = vote(id, member, json!({"vote": value}));
+        connection.send(vote).await;
     }
     let votes = json!({"alpha": "approve", "beta": "approve", "charlie": "reject"});
     connection.send(decision(id, "approved", true, votes)).await;
 }
 
 /// Returns one word for each event of a stream that ends without an error.
-async fn reported(stream: &mut Box<dyn EventStream>) -> Vec<String> {
-    let mut reported = Vec::new();
+async fn event_texts(stream: &mut Box<dyn EventStream>) -> Vec<String> {
+    let mut event_texts = Vec::new();
     loop {
-        reported.push(match stream.next().await {
+        event_texts.push(match stream.next().await {
             Some(Ok((Event::Task(task), _))) => format!("task {}", task.state().as_str()),
             Some(Ok((Event::Status(update), _))) => {
                 let text = update.status_text().unwrap_or_default();
@@ -30,7 +30,7 @@ async fn reported(stream: &mut Box<dyn EventStream>) -> Vec<String> {
             }
             Some(Ok((Event::Artifact(_), _))) => "artifact".to_owned(),
             Some(Ok((other, _))) => panic!("{other:?}"),
-            None => return reported,
+            None => return event_texts,
             Some(Err(error)) => panic!("{error}"),
         });
     }
@@ -47,57 +47,57 @@ const ALL: [&str; 6] = [
 
 #[tokio::test(start_paused = true)]
 async fn h_43_immediate_votes_are_reported_before_the_decision() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let peer = rig.peer("triad");
-    let streaming = tokio::spawn(async move { peer.stream(&text("X")).await });
-    let asked = connection.recv().await;
-    decides(&mut connection, &asked["id"]).await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let peer = harness.peer("triad");
+    let streaming = tokio::spawn(async move { peer.stream(&text_message("X")).await });
+    let request = connection.recv().await;
+    vote_and_decide(&mut connection, &request["id"]).await;
     let mut stream = streaming.await.unwrap().unwrap();
-    assert_eq!(reported(&mut stream).await, ALL);
+    assert_eq!(event_texts(&mut stream).await, ALL);
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_43_early_votes_are_reported_once_the_task_is_followed() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
     let followed = SendRequest {
         followed: true,
-        ..task_of(text("X"))
+        ..as_task(text_message("X"))
     };
-    let resend = rig.send("triad", followed);
-    let asked = connection.recv().await;
-    decides(&mut connection, &asked["id"]).await;
-    let begun = task(resend.await.unwrap());
-    assert_eq!(begun.state(), TaskState::Working);
-    let mut stream = rig
+    let resend = harness.send("triad", followed);
+    let request = connection.recv().await;
+    vote_and_decide(&mut connection, &request["id"]).await;
+    let working = task(resend.await.unwrap());
+    assert_eq!(working.state(), TaskState::Working);
+    let mut stream = harness
         .peer("triad")
-        .resubscribe(begun.id().unwrap())
+        .resubscribe(working.id().unwrap())
         .await
         .unwrap();
-    assert_eq!(reported(&mut stream).await, ALL);
+    assert_eq!(event_texts(&mut stream).await, ALL);
 }
 
 #[tokio::test(start_paused = true)]
 async fn vote_continues_after_caller_takes_the_task() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let resend = rig.send("triad", task_of(text("X")));
-    let asked = connection.recv().await;
-    decides(&mut connection, &asked["id"]).await;
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let resend = harness.send("triad", as_task(text_message("X")));
+    let request = connection.recv().await;
+    vote_and_decide(&mut connection, &request["id"]).await;
     assert_eq!(task(resend.await.unwrap()).state(), TaskState::Completed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn reported_votes_are_not_repeated_to_a_later_stream() {
-    let mut rig = rig(settings());
-    let mut connection = rig.connected().await;
-    let peer = rig.peer("triad");
-    let streaming = tokio::spawn(async move { peer.stream(&text("X")).await });
-    let asked = connection.recv().await;
-    let id = asked["id"].as_str().unwrap().to_owned();
-    decides(&mut connection, &asked["id"]).await;
-    reported(&mut streaming.await.unwrap().unwrap()).await;
-    let mut again = rig.peer("triad").resubscribe(&id).await.unwrap();
-    assert_eq!(reported(&mut again).await, ["task completed"]);
+    let mut harness = harness(settings());
+    let mut connection = harness.connect_with_list().await;
+    let peer = harness.peer("triad");
+    let streaming = tokio::spawn(async move { peer.stream(&text_message("X")).await });
+    let request = connection.recv().await;
+    let id = request["id"].as_str().unwrap().to_owned();
+    vote_and_decide(&mut connection, &request["id"]).await;
+    event_texts(&mut streaming.await.unwrap().unwrap()).await;
+    let mut again = harness.peer("triad").resubscribe(&id).await.unwrap();
+    assert_eq!(event_texts(&mut again).await, ["task completed"]);
 }

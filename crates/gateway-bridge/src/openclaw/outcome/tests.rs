@@ -7,7 +7,7 @@ fn last_response_has_answer_and_usage() {
         "payloads": [{"text": "Done.", "mediaUrl": null}],
         "meta": {"durationMs": 1293, "agentMeta": {"sessionFile": "/home/user/s.jsonl", "provider": "p", "model": "m", "usage": {"total": 30}}}
     }});
-    let task = of_response(&response).task("r", "c").unwrap();
+    let task = from_response(&response).task("r", "c").unwrap();
     assert_eq!(task.state().as_str(), "completed");
     assert_eq!(
         task.json()["artifacts"][0]["parts"],
@@ -20,9 +20,9 @@ fn last_response_has_answer_and_usage() {
 }
 
 #[test]
-fn a_failed_run_says_why() {
+fn failed_run_has_its_reason() {
     let response = json!({"status": "error", "summary": "failed", "result": {"payloads": [{"text": "Agent run failed.", "isError": true}]}});
-    let outcome = of_response(&response);
+    let outcome = from_response(&response);
     assert_eq!(
         (outcome.state, outcome.text.as_deref(), outcome.parts.len()),
         ("failed", Some("Agent run failed."), 0)
@@ -33,32 +33,32 @@ fn a_failed_run_says_why() {
 fn aborted_run_is_canceled_and_timed_out_run_failed() {
     let aborted = json!({"status": "timeout", "summary": "aborted", "stopReason": "rpc"});
     let late = json!({"status": "timeout", "summary": "aborted", "timeoutPhase": "provider", "result": {"payloads": [{"text": "Request timed out", "isError": true}]}});
-    assert_eq!(of_response(&aborted).state, "canceled");
-    assert_eq!(of_response(&late).state, "failed");
+    assert_eq!(from_response(&aborted).state, "canceled");
+    assert_eq!(from_response(&late).state, "failed");
 }
 
 #[test]
 fn wait_distinguishes_end_from_timeout() {
-    assert_eq!(of_wait(&json!({"runId": "r", "status": "timeout"})), None);
+    assert_eq!(from_wait(&json!({"runId": "r", "status": "timeout"})), None);
     let late = json!({"status": "timeout", "endedAt": 7, "timeoutPhase": "provider", "error": "Request timed out"});
     assert_eq!(
-        of_wait(&late).unwrap().text.as_deref(),
+        from_wait(&late).unwrap().text.as_deref(),
         Some("Request timed out")
     );
     let aborted = json!({"status": "error", "endedAt": 7, "stopReason": "rpc"});
-    assert_eq!(of_wait(&aborted).unwrap().state, "canceled");
+    assert_eq!(from_wait(&aborted).unwrap().state, "canceled");
     let done = json!({"status": "ok", "endedAt": 7, "terminalReply": {"disposition": "visible", "text": "Done."}});
     assert_eq!(
-        of_wait(&done).unwrap().parts,
+        from_wait(&done).unwrap().parts,
         [json!({"kind": "text", "text": "Done."})]
     );
     let silent = json!({"status": "ok", "endedAt": 7, "terminalReply": {"disposition": "empty"}});
-    assert_eq!(of_wait(&silent).unwrap().parts.len(), 0);
+    assert_eq!(from_wait(&silent).unwrap().parts.len(), 0);
 }
 
 #[test]
 fn ledger_distinguishes_abort_from_restart() {
-    let state = |entry: Value| of_record(&entry).state;
+    let state = |entry: Value| from_record(&entry).state;
     assert_eq!(
         state(json!({"status": "cancelled", "error": "Cancelled by operator."})),
         "canceled"
@@ -75,14 +75,14 @@ fn ledger_distinguishes_abort_from_restart() {
 }
 
 #[test]
-fn the_history_has_the_answer_of_each_run() {
+fn history_has_the_answer_of_each_run() {
     let history = json!({"messages": [
         {"role": "user", "content": "x", "idempotencyKey": "r:user"},
         {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, {"type": "toolCall"}], "__openclaw": {"runId": "r"}},
         {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "__openclaw": {"runId": "r"}},
         {"role": "assistant", "content": "Another", "__openclaw": {"runId": "s"}}
     ]});
-    assert_eq!(answer_in(&history, "r").as_deref(), Some("Done."));
-    assert_eq!(answer_in(&history, "s").as_deref(), Some("Another"));
-    assert_eq!(answer_in(&history, "t"), None);
+    assert_eq!(find_answer(&history, "r").as_deref(), Some("Done."));
+    assert_eq!(find_answer(&history, "s").as_deref(), Some("Another"));
+    assert_eq!(find_answer(&history, "t"), None);
 }

@@ -3,7 +3,7 @@ use serde_json::{json, value::to_raw_value};
 
 use super::*;
 
-fn hear(decoder: &mut RunEventDecoder, stream: &str, data: Value) -> Option<RunEvent> {
+fn decode(decoder: &mut RunEventDecoder, stream: &str, data: Value) -> Option<RunEvent> {
     let payload =
         json!({"runId": "r", "stream": stream, "data": data, "sessionKey": "agent:alpha:a2a-x"});
     decoder.decode(&to_raw_value(&payload).unwrap())
@@ -17,13 +17,16 @@ fn text(whole: bool, text: &str) -> Option<RunEvent> {
 }
 
 #[test]
-fn pieces_follow_one_another() {
+fn text_chunks_are_appended() {
     let mut decoder = RunEventDecoder::default();
     let first = json!({"text": "word0", "delta": "word0", "itemId": "a:1"});
     let second = json!({"text": "word0 word1", "delta": " word1", "itemId": "a:1"});
-    assert_eq!(hear(&mut decoder, "assistant", first), text(true, "word0"));
     assert_eq!(
-        hear(&mut decoder, "assistant", second),
+        decode(&mut decoder, "assistant", first),
+        text(true, "word0")
+    );
+    assert_eq!(
+        decode(&mut decoder, "assistant", second),
         text(false, " word1")
     );
 }
@@ -32,57 +35,60 @@ fn pieces_follow_one_another() {
 fn late_stream_gets_the_whole_text_first() {
     let late = json!({"text": "word0 word1", "delta": " word1", "itemId": "a:1"});
     assert_eq!(
-        hear(&mut RunEventDecoder::default(), "assistant", late),
+        decode(&mut RunEventDecoder::default(), "assistant", late),
         text(true, "word0 word1")
     );
 }
 
 #[test]
-fn a_piece_that_was_missed_brings_the_whole_text() {
+fn missed_chunk_sends_the_whole_text() {
     let mut decoder = RunEventDecoder::default();
-    hear(
+    decode(
         &mut decoder,
         "assistant",
         json!({"text": "a", "delta": "a", "itemId": "1"}),
     );
     let later = json!({"text": "a b c", "delta": " c", "itemId": "1"});
-    assert_eq!(hear(&mut decoder, "assistant", later), text(true, "a b c"));
+    assert_eq!(
+        decode(&mut decoder, "assistant", later),
+        text(true, "a b c")
+    );
 }
 
 #[test]
-fn text_after_a_tool_is_another_text() {
+fn text_after_a_tool_is_a_new_text() {
     let mut decoder = RunEventDecoder::default();
-    hear(
+    decode(
         &mut decoder,
         "assistant",
         json!({"text": "Let me look.", "delta": "Let me look.", "itemId": "1"}),
     );
     let next = json!({"text": "It", "delta": "It", "itemId": "2"});
-    assert_eq!(hear(&mut decoder, "assistant", next), text(true, "It"));
+    assert_eq!(decode(&mut decoder, "assistant", next), text(true, "It"));
 }
 
 #[test]
-fn text_that_is_replaced_is_whole() {
+fn replaced_text_is_whole() {
     let mut decoder = RunEventDecoder::default();
-    hear(
+    decode(
         &mut decoder,
         "assistant",
         json!({"text": "ab", "delta": "ab", "itemId": "1"}),
     );
     let other = json!({"text": "xyz", "delta": "z", "itemId": "1", "replace": true});
-    assert_eq!(hear(&mut decoder, "assistant", other), text(true, "xyz"));
+    assert_eq!(decode(&mut decoder, "assistant", other), text(true, "xyz"));
 }
 
 #[test]
-fn a_tool_is_reported_at_its_beginning_and_its_end() {
+fn tool_is_reported_at_start_and_end() {
     let mut decoder = RunEventDecoder::default();
     let item = |phase: &str, status: &str, error: Value| json!({"itemId": "tool:c", "toolCallId": "c", "name": "read", "kind": "tool", "phase": phase, "status": status, "error": error});
-    let tool = |said| match said {
+    let tool = |event| match event {
         Some(RunEvent::Tool(tool)) => Some((tool.phase, tool.status.unwrap(), tool.text)),
         _ => None,
     };
     assert_eq!(
-        tool(hear(
+        tool(decode(
             &mut decoder,
             "item",
             item("start", "running", Value::Null)
@@ -90,7 +96,7 @@ fn a_tool_is_reported_at_its_beginning_and_its_end() {
         Some(("start", "running".into(), None))
     );
     assert_eq!(
-        tool(hear(
+        tool(decode(
             &mut decoder,
             "item",
             item("end", "failed", json!("no such file"))
@@ -98,7 +104,7 @@ fn a_tool_is_reported_at_its_beginning_and_its_end() {
         Some(("end", "failed".into(), Some("no such file".into())))
     );
     assert_eq!(
-        hear(&mut decoder, "item", item("update", "running", Value::Null)),
+        decode(&mut decoder, "item", item("update", "running", Value::Null)),
         None
     );
 }
@@ -107,7 +113,7 @@ fn a_tool_is_reported_at_its_beginning_and_its_end() {
 fn tool_progress_is_cut_to_a_few_lines() {
     let long = "é".repeat(MAX_TOOL_TEXT_BYTES);
     let update = json!({"phase": "update", "name": "exec", "toolCallId": "c", "partialResult": {"content": [{"type": "text", "text": long}]}});
-    let Some(RunEvent::Tool(tool)) = hear(&mut RunEventDecoder::default(), "tool", update) else {
+    let Some(RunEvent::Tool(tool)) = decode(&mut RunEventDecoder::default(), "tool", update) else {
         unreachable!("expected an update")
     };
     let text = tool.text.unwrap();
@@ -118,13 +124,13 @@ fn tool_progress_is_cut_to_a_few_lines() {
 }
 
 #[test]
-fn a_remark_is_reported_when_it_is_complete() {
+fn remark_is_reported_when_complete() {
     let mut decoder = RunEventDecoder::default();
     let remark =
         |phase: &str| json!({"kind": "preamble", "phase": phase, "progressText": "Let me look."});
-    assert_eq!(hear(&mut decoder, "item", remark("update")), None);
+    assert_eq!(decode(&mut decoder, "item", remark("update")), None);
     assert_eq!(
-        hear(&mut decoder, "item", remark("end")),
+        decode(&mut decoder, "item", remark("end")),
         Some(RunEvent::Remark("Let me look.".into()))
     );
 }
@@ -140,7 +146,7 @@ fn unexpected_run_sends_no_report() {
         ("assistant", json!(7)),
     ] {
         assert_eq!(
-            hear(&mut RunEventDecoder::default(), stream, data.clone()),
+            decode(&mut RunEventDecoder::default(), stream, data.clone()),
             None,
             "{stream} {data}"
         );

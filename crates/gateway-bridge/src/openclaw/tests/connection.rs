@@ -13,10 +13,10 @@ async fn ticks_keep_the_connection_and_two_missed_end_it() {
             .await;
     }
     assert!(link.is_open());
-    let (about, silent) = (about(), Instant::now());
+    let (call, silent) = (call_context(), Instant::now());
     // The gateway does not read, so it sends no pongs.
-    let error = link.get_task(&about, "run-9").await.unwrap_err();
-    assert_eq!(number(&error), ErrorCode::ConnectionTimeout.number());
+    let error = link.get_task(&call, "run-9").await.unwrap_err();
+    assert_eq!(error_number(&error), ErrorCode::ConnectionTimeout.number());
     while link.is_open() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -33,41 +33,41 @@ async fn fifth_invalid_frame_closes_the_connection() {
     for _ in 0..4 {
         gateway.0.send_text("nonsense").await;
     }
-    let about = about();
+    let call = call_context();
     let answers = async {
-        let (id, _) = gateway.asked("agent.wait").await;
+        let (id, _) = gateway.next_request("agent.wait").await;
         gateway
             .answer(&id, json!({"status": "ok", "endedAt": 7}))
             .await;
     };
-    let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), answers);
+    let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
     task.unwrap();
     gateway.0.send_bytes(b"bytes").await;
     assert_eq!(gateway.0.recv_close().await, Some(1000));
 }
 
 #[tokio::test(start_paused = true)]
-async fn taking_leave_takes_no_longer_than_a_second() {
+async fn close_ends_within_a_second() {
     let (link, _gateway) = connected().await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     link.close().await;
     assert!(
-        begun.elapsed() <= Duration::from_secs(1),
+        started_at.elapsed() <= Duration::from_secs(1),
         "{:?}",
-        begun.elapsed()
+        started_at.elapsed()
     );
     assert!(!link.is_open());
 }
 
 #[tokio::test]
-async fn the_connection_ends_when_no_client_holds_it() {
+async fn dropped_client_ends_the_connection() {
     let (link, mut gateway) = connected().await;
     drop(link);
     assert_eq!(gateway.0.recv_close().await, Some(1000));
 }
 
 #[tokio::test]
-async fn why_the_connection_ended_is_remembered_without_the_token() {
+async fn close_reason_is_stored_without_token() {
     let (link, mut gateway) = connected().await;
     assert_eq!(link.last_error(), None);
     gateway
@@ -77,9 +77,9 @@ async fn why_the_connection_ended_is_remembered_without_the_token() {
     while link.is_open() {
         tokio::task::yield_now().await;
     }
-    let why = link.last_error().unwrap();
-    assert!(why.contains("shut down or restarts"), "{why}");
-    assert!(!why.contains("a-token-of-the-gateway"), "{why}");
+    let reason = link.last_error().unwrap();
+    assert!(reason.contains("shut down or restarts"), "{reason}");
+    assert!(!reason.contains("a-token-of-the-gateway"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]

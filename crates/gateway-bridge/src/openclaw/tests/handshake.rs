@@ -5,7 +5,7 @@ use peer::LocalGateway as _;
 
 #[tokio::test]
 async fn greeting_requests_minimal_scopes() {
-    let (link, _gateway) = greeted(async |gateway, id, params| {
+    let (link, _gateway) = connect_with(async |gateway, id, params| {
         assert_eq!(
             (&params["minProtocol"], &params["maxProtocol"]),
             (&json!(4), &json!(4))
@@ -23,15 +23,18 @@ async fn greeting_requests_minimal_scopes() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_reported_as_such_and_never_shown() {
-    let (link, _gateway) = greeted(async |gateway, id, _| {
+async fn invalid_token_is_reported_and_redacted() {
+    let (link, _gateway) = connect_with(async |gateway, id, _| {
         gateway.0.send(json!({"type": "res", "id": id, "ok": false, "error": {"code": "INVALID_REQUEST",
             "message": "unauthorized: gateway token mismatch", "details": {"code": "AUTH_TOKEN_MISMATCH"}}})).await;
         gateway.0.close(1008, "unauthorized").await;
     })
     .await;
     let error = link.err().unwrap();
-    assert_eq!((number(&error), error.delivered), (5002, Delivered::No));
+    assert_eq!(
+        (error_number(&error), error.delivered),
+        (5002, Delivered::No)
+    );
     assert!(
         error.message.contains("gateway.token") && !error.message.contains("a-token-of"),
         "{error}"
@@ -40,45 +43,45 @@ async fn a_wrong_token_is_reported_as_such_and_never_shown() {
 
 #[tokio::test]
 async fn close_before_greeting_is_reported_with_its_code() {
-    for (code, word) in [
+    for (code, expected) in [
         (1008, "does not allow"),
         (1000, "closed the connection"),
         (1002, "protocol 4"),
     ] {
         let (link, _gateway) =
-            greeted(async |gateway, _, _| gateway.0.close(code, "why").await).await;
+            connect_with(async |gateway, _, _| gateway.0.close(code, "why").await).await;
         let error = link.err().unwrap();
         assert!(
-            error.message.contains(word) && error.message.contains("why"),
+            error.message.contains(expected) && error.message.contains("why"),
             "{code}: {error}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_greeting_without_the_right_to_write_is_refused() {
-    let (link, _gateway) = greeted(async |gateway, id, _| {
+async fn handshake_without_write_scope_is_refused() {
+    let (link, _gateway) = connect_with(async |gateway, id, _| {
         let mut hello = hello();
         hello["auth"]["scopes"] = json!([]);
         gateway.answer(id, hello).await;
     })
     .await;
-    assert_eq!(number(&link.err().unwrap()), 5004);
+    assert_eq!(error_number(&link.err().unwrap()), 5004);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_never_answers_the_greeting_is_given_up_in_time() {
-    let begun = Instant::now();
-    let (link, _gateway) = greeted(async |_, _, _| {}).await;
-    assert_eq!(number(&link.err().unwrap()), 1002);
-    assert_eq!(begun.elapsed(), settings().timeout);
+async fn unanswered_handshake_times_out() {
+    let started_at = Instant::now();
+    let (link, _gateway) = connect_with(async |_, _, _| {}).await;
+    assert_eq!(error_number(&link.err().unwrap()), 1002);
+    assert_eq!(started_at.elapsed(), settings().timeout);
 }
 
 #[tokio::test]
 async fn gateway_refusal_is_redacted_and_capped() {
-    let (link, _gateway) = greeted(async |gateway, id, _| {
-        let said = format!("a-token-of-the-gateway {}", "x".repeat(5_000));
-        gateway.refuse(id, "INVALID_REQUEST", &said).await;
+    let (link, _gateway) = connect_with(async |gateway, id, _| {
+        let message = format!("a-token-of-the-gateway {}", "x".repeat(5_000));
+        gateway.refuse(id, "INVALID_REQUEST", &message).await;
     })
     .await;
     let Err(error) = link else { panic!("let in") };
@@ -112,7 +115,7 @@ async fn gateway_that_greets_late_is_dialed_once_more() {
             ("agents.list", json!({"agents": [{"id": "alpha"}]})),
             ("sessions.list", json!({"sessions": []})),
         ] {
-            let (id, _) = second.asked(method).await;
+            let (id, _) = second.next_request(method).await;
             second.answer(&id, payload).await;
         }
         second

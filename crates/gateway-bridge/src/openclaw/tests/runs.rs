@@ -3,10 +3,10 @@
 use super::*;
 
 #[tokio::test]
-async fn a_message_is_a_run_in_the_session_of_its_context() {
+async fn message_is_a_run_in_its_context_session() {
     let (link, mut gateway) = connected().await;
-    let outgoing = saying("hello");
-    let (about, gateway) = (about(), async {
+    let outgoing = text_message("hello");
+    let (call, gateway) = (call_context(), async {
         let (id, params) = gateway.accept().await;
         gateway
             .answer(
@@ -16,7 +16,7 @@ async fn a_message_is_a_run_in_the_session_of_its_context() {
             .await;
         params
     });
-    let (reply, params) = tokio::join!(link.send(&about, &outgoing), gateway);
+    let (reply, params) = tokio::join!(link.send(&call, &outgoing), gateway);
     assert_eq!(
         params,
         json!({"agentId": "alpha", "sessionKey": "agent:alpha:a2a-ctx", "message": "hello", "idempotencyKey": "run-1"})
@@ -32,15 +32,15 @@ async fn a_message_is_a_run_in_the_session_of_its_context() {
 }
 
 #[tokio::test]
-async fn without_a_context_a_fresh_one_is_made_and_reported() {
+async fn missing_context_is_created_and_reported() {
     let (link, mut gateway) = connected().await;
-    let about = CallContext {
+    let call = CallContext {
         agent: "alpha".into(),
         ..CallContext::default()
     };
-    let mut outgoing = saying("hello");
+    let mut outgoing = text_message("hello");
     outgoing.blocking = false;
-    let (reply, (_, params)) = tokio::join!(link.send(&about, &outgoing), gateway.accept());
+    let (reply, (_, params)) = tokio::join!(link.send(&call, &outgoing), gateway.accept());
     let Reply::Task(task) = reply.unwrap() else {
         panic!("no task")
     };
@@ -50,11 +50,11 @@ async fn without_a_context_a_fresh_one_is_made_and_reported() {
 }
 
 #[tokio::test]
-async fn the_calling_session_is_never_called() {
+async fn call_to_own_session_is_refused() {
     let (link, mut gateway) = connected().await;
-    let mut about = about();
-    about.session_key = Some("agent:alpha:a2a-ctx".into());
-    let error = link.send(&about, &saying("hello")).await.unwrap_err();
+    let mut call = call_context();
+    call.session_key = Some("agent:alpha:a2a-ctx".into());
+    let error = link.send(&call, &text_message("hello")).await.unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
         (PeerErrorKind::OwnSession, Delivered::No)
@@ -68,11 +68,11 @@ async fn delegation_depth_is_written_before_the_run() {
     let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir(&folder).unwrap();
     let (link, mut gateway) = connected().await;
-    let about = CallContext {
+    let call = CallContext {
         state_dir: Some(folder.clone()),
-        ..about()
+        ..call_context()
     };
-    let mut outgoing = saying("hello");
+    let mut outgoing = text_message("hello");
     outgoing.blocking = false;
     outgoing.metadata = Some(
         [(
@@ -83,34 +83,37 @@ async fn delegation_depth_is_written_before_the_run() {
         .collect(),
     );
     let gateway = async {
-        let (id, params) = gateway.asked("agent").await;
+        let (id, params) = gateway.next_request("agent").await;
         let found = DelegationFile::of_host(&folder)
             .find(params["sessionKey"].as_str().unwrap())
             .unwrap();
         gateway.answer(&id, json!({"status": "accepted"})).await;
         found
     };
-    let (reply, found) = tokio::join!(link.send(&about, &outgoing), gateway);
+    let (reply, found) = tokio::join!(link.send(&call, &outgoing), gateway);
     reply.unwrap();
     assert_eq!(found.unwrap().hop, 3);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test]
-async fn a_delegation_that_cannot_be_recorded_is_not_sent() {
+async fn unrecordable_delegation_is_not_sent() {
     let (link, mut gateway) = connected().await;
-    let about = CallContext {
+    let call = CallContext {
         state_dir: Some("/proc/nowhere".into()),
-        ..about()
+        ..call_context()
     };
-    let mut outgoing = saying("hello");
+    let mut outgoing = text_message("hello");
     outgoing.metadata = Some(
         [(delegation::METADATA_KEY.to_owned(), json!({"hop": 3}))]
             .into_iter()
             .collect(),
     );
-    let error = link.send(&about, &outgoing).await.unwrap_err();
-    assert_eq!((number(&error), error.delivered), (5004, Delivered::No));
+    let error = link.send(&call, &outgoing).await.unwrap_err();
+    assert_eq!(
+        (error_number(&error), error.delivered),
+        (5004, Delivered::No)
+    );
     link.close().await;
     assert_eq!(gateway.0.recv_text().await, None);
 }
@@ -118,8 +121,8 @@ async fn a_delegation_that_cannot_be_recorded_is_not_sent() {
 #[tokio::test]
 async fn stream_has_text_and_tools_until_the_run_ends() {
     let (link, mut gateway) = connected().await;
-    let (about, outgoing) = (about(), saying("hello"));
-    let (stream, (id, _)) = tokio::join!(link.stream(&about, &outgoing), gateway.accept());
+    let (call, outgoing) = (call_context(), text_message("hello"));
+    let (stream, (id, _)) = tokio::join!(link.stream(&call, &outgoing), gateway.accept());
     let mut stream = stream.unwrap();
     gateway
         .agent("run-1", "lifecycle", json!({"phase": "start"}))
@@ -158,7 +161,7 @@ async fn stream_has_text_and_tools_until_the_run_ends() {
             json!({"status": "ok", "result": {"payloads": [{"text": "It is"}]}}),
         )
         .await;
-    let (reported, end) = reported(&mut *stream).await;
+    let (reported, end) = collect_events(&mut *stream).await;
     assert!(end.is_ok());
     let states: Vec<_> = reported
         .iter()
@@ -175,32 +178,32 @@ async fn stream_has_text_and_tools_until_the_run_ends() {
 #[tokio::test]
 async fn h_48_cut_run_is_not_resent_and_can_be_queried() {
     let (link, mut gateway) = connected().await;
-    let (about, outgoing) = (about(), saying("hello"));
-    let (stream, _) = tokio::join!(link.stream(&about, &outgoing), gateway.accept());
+    let (call, outgoing) = (call_context(), text_message("hello"));
+    let (stream, _) = tokio::join!(link.stream(&call, &outgoing), gateway.accept());
     drop(gateway);
-    let (_, end) = reported(&mut *stream.unwrap()).await;
+    let (_, end) = collect_events(&mut *stream.unwrap()).await;
     let Err(error) = end else { panic!("{end:?}") };
     assert_eq!(
-        (number(&error), error.delivered),
+        (error_number(&error), error.delivered),
         (1003, Delivered::Unknown)
     );
     assert!(!link.is_open());
-    let error = link.send(&about, &outgoing).await.unwrap_err();
+    let error = link.send(&call, &outgoing).await.unwrap_err();
     assert_eq!(error.delivered, Delivered::No);
 }
 
 #[tokio::test]
-async fn h_48_a_request_that_a_cut_catches_may_have_been_done() {
+async fn h_48_request_cut_in_flight_is_uncertain() {
     let (link, mut gateway) = connected().await;
-    let (about, outgoing) = (about(), saying("hello"));
+    let (call, outgoing) = (call_context(), text_message("hello"));
     let gateway = async {
-        gateway.asked("agent").await;
+        gateway.next_request("agent").await;
         drop(gateway);
     };
-    let (reply, ()) = tokio::join!(link.send(&about, &outgoing), gateway);
+    let (reply, ()) = tokio::join!(link.send(&call, &outgoing), gateway);
     let error = reply.unwrap_err();
     assert_eq!(
-        (number(&error), error.delivered),
+        (error_number(&error), error.delivered),
         (1003, Delivered::Unknown)
     );
 }
@@ -208,8 +211,8 @@ async fn h_48_a_request_that_a_cut_catches_may_have_been_done() {
 #[tokio::test(start_paused = true)]
 async fn answer_after_the_wait_leaves_a_working_task() {
     let (link, mut gateway) = connected().await;
-    let (about, outgoing) = (about(), saying("hello"));
-    let (reply, _) = tokio::join!(link.send(&about, &outgoing), gateway.accept());
+    let (call, outgoing) = (call_context(), text_message("hello"));
+    let (reply, _) = tokio::join!(link.send(&call, &outgoing), gateway.accept());
     let Reply::Task(task) = reply.unwrap() else {
         panic!("no task")
     };
@@ -220,7 +223,7 @@ async fn answer_after_the_wait_leaves_a_working_task() {
 }
 
 #[tokio::test]
-async fn refusals_have_the_registrys_errors() {
+async fn refusals_map_to_registry_errors() {
     let (link, mut gateway) = connected().await;
     for (code, message, expected) in [
         (
@@ -231,22 +234,25 @@ async fn refusals_have_the_registrys_errors() {
         ("UNAVAILABLE", "too many requests", 3003),
         ("FORBIDDEN", "missing scope: operator.write", 5004),
     ] {
-        let (about, outgoing) = (about(), saying("hello"));
+        let (call, outgoing) = (call_context(), text_message("hello"));
         let refuses = async {
-            let (id, _) = gateway.asked("agent").await;
+            let (id, _) = gateway.next_request("agent").await;
             gateway.refuse(&id, code, message).await;
         };
-        let (reply, ()) = tokio::join!(link.send(&about, &outgoing), refuses);
-        assert_eq!(number(&reply.unwrap_err()), expected, "{message}");
+        let (reply, ()) = tokio::join!(link.send(&call, &outgoing), refuses);
+        assert_eq!(error_number(&reply.unwrap_err()), expected, "{message}");
     }
 }
 
 #[tokio::test]
-async fn a_message_larger_than_the_gateway_takes_is_not_sent() {
+async fn message_above_gateway_limit_is_not_sent() {
     let (link, _gateway) = connected().await;
     let error = link
-        .send(&about(), &saying(&"x".repeat(1_000_000)))
+        .send(&call_context(), &text_message(&"x".repeat(1_000_000)))
         .await
         .unwrap_err();
-    assert_eq!((number(&error), error.delivered), (2005, Delivered::No));
+    assert_eq!(
+        (error_number(&error), error.delivered),
+        (2005, Delivered::No)
+    );
 }

@@ -3,9 +3,9 @@
 use super::*;
 
 /// Responds to two requests that wait for a cancelled run.
-async fn tell_twice_that_it_is_over(gateway: &mut Gateway) {
+async fn send_end_twice(gateway: &mut Gateway) {
     for _ in 0..2 {
-        let (id, _) = gateway.asked("agent.wait").await;
+        let (id, _) = gateway.next_request("agent.wait").await;
         gateway
             .answer(
                 &id,
@@ -16,11 +16,11 @@ async fn tell_twice_that_it_is_over(gateway: &mut Gateway) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_reported_by_waiting_no_time() {
+async fn ended_run_is_reported_without_wait() {
     let (link, mut gateway) = connected().await;
-    let about = about();
+    let call = call_context();
     let answers = async {
-        let (id, params) = gateway.asked("agent.wait").await;
+        let (id, params) = gateway.next_request("agent.wait").await;
         assert_eq!(params, json!({"runId": "run-9", "timeoutMs": 0}));
         gateway
             .answer(
@@ -29,7 +29,7 @@ async fn a_run_that_is_over_is_reported_by_waiting_no_time() {
             )
             .await;
     };
-    let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), answers);
+    let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
     let task = task.unwrap();
     assert_eq!(
         (
@@ -43,23 +43,23 @@ async fn a_run_that_is_over_is_reported_by_waiting_no_time() {
 #[tokio::test]
 async fn run_is_found_in_ledger_after_gateway_restart() {
     let (link, mut gateway) = connected().await;
-    let about = CallContext {
+    let call = CallContext {
         agent: "alpha".into(),
         ..CallContext::default()
     };
     let answers = async {
-        let (id, _) = gateway.asked("agent.wait").await;
+        let (id, _) = gateway.next_request("agent.wait").await;
         gateway
             .answer(&id, json!({"runId": "run-9", "status": "timeout"}))
             .await;
-        let (id, params) = gateway.asked("tasks.list").await;
+        let (id, params) = gateway.next_request("tasks.list").await;
         assert_eq!(params["agentId"], "alpha");
         gateway.answer(&id, json!({"tasks": [{"id": "t", "runId": "run-9", "status": "completed", "sessionKey": "agent:alpha:a2a-ctx"}]})).await;
-        let (id, params) = gateway.asked("chat.history").await;
+        let (id, params) = gateway.next_request("chat.history").await;
         assert_eq!(params["sessionKey"], "agent:alpha:a2a-ctx");
         gateway.answer(&id, json!({"messages": [{"role": "assistant", "content": "hi", "__openclaw": {"runId": "run-9"}}]})).await;
     };
-    let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), answers);
+    let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
     let task = task.unwrap();
     assert_eq!(
         (task.state(), task.context_id()),
@@ -69,24 +69,27 @@ async fn run_is_found_in_ledger_after_gateway_restart() {
 }
 
 /// Responds to every query about a run that the gateway does not know it.
-async fn knows_nothing(gateway: &mut Gateway) {
-    let (id, _) = gateway.asked("agent.wait").await;
+async fn answer_unknown_run(gateway: &mut Gateway) {
+    let (id, _) = gateway.next_request("agent.wait").await;
     gateway.answer(&id, json!({"status": "timeout"})).await;
     for _ in 0..2 {
-        let (id, _) = gateway.asked("tasks.list").await;
+        let (id, _) = gateway.next_request("tasks.list").await;
         gateway.answer(&id, json!({"tasks": []})).await;
     }
 }
 
 #[tokio::test]
-async fn a_run_that_the_gateway_does_not_know_is_forgotten() {
+async fn unknown_run_is_forgotten() {
     let (link, mut gateway) = connected().await;
-    let about = about();
-    let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), knows_nothing(&mut gateway));
+    let call = call_context();
+    let (task, ()) = tokio::join!(
+        link.get_task(&call, "run-9"),
+        answer_unknown_run(&mut gateway)
+    );
     assert_eq!(task.unwrap_err().kind, PeerErrorKind::TaskForgotten);
     let (stream, ()) = tokio::join!(
-        link.resubscribe(&about, "run-9"),
-        knows_nothing(&mut gateway)
+        link.resubscribe(&call, "run-9"),
+        answer_unknown_run(&mut gateway)
     );
     assert!(stream.is_err_and(|error| error.kind == PeerErrorKind::TaskForgotten));
 }
@@ -94,11 +97,11 @@ async fn a_run_that_the_gateway_does_not_know_is_forgotten() {
 #[tokio::test]
 async fn watcher_of_foreign_run_gets_its_text_and_end() {
     let (link, mut gateway) = connected().await;
-    let about = about();
+    let call = call_context();
     let known = async {
-        let (id, _) = gateway.asked("agent.wait").await;
+        let (id, _) = gateway.next_request("agent.wait").await;
         gateway.answer(&id, json!({"status": "timeout"})).await;
-        let (id, _) = gateway.asked("tasks.list").await;
+        let (id, _) = gateway.next_request("tasks.list").await;
         gateway
             .answer(
                 &id,
@@ -106,7 +109,7 @@ async fn watcher_of_foreign_run_gets_its_text_and_end() {
             )
             .await;
     };
-    let (stream, ()) = tokio::join!(link.resubscribe(&about, "run-9"), known);
+    let (stream, ()) = tokio::join!(link.resubscribe(&call, "run-9"), known);
     let mut stream = stream.unwrap();
     gateway
         .agent(
@@ -116,7 +119,7 @@ async fn watcher_of_foreign_run_gets_its_text_and_end() {
         )
         .await;
     let ends = async {
-        let (id, _) = gateway.asked("agent.wait").await;
+        let (id, _) = gateway.next_request("agent.wait").await;
         gateway
             .answer(
                 &id,
@@ -124,7 +127,7 @@ async fn watcher_of_foreign_run_gets_its_text_and_end() {
             )
             .await;
     };
-    let ((reported, end), ()) = tokio::join!(reported(&mut *stream), ends);
+    let ((reported, end), ()) = tokio::join!(collect_events(&mut *stream), ends);
     assert!(end.is_ok());
     let texts: Vec<_> = reported
         .iter()
@@ -135,11 +138,11 @@ async fn watcher_of_foreign_run_gets_its_text_and_end() {
 }
 
 #[tokio::test]
-async fn a_run_is_aborted_in_its_session() {
+async fn run_is_aborted_in_its_session() {
     let (link, mut gateway) = connected().await;
-    let about = about();
+    let call = call_context();
     let aborts = async {
-        let (id, params) = gateway.asked("chat.abort").await;
+        let (id, params) = gateway.next_request("chat.abort").await;
         assert_eq!(
             params,
             json!({"sessionKey": "agent:alpha:a2a-ctx", "runId": "run-9"})
@@ -150,33 +153,33 @@ async fn a_run_is_aborted_in_its_session() {
                 json!({"ok": true, "aborted": true, "runIds": ["run-9"]}),
             )
             .await;
-        tell_twice_that_it_is_over(&mut gateway).await;
+        send_end_twice(&mut gateway).await;
     };
-    let (task, ()) = tokio::join!(link.cancel(&about, "run-9"), aborts);
+    let (task, ()) = tokio::join!(link.cancel(&call, "run-9"), aborts);
     assert_eq!(task.unwrap().state(), TaskState::Canceled);
 }
 
 #[tokio::test]
-async fn a_run_that_another_connection_began_is_canceled_in_the_ledger() {
+async fn run_of_other_connection_is_canceled_in_ledger() {
     let (link, mut gateway) = connected().await;
-    let about = about();
+    let call = call_context();
     let aborts = async {
-        let (id, _) = gateway.asked("chat.abort").await;
+        let (id, _) = gateway.next_request("chat.abort").await;
         gateway.refuse(&id, "INVALID_REQUEST", "unauthorized").await;
-        let (id, _) = gateway.asked("tasks.list").await;
+        let (id, _) = gateway.next_request("tasks.list").await;
         gateway
             .answer(
                 &id,
                 json!({"tasks": [{"id": "task-7", "runId": "run-9", "status": "running"}]}),
             )
             .await;
-        let (id, params) = gateway.asked("tasks.cancel").await;
+        let (id, params) = gateway.next_request("tasks.cancel").await;
         assert_eq!(params["taskId"], "task-7");
         gateway
             .answer(&id, json!({"found": true, "cancelled": true}))
             .await;
-        tell_twice_that_it_is_over(&mut gateway).await;
+        send_end_twice(&mut gateway).await;
     };
-    let (task, ()) = tokio::join!(link.cancel(&about, "run-9"), aborts);
+    let (task, ()) = tokio::join!(link.cancel(&call, "run-9"), aborts);
     assert_eq!(task.unwrap().state(), TaskState::Canceled);
 }

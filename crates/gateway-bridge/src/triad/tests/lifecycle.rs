@@ -7,7 +7,7 @@ async fn late_stream_gets_current_votes_and_the_rest() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
     agents.gate.forget_permits(98);
     let mut first = triad
-        .stream(&CallContext::default(), &proposing("x"))
+        .stream(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap();
     first.next().await;
@@ -38,10 +38,10 @@ async fn late_stream_gets_current_votes_and_the_rest() {
 async fn canceled_vote_cancels_all_requests() {
     let (triad, agents) = triad(
         Quorum::All,
-        [vec![APPROVE], vec![Does::Sleeps], vec![Does::Sleeps]],
+        [vec![APPROVE], vec![Reaction::Hang], vec![Reaction::Hang]],
     );
     let mut stream = triad
-        .stream(&CallContext::default(), &proposing("x"))
+        .stream(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap();
     stream.next().await;
@@ -80,9 +80,12 @@ async fn h_45_repeated_proposal_returns_the_same_outcome() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
     let first = decided(&triad).await;
     assert_eq!(decided(&triad).await, first);
-    assert_eq!(agents.asked.lock().unwrap().len(), 3);
+    assert_eq!(agents.requests.lock().unwrap().len(), 3);
     let error = triad
-        .send(&CallContext::default(), &proposing("Something else."))
+        .send(
+            &CallContext::default(),
+            &proposal_message("Something else."),
+        )
         .await
         .unwrap_err();
     assert_eq!(
@@ -92,13 +95,17 @@ async fn h_45_repeated_proposal_returns_the_same_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vote_that_takes_longer_than_patience_is_a_task_that_goes_on() {
+async fn long_vote_returns_a_running_task() {
     let (triad, _) = triad(
         Quorum::Majority,
-        [vec![Does::Sleeps], vec![Does::Sleeps], vec![Does::Sleeps]],
+        [
+            vec![Reaction::Hang],
+            vec![Reaction::Hang],
+            vec![Reaction::Hang],
+        ],
     );
     let Reply::Task(task) = triad
-        .send(&CallContext::default(), &proposing("x"))
+        .send(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap()
     else {
@@ -108,7 +115,7 @@ async fn a_vote_that_takes_longer_than_patience_is_a_task_that_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_gateway_is_no_decision() {
+async fn missing_gateway_is_an_error() {
     let (mut triad, _) = triad(Quorum::Majority, [vec![], vec![], vec![]]);
     triad.links = Arc::new(|| {
         Box::pin(async {
@@ -120,7 +127,7 @@ async fn no_gateway_is_no_decision() {
         })
     });
     let error = triad
-        .send(&CallContext::default(), &proposing("x"))
+        .send(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap_err();
     assert_eq!(
@@ -134,7 +141,7 @@ async fn no_gateway_is_no_decision() {
 }
 
 #[tokio::test]
-async fn a_triad_has_three_different_members() {
+async fn triad_requires_three_distinct_members() {
     let (mut triad, _) = triad(Quorum::Majority, [vec![], vec![], vec![]]);
     for members in [vec![], vec!["a", "b"], vec!["a", "b", "a"]] {
         let mut settings = (*triad.settings).clone();
@@ -142,7 +149,7 @@ async fn a_triad_has_three_different_members() {
         triad.settings = Arc::new(settings);
         assert!(
             triad
-                .send(&CallContext::default(), &proposing("x"))
+                .send(&CallContext::default(), &proposal_message("x"))
                 .await
                 .is_err()
         );
@@ -150,18 +157,18 @@ async fn a_triad_has_three_different_members() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_alone_leads_to_its_session() {
+async fn message_to_task_uses_its_session() {
     let twice = || vec![APPROVE, APPROVE];
     let (triad, _agents) = triad(Quorum::All, [twice(), twice(), twice()]);
     let first = SendRequest {
         context_id: Some("sess-7".into()),
-        ..proposing("x")
+        ..proposal_message("x")
     };
     triad.send(&CallContext::default(), &first).await.unwrap();
     let next = |task: &str| SendRequest {
         message_id: "proposal-2".into(),
         task_id: Some(task.into()),
-        ..proposing("y")
+        ..proposal_message("y")
     };
     let forgotten = triad
         .send(&CallContext::default(), &next("proposal-0"))

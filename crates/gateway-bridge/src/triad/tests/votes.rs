@@ -3,10 +3,10 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn h_40_two_equal_votes_decide_and_the_third_is_not_waited_for() {
+async fn h_40_two_equal_votes_decide_without_the_third() {
     let (triad, agents) = triad(
         Quorum::Majority,
-        [vec![APPROVE], vec![APPROVE], vec![Does::Sleeps]],
+        [vec![APPROVE], vec![APPROVE], vec![Reaction::Hang]],
     );
     assert_eq!(
         decided(&triad).await,
@@ -19,18 +19,18 @@ async fn h_40_two_equal_votes_decide_and_the_third_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_40_quorum_all_is_decided_at_the_deadline() {
+async fn h_40_quorum_all_decides_at_the_deadline() {
     let (triad, _) = triad(
         Quorum::All,
-        [vec![APPROVE], vec![APPROVE], vec![Does::Sleeps]],
+        [vec![APPROVE], vec![APPROVE], vec![Reaction::Hang]],
     );
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let vote = triad
-        .propose(&CallContext::default(), &proposing("x"))
+        .propose(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap();
-    vote.over().await;
-    assert_eq!(begun.elapsed(), Duration::from_secs(300));
+    vote.wait_for_end().await;
+    assert_eq!(started_at.elapsed(), Duration::from_secs(300));
     let task = triad.get_task("proposal-1").unwrap();
     let decision = &task.json()["artifacts"][0]["parts"][0]["data"];
     assert_eq!(
@@ -56,13 +56,13 @@ async fn h_39_split_votes_reject_without_consensus() {
 async fn invalid_vote_is_requested_once_more() {
     let (triad, agents) = triad(
         Quorum::All,
-        [vec![NONSENSE, APPROVE], vec![APPROVE], vec![APPROVE]],
+        [vec![INVALID_VOTE, APPROVE], vec![APPROVE], vec![APPROVE]],
     );
     assert_eq!(decided(&triad).await["votes"]["alpha"], "approve");
-    let asked = agents.asked.lock().unwrap();
-    let alpha: Vec<_> = asked
+    let requests = agents.requests.lock().unwrap();
+    let alpha: Vec<_> = requests
         .iter()
-        .filter(|(about, _)| about.agent == "alpha")
+        .filter(|(call, _)| call.agent == "alpha")
         .collect();
     assert_eq!(alpha.len(), 2);
     assert_eq!(alpha[0].0.context_id, alpha[1].0.context_id);
@@ -71,10 +71,14 @@ async fn invalid_vote_is_requested_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_answer_that_is_no_vote_is_an_abstention() {
+async fn second_invalid_vote_is_an_abstention() {
     let (triad, _) = triad(
         Quorum::All,
-        [vec![NONSENSE, NONSENSE], vec![APPROVE], vec![REJECT]],
+        [
+            vec![INVALID_VOTE, INVALID_VOTE],
+            vec![APPROVE],
+            vec![REJECT],
+        ],
     );
     assert_eq!(
         decided(&triad).await["votes"],
@@ -86,16 +90,16 @@ async fn a_second_answer_that_is_no_vote_is_an_abstention() {
 async fn absent_members_are_missing_without_wait() {
     let (triad, _) = triad(
         Quorum::Majority,
-        [vec![APPROVE], vec![Does::IsNotThere], vec![Does::Fails]],
+        [vec![APPROVE], vec![Reaction::Missing], vec![Reaction::Fail]],
     );
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let decision = decided(&triad).await;
     assert_eq!(decision["missing"], json!(["beta", "charlie"]));
     assert_eq!(
         (&decision["result"], &decision["consensus"]),
         (&json!("rejected"), &json!(false))
     );
-    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(started_at.elapsed(), Duration::ZERO);
     let text = triad.get_task("proposal-1").unwrap().status_text().unwrap();
     assert!(text.contains("beta (no such agent)"), "{text}");
 }
@@ -104,7 +108,7 @@ async fn absent_members_are_missing_without_wait() {
 async fn h_43_each_vote_is_an_update_with_reason() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
     let mut stream = triad
-        .stream(&CallContext::default(), &proposing("x"))
+        .stream(&CallContext::default(), &proposal_message("x"))
         .await
         .unwrap();
     let mut reported = Vec::new();
@@ -128,28 +132,28 @@ async fn h_43_each_vote_is_an_update_with_reason() {
 #[tokio::test(start_paused = true)]
 async fn each_member_gets_own_session_and_depth() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
-    let mut outgoing = proposing("x");
+    let mut outgoing = proposal_message("x");
     let row = json!({"hop": 2, "chain": "c"});
     outgoing.metadata = Some(
         [(delegation::METADATA_KEY.to_owned(), row.clone())]
             .into_iter()
             .collect(),
     );
-    let about = CallContext {
+    let call = CallContext {
         session_key: Some("agent:main:main".into()),
         context_id: Some("mine".into()),
         ..CallContext::default()
     };
-    triad.send(&about, &outgoing).await.unwrap();
-    let asked = agents.asked.lock().unwrap();
-    let contexts: std::collections::HashSet<_> = asked
+    triad.send(&call, &outgoing).await.unwrap();
+    let requests = agents.requests.lock().unwrap();
+    let contexts: std::collections::HashSet<_> = requests
         .iter()
-        .map(|(about, _)| about.context_id.clone())
+        .map(|(call, _)| call.context_id.clone())
         .collect();
     assert_eq!(contexts.len(), 3);
-    for (about, outgoing) in asked.iter() {
-        assert_ne!(about.context_id.as_deref(), Some("mine"));
-        assert_eq!(about.session_key.as_deref(), Some("agent:main:main"));
+    for (call, outgoing) in requests.iter() {
+        assert_ne!(call.context_id.as_deref(), Some("mine"));
+        assert_eq!(call.session_key.as_deref(), Some("agent:main:main"));
         assert_eq!(
             outgoing.metadata.as_ref().unwrap()[delegation::METADATA_KEY],
             row

@@ -64,7 +64,7 @@ fn role_allows_only_its_operations() {
 }
 
 #[test]
-fn an_agent_is_held_to_its_own_permissions_as_well() {
+fn own_permissions_also_limit_an_agent() {
     let all = json!({"send": ["*"], "propose": true, "vote": true, "workspaces": ["*"]});
     let agents =
         json!([{"name": "beta", "role": "r", "permissions": {"vote": true, "broadcast": true}}]);
@@ -90,7 +90,7 @@ fn an_agent_is_held_to_its_own_permissions_as_well() {
 }
 
 #[test]
-fn an_agent_sees_its_own_workspace_and_no_other() {
+fn agent_sees_only_its_own_workspace() {
     let own = allowed(json!({"r": {}}), Some("alpha"), json!([]));
     assert_eq!(own, [6]);
     // Naming `beta` as the sender does not grant the permission to serve `beta`.
@@ -174,7 +174,7 @@ fn zero_limit_is_one() {
 }
 
 #[test]
-fn local_agent_may_only_do_what_an_agent_needs() {
+fn local_agent_has_only_agent_permissions() {
     let keyring = load(&json!({"agents": []}));
     let who = |agent: &str| Identity {
         name: agent.into(),

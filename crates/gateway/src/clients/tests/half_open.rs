@@ -73,8 +73,8 @@ async fn request_over_a_half_open_connection_fails() {
         text: "hello".to_owned(),
         session_id: None,
     };
-    let asked = requester
+    let result = requester
         .ask(&message, Duration::from_secs(60), |_| {})
         .await;
-    assert_eq!(asked.unwrap_err().kind, ClientErrorKind::Unreachable);
+    assert_eq!(result.unwrap_err().kind, ClientErrorKind::Unreachable);
 }

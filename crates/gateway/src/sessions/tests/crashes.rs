@@ -17,8 +17,8 @@ async fn truncation_at_any_byte_keeps_earlier_entries() {
     let mut ends = Vec::new();
     for i in 0..12 {
         let content = format!("{i} \"{}\" é\n", "x".repeat(i * 3));
-        let kept = sessions.append("alpha", &entry("s", &format!("m{i}"), &content));
-        kept.await.unwrap();
+        let append = sessions.append("alpha", &entry("s", &format!("m{i}"), &content));
+        append.await.unwrap();
         ends.push(place.bytes("alpha", "s").len());
     }
     drop(sessions);
@@ -26,19 +26,22 @@ async fn truncation_at_any_byte_keeps_earlier_entries() {
     let first = ends[ends.len() - 5];
     for at in first..=whole.len() {
         cut(&place, &whole, at);
-        let kept = ends.iter().filter(|end| **end <= at).count();
+        let complete_entries = ends.iter().filter(|end| **end <= at).count();
         let sessions = place.open();
         let found = ids(&sessions, "alpha", "s");
-        for i in 0..kept {
+        for i in 0..complete_entries {
             assert!(
                 found.contains(&format!("m{i}")),
                 "cut at {at}: m{i} is gone"
             );
         }
         // An entry that lacks only its line end may be present, too.
-        assert!(found.len() <= kept + 1, "cut at {at}: {found:?}");
+        assert!(
+            found.len() <= complete_entries + 1,
+            "cut at {at}: {found:?}"
+        );
         // The next entry starts on a new line.
-        keep(&sessions, "alpha", "s", "next").await;
+        append_entry(&sessions, "alpha", "s", "next").await;
         drop(sessions);
         let text = place.text("alpha", "s");
         assert!(
@@ -59,7 +62,7 @@ fn expected(before: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn unfinished_line_is_cut_off_and_logged() {
     let place = Place::new();
-    keep(&place.open(), "alpha", "s", "one").await;
+    append_entry(&place.open(), "alpha", "s", "one").await;
     let whole = place.bytes("alpha", "s");
     place.write("alpha", "s", &[&whole[..], b"{\"timestamp\": 17"].concat());
     // A reader does not change the file.
@@ -67,7 +70,7 @@ async fn unfinished_line_is_cut_off_and_logged() {
     assert_eq!(place.bytes("alpha", "s").len(), whole.len() + 16);
     let sessions = place.open();
     assert_eq!(ids(&sessions, "alpha", "s"), ["one"]);
-    keep(&sessions, "alpha", "s", "two").await;
+    append_entry(&sessions, "alpha", "s", "two").await;
     assert_eq!(place.bytes("alpha", "s"), expected(&whole));
     let logged = place.logged();
     assert_eq!(logged.len(), 1, "{logged:?}");
@@ -78,21 +81,21 @@ async fn unfinished_line_is_cut_off_and_logged() {
 }
 
 #[tokio::test]
-async fn zeros_that_a_power_cut_leaves_are_cut_off() {
+async fn trailing_zeros_are_cut_off() {
     let place = Place::new();
-    keep(&place.open(), "alpha", "s", "one").await;
+    append_entry(&place.open(), "alpha", "s", "one").await;
     let whole = place.bytes("alpha", "s");
     place.write("alpha", "s", &[&whole[..], &[0; 4096]].concat());
     let sessions = place.open();
     assert_eq!(ids(&sessions, "alpha", "s"), ["one"]);
-    keep(&sessions, "alpha", "s", "two").await;
+    append_entry(&sessions, "alpha", "s", "two").await;
     assert_eq!(place.bytes("alpha", "s"), expected(&whole));
 }
 
 #[tokio::test]
-async fn drafts_of_a_killed_import_are_no_sessions() {
+async fn drafts_of_killed_import_are_not_sessions() {
     let place = Place::new();
-    keep(&place.open(), "alpha", "s", "one").await;
+    append_entry(&place.open(), "alpha", "s", "one").await;
     let draft = place.file("alpha", "s").with_extension("import");
     fs::write(draft, "{\"half").unwrap();
     assert_eq!(place.open().list("alpha", true, 100).unwrap().len(), 1);
@@ -105,7 +108,7 @@ proptest! {
     /// Truncates random entries at any byte. The complete entries remain, unchanged and in order.
     #[test]
     fn keeps_complete_entries_wherever_the_file_is_cut(
-        said in prop::collection::vec("\\PC{0,40}|.{0,12}|\\{\"sessionId\":\"s1\"\\}", 1..20),
+        contents in prop::collection::vec("\\PC{0,40}|.{0,12}|\\{\"sessionId\":\"s1\"\\}", 1..20),
         cut_at in 0.0..=1.0_f64,
     ) {
         let place = Place::new();
@@ -113,7 +116,7 @@ proptest! {
         let mut ends = Vec::new();
         {
             let sessions = place.open();
-            for (i, content) in said.iter().enumerate() {
+            for (i, content) in contents.iter().enumerate() {
                 let entry = entry("s", &i.to_string(), content);
                 runtime.block_on(sessions.append("alpha", &entry)).unwrap();
                 ends.push(place.bytes("alpha", "s").len());
@@ -122,7 +125,7 @@ proptest! {
         let whole = place.bytes("alpha", "s");
         let at = (whole.len() as f64 * cut_at) as usize;
         cut(&place, &whole, at);
-        let kept = ends.iter().filter(|end| **end <= at).count();
+        let complete_entries = ends.iter().filter(|end| **end <= at).count();
         let sessions = place.open();
         let found: Vec<_> = match sessions.get("alpha", "s") {
             Ok(reader) => reader.map(|entry| entry.unwrap().content.into_owned()).collect(),
@@ -131,8 +134,8 @@ proptest! {
                 Vec::new()
             }
         };
-        prop_assert!((kept..=kept + 1).contains(&found.len()));
-        let all: Vec<_> = said.iter().map(|said| json!(said)).collect();
+        prop_assert!((complete_entries..=complete_entries + 1).contains(&found.len()));
+        let all: Vec<_> = contents.iter().map(|contents| json!(contents)).collect();
         prop_assert!(all.starts_with(&found));
         prop_assert!(!place.logged().iter().any(|line| line.starts_with("error")));
     }

@@ -3,10 +3,10 @@
 use super::*;
 
 /// Writes `entries` entries with the ids `0`, `1`, …, and returns the lines of the file.
-async fn filled(place: &Place, session: &str, entries: usize) -> Vec<Vec<u8>> {
+async fn fill_session(place: &Place, session: &str, entries: usize) -> Vec<Vec<u8>> {
     let sessions = place.open();
     for i in 0..entries {
-        keep(&sessions, "alpha", session, &i.to_string()).await;
+        append_entry(&sessions, "alpha", session, &i.to_string()).await;
     }
     drop(sessions);
     let lines = place.bytes("alpha", session);
@@ -19,8 +19,8 @@ async fn filled(place: &Place, session: &str, entries: usize) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn damaged_line_is_4004_and_names_file_and_line() {
     let place = Place::new();
-    filled(&place, "b", 2).await;
-    let mut lines = filled(&place, "a", 2).await;
+    fill_session(&place, "b", 2).await;
+    let mut lines = fill_session(&place, "a", 2).await;
     lines[1][20] = b'\0';
     place.write("alpha", "a", &lines.concat());
     for sessions in [place.read_only(), place.open()] {
@@ -49,15 +49,15 @@ async fn damaged_line_is_4004_and_names_file_and_line() {
         code(sessions.export("alpha", "a", &mut out)),
         ErrorCode::SessionCorrupt
     );
-    keep(&sessions, "alpha", "b", "5").await;
-    keep(&sessions, "alpha", "c", "6").await;
+    append_entry(&sessions, "alpha", "b", "5").await;
+    append_entry(&sessions, "alpha", "c", "6").await;
     // A damaged session is not archived, so that it stays visible.
     assert_eq!(
         sessions.archive("alpha", Duration::ZERO).unwrap(),
         ["b", "c"]
     );
     sessions.delete("alpha", "a").unwrap();
-    keep(&sessions, "alpha", "a", "new").await;
+    append_entry(&sessions, "alpha", "a", "new").await;
     assert_eq!(ids(&sessions, "alpha", "a"), ["new"]);
 }
 
@@ -65,7 +65,7 @@ async fn damaged_line_is_4004_and_names_file_and_line() {
 async fn foreign_lines_damage_a_session() {
     for foreign in ["garbage\n", "{}\n", "[1]\n"] {
         let place = Place::new();
-        let lines = filled(&place, "a", 2).await;
+        let lines = fill_session(&place, "a", 2).await;
         let bytes = [&lines[0], foreign.as_bytes(), &lines[1]].concat();
         place.write("alpha", "a", &bytes);
         let sessions = place.open();
@@ -74,7 +74,7 @@ async fn foreign_lines_damage_a_session() {
         assert_eq!(place.bytes("alpha", "a"), bytes);
     }
     let place = Place::new();
-    let lines = filled(&place, "a", 1).await;
+    let lines = fill_session(&place, "a", 1).await;
     place.write("alpha", "b", &lines.concat());
     assert_eq!(
         code(place.open().get("alpha", "b")),
@@ -85,7 +85,7 @@ async fn foreign_lines_damage_a_session() {
 #[tokio::test]
 async fn damage_after_the_scan_is_found_by_the_reader() {
     let place = Place::new();
-    let mut lines = filled(&place, "a", 2).await;
+    let mut lines = fill_session(&place, "a", 2).await;
     let sessions = place.open();
     assert_eq!(ids(&sessions, "alpha", "a"), ["0", "1"]);
     lines[1][20] = b'\0';
@@ -109,6 +109,6 @@ async fn reads_sessions_of_other_writers() {
     let sessions = place.open();
     assert_eq!(ids(&sessions, "alpha", "s"), ["1", ""]);
     assert_eq!(sessions.list("alpha", true, 100).unwrap().len(), 1);
-    keep(&sessions, "alpha", "s", "3").await;
+    append_entry(&sessions, "alpha", "s", "3").await;
     assert_eq!(ids(&place.read_only(), "alpha", "s"), ["1", "", "3"]);
 }

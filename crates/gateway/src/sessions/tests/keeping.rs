@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn entries_have_the_form_of_the_specification() {
+async fn entries_have_the_specified_format() {
     let place = Place::new();
     let sessions = place.open();
     let mut hello = entry("sess-123", "msg-001", "Hello!");
@@ -22,18 +22,18 @@ async fn message_entry_keeps_its_content() {
         r#"{"type": "message", "id": "m", "content": {"role": "assistant", "content": [1]}}"#;
     let message = Envelope::parse(text).unwrap();
     let now = UNIX_EPOCH + Duration::from_millis(5);
-    let kept = Entry::new(&message, "s", now);
+    let entry = Entry::new(&message, "s", now);
     assert_eq!(
-        (kept.timestamp, &*kept.role, &*kept.id),
+        (entry.timestamp, &*entry.role, &*entry.id),
         (5, "assistant", "m")
     );
-    assert_eq!(*kept.content, json!([1]));
+    assert_eq!(*entry.content, json!([1]));
     // The entry contains other content unchanged, and a client cannot invent a role.
     let text = r#"{"type": "broadcast", "content": {"role": "root", "message": "x"}}"#;
     let message = Envelope::parse(text).unwrap();
-    let kept = Entry::new(&message, "s", now);
-    assert_eq!((&*kept.role, &*kept.id), ("agent", ""));
-    assert_eq!(*kept.content, json!({"role": "root", "message": "x"}));
+    let entry = Entry::new(&message, "s", now);
+    assert_eq!((&*entry.role, &*entry.id), ("agent", ""));
+    assert_eq!(*entry.content, json!({"role": "root", "message": "x"}));
 }
 
 #[tokio::test]
@@ -45,15 +45,15 @@ async fn acknowledged_entries_are_written_at_any_fsync() {
             fsync_interval_ms: 3_600_000,
             ..place.config()
         };
-        let sessions = place.opened(&config).unwrap();
-        keep(&sessions, "alpha", "s", "one").await;
+        let sessions = place.try_open(&config).unwrap();
+        append_entry(&sessions, "alpha", "s", "one").await;
         assert!(place.text("alpha", "s").contains("one"), "{fsync:?}");
         assert_eq!(ids(&place.read_only(), "alpha", "s"), ["one"]);
     }
 }
 
 #[tokio::test]
-async fn entries_are_in_the_order_of_the_calls_however_they_are_awaited() {
+async fn entries_are_in_call_order() {
     let place = Place::new();
     let sessions = place.open();
     let names: Vec<String> = (0..500).map(|i| format!("m{i}")).collect();
@@ -74,13 +74,13 @@ async fn concurrent_writers_keep_workspaces_apart() {
         fsync: Fsync::Always,
         ..place.config()
     };
-    let sessions = place.opened(&config).unwrap();
+    let sessions = place.try_open(&config).unwrap();
     let tasks = (0..40).map(|task| {
         let sessions = sessions.clone();
         tokio::spawn(async move {
             let (agent, session) = (format!("a{}", task % 5), format!("s{task}"));
             for i in 0..25 {
-                keep(&sessions, &agent, &session, &format!("{session}-{i}")).await;
+                append_entry(&sessions, &agent, &session, &format!("{session}-{i}")).await;
             }
         })
     });
@@ -104,7 +104,7 @@ async fn entry_is_stored_without_a_waiting_caller() {
 }
 
 #[test]
-fn entries_are_kept_without_a_runtime() {
+fn entries_are_stored_without_a_runtime() {
     let place = Place::new();
     let sessions = place.open();
     let done = sessions.append("alpha", &entry("s", "one", "one"));
@@ -123,8 +123,8 @@ async fn interval_fsync_syncs_within_the_interval() {
         fsync_interval_ms: 50,
         ..place.config()
     };
-    let sessions = place.opened(&config).unwrap();
-    keep(&sessions, "alpha", "s", "one").await;
+    let sessions = place.try_open(&config).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
     let unsynced = &sessions.0.store.unsynced;
     assert!(lock(unsynced).contains(&place.file("alpha", "s")));
     tokio::time::sleep(Duration::from_millis(60)).await;
@@ -135,12 +135,12 @@ async fn interval_fsync_syncs_within_the_interval() {
 }
 
 #[tokio::test]
-async fn a_workspace_does_not_see_the_sessions_of_another() {
+async fn workspace_hides_sessions_from_others() {
     let place = Place::new();
     let sessions = place.open();
-    keep(&sessions, "alpha", "same", "a").await;
-    keep(&sessions, "beta", "same", "b").await;
-    keep(&sessions, "beta", "other", "c").await;
+    append_entry(&sessions, "alpha", "same", "a").await;
+    append_entry(&sessions, "beta", "same", "b").await;
+    append_entry(&sessions, "beta", "other", "c").await;
     assert_eq!(ids(&sessions, "alpha", "same"), ["a"]);
     assert_eq!(ids(&sessions, "beta", "same"), ["b"]);
     assert_eq!(
@@ -152,20 +152,20 @@ async fn a_workspace_does_not_see_the_sessions_of_another() {
 }
 
 #[tokio::test]
-async fn h_22_an_unknown_session_begins_or_is_4001_in_strict_gateways() {
+async fn h_22_unknown_session_is_created_or_4001_if_strict() {
     let place = Place::new();
-    keep(&place.open(), "alpha", "s", "one").await;
+    append_entry(&place.open(), "alpha", "s", "one").await;
     let strict = ServerConfig {
         strict: true,
         ..place.config()
     };
-    let sessions = place.opened(&strict).unwrap();
-    keep(&sessions, "alpha", "s", "two").await;
+    let sessions = place.try_open(&strict).unwrap();
+    append_entry(&sessions, "alpha", "s", "two").await;
     let refused = sessions.append("alpha", &entry("new", "three", "")).await;
     assert_eq!(code(refused), ErrorCode::SessionNotFound);
     assert!(!place.file("alpha", "new").exists());
     sessions.create("alpha", Some("new")).await.unwrap();
-    keep(&sessions, "alpha", "new", "three").await;
+    append_entry(&sessions, "alpha", "new", "three").await;
     assert_eq!(ids(&sessions, "alpha", "new"), ["three"]);
     assert_eq!(
         code(sessions.commit("alpha", "none").await),
@@ -174,7 +174,7 @@ async fn h_22_an_unknown_session_begins_or_is_4001_in_strict_gateways() {
 }
 
 #[tokio::test]
-async fn a_session_is_made_once() {
+async fn session_is_created_once() {
     let place = Place::new();
     let sessions = place.open();
     let id = sessions.create("alpha", None).await.unwrap();
@@ -198,11 +198,11 @@ async fn expired_session_is_4002() {
         session_ttl_ms: Some(60_000),
         ..place.config()
     };
-    let sessions = place.opened(&config).unwrap();
-    keep(&sessions, "alpha", "s", "one").await;
-    place.pass(Duration::from_secs(60));
+    let sessions = place.try_open(&config).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    place.advance(Duration::from_secs(60));
     assert_eq!(ids(&sessions, "alpha", "s"), ["one"]);
-    place.pass(Duration::from_millis(1));
+    place.advance(Duration::from_millis(1));
     let check = |sessions: &Sessions| {
         let over = [code(sessions.get("alpha", "s"))];
         assert_eq!(over, [ErrorCode::SessionExpired]);
@@ -216,29 +216,29 @@ async fn expired_session_is_4002() {
     assert_eq!(code(refused), ErrorCode::SessionExpired);
     // The next process sees the same state.
     drop(sessions);
-    let sessions = place.opened(&config).unwrap();
+    let sessions = place.try_open(&config).unwrap();
     check(&sessions);
     let mut out = Vec::new();
     assert_eq!(sessions.export("alpha", "s", &mut out).unwrap(), 1);
 }
 
 #[tokio::test]
-async fn a_clock_that_was_wrong_keeps_no_session_for_ever() {
+async fn future_timestamp_does_not_keep_a_session() {
     let place = Place::new();
     let config = ServerConfig {
         session_ttl_ms: Some(60_000),
         ..place.config()
     };
-    let sessions = place.opened(&config).unwrap();
+    let sessions = place.try_open(&config).unwrap();
     let mut late = entry("s", "one", "");
     late.timestamp = u64::MAX;
     sessions.append("alpha", &late).await.unwrap();
-    place.pass(Duration::from_secs(61));
+    place.advance(Duration::from_secs(61));
     assert_eq!(code(sessions.get("alpha", "s")), ErrorCode::SessionExpired);
 }
 
 #[tokio::test]
-async fn full_write_queue_is_3003_and_keeps_no_entry() {
+async fn full_write_queue_is_3003_without_entry() {
     let place = Place::new();
     let config = ServerConfig {
         limits: Limits {
@@ -247,13 +247,13 @@ async fn full_write_queue_is_3003_and_keeps_no_entry() {
         },
         ..place.config()
     };
-    let sessions = place.opened(&config).unwrap();
+    let sessions = place.try_open(&config).unwrap();
     let refused = sessions.append("alpha", &entry("s", "one", &"x".repeat(400)));
     assert_eq!(code(refused.await), ErrorCode::AgentBusy);
-    keep(&sessions, "alpha", "s", "two").await;
+    append_entry(&sessions, "alpha", "s", "two").await;
     // Written lines no longer count as queued.
     for i in 0..20 {
-        keep(&sessions, "alpha", "s", &format!("m{i}")).await;
+        append_entry(&sessions, "alpha", "s", &format!("m{i}")).await;
     }
     assert_eq!(ids(&sessions, "alpha", "s").len(), 21);
 }
@@ -279,7 +279,7 @@ async fn failed_write_is_reported_and_leaves_no_entry() {
     );
     assert!(!refused.to_string().contains("secret"));
     fs::remove_dir(&folder).unwrap();
-    keep(&sessions, "alpha", "s", "two").await;
+    append_entry(&sessions, "alpha", "s", "two").await;
     assert_eq!(ids(&sessions, "alpha", "s"), ["two"]);
 }
 
@@ -290,9 +290,9 @@ async fn only_the_owner_may_read_sessions() {
     let place = Place::new();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let sessions = place.open();
-    keep(&sessions, "alpha", "s", "one").await;
+    append_entry(&sessions, "alpha", "s", "one").await;
     sessions.archive("alpha", Duration::ZERO).unwrap();
-    keep(&sessions, "alpha", "t", "one").await;
+    append_entry(&sessions, "alpha", "t", "one").await;
     let file = place.file("alpha", "s");
     let folder = file.parent().unwrap();
     let workspace = folder.parent().unwrap();
@@ -307,7 +307,7 @@ async fn only_the_owner_may_read_sessions() {
     // The store also restricts the permissions of a file that another program created.
     drop(sessions);
     fs::set_permissions(place.file("alpha", "t"), fs::Permissions::from_mode(0o644)).unwrap();
-    keep(&place.open(), "alpha", "t", "two").await;
+    append_entry(&place.open(), "alpha", "t", "two").await;
     assert_eq!(mode(&place.file("alpha", "t")), 0o600);
 }
 
@@ -315,12 +315,12 @@ async fn only_the_owner_may_read_sessions() {
 async fn second_process_gets_the_id_of_the_first() {
     let place = Place::new();
     let sessions = place.open();
-    let refused = place.opened(&place.config()).map(drop).unwrap_err();
+    let refused = place.try_open(&place.config()).map(drop).unwrap_err();
     assert_eq!(refused.code(), ErrorCode::SessionLocked);
     let process = format!("process {}", std::process::id());
     assert!(refused.to_string().contains(&process), "{refused}");
     // A read-only process can read but not write.
-    keep(&sessions, "alpha", "s", "one").await;
+    append_entry(&sessions, "alpha", "s", "one").await;
     let other = place.read_only();
     assert_eq!(ids(&other, "alpha", "s"), ["one"]);
     let written = other.append("alpha", &entry("s", "two", "")).await;
@@ -335,21 +335,21 @@ async fn second_process_gets_the_id_of_the_first() {
         ErrorCode::SessionLocked
     );
     drop(sessions);
-    keep(&place.open(), "alpha", "s", "two").await;
+    append_entry(&place.open(), "alpha", "s", "two").await;
 }
 
 #[tokio::test]
 async fn entry_after_a_replaced_file_is_in_the_new_file() {
     let place = Place::new();
     let sessions = place.open();
-    keep(&sessions, "alpha", "s", "one").await;
+    append_entry(&sessions, "alpha", "s", "one").await;
     let (file, copy) = (place.file("alpha", "s"), place.state.join("copy"));
     fs::copy(&file, &copy).unwrap();
     fs::rename(&copy, &file).unwrap();
-    keep(&sessions, "alpha", "s", "two").await;
+    append_entry(&sessions, "alpha", "s", "two").await;
     assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two"]);
     fs::remove_file(&file).unwrap();
-    keep(&sessions, "alpha", "s", "three").await;
+    append_entry(&sessions, "alpha", "s", "three").await;
     assert_eq!(ids(&sessions, "alpha", "s"), ["three"]);
 }
 
@@ -361,7 +361,7 @@ async fn open_files_are_bounded_and_closed_at_the_end() {
     let names: Vec<String> = (0..200).map(|number| format!("s{number}")).collect();
     for round in ["one", "two"] {
         for name in &names {
-            keep(&sessions, "alpha", name, round).await;
+            append_entry(&sessions, "alpha", name, round).await;
         }
     }
     for name in &names {
@@ -370,8 +370,9 @@ async fn open_files_are_bounded_and_closed_at_the_end() {
     let open = || {
         let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
         let files = files.filter_map(|file| fs::read_link(file.path()).ok());
-        let ours = files.filter(|file| file.starts_with(&place.state));
-        ours.filter(|file| file.extension().is_some_and(|it| it == "jsonl"))
+        let session_files = files.filter(|file| file.starts_with(&place.state));
+        session_files
+            .filter(|file| file.extension().is_some_and(|it| it == "jsonl"))
             .count()
     };
     assert_eq!(open(), 64);

@@ -15,8 +15,8 @@ async fn session_list_omits_message_content() {
     let now = |place: &Place| place.clock.system_time();
     let began = now(&place);
     sessions.create("alpha", Some("s")).await.unwrap();
-    place.pass(Duration::from_secs(1));
-    keep(&sessions, "alpha", "s", "secret").await;
+    place.advance(Duration::from_secs(1));
+    append_entry(&sessions, "alpha", "s", "secret").await;
     let updated = now(&place);
     sessions.commit("alpha", "s").await.unwrap();
     let one = Summary {
@@ -56,8 +56,8 @@ async fn commit_syncs_at_any_fsync() {
         fsync_interval_ms: 3_600_000,
         ..place.config()
     };
-    let sessions = place.opened(&config).unwrap();
-    keep(&sessions, "alpha", "s", "one").await;
+    let sessions = place.try_open(&config).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
     let is_unsynced = || lock(&sessions.0.store.unsynced).contains(&place.file("alpha", "s"));
     assert!(is_unsynced());
     sessions.commit("alpha", "s").await.unwrap();
@@ -70,10 +70,10 @@ async fn older_sessions_are_archived_and_closed() {
     let place = Place::new();
     let sessions = place.open();
     let week = Duration::from_secs(7 * 24 * 3600);
-    keep(&sessions, "alpha", "old", "one").await;
-    keep(&sessions, "beta", "old", "two").await;
-    place.pass(week);
-    keep(&sessions, "alpha", "young", "three").await;
+    append_entry(&sessions, "alpha", "old", "one").await;
+    append_entry(&sessions, "beta", "old", "two").await;
+    place.advance(week);
+    append_entry(&sessions, "alpha", "young", "three").await;
     let before = exported(&sessions, "alpha", "old");
     assert_eq!(sessions.archive("alpha", week).unwrap(), ["old"]);
     assert_eq!(sessions.archive("alpha", week).unwrap(), [""; 0]);
@@ -98,7 +98,7 @@ async fn deleted_session_leaves_no_file() {
     let place = Place::new();
     let sessions = place.open();
     for (session, id) in [("s", "secret-1"), ("t", "other"), ("s", "secret-2")] {
-        keep(&sessions, "alpha", session, id).await;
+        append_entry(&sessions, "alpha", session, id).await;
     }
     sessions.delete("alpha", "s").unwrap();
     assert!(!place.file("alpha", "s").exists());
@@ -112,18 +112,18 @@ async fn deleted_session_leaves_no_file() {
     sessions.delete("alpha", "t").unwrap();
     assert_eq!(code(sessions.get("alpha", "t")), ErrorCode::SessionNotFound);
     assert_eq!(sessions.list("alpha", true, 100).unwrap(), []);
-    keep(&sessions, "alpha", "t", "again").await;
+    append_entry(&sessions, "alpha", "t", "again").await;
     assert_eq!(ids(&sessions, "alpha", "t"), ["again"]);
 }
 
 #[tokio::test]
-async fn a_session_is_carried_to_another_workspace_by_export_and_import() {
+async fn export_and_import_moves_a_session() {
     let place = Place::new();
     let sessions = place.open();
     sessions.create("alpha", Some("s")).await.unwrap();
     for id in ["one", "two"] {
-        keep(&sessions, "alpha", "s", id).await;
-        keep(&sessions, "alpha", "t", "foreign").await;
+        append_entry(&sessions, "alpha", "s", id).await;
+        append_entry(&sessions, "alpha", "t", "foreign").await;
     }
     sessions.commit("alpha", "s").await.unwrap();
     let text = exported(&sessions, "alpha", "s");
@@ -143,7 +143,7 @@ async fn a_session_is_carried_to_another_workspace_by_export_and_import() {
         text.replace("\"s\"", "\"u\"")
     );
     assert_eq!(ids(&place.read_only(), "beta", "u"), ["one", "two"]);
-    keep(&sessions, "beta", "u", "three").await;
+    append_entry(&sessions, "beta", "u", "three").await;
     // An id in the archive stays in use.
     sessions.archive("beta", Duration::ZERO).unwrap();
     let again = sessions.import("beta", &mut text.as_bytes(), None);
@@ -157,9 +157,9 @@ async fn imported_session_ages_from_now() {
         session_ttl_ms: Some(60_000),
         ..place.config()
     };
-    let sessions = place.opened(&config).unwrap();
-    keep(&sessions, "alpha", "s", "one").await;
-    place.pass(Duration::from_secs(61));
+    let sessions = place.try_open(&config).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    place.advance(Duration::from_secs(61));
     let text = exported(&sessions, "alpha", "s");
     sessions.import("beta", &mut text.as_bytes(), None).unwrap();
     assert_eq!(ids(&sessions, "beta", "s"), ["one"]);
@@ -169,7 +169,7 @@ async fn imported_session_ages_from_now() {
 async fn failed_import_leaves_no_file() {
     let place = Place::new();
     let sessions = place.open();
-    keep(&sessions, "alpha", "s", "one").await;
+    append_entry(&sessions, "alpha", "s", "one").await;
     let before = place.bytes("alpha", "s");
     let good = r#"{"timestamp":1,"role":"user","content":"x","sessionId":"n","id":"1"}"#;
     let other = good.replace("\"n\"", "\"m\"");
@@ -194,26 +194,26 @@ async fn failed_import_leaves_no_file() {
     assert_eq!(place.bytes("alpha", "s"), before);
     let folder = place.file("alpha", "s").parent().unwrap().to_owned();
     assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
-    keep(&sessions, "alpha", "s", "two").await;
+    append_entry(&sessions, "alpha", "s", "two").await;
     assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn entries_are_kept_while_other_sessions_are_deleted() {
+async fn deleting_other_sessions_keeps_entries() {
     let place = Place::new();
     let sessions = place.open();
     let writer = tokio::spawn({
         let sessions = sessions.clone();
         async move {
             for i in 0..300 {
-                keep(&sessions, "alpha", "s", &i.to_string()).await;
+                append_entry(&sessions, "alpha", "s", &i.to_string()).await;
             }
         }
     });
     let mut rounds = 0;
     while !writer.is_finished() || rounds < 3 {
         let gone = format!("gone-{rounds}");
-        keep(&sessions, "alpha", &gone, "x").await;
+        append_entry(&sessions, "alpha", &gone, "x").await;
         let sessions = sessions.clone();
         tokio::task::spawn_blocking(move || sessions.delete("alpha", &gone).unwrap())
             .await
@@ -228,32 +228,32 @@ async fn entries_are_kept_while_other_sessions_are_deleted() {
 }
 
 #[tokio::test]
-async fn a_session_is_read_as_it_was_when_it_was_opened() {
+async fn reader_sees_a_session_as_of_opening() {
     let place = Place::new();
     let sessions = place.open();
-    keep(&sessions, "alpha", "s", "one").await;
+    append_entry(&sessions, "alpha", "s", "one").await;
     let reader = sessions.get("alpha", "s").unwrap();
-    keep(&sessions, "alpha", "s", "two").await;
+    append_entry(&sessions, "alpha", "s", "two").await;
     sessions.delete("alpha", "s").unwrap();
     assert_eq!(reader.count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn archiving_beside_writers_loses_no_entry() {
+async fn concurrent_archiving_loses_no_entry() {
     let place = Place::new();
     let sessions = place.open();
-    let mut kept = Vec::new();
+    let mut stored_ids = Vec::new();
     for round in 0..20 {
         let session = format!("s{round}");
-        keep(&sessions, "alpha", &session, "0").await;
-        kept.push("0".to_owned());
+        append_entry(&sessions, "alpha", &session, "0").await;
+        stored_ids.push("0".to_owned());
         let archiving = sessions.clone();
         let archiving =
             tokio::task::spawn_blocking(move || archiving.archive("alpha", Duration::ZERO));
         for id in 1.. {
             let entry = entry(&session, &id.to_string(), "");
             match sessions.append("alpha", &entry).await {
-                Ok(()) => kept.push(id.to_string()),
+                Ok(()) => stored_ids.push(id.to_string()),
                 Err(error) => {
                     assert_eq!(error.code(), ErrorCode::SessionExpired);
                     break;
@@ -267,8 +267,8 @@ async fn archiving_beside_writers_loses_no_entry() {
             let entry: Entry<'static> = serde_json::from_str(line).unwrap();
             entry.id.into_owned()
         });
-        assert_eq!(ids.collect::<Vec<_>>(), kept);
-        kept.clear();
+        assert_eq!(ids.collect::<Vec<_>>(), stored_ids);
+        stored_ids.clear();
     }
     assert_eq!(sessions.count("alpha"), 0);
 }

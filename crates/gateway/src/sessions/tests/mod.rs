@@ -67,10 +67,10 @@ impl Place {
     }
 
     fn open(&self) -> Sessions {
-        self.opened(&self.config()).unwrap()
+        self.try_open(&self.config()).unwrap()
     }
 
-    fn opened(&self, config: &ServerConfig) -> Result<Sessions, SessionError> {
+    fn try_open(&self, config: &ServerConfig) -> Result<Sessions, SessionError> {
         Sessions::open(config, self.clock.clone(), self.log.clone())
     }
 
@@ -98,7 +98,7 @@ impl Place {
         fs::write(file, bytes).unwrap();
     }
 
-    fn pass(&self, time: Duration) {
+    fn advance(&self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).unwrap();
         self.clock.0.fetch_add(millis, Ordering::Relaxed);
     }
@@ -126,7 +126,7 @@ fn entry(session: &str, id: &str, content: &str) -> Entry<'static> {
 }
 
 /// Appends an entry whose content is its id.
-async fn keep(sessions: &Sessions, agent: &str, session: &str, id: &str) {
+async fn append_entry(sessions: &Sessions, agent: &str, session: &str, id: &str) {
     let mut entry = entry(session, id, id);
     entry.timestamp = sessions.0.store.now();
     sessions.append(agent, &entry).await.unwrap();

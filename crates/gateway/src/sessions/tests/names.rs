@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn no_name_of_an_agent_leads_out_of_the_state() {
+async fn agent_name_cannot_leave_the_state_directory() {
     let place = Place::new();
     let sessions = place.open();
     let long = "x".repeat(65);
@@ -11,26 +11,26 @@ async fn no_name_of_an_agent_leads_out_of_the_state() {
         "", ".", "..", "../alpha", "a/b", "a\\b", "/etc", ".hidden", "-x", "a b", "a\0b", "ä",
         "a.", ".lock", &long,
     ] {
-        let kept = sessions.append(name, &entry("s", "m", "")).await;
-        assert_eq!(code(kept), ErrorCode::AgentNotFound, "{name:?}");
+        let result = sessions.append(name, &entry("s", "m", "")).await;
+        assert_eq!(code(result), ErrorCode::AgentNotFound, "{name:?}");
         assert_eq!(code(sessions.get(name, "s")), ErrorCode::AgentNotFound);
         assert_eq!(code(sessions.list(name, true, 1)), ErrorCode::AgentNotFound);
         assert_eq!(code(sessions.delete(name, "s")), ErrorCode::AgentNotFound);
     }
     assert_eq!(sessions.agents().unwrap(), [""; 0]);
     for name in ["alpha", "Alpha-2", "a.b_c", "_x", "7"] {
-        keep(&sessions, name, "s", "m").await;
+        append_entry(&sessions, name, "s", "m").await;
     }
 }
 
 #[tokio::test]
-async fn no_id_of_a_session_leads_anywhere() {
+async fn session_id_cannot_leave_its_directory() {
     let place = Place::new();
     let sessions = place.open();
     let long = "x".repeat(257);
     for id in ["", "a\nb", "a\0", "\u{7f}", &long] {
-        let kept = sessions.append("alpha", &entry(id, "m", "")).await;
-        assert_eq!(code(kept), ErrorCode::InvalidContent, "{id:?}");
+        let result = sessions.append("alpha", &entry(id, "m", "")).await;
+        assert_eq!(code(result), ErrorCode::InvalidContent, "{id:?}");
         assert_eq!(
             code(sessions.create("alpha", Some(id)).await),
             ErrorCode::InvalidContent
@@ -44,7 +44,7 @@ async fn no_id_of_a_session_leads_anywhere() {
     // Any other text is a valid session id; the file name is then a hash.
     let ids_ = ["../../../escape", "agent:main:x", "ä\"{}", "/", "*"];
     for id in ids_ {
-        keep(&sessions, "alpha", id, "m").await;
+        append_entry(&sessions, "alpha", id, "m").await;
     }
     let archived = sessions.archive("alpha", Duration::ZERO).unwrap();
     assert_eq!(archived.len(), ids_.len());
@@ -58,12 +58,12 @@ async fn no_id_of_a_session_leads_anywhere() {
 }
 
 #[tokio::test]
-async fn names_that_differ_in_case_alone_are_not_two_workspaces() {
+async fn name_differing_only_in_case_is_refused() {
     let place = Place::new();
     let sessions = place.open();
-    keep(&sessions, "alpha", "s", "m").await;
-    let kept = sessions.append("Alpha", &entry("s", "m", "")).await;
-    assert_eq!(code(kept), ErrorCode::AgentNotFound);
+    append_entry(&sessions, "alpha", "s", "m").await;
+    let result = sessions.append("Alpha", &entry("s", "m", "")).await;
+    assert_eq!(code(result), ErrorCode::AgentNotFound);
     drop(sessions);
     // The same holds for a process that has not used the other workspace yet.
     assert_eq!(
@@ -73,7 +73,7 @@ async fn names_that_differ_in_case_alone_are_not_two_workspaces() {
 }
 
 #[test]
-fn a_name_in_an_error_is_short_and_printable() {
+fn error_shows_short_printable_name() {
     let place = Place::new();
     let refused = place
         .open()
