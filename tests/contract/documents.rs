@@ -37,7 +37,7 @@ const EXITS: [(Exit, &str); 6] = [
         Exit::Unreachable,
         "the agent cannot be reached, or may not be",
     ),
-    (Exit::Auth, "the agent wants credentials, or other ones"),
+    (Exit::Auth, "the agent requires credentials, or other ones"),
     (Exit::Timeout, "time ran out"),
 ];
 

@@ -220,9 +220,9 @@ pub fn sentence(error: &str) -> String {
     let message = error["message"].as_str().unwrap_or("it is refused");
     match error["path"].as_str() {
         Some(path) if !path.is_empty() && !message.contains(path) => {
-            format!("the configuration is wrong at `{path}`: {message}")
+            format!("cannot use the configuration at `{path}`: {message}")
         }
-        _ => format!("the configuration is wrong: {message}"),
+        _ => format!("cannot use the configuration: {message}"),
     }
 }
 

@@ -137,7 +137,7 @@ async fn check(
         check_agent(target, peers, findings);
     }
     if targets.is_empty() {
-        let message = "no agent may be called".to_owned();
+        let message = "no target allows the calling agent".to_owned();
         let repair = "Add one to `targets`, or name the caller with `--agent NAME`.";
         findings.push("agents", Severity::Error, message, repair);
         return Ok(Exit::Usage);

@@ -74,7 +74,7 @@ pub(super) fn read(file: &Path) -> Result<Value, Failure> {
     let wrong = |why: String| {
         let file = file.display();
         Failure::usage(format!(
-            "cannot go on from `{file}`: {why}; give a file that `remote-agent send --save FILE` wrote"
+            "cannot continue from `{file}`: {why}; name a file that `remote-agent send --save FILE` wrote"
         ))
     };
     let text = fs::read(file).map_err(|error| wrong(error.to_string()))?;
@@ -87,9 +87,9 @@ pub(super) fn read(file: &Path) -> Result<Value, Failure> {
     }
     Err(wrong(
         if value["targets"].is_array() {
-            "it holds a configuration"
+            "it contains a configuration"
         } else {
-            "it holds no continuation"
+            "it contains no continuation"
         }
         .to_owned(),
     ))
@@ -122,7 +122,7 @@ pub(super) fn can_save(file: &Path) -> Result<(), Failure> {
     };
     tried.map_err(|error| {
         Failure::usage(format!(
-            "nothing was sent: `--save {}` cannot be written: {error}",
+            "cannot write `--save {}`: {error}; nothing was sent",
             file.display()
         ))
     })

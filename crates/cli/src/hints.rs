@@ -35,7 +35,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             "Write the message as TEXT, or add `--attach` or `--data`."
         }
         "invalid_request" if names(details, "/timeout_ms") => {
-            "Give `--timeout-ms` a number of milliseconds, 1 or more."
+            "Set `--timeout-ms` to a number of milliseconds, 1 or more."
         }
         "rpc_error" if details["rpcCode"] == TASK_NOT_FOUND => {
             "Check the task id and the agent. `remote-agent send` starts a new task."
@@ -45,7 +45,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         }
         "http_status" => match details["http_status"].as_u64() {
             Some(429 | 500..) => {
-                "The agent cannot work now. Try again later; if it stays so, the log of the agent's server has the cause."
+                "Try again later; if the error persists, the log of the agent's server has the cause."
             }
             _ => "Check the address of the agent: the server there does not accept this request.",
         },
@@ -58,39 +58,39 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             return Some(format!("See `remote-agent help {action}`."));
         }
         "target_not_allowed" | "ambiguous_target" if peers.is_empty() => {
-            "Name the agent as it was named before: with `--url URL`, or by its configuration with `--config FILE`."
+            "Name the agent again: with `--url URL`, or by its configuration with `--config FILE`."
         }
         "target_not_allowed" | "ambiguous_target" => {
-            "Name an agent with `--target ALIAS`; `remote-agent targets` shows those that are known."
+            "Name an agent with `--target ALIAS`; `remote-agent targets` lists the known agents."
         }
         "agent_not_allowed" => {
-            "Name the agent that calls with `--agent NAME`: one of the allowedAgents that the configuration has for this target."
+            "Name the calling agent with `--agent NAME`: one of the allowedAgents of this target in the configuration."
         }
         "agent_not_found" if peers.are_embedded() => {
-            "Put the agent there with `--gateway-agent NAME=approve`, or name another with `--target NAME`."
+            "Add the agent with `--gateway-agent NAME=approve`, or name another with `--target NAME`."
         }
         "agent_not_found" => {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
         }
         "agent_offline" if peers.are_embedded() => {
-            "Put the agent there with `--gateway-agent NAME=approve`; a triad needs alpha, beta and charlie."
+            "Add the agent with `--gateway-agent NAME=approve`; a triad needs alpha, beta and charlie."
         }
         "agent_offline" if peers.are_local() => {
-            "Start the agent (`remote-agent gateway agent --name NAME` puts one there that answers), or name one that `remote-agent targets` shows as online."
+            "Start the agent (`remote-agent gateway agent --name NAME` starts a scripted one), or name one that `remote-agent targets` shows as online."
         }
         "session_not_found" | "session_expired" => {
             "Omit `--context` and `--continuation` to start a new session."
         }
         "message_returned" => {
-            "The agent's answer is shown. Leave out `--task-required` if an answer is enough."
+            "The output has the agent's answer. Omit `--task-required` if an answer is enough."
         }
-        "stream_cut" => "Ask for the task later with `remote-agent status`.",
+        "stream_cut" => "Show the task later with `remote-agent status`.",
         "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
             "The task continues: show it with `remote-agent status`. `--timeout-ms` sets a longer wait."
         }
         "timeout" if details["delivered"] == "unknown" || details["delivered"] == "yes" => {
-            "The agent may have the message and be working on it: find out before you send it again. \
-             A larger `--timeout-ms` waits longer; with `--task-required` there is a task to ask about at once."
+            "The agent may have received the message: check before you send it again. \
+             A larger `--timeout-ms` waits longer; `--task-required` returns a task at once."
         }
         "timeout" => "Try again with a larger `--timeout-ms`.",
         "busy" => "Nothing was sent. Try again later, or with a larger `--timeout-ms`.",
@@ -110,14 +110,14 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Opt
             "Check the token in the environment variable `{variable}`: the gateway refused it."
         )),
         ("auth_required" | "auth_failed" | "token_expired", None) if peers.are_local() => Some(
-            "Give the gateway's token with `--gateway-token-env VAR`.".to_owned(),
+            "Name the environment variable with the gateway's token with `--gateway-token-env VAR`.".to_owned(),
         ),
         ("connection_refused", _) if peers.are_local() => Some(
             "Start the gateway (`remote-agent gateway` runs one of a2a-v1), or check the address of `--gateway`."
                 .to_owned(),
         ),
         ("protocol_error", _) if peers.are_local() => Some(
-            "Check the address of `--gateway`, and `--gateway-dialect` where it is given: the message tells what answers there."
+            "Check the address of `--gateway` and the value of `--gateway-dialect`: the message names the server that answers."
                 .to_owned(),
         ),
         // The library's own hint covers the settings of the gateway.
@@ -129,7 +129,7 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Opt
             Some("Check targets[].auth of this agent in the configuration: the agent requires a credential, or refused the configured one.".to_owned())
         }
         ("auth_required", None) => Some(
-            "Name the agent with `--url URL` and give its token with `--bearer-env VAR`, or set targets[].auth in a configuration."
+            "Name the agent with `--url URL` and its token with `--bearer-env VAR`, or set targets[].auth in a configuration."
                 .to_owned(),
         ),
         ("address_refused", _) if peers.reads_config() => Some(

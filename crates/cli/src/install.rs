@@ -50,15 +50,15 @@ pub struct Args {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// The name that agents use for it; by default from the host name
+    /// The alias of the agent [default: from the host name]
     #[arg(long, value_name = "ALIAS", requires = "url")]
     alias: Option<String>,
 
-    /// Send the bearer token in this environment variable, which the gateway needs too
+    /// Send the bearer token in this environment variable; set the variable for the gateway too
     #[arg(long, value_name = "VAR", requires = "url")]
     bearer_env: Option<String>,
 
-    /// Let the agent be at an address that is not public
+    /// Allow an address that is not public
     #[arg(long, requires = "url")]
     allow_private: bool,
 
@@ -212,7 +212,7 @@ impl Args {
         Err(Failure {
             exit: Exit::of_reason(reason),
             ..Failure::new(format!(
-                "the agent cannot be called: {}; {next}. {NOT_BEGUN}",
+                "cannot call the agent: {}; {next}. {NOT_BEGUN}",
                 text::line(error["message"].as_str().unwrap_or_default())
             ))
         })

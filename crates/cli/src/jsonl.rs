@@ -130,7 +130,7 @@ impl Session<'_> {
             "tool_definition" => &[],
             _ => {
                 let message = format!(
-                    "no operation is called `{op}`; there are `init`, `parse_config`, `tool_definition`, `execute` and `abort`"
+                    "unknown operation `{op}`; the operations are `init`, `parse_config`, `tool_definition`, `execute` and `abort`"
                 );
                 return Err(LineError {
                     code: "UNKNOWN_OP",

@@ -66,7 +66,7 @@ impl LocalArgs {
         if named != Some(EMBEDDED) {
             return match (named, self.gateway_agent.first()) {
                 (Some(url), Some(agent)) => Err(Failure::usage(format!(
-                    "`--gateway-agent` is for `--gateway embedded`; put an agent behind a gateway that runs with `remote-agent gateway agent --url {} --name {}`",
+                    "`--gateway-agent` requires `--gateway embedded`; connect an agent to a running gateway with `remote-agent gateway agent --url {} --name {}`",
                     shell(url),
                     shell(&agent.name)
                 ))),
@@ -89,7 +89,7 @@ impl LocalArgs {
         };
         if address == EMBEDDED {
             return Err(Failure::usage(
-                "the gateway of `--gateway embedded` ends with its command, so there is nothing to go on with; for tasks that outlive a command start `remote-agent gateway`, and name it with `--gateway URL`",
+                "cannot continue a task of `--gateway embedded`: that gateway ends with its command; for tasks that outlive a command, start `remote-agent gateway` and name it with `--gateway URL`",
             ));
         }
         let url = gateway_url(address)

@@ -73,7 +73,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     if targets.is_some_and(<[Value]>::is_empty) {
         if !args.peers.aliases().is_empty() {
             return Err(Failure::usage(
-                "every configured agent is for some agents only (targets[].allowedAgents); name the one that calls with `--agent NAME`",
+                "every target allows only some agents (targets[].allowedAgents); name the calling agent with `--agent NAME`",
             ));
         }
         return Err(Failure::usage(format!(

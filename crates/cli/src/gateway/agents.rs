@@ -24,11 +24,11 @@ Examples:
   remote-agent gateway agents create reviewer --role 'Reviewer'
   remote-agent gateway agents restart alpha
 
-`list` and `status` ask the gateway that runs at --url; without one, they show the agents of the configuration as offline. `status` ends \
+`list` and `status` query the gateway at --url; if none runs, they show the agents of the configuration as offline. `status` ends \
 with 1 if the agent is offline. `config` reads the gateway's configuration. For an agent that the gateway runs itself, `list`, `status`, `restart` and \
-`config` show how often it started again, when it starts next if it is between two attempts, and why it ended last. `create` writes it and informs the gateway that runs at --url, if it \
-has the same state directory. `restart` has the gateway close the connection that serves the name, with the reason `shutdown`, after which clients of \
-a2a-v1 reconnect. An agent that the gateway runs itself ends its current messages and starts again.";
+`config` also show the number of its restarts, the time until its next start, and the reason of its last exit. `create` writes the configuration, and informs the \
+gateway at --url if it has the same state directory. `restart` makes the gateway close the connection of the agent with the reason `shutdown`: clients of \
+a2a-v1 reconnect, and an agent that the gateway runs itself ends its current messages and starts again.";
 
 /// List the agents behind a gateway, show the status or configuration of one, add and reconnect agents
 #[derive(Debug, clap::Args)]
@@ -48,16 +48,16 @@ enum Command {
     List(GatewayArgs),
     /// Show the status of an agent
     Status {
-        /// Its name
+        /// The name of the agent
         name: String,
         #[command(flatten)]
         gateway_args: GatewayArgs,
     },
     /// Show an agent's configuration
     Config {
-        /// Its name
+        /// The name of the agent
         name: String,
-        /// The action
+        /// Print the configuration
         #[arg(value_parser = ["get"])]
         action: String,
         #[command(flatten)]
@@ -65,7 +65,7 @@ enum Command {
     },
     /// Make the client of an agent reconnect
     Restart {
-        /// The agent's name
+        /// The name of the agent
         name: String,
         #[command(flatten)]
         gateway_args: GatewayArgs,
@@ -104,7 +104,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                     text::line(&name),
                     match status {
                         "offline" => "offline: no connection serves it",
-                        _ => "in the state `error`, as it reports",
+                        _ => "in the state `error`; its log has the reason",
                     }
                 ))),
                 Some(_) => Ok(Exit::Ok),

@@ -17,14 +17,14 @@ use gateway_server::config::ServerConfig;
 /// Add an agent to the gateway's configuration, create its workspace, and inform the running gateway
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its name
+    /// The name of the agent
     name: String,
 
-    /// The role, such as `Reviewer`
+    /// The role of the agent, such as `Reviewer`
     #[arg(long)]
     role: String,
 
-    /// The purpose
+    /// The purpose of the agent
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
@@ -42,7 +42,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
     let before = args.gateway_args.files.read()?;
     if before.agents.iter().any(|agent| agent.name == args.name) {
         return Err(Failure::usage(format!(
-            "the agent `{}` exists already; `remote-agent gateway agents list` lists the agents",
+            "cannot create the agent `{}`: it already exists; `remote-agent gateway agents list` lists the agents",
             args.name
         )));
     }
@@ -71,7 +71,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
     let text = format!("{config:#}\n");
     ServerConfig::parse(&text).map_err(|error| {
         Failure::usage(format!(
-            "nothing was written: with the agent `{name}` is wrong: {error}"
+            "cannot add the agent to `{name}`: {error}; nothing was written"
         ))
     })?;
     let workspace = before.state_dir.join("agents").join(&args.name);
@@ -105,7 +105,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
             ClientErrorKind::Timeout | ClientErrorKind::Refused(_) => {
                 let failure = failure(&trouble);
                 let message = format!(
-                    "cannot inform the gateway at {url} of the new agent, which it knows from its next start on: {}",
+                    "cannot inform the gateway at {url} of the new agent, which it has after its next start: {}",
                     failure.message
                 );
                 return Err(Failure { message, ..failure });

@@ -25,9 +25,9 @@ Examples:
   remote-agent gateway doctor --url wss://gate.example --allow-remote \\
     --token-env GATE_TOKEN
 
-It checks the configuration, the program at the port, the credential, the clocks, each agent, the triad and each service.
+The command checks the configuration, the program at the port, the credential, the clocks, each agent, the triad and each service.
 
-Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 it does not answer in time.";
+Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 no answer in time.";
 
 /// Check a gateway, its port, credential, clock, agents and services
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,7 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     };
     findings.push("gateway", Severity::Ok, format!("{url} answers"), "");
     if requester.welcome.authenticated {
-        let message = "the gateway accepts it".to_owned();
+        let message = "the gateway accepts the credential".to_owned();
         findings.push("credential", Severity::Ok, message, "");
     }
     let asked = async { Ok((requester.ping().await?.1, requester.discover().await?)) };
@@ -138,7 +138,7 @@ fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
     let message = text::line(&error.message);
     findings.push(check, Severity::Error, message, repair);
     if let Some(holder) = holder(url) {
-        let message = format!("{holder} has the port");
+        let message = format!("{holder} uses the port");
         findings.push("port", Severity::Warning, message, "");
     }
 }
@@ -206,7 +206,7 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
         findings.push("agent", Severity::Warning, message, &repair);
     }
     let there = agents.len() - agents.iter().filter(is_away).count();
-    let message = format!("{there} of {} are connected", agents.len());
+    let message = format!("{there} of {} agents are connected", agents.len());
     findings.push("agents", Severity::Ok, message, "");
     let Some(config) = own else { return };
     let members = &config.triad.members;

@@ -81,12 +81,12 @@ impl Embedded {
         }
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let there = match names.is_empty() {
-            true => "no agent is there; `--gateway-agent alpha=approve` puts an agent behind it"
+            true => "no agents; `--gateway-agent alpha=approve` adds one"
                 .to_owned(),
             false => names.join(", "),
         };
         note(format_args!(
-            "{}: a2a-v1, for the time of this command: {there}",
+            "{}: a2a-v1, until this command ends: {there}",
             gateway.url()
         ));
         Ok(gateway)

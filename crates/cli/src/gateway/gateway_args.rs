@@ -81,7 +81,7 @@ impl GatewayArgs {
         let mut address = config.listen;
         if address.port() == 0 {
             let message = format!(
-                "cannot tell the gateway's address: its configuration has port 0 in `listen`; name the address with `--url ws://127.0.0.1:{PORT}`"
+                "cannot determine the gateway's address: its configuration has port 0 in `listen`; name the address with `--url ws://127.0.0.1:{PORT}`"
             );
             return Err(Failure::usage(message));
         }
@@ -262,7 +262,7 @@ impl FileArgs {
         let mut config = match self.config.is_some() || file.exists() {
             true => ServerConfig::read(&file).map_err(|error| {
                 Failure::usage(format!(
-                    "the configuration `{}` is wrong: {error}",
+                    "cannot use the configuration `{}`: {error}",
                     file.display()
                 ))
             })?,

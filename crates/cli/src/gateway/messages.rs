@@ -29,7 +29,7 @@ Examples:
   remote-agent gateway request --to coder --session sess-1 \\
     --wait-ms 600000 'And why?'
 
-It prints the reply; status reports of the agent go to standard error. With --json it prints the content of the reply and the session.
+The command prints the reply, and status reports of the agent on standard error. With --json, it prints the content of the reply and the session.
 
 Exit codes: 0 replied, 1 the agent or the gateway responded with an error, 3 no gateway answers or the agent is offline, 4 credential or permission, \
 5 no reply in time or the agent is busy.";
@@ -64,11 +64,11 @@ impl TextArgs {
 /// The recipient of a message.
 #[derive(Debug, clap::Args)]
 struct RecipientArgs {
-    /// The agent
+    /// The recipient
     #[arg(long, value_name = "AGENT")]
     to: String,
 
-    /// The session [default: one that the gateway chooses]
+    /// The session of the message [default: the gateway chooses one]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }
@@ -101,7 +101,7 @@ pub(super) struct RequestArgs {
     #[command(flatten)]
     text: TextArgs,
 
-    /// The timeout of the reply
+    /// The timeout of the reply, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 120_000)]
     wait_ms: u64,
 

@@ -40,11 +40,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "WHEN", value_enum)]
     fsync: Option<FsyncOption>,
 
-    /// Behave as a certain gateway does: strict, or one of those that tests meet (reference-11.2, heretek-js, openclaw, hostile)
+    /// Behave like this gateway: strict, or a gateway of the tests (reference-11.2, heretek-js, openclaw, hostile)
     #[arg(long, value_name = "NAME", value_parser = named)]
     profile: Option<String>,
 
-    /// Print where it listens as a line of JSON
+    /// Print the address of the gateway as a line of JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
 
@@ -54,11 +54,11 @@ pub(super) struct RunArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FsyncOption {
-    /// On the disk, before it is acknowledged
+    /// After a sync to disk
     Always,
-    /// With the operating system; on the disk soon after
+    /// After a write; a sync to disk follows soon
     Interval,
-    /// With the operating system
+    /// After a write, without a sync to disk
     Never,
 }
 
@@ -69,7 +69,7 @@ fn named(name: &str) -> Result<String, String> {
         .collect();
     match known.contains(&name) {
         true => Ok(name.to_owned()),
-        false => Err(format!("there are {}", known.join(", "))),
+        false => Err(format!("unknown profile; the profiles are {}", known.join(", "))),
     }
 }
 
@@ -114,7 +114,7 @@ async fn real(
             StartError::Config(_) => Exit::Usage,
             _ => Exit::Failed,
         },
-        message: format!("the gateway does not start: {error}{}", next(&error)),
+        message: format!("cannot start the gateway: {error}{}", next(&error)),
     })?;
     let agents = supervisor(&server, &configured, log)?;
     listening(server.url().trim_end_matches('/'), &what, args.json, lines);

@@ -8,7 +8,7 @@ use crate::{exit::Failure, text};
 /// The form of an exported session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum ExportFormat {
-    /// JSON Lines, as `import` reads them
+    /// JSON Lines, for `import`
     #[default]
     Jsonl,
     /// A task of the Agent Protocol with its steps, as one object

@@ -51,15 +51,15 @@ enum Command {
     Create {
         /// The agent with the workspace of the session
         agent: String,
-        /// Its id [default: a new one]
+        /// The id of the session [default: a new id]
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
         gateway_args: GatewayArgs,
     },
-    /// List sessions, without those of the archive
+    /// List the sessions that are not archived
     List {
-        /// Only this agent's
+        /// Only sessions of this agent
         agent: Option<String>,
         /// List archived sessions too, after the others
         #[arg(long)]
@@ -88,16 +88,16 @@ enum Command {
         #[command(flatten)]
         one: SessionArgs,
         /// The output format
-        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
         format: ExportFormat,
     },
     /// Import a session from JSON Lines
     Import {
         /// The agent with the workspace of the new session
         agent: String,
-        /// The file [default: standard input]
+        /// Read this file [default: standard input]
         file: Option<PathBuf>,
-        /// Its id [default: the one it had]
+        /// The id of the new session [default: the id in the file]
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
@@ -109,7 +109,7 @@ enum Command {
 struct SessionArgs {
     /// The agent with the workspace of the session
     agent: String,
-    /// Its id
+    /// The id of the session
     session: String,
     #[command(flatten)]
     gateway_args: GatewayArgs,
@@ -240,7 +240,7 @@ impl GatewayArgs {
         with["stateDir"] = folder.into();
         let cannot = |failure: Failure| Failure {
             message: format!(
-                "another process has the sessions in `{folder}`, most likely the gateway; name its address with `--url`, or stop it. {}",
+                "cannot open the sessions in `{folder}`: another process uses them, most likely the gateway; name its address with `--url`, or stop it. {}",
                 failure.message
             ),
             ..failure
@@ -324,8 +324,8 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
                 ),
             }
         }
-        Operation::Commit => format!("{session} of {agent} is on the disk"),
-        Operation::Delete => format!("{session} of {agent} is gone"),
+        Operation::Commit => format!("committed {session} of {agent} to disk"),
+        Operation::Delete => format!("deleted {session} of {agent}"),
         Operation::Import | Operation::Export => {
             format!("{session} of {agent}: {} entries", answer["entries"])
         }

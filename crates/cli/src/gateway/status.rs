@@ -18,14 +18,14 @@ Examples:
   remote-agent gateway status --url wss://gate.example --allow-remote \\
     --token-env GATE_TOKEN
 
-Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 no gateway of a2a-v1 answers, \
-4 it requires a credential, 5 it does not answer in time.";
+Exit codes: 0 a gateway of a2a-v1 answers, and with --deep every service is healthy, 1 a service is unhealthy, 3 no gateway of a2a-v1 answers, \
+4 it requires a credential, 5 no answer in time.";
 
-/// Show the program at the address of a gateway, with its agents and services
+/// Show the gateway at an address, with its agents and services
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Ask each service for its health too, and the gateway whether it is there
+    /// Also check the health of each service, and measure the round trip to the gateway
     #[arg(long)]
     deep: bool,
 

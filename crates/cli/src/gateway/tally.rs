@@ -10,7 +10,7 @@ Examples:
   remote-agent gateway tally
   remote-agent gateway tally --json | jq -c 'select(.result == \"approved\")'";
 
-/// Print how the votes of a triad are counted: all ten tallies, and all ways in which votes can be missing
+/// Print how a triad counts votes: all ten tallies, and all combinations with missing votes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

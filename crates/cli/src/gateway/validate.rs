@@ -21,17 +21,17 @@ Examples:
 
 With --url, the command also checks that the running gateway has the agents of the configuration.
 
-Exit codes: 0 all is well, 1 the running gateway does not know an agent, 2 something is wrong; the error names its place.";
+Exit codes: 0 valid, 1 the running gateway lacks an agent, 2 invalid; the error names the place.";
 
 /// Check a gateway's configuration with every file it names, or envelopes of a2a-v1
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The configuration, as with --config [default: gateway.json in the state directory]
+    /// The configuration, like --config [default: gateway.json in the state directory]
     #[arg(conflicts_with = "config")]
     file: Option<PathBuf>,
 
-    /// The file holds envelopes, one a line: check each of them
+    /// Check the envelopes in the file, one a line
     #[arg(long, requires = "file")]
     envelopes: bool,
 
@@ -101,7 +101,7 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
             );
             Ok(Exit::Usage)
         }
-        Err(error) => Err(Failure::usage(format!("`{name}` is wrong: {error}"))),
+        Err(error) => Err(Failure::usage(format!("`{name}` is invalid: {error}"))),
     }
 }
 
@@ -139,7 +139,7 @@ fn envelopes(text: &str, as_json: bool, lines: &LineWriter) -> Result<Exit, Fail
     if as_json {
         lines.write(json!({"ok": bad == 0, "good": good, "bad": bad}).to_string());
     } else {
-        lines.write(format!("{good} envelopes keep to the rules, {bad} do not"));
+        lines.write(format!("{good} envelopes are valid, {bad} are not"));
     }
     Ok(if bad == 0 { Exit::Ok } else { Exit::Usage })
 }

@@ -21,8 +21,8 @@ Examples:
     --reasoning 'All tests pass' --deadline-ms 60000
   remote-agent gateway vote 'Ship it today' --id release-7 && ./release.sh
 
-It prints each vote as it arrives, then the decision. A gateway knows the proposals of its process by their ids: the same command with the same \
---id waits for the decision again, or prints it again, without a second vote.
+The command prints each vote as it arrives, then the decision. Until it stops, a gateway knows each proposal by its id: the same command with \
+the same --id waits for the decision or prints it again, without a second vote.
 
 Exit codes: 0 approved, 1 failed, 2 wrong usage, 3 no gateway answers or fewer than two members are connected, 4 credential or permission, \
 5 no decision in time, 10 rejected by two votes, 11 rejected without consensus.";
@@ -35,11 +35,11 @@ pub(super) struct Args {
     #[arg(value_name = "PROPOSAL", required = true)]
     proposal: Vec<String>,
 
-    /// The reasons for it
+    /// The reasons for the proposal
     #[arg(long, value_name = "TEXT")]
     reasoning: Option<String>,
 
-    /// The time until the deadline; then the votes so far decide [default: that of the gateway]
+    /// The time until the deadline in milliseconds, after which the votes so far decide [default: that of the gateway]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     deadline_ms: Option<u64>,
 
@@ -91,7 +91,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         if matches!(failure.exit, Exit::Unreachable | Exit::Timeout) {
             let id = text::shell(&id);
             failure.message +=
-                &format!("; the same command with `--id {id}` asks for the decision");
+                &format!("; the same command with `--id {id}` waits for the decision");
         }
         failure
     })?;

@@ -17,14 +17,14 @@ Examples:
   remote-agent gateway watch --json \\
     | jq -c 'select(.happened == \"decision\")'
 
-It prints the status of every agent, then each change, message, reply, request, broadcast, proposal, vote, decision and refusal until Ctrl-C. \
-Texts are missing without --content, and cut after 2000 characters with it. After a lost connection it connects again, and prints the events that \
-it missed, if the gateway still has them. A gateway with roles requires the permissions `subscribe` and the service `gateway` in `request`, and \
+The command prints the status of every agent, then each change, message, reply, request, broadcast, proposal, vote, decision and refusal until Ctrl-C. \
+Without --content it omits texts; with it, it cuts them after 2000 characters. After a lost connection it reconnects, and prints the missed events that \
+the gateway still has. A gateway with roles requires the permissions `subscribe` and the service `gateway` in `request`, and \
 for --content also all `workspaces`.
 
-Exit codes: 0 ended by Ctrl-C or SIGTERM, 3 no gateway answers, 4 the gateway requires a credential or a permission, 5 the gateway does not answer in time.";
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 3 no gateway answers, 4 credential or permission, 5 no answer in time.";
 
-/// Print what happens at a gateway, live
+/// Print the events of a gateway as they happen
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

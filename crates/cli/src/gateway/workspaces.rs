@@ -16,8 +16,8 @@ Examples:
   remote-agent gateway workspaces
   remote-agent gateway workspaces alpha
 
-Each agent has a workspace. With the name of an agent it lists the sessions there; `remote-agent gateway sessions get` shows one. \
-A gateway lists the workspaces that the client may read.
+Each agent has a workspace. With the name of an agent, the command lists the sessions there; `remote-agent gateway sessions get` shows one. \
+A gateway lists only the workspaces that the client may read.
 
 Exit codes: 0 listed, 1 there is no such agent, 3 no gateway answers, 4 credential or permission, 5 no answer in time.";
 
@@ -25,7 +25,7 @@ Exit codes: 0 listed, 1 there is no such agent, 3 no gateway answers, 4 credenti
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The agent whose workspace to show
+    /// Show the workspace of this agent
     agent: Option<String>,
 
     /// Print the result as a line of JSON

@@ -47,10 +47,10 @@ impl FileArgs {
         let config = ServeConfig::read(there.then_some(&*file), Value::Object(overrides));
         config.map_err(|error| match there {
             true => Failure::usage(format!(
-                "the configuration `{}`, with the flags over it, is wrong: {error}",
+                "cannot use the configuration `{}` with these flags: {error}",
                 file.display()
             )),
-            false => Failure::usage(format!("the flags are wrong: {error}")),
+            false => Failure::usage(format!("cannot use the flags: {error}")),
         })
     }
 }
@@ -63,15 +63,15 @@ struct ReachArgs {
     #[arg(long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
 
-    /// Listen on this address and port; one that is not loopback needs clients, and TLS or --behind-proxy
+    /// Listen on this address and port; an address that is not loopback requires clients, and TLS or --behind-proxy
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
 
-    /// The URL that others reach it at; agent cards name it
+    /// The URL of the server for other machines; agent cards name it
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
 
-    /// Accept this name in `Host` too, besides loopback, the listen address and the public URL's; may be given several times
+    /// Accept this additional name in `Host`, besides loopback, the listen address and the public URL; may be given several times
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
@@ -83,11 +83,11 @@ struct ReachArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// A proxy forwards requests and terminates TLS; the server trusts its headers about clients
+    /// Trust the headers of a proxy that terminates TLS and forwards requests
     #[arg(long)]
     behind_proxy: bool,
 
-    /// The proxy besides loopback: an address, or a network such as 10.0.0.0/24; may be given several times
+    /// Trust this proxy besides loopback: an address, or a network such as 10.0.0.0/24; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     trusted_proxy: Vec<String>,
 }
@@ -100,19 +100,19 @@ struct WorkArgs {
     #[arg(long, value_enum, value_name = "WHO")]
     executor: Option<ExecutorOption>,
 
-    /// Reach the gateway at this address [default: that of the configuration, else the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
+    /// Connect to the gateway at this address [default: that of the configuration, else the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
     #[arg(long, value_name = "URL")]
     gateway: Option<String>,
 
-    /// Show the gateway the token in this environment variable [default: that of the configuration, else OPENCLAW_GATEWAY_TOKEN, else without --gateway the token in openclaw.json]
+    /// Send the token in this environment variable to the gateway [default: that of the configuration, else OPENCLAW_GATEWAY_TOKEN, else without --gateway the token in openclaw.json]
     #[arg(long, value_name = "VAR")]
     gateway_token_env: Option<String>,
 
-    /// Only this agent may be asked, and cards show it (executor gateway; `triad` is the triad of a collective); may be given several times
+    /// Offer only this agent of the gateway, and show it in agent cards; `triad` is the triad of a collective; may be given several times
     #[arg(long, value_name = "NAME")]
     agent: Vec<String>,
 
-    /// The agent of messages that name none [default: OpenClaw's own]
+    /// The agent for messages that name none [default: OpenClaw's default agent]
     #[arg(long, value_name = "NAME")]
     agent_id: Option<String>,
 
@@ -125,7 +125,7 @@ struct WorkArgs {
     #[arg(long, value_name = "LEVEL", value_parser = ["off", "minimal", "low", "medium", "high", "xhigh"], hide_possible_values = true)]
     thinking: Option<String>,
 
-    /// The timeout of a turn, in seconds; then its task fails [default: 300]
+    /// The timeout of a turn in seconds, after which its task fails [default: 300]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
@@ -133,24 +133,24 @@ struct WorkArgs {
     #[arg(long, value_name = "FILE")]
     openclaw_path: Option<PathBuf>,
 
-    /// Run the command in this directory [default: where the server runs]
+    /// Run the command in this directory [default: the working directory of the server]
     #[arg(long, value_name = "DIR")]
     working_directory: Option<PathBuf>,
 
-    /// Pass this variable of the server to the command too, besides the common ones; `AWS_*` means all
+    /// Pass this environment variable of the server to the command, besides the common ones; `AWS_*` means all
     /// names with this prefix; may be given several times
     #[arg(long, value_name = "NAME")]
     pass_env: Vec<String>,
 
-    /// Whether the command runs turns itself, with `--local` [default: auto]
+    /// Run turns in the command itself, with `--local` [default: auto]
     #[arg(long, value_name = "WHEN", value_enum)]
     local: Option<LocalOption>,
 
-    /// Give the command this variable too; may be given several times. Other users of the machine can see it here; the file hides it
+    /// Set this environment variable for the command; may be given several times; the configuration file hides the value from other users of the machine, the command line does not
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env_var: Vec<(String, String)>,
 
-    /// Whether a request of 0.3 that does not say `blocking` is answered with the task at once; else with a message once done [default: true]
+    /// Answer a 0.3 request without `blocking` with its task at once; with `false`, answer with a message at the end [default: true]
     #[arg(long, value_name = "BOOL")]
     async_mode: Option<bool>,
 }
@@ -159,9 +159,9 @@ struct WorkArgs {
 enum ExecutorOption {
     /// The agents behind a gateway: OpenClaw's, or the members and the triad behind one of a2a-v1 (`remote-agent gateway`)
     Gateway,
-    /// The command `openclaw agent`, a process for each message, half a minute each without a gateway
+    /// The command `openclaw agent`: a process for each message, about half a minute each without a gateway
     Command,
-    /// A script that messages control: for conformance kits and clients under test
+    /// Scripted answers that messages control, for conformance kits and clients under test
     Scripted,
 }
 
@@ -169,9 +169,9 @@ enum ExecutorOption {
 enum LocalOption {
     /// Only if no gateway runs on OpenClaw's state
     Auto,
-    /// Always; OpenClaw refuses that while a gateway runs on its state
+    /// Always; OpenClaw refuses it while a gateway runs on its state
     Always,
-    /// Never; a gateway has to run
+    /// Never; requires a running gateway
     Never,
 }
 
@@ -179,11 +179,11 @@ enum LocalOption {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Task store")]
 struct StoreArgs {
-    /// `memory`, a directory, or redis://HOST:PORT/DB for several servers [default: tasks in the state directory]
+    /// Store tasks in `memory`, a directory, or redis://HOST:PORT/DB for several servers [default: tasks in the state directory]
     #[arg(long, value_name = "STORE")]
     task_store: Option<String>,
 
-    /// The environment variable with the value of --task-store, if that has a password
+    /// Read the value of --task-store from this environment variable, for a URL with a password
     #[arg(long, value_name = "VAR", conflicts_with = "task_store")]
     task_store_env: Option<String>,
 
@@ -206,11 +206,11 @@ struct StoreArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FsyncOption {
-    /// On the disk before it is acknowledged: survives the loss of power
+    /// After a sync to disk: survives a power loss
     Always,
-    /// On the disk within a second: the loss of power loses at most that second
+    /// Up to a second before a sync to disk: a power loss loses at most that second
     Interval,
-    /// On the disk when the operating system decides: the loss of power may damage the file
+    /// Without a sync to disk: a power loss may damage the file
     Never,
 }
 
@@ -230,11 +230,11 @@ struct MoreArgs {
     #[arg(long, value_name = "URL")]
     allow_webhook: Vec<String>,
 
-    /// Clients may register any webhook, those on this machine and its network too
+    /// Allow any webhook, including those on this machine and its network
     #[arg(long)]
     allow_any_webhook: bool,
 
-    /// Another limit, such as runs=4 or requestsPerSecond=20, by its name in the configuration; may be given several times
+    /// Set this limit by its name in the configuration, such as runs=4 or requestsPerSecond=20; may be given several times
     #[arg(long, value_name = "NAME=NUMBER", value_parser = limit)]
     limit: Vec<(String, u64)>,
 }

@@ -19,14 +19,14 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     serve: ServeArgs,
 
-    /// Print where it listens as a line of JSON
+    /// Print the address of the server as a line of JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// The format of log lines, on standard error
+    /// The format of log lines on standard error
     #[arg(
         long,
-        value_name = "FORM",
+        value_name = "FORMAT",
         value_enum,
         default_value_t,
         help_heading = "Output"
@@ -44,7 +44,7 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     let unused = args.serve.unused(config.executor);
     if !unused.is_empty() {
         note(format_args!(
-            "without effect with this executor: {}",
+            "this executor ignores {}",
             unused.join(", ")
         ));
     }
@@ -57,7 +57,7 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     }
     server.run(shutdown).await;
     if !args.json {
-        note("server stopped; tasks that still ran have failed as `interrupted`");
+        note("server stopped; tasks that still ran failed as `interrupted`");
     }
     Ok(Exit::Ok)
 }
@@ -99,15 +99,15 @@ pub(crate) fn failure(error: StartError) -> Failure {
     };
     let next = match &error {
         StartError::Listen { error, .. } if error.kind() == ErrorKind::AddrInUse => {
-            "; something else has the port: `--port` names another, and `--port 0` selects a free one"
+            "; another program uses the port: choose another with `--port`, or let `--port 0` select a free one"
         }
         StartError::Listen { .. } => {
-            "; choose an address of this machine and a port that may be used"
+            "; choose an address of this machine and a port that this user may use"
         }
         _ => "",
     };
     Failure {
         exit,
-        message: format!("the server does not start: {error}{next}"),
+        message: format!("cannot start the server: {error}{next}"),
     }
 }

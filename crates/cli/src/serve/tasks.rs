@@ -28,13 +28,13 @@ Examples:
   remote-agent serve tasks check
   remote-agent serve tasks export > tasks.jsonl
 
-While a server runs it is asked, on this machine; else what it has kept is read. A server that asks for tokens wants an \
-operator's (`remote-agent serve clients add me --operator`). A deleted task is gone for its client too; one that runs is \
-stopped first. `check` and `export` read the directory of the tasks themselves, also beside a server that runs and where the \
-file is damaged.
+`list` and `delete` query the server that has the directory of the tasks open; without such a server, they open the directory. \
+A server with clients requires the token of an operator (`remote-agent serve clients add me --operator`). `delete` also deletes the \
+task for its client, and stops a running task first. `check` and `export` read the directory itself, even while a server runs or if \
+the file is damaged.
 
-Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants \
-another token";
+Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 server unreachable, 4 server requires \
+another token.";
 
 /// A page of tasks, and the cursor of the next page.
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Page {
     next: Option<String>,
 }
 
-/// List, delete, check and export the tasks that a server keeps
+/// List, delete, check and export the stored tasks of a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(super) struct Args {
@@ -55,19 +55,19 @@ pub(super) struct Args {
 enum Command {
     /// List tasks, the last changed first
     List {
-        /// Only those in this state
+        /// Only tasks in this state
         #[arg(long, value_name = "STATE", value_parser = STATES, hide_possible_values = true)]
         state: Option<String>,
 
-        /// Only those of this client
+        /// Only tasks of this client
         #[arg(long, value_name = "NAME")]
         client: Option<String>,
 
-        /// The maximum number
+        /// The maximum number of tasks
         #[arg(long, value_name = "NUMBER", default_value_t = 100)]
         limit: usize,
 
-        /// Print a line of JSON for each
+        /// Print each task as a line of JSON
         #[arg(long, help_heading = "Output")]
         json: bool,
 
@@ -77,7 +77,7 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Check the file that the tasks are in, with `PRAGMA integrity_check`, and that every task can be read
+    /// Check the task file with `PRAGMA integrity_check`, and that every task is readable
     Check {
         #[command(flatten)]
         files: FileArgs,
@@ -87,7 +87,7 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Delete tasks for good
+    /// Delete tasks permanently
     Delete {
         /// The ids of the tasks
         #[arg(required = true, value_name = "TASK")]
@@ -188,7 +188,7 @@ fn show(found: &TaskList, json: bool) {
         return;
     }
     if found.tasks.is_empty() {
-        note("no matching tasks; --url queries a server that keeps its tasks in memory");
+        note("no matching tasks; `--url URL` queries a server that keeps its tasks in memory");
         return;
     }
     let mut table = Table::new(["TASK", "STATE", "CLIENT", "AGENT", "AGE", "ASKED"]);
@@ -209,7 +209,7 @@ fn show(found: &TaskList, json: bool) {
     }
     lines.write(table.render());
     if found.more {
-        note("there are more; `--limit NUMBER` shows them");
+        note("there are more tasks; `--limit NUMBER` shows them");
     }
 }
 
@@ -217,7 +217,7 @@ async fn delete(source: &TaskSource, ids: &[String]) -> Result<Exit, Failure> {
     let mut exit = Exit::Ok;
     for id in ids {
         if source.delete(id).await? {
-            note(format_args!("`{id}` is deleted"));
+            note(format_args!("deleted `{id}`"));
         } else {
             note(format_args!(
                 "error: unknown task `{id}`; `remote-agent serve tasks list` lists them, with the same flags"

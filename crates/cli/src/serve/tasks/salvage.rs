@@ -24,7 +24,7 @@ pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
     match wrong.len() {
         0 => {
             note(format_args!(
-                "the tasks in {} are whole",
+                "the task file in {} is intact",
                 directory.display()
             ));
             Ok(Exit::Ok)
@@ -68,7 +68,7 @@ fn directory(files: &FileArgs) -> Result<PathBuf, Failure> {
     match store.map_err(|error| Failure::usage(error.to_string()))? {
         TaskStoreKind::Directory(path) => Ok(path),
         TaskStoreKind::Memory | TaskStoreKind::Redis(_) => Err(Failure::usage(
-            "the configured task store is not a directory; there is no file to read",
+            "cannot read the task file: the configured task store is not a directory",
         )),
     }
 }
