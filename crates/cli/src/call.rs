@@ -108,12 +108,12 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     };
     let config = args.config.read()?;
     let config = gateway.map_or_else(|| config.clone(), |url| with_gateway(&config, url));
-    let instance = library.instance_for_people(&config)?;
+    let instance = library.interactive_instance(&config)?;
     let envelope = instance
         .call(&request, args.caller.as_deref(), None::<fn(&str)>)
         .await;
-    instance.missing().warn_about(&envelope);
-    let exit = Exit::of_envelope(&envelope);
+    instance.unset_variables().warn_if_unresolved(&envelope);
+    let exit = Exit::from_envelope(&envelope);
     LineWriter::default().write(envelope);
     Ok(exit)
 }

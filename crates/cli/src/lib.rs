@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            output::complain(&failure.message);
+            output::print_error(&failure.message);
             failure.exit.into()
         }
     }

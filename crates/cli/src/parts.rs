@@ -26,7 +26,7 @@ pub(super) struct PartArgs {
 
 impl PartArgs {
     /// Returns whether the text comes from standard input.
-    pub(super) fn wants_input(&self) -> bool {
+    pub(super) fn reads_stdin(&self) -> bool {
         self.text == ["-"]
     }
 

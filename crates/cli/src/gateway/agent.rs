@@ -111,7 +111,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let connector = GatewayArgs::connector()?;
     let endpoint = args.gateway_args.endpoint()?;
     let report = reporter(&args, shutdown.clone());
-    let served = match args.backend.config()? {
+    let result = match args.backend.config()? {
         Some(config) => {
             let hidden: Vec<String> = backend::secret_variables(&config)
                 .chain(args.gateway_args.token_variable().map(str::to_owned))
@@ -129,7 +129,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 .await
         }
     };
-    served.map_err(|trouble| failure(&trouble))?;
+    result.map_err(|error| failure(&error))?;
     Ok(Exit::Ok)
 }
 

@@ -92,7 +92,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         Command::Status { name, gateway_args } => {
             let agents = agents(&gateway_args).await?;
             let Some(agent) = agents.iter().find(|agent| agent["name"] == name.as_str()) else {
-                return Err(unknown(&name));
+                return Err(unknown_agent(&name));
             };
             lines.write(match as_json {
                 true => agent.to_string(),
@@ -115,12 +115,12 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             name, gateway_args, ..
         } => config(&name, &gateway_args, as_json, &lines).await,
         Command::Restart { name, gateway_args } => {
-            let mut asker = gateway_args.connect().await?;
-            let asked = asker
+            let mut requester = gateway_args.connect().await?;
+            let response = requester
                 .manage("agents.restart", json!({ "agent": name }))
                 .await;
-            let answer = asked.map_err(|trouble| failure(&trouble))?;
-            asker.disconnect().await;
+            let answer = response.map_err(|error| failure(&error))?;
+            requester.disconnect().await;
             lines.write(match as_json {
                 true => answer.to_string(),
                 false => format!(
@@ -142,19 +142,19 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 async fn agents(gateway_args: &GatewayArgs) -> Result<Vec<Value>, Failure> {
     match gateway_args.listed().await? {
         Ok(agents) => Ok(agents),
-        Err(trouble) if trouble.kind == ClientErrorKind::Unreachable => {
+        Err(error) if error.kind == ClientErrorKind::Unreachable => {
             note(format_args!(
                 "no gateway answers at {}; these are the agents of the configuration",
                 gateway_args.url()?
             ));
             let agents = gateway_args.files.read()?.agents;
-            Ok(agents.iter().map(offline).collect())
+            Ok(agents.iter().map(offline_agent).collect())
         }
-        Err(trouble) => Err(failure(&trouble)),
+        Err(error) => Err(failure(&error)),
     }
 }
 
-fn offline(agent: &AgentConfig) -> Value {
+fn offline_agent(agent: &AgentConfig) -> Value {
     let mut listed = json!({"name": agent.name, "role": agent.role, "status": "offline"});
     if let Some(backend) = &agent.backend {
         listed["backend"] = backend.kinds().next().into();
@@ -170,9 +170,9 @@ async fn config(
 ) -> Result<Exit, Failure> {
     let config = gateway_args.files.read()?;
     let Some(agent) = config.agents.iter().find(|agent| agent.name == name) else {
-        return Err(unknown(name));
+        return Err(unknown_agent(name));
     };
-    let mut answer = described(agent, &config);
+    let mut answer = agent_json(agent, &config);
     if agent.backend.is_some() {
         match gateway_args.listed().await? {
             Ok(agents) => {
@@ -183,8 +183,8 @@ async fn config(
                     answer["run"]["lastExit"] = text::line(reason).into();
                 }
             }
-            Err(trouble) if trouble.kind == ClientErrorKind::Unreachable => {}
-            Err(trouble) => note(format_args!("cannot read how the agent runs: {trouble}")),
+            Err(error) if error.kind == ClientErrorKind::Unreachable => {}
+            Err(error) => note(format_args!("cannot read how the agent runs: {error}")),
         }
     }
     lines.write(match as_json {
@@ -194,7 +194,7 @@ async fn config(
     Ok(Exit::Ok)
 }
 
-fn described(agent: &AgentConfig, config: &ServerConfig) -> Value {
+fn agent_json(agent: &AgentConfig, config: &ServerConfig) -> Value {
     let permissions = agent.permissions.as_ref().map(|may| {
         json!({
             "send": may.send, "propose": may.propose, "vote": may.vote, "subscribe": may.subscribe,
@@ -213,7 +213,7 @@ fn described(agent: &AgentConfig, config: &ServerConfig) -> Value {
     })
 }
 
-fn unknown(name: &str) -> Failure {
+fn unknown_agent(name: &str) -> Failure {
     Failure::usage(format!(
         "unknown agent `{}`; `remote-agent gateway agents list` shows the known ones",
         text::line(name)

@@ -213,7 +213,7 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
     } else {
         return Err(Failure::usage("the agent has no backend"));
     };
-    let instance = Library::open(false)?.instance_for_people(&plugin)?;
+    let instance = Library::open(false)?.interactive_instance(&plugin)?;
     let openclaw_url = openclaw_url(&plugin, &alias);
     let mut backend = ToolBackend::new(instance.tool(), alias);
     if let Some(url) = openclaw_url {
@@ -275,7 +275,7 @@ fn system(file: &PathBuf) -> Result<String, Failure> {
 /// Returns a plugin configuration for OpenClaw's gateway.
 fn openclaw(config: &OpenClawConfig) -> Result<String, Failure> {
     let url = gateway_url(&config.url)
-        .map_err(|wrong| Failure::usage(format!("the URL of OpenClaw's gateway {wrong}")))?;
+        .map_err(|error| Failure::usage(format!("the URL of OpenClaw's gateway {error}")))?;
     let mut gateway = json!({
         "enabled": true, "url": url.as_str(), "dialect": "openclaw", "allowRemote": !is_this_machine(&url),
     });

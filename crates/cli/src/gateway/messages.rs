@@ -136,7 +136,7 @@ pub(super) async fn send(args: SendArgs) -> Result<Exit, Failure> {
     let message = message(args.recipient, args.text.read().await?);
     let mut requester = args.gateway_args.connect().await?;
     let id = requester.send(&message).await;
-    let id = id.map_err(|trouble| delivery_failure(&trouble))?;
+    let id = id.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
     LineWriter::default().write(match args.json {
         true => {
@@ -163,7 +163,7 @@ pub(super) async fn request(args: RequestArgs) -> Result<Exit, Failure> {
         ));
     };
     let reply = requester.ask(&message, limit, on_progress).await;
-    let reply = reply.map_err(|trouble| delivery_failure(&trouble))?;
+    let reply = reply.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
     LineWriter::default().write(match args.json {
         true => {
@@ -183,7 +183,7 @@ pub(super) async fn broadcast(args: BroadcastArgs) -> Result<Exit, Failure> {
     let content = json!({"message": args.text.read().await?});
     let mut requester = args.gateway_args.connect().await?;
     let answer = requester.request(Kind::Broadcast, content).await;
-    let answer = answer.map_err(|trouble| delivery_failure(&trouble))?;
+    let answer = answer.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
     let result = &answer.content()["result"];
     let names = |field: &str| {
@@ -198,8 +198,8 @@ pub(super) async fn broadcast(args: BroadcastArgs) -> Result<Exit, Failure> {
         true => result.to_string(),
         false => format!(
             "delivered to {}; not delivered to {}",
-            listed(&delivered),
-            listed(&failed)
+            joined(&delivered),
+            joined(&failed)
         ),
     });
     Ok(match delivered.is_empty() {
@@ -208,7 +208,7 @@ pub(super) async fn broadcast(args: BroadcastArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn listed(names: &[String]) -> String {
+fn joined(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
         names => names.join(", "),

@@ -86,8 +86,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     };
     let wait = limit.map(|limit| limit + DECISION_GRACE);
     let decision = requester.propose(&id, content, wait, on_vote).await;
-    let decision = decision.map_err(|trouble| {
-        let mut failure = delivery_failure(&trouble);
+    let decision = decision.map_err(|error| {
+        let mut failure = delivery_failure(&error);
         if matches!(failure.exit, Exit::Unreachable | Exit::Timeout) {
             let id = text::shell(&id);
             failure.message +=
@@ -135,7 +135,7 @@ fn vote_line(member: &str, vote: &Value) -> String {
 
 fn decision_line(decision: &Value) -> String {
     let result = decision["result"].as_str().unwrap_or_default();
-    let how = match decision["consensus"] == true {
+    let consensus_text = match decision["consensus"] == true {
         true => "by consensus",
         false => "without consensus",
     };
@@ -145,7 +145,7 @@ fn decision_line(decision: &Value) -> String {
         true => String::new(),
         false => format!("; no vote of {}", missing.join(", ")),
     };
-    text::line(&format!("{result}, {how}{missing}"))
+    text::line(&format!("{result}, {consensus_text}{missing}"))
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             Observation::Connected(_) | Observation::Lost(..) => {
                 note(text::line(&observation.to_string()));
             }
-            _ => lines.write(shown(observation)),
+            _ => lines.write(format_observation(observation)),
         }
         if lines.gone().is_cancelled() {
             shutdown.cancel();
@@ -61,13 +61,13 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     };
     let connector = GatewayArgs::connector()?;
     let endpoint = args.gateway_args.endpoint()?;
-    let watched = connector.watch(endpoint, args.content, observe, shutdown.clone());
-    watched.await.map_err(|trouble| failure(&trouble))?;
+    let watch = connector.watch(endpoint, args.content, observe, shutdown.clone());
+    watch.await.map_err(|error| failure(&error))?;
     Ok(Exit::Ok)
 }
 
 /// Formats an observation as one line: the time in UTC, then the text.
-fn shown(observation: &Observation) -> String {
+fn format_observation(observation: &Observation) -> String {
     let millis = match observation {
         Observation::Event(event) => event["time"].as_u64(),
         _ => None,
@@ -98,7 +98,7 @@ mod tests {
         let event = json!({"happened": "message", "time": 3_723_000, "from": "a\u{1b}[2J", "to": "b\nc",
             "text": "x\u{202e}y\r\nfake 00:00:00Z vote\u{7}"});
         assert_eq!(
-            shown(&Observation::Event(event)),
+            format_observation(&Observation::Event(event)),
             "01:02:03Z message   a -> b c: xy fake 00:00:00Z vote"
         );
     }

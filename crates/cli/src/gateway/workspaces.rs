@@ -47,7 +47,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     };
     let mut requester = args.gateway_args.connect().await?;
     let answer = requester.request(Kind::Workspace, content).await;
-    let answer = answer.map_err(|trouble| failure(&trouble))?;
+    let answer = answer.map_err(|error| failure(&error))?;
     requester.disconnect().await;
     let lines = LineWriter::default();
     if args.json {
@@ -56,20 +56,20 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
     let workspaces = answer.content()["workspaces"].as_array();
     let workspaces = workspaces.map_or(&[][..], Vec::as_slice);
-    let mut shown = Table::new(["AGENT", "SESSIONS", "PATH"]);
+    let mut table = Table::new(["AGENT", "SESSIONS", "PATH"]);
     for workspace in workspaces {
-        shown.add_row(["agent", "sessions", "path"].map(|name| cell(&workspace[name])));
+        table.add_row(["agent", "sessions", "path"].map(|name| cell(&workspace[name])));
     }
-    lines.write(shown.render());
+    lines.write(table.render());
     if args.agent.is_some() {
         let sessions = workspaces
             .iter()
             .filter_map(|one| one["sessionList"].as_array());
-        let mut shown = Table::new(["SESSION", "STATE", "ENTRIES"]);
+        let mut table = Table::new(["SESSION", "STATE", "ENTRIES"]);
         for session in sessions.flatten() {
-            shown.add_row(["sessionId", "state", "entries"].map(|name| cell(&session[name])));
+            table.add_row(["sessionId", "state", "entries"].map(|name| cell(&session[name])));
         }
-        lines.write(shown.render());
+        lines.write(table.render());
     }
     Ok(Exit::Ok)
 }

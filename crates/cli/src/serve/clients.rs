@@ -8,6 +8,7 @@ use super::flags::FileArgs;
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
+    table::Table,
 };
 use openclaw_server::clients::{ClientFile, ClientFileError};
 
@@ -110,17 +111,20 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 .map_err(failed)?;
             let from = |from| move |client| (client, from);
             let all = config.clients.iter().map(from("configuration"));
-            let mut none = true;
-            for (client, from) in all.chain(added.iter().map(from("command"))) {
-                none = false;
-                let operator = if client.operator { "  operator" } else { "" };
-                lines.write(match json {
-                    true => json!({"name": client.name, "operator": client.operator, "from": from})
-                        .to_string(),
-                    false => format!("{}{operator}", client.name),
-                });
-            }
-            if none && !json {
+            let all: Vec<_> = all.chain(added.iter().map(from("command"))).collect();
+            if *json {
+                for (client, from) in &all {
+                    let line = json!({"name": client.name, "operator": client.operator, "from": from});
+                    lines.write(line.to_string());
+                }
+            } else if !all.is_empty() {
+                let mut table = Table::new(["CLIENT", "ROLE", "FROM"]);
+                for (client, from) in &all {
+                    let role = if client.operator { "operator" } else { "client" };
+                    table.add_row([client.name.clone(), role.to_owned(), (*from).to_owned()]);
+                }
+                lines.write(table.render());
+            } else {
                 note(
                     "no clients; a server that starts now requires no token and listens only on this machine; a running server still requires a token",
                 );
@@ -129,7 +133,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Rotate { name, files } => {
             let file = ClientFile::in_directory(&files.read()?.state_dir);
             let token = file.rotate(name).map_err(failed)?;
-            let token = token.ok_or_else(|| unknown(name, &file))?;
+            let token = token.ok_or_else(|| unknown_client(name, &file))?;
             note(format_args!(
                 "new token of `{name}`, printed only once; the old token is revoked"
             ));
@@ -138,7 +142,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Remove { name, files } => {
             let file = ClientFile::in_directory(&files.read()?.state_dir);
             if !file.remove(name).map_err(failed)? {
-                return Err(unknown(name, &file));
+                return Err(unknown_client(name, &file));
             }
             note(format_args!("removed `{name}`"));
         }
@@ -146,7 +150,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn unknown(name: &str, file: &ClientFile) -> Failure {
+fn unknown_client(name: &str, file: &ClientFile) -> Failure {
     Failure::new(format!(
         "unknown client `{name}` in {}; `remote-agent serve clients list` lists them",
         file.path().display()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use super::overrides::{ConfigOverrides, command, in_variable, kept, pairs, path};
+use super::overrides::{ConfigOverrides, command, env_reference_to, store_location, pairs, path};
 use crate::exit::Failure;
 use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir};
 
@@ -31,10 +31,10 @@ impl FileArgs {
     /// # Errors
     /// The named file cannot be read, or the configuration is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
-        self.read_under(Map::new())
+        self.read_with(Map::new())
     }
 
-    fn read_under(&self, mut overrides: Map<String, Value>) -> Result<ServeConfig, Failure> {
+    fn read_with(&self, mut overrides: Map<String, Value>) -> Result<ServeConfig, Failure> {
         if let Some(folder) = &self.state_dir {
             overrides.insert("stateDir".into(), path(folder));
         }
@@ -43,9 +43,9 @@ impl FileArgs {
             None => default_state_dir(|name| std::env::var_os(name)),
         };
         let file = self.config.clone().unwrap_or_else(|| own.join(CONFIG));
-        let there = self.config.is_some() || file.exists();
-        let config = ServeConfig::read(there.then_some(&*file), Value::Object(overrides));
-        config.map_err(|error| match there {
+        let exists = self.config.is_some() || file.exists();
+        let config = ServeConfig::read(exists.then_some(&*file), Value::Object(overrides));
+        config.map_err(|error| match exists {
             true => Failure::usage(format!(
                 "cannot use the configuration `{}` with these flags: {error}",
                 file.display()
@@ -58,7 +58,7 @@ impl FileArgs {
 /// The addresses and clients of the server.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Access")]
-struct ReachArgs {
+struct AccessArgs {
     /// Listen on this port, of 127.0.0.1 unless the configuration names another address; 0 selects a free one [default: that of the configuration, else 9000]
     #[arg(long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
@@ -95,7 +95,7 @@ struct ReachArgs {
 /// The executor and its options.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Executor")]
-struct WorkArgs {
+struct ExecutorArgs {
     /// The executor [default: that of the configuration, else gateway]
     #[arg(long, value_enum, value_name = "WHO")]
     executor: Option<ExecutorOption>,
@@ -217,7 +217,7 @@ enum FsyncOption {
 /// Further options.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "More")]
-struct MoreArgs {
+struct OtherArgs {
     /// The name in agent cards [default: OpenClaw]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -243,16 +243,16 @@ struct MoreArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
-    reach: ReachArgs,
+    access: AccessArgs,
 
     #[command(flatten)]
-    work: WorkArgs,
+    executor: ExecutorArgs,
 
     #[command(flatten)]
     store: StoreArgs,
 
     #[command(flatten)]
-    more: MoreArgs,
+    more: OtherArgs,
 
     #[command(flatten)]
     files: FileArgs,
@@ -264,16 +264,16 @@ impl ServeArgs {
     /// # Errors
     /// The file or a flag is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
-        let mut config = self.files.read_under(self.overrides())?;
-        if let Some(port) = self.reach.port {
+        let mut config = self.files.read_with(self.overrides())?;
+        if let Some(port) = self.access.port {
             config.listen.set_port(port);
         }
         Ok(config)
     }
 
     /// Returns the flags that `executor` ignores.
-    pub(super) fn unused(&self, executor: ExecutorKind) -> Vec<&'static str> {
-        let WorkArgs {
+    pub(super) fn ignored_flags(&self, executor: ExecutorKind) -> Vec<&'static str> {
+        let ExecutorArgs {
             gateway,
             gateway_token_env,
             agent,
@@ -284,7 +284,7 @@ impl ServeArgs {
             local,
             env_var,
             ..
-        } = &self.work;
+        } = &self.executor;
         let gateway = [
             ("--gateway", gateway.is_some()),
             ("--gateway-token-env", gateway_token_env.is_some()),
@@ -298,59 +298,59 @@ impl ServeArgs {
             ("--env-var", !env_var.is_empty()),
         ];
         let both = [("--thinking", thinking.is_some())];
-        let unused: Vec<(&'static str, bool)> = match executor {
+        let ignored_flags: Vec<(&'static str, bool)> = match executor {
             ExecutorKind::Gateway => command.into(),
             ExecutorKind::Command => gateway.into(),
             ExecutorKind::Scripted => gateway.into_iter().chain(command).chain(both).collect(),
         };
-        let given = unused.into_iter().filter(|(_, given)| *given);
-        given.map(|(flag, _)| flag).collect()
+        let is_set = ignored_flags.into_iter().filter(|(_, is_set)| *is_set);
+        is_set.map(|(flag, _)| flag).collect()
     }
 
     /// Converts the flags to the JSON of the configuration file.
     fn overrides(&self) -> Map<String, Value> {
         let mut overrides = ConfigOverrides(Map::new());
         let Self {
-            reach,
-            work,
+            access,
+            executor,
             store,
             more,
             ..
         } = self;
-        overrides.put("listen", reach.listen.as_deref());
-        overrides.put("publicUrl", reach.public_url.as_deref());
-        overrides.list("hosts", &reach.host);
-        if let (Some(cert), Some(key)) = (&reach.tls_cert, &reach.tls_key) {
+        overrides.put("listen", access.listen.as_deref());
+        overrides.put("publicUrl", access.public_url.as_deref());
+        overrides.list("hosts", &access.host);
+        if let (Some(cert), Some(key)) = (&access.tls_cert, &access.tls_key) {
             overrides.put(
                 "tls",
                 Some(json!({"certFile": path(cert), "keyFile": path(key)})),
             );
         }
-        overrides.put("behindProxy", reach.behind_proxy.then_some(true));
-        overrides.list("trustedProxies", &reach.trusted_proxy);
-        overrides.put("executor", work.executor.map(ExecutorOption::word));
-        overrides.put("agentId", work.agent_id.as_deref());
-        overrides.list("agents", &work.agent);
-        overrides.put("sessionId", work.session_id.as_deref());
-        overrides.put("thinking", work.thinking.as_deref());
-        overrides.put("timeout", work.timeout);
-        overrides.put("openclawPath", work.openclaw_path.as_deref().map(command));
+        overrides.put("behindProxy", access.behind_proxy.then_some(true));
+        overrides.list("trustedProxies", &access.trusted_proxy);
+        overrides.put("executor", executor.executor.map(ExecutorOption::as_str));
+        overrides.put("agentId", executor.agent_id.as_deref());
+        overrides.list("agents", &executor.agent);
+        overrides.put("sessionId", executor.session_id.as_deref());
+        overrides.put("thinking", executor.thinking.as_deref());
+        overrides.put("timeout", executor.timeout);
+        overrides.put("openclawPath", executor.openclaw_path.as_deref().map(command));
         overrides.put(
             "workingDirectory",
-            work.working_directory.as_deref().map(path),
+            executor.working_directory.as_deref().map(path),
         );
-        overrides.put("asyncMode", work.async_mode);
-        let variables: Map<_, _> = pairs(&work.env_var);
-        overrides.list("passEnv", &work.pass_env);
-        overrides.put("local", work.local.map(LocalOption::word));
+        overrides.put("asyncMode", executor.async_mode);
+        let variables: Map<_, _> = pairs(&executor.env_var);
+        overrides.list("passEnv", &executor.pass_env);
+        overrides.put("local", executor.local.map(LocalOption::as_str));
         overrides.put("envVars", (!variables.is_empty()).then_some(variables));
-        overrides.put("gateway", work.gateway());
-        overrides.put("taskStore", store.task_store.as_deref().map(kept));
+        overrides.put("gateway", executor.gateway());
+        overrides.put("taskStore", store.task_store.as_deref().map(store_location));
         overrides.put(
             "taskStore",
-            store.task_store_env.as_deref().map(in_variable),
+            store.task_store_env.as_deref().map(env_reference_to),
         );
-        overrides.put("fsync", store.fsync.map(FsyncOption::word));
+        overrides.put("fsync", store.fsync.map(FsyncOption::as_str));
         let mut retention = ConfigOverrides(Map::new());
         retention.put("age", store.retention_age);
         retention.put("count", store.retention_count);
@@ -368,17 +368,17 @@ impl ServeArgs {
     }
 }
 
-impl WorkArgs {
+impl ExecutorArgs {
     fn gateway(&self) -> Option<Map<String, Value>> {
         let mut gateway = ConfigOverrides(Map::new());
         gateway.put("url", self.gateway.as_deref());
         // A remote `wss` address on the command line is intended by the user.
-        let elsewhere = self
+        let is_remote = self
             .gateway
             .as_deref()
             .is_some_and(|url| url.starts_with("wss:"));
-        gateway.put("allowRemote", elsewhere.then_some(true));
-        gateway.put("token", self.gateway_token_env.as_deref().map(in_variable));
+        gateway.put("allowRemote", is_remote.then_some(true));
+        gateway.put("token", self.gateway_token_env.as_deref().map(env_reference_to));
         gateway.some()
     }
 }
@@ -395,7 +395,7 @@ fn limit(text: &str) -> Result<(String, u64), String> {
 }
 
 impl ExecutorOption {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
             Self::Command => "command",
@@ -405,7 +405,7 @@ impl ExecutorOption {
 }
 
 impl LocalOption {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Always => "always",
@@ -415,7 +415,7 @@ impl LocalOption {
 }
 
 impl FsyncOption {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Always => "always",
             Self::Interval => "interval",

@@ -41,19 +41,19 @@ pub(super) struct RunArgs {
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     log::install(args.log, verbose);
     let config = args.serve.read()?;
-    let unused = args.serve.unused(config.executor);
-    if !unused.is_empty() {
+    let ignored_flags = args.serve.ignored_flags(config.executor);
+    if !ignored_flags.is_empty() {
         note(format_args!(
             "this executor ignores {}",
-            unused.join(", ")
+            ignored_flags.join(", ")
         ));
     }
     let shutdown = shutdown::on_signal()?;
     let server = Server::bind(config).await.map_err(failure)?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);
-    if let Err(why) = server.ready().await {
-        tracing::warn!("the server listens, but its executor is not ready: {why}");
+    if let Err(reason) = server.ready().await {
+        tracing::warn!("the server listens, but its executor is not ready: {reason}");
     }
     server.run(shutdown).await;
     if !args.json {
@@ -65,12 +65,12 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
 fn print_started(server: &Server, as_json: bool, lines: &LineWriter) {
     let url = server.url();
     let card = format!("{url}/.well-known/agent-card.json");
-    let local = server.address();
+    let address = server.address();
     if as_json {
         let line = json!({
             "url": url,
-            "address": local.to_string(),
-            "port": local.port(),
+            "address": address.to_string(),
+            "port": address.port(),
             "card": card,
             "jsonrpc": format!("{url}/a2a"),
             "rest": format!("{url}/rest"),

@@ -127,7 +127,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             files,
         } => {
             let source = source.open(&files).await?;
-            let wanted = |task: &Value| {
+            let matches = |task: &Value| {
                 let is = |key: &str, value: &Option<String>| {
                     value
                         .as_ref()
@@ -135,9 +135,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 };
                 is("state", &state) && is("client", &client)
             };
-            let found = list(&source, limit, wanted).await;
+            let matching = list(&source, limit, matches).await;
             source.close().await;
-            show(&found?, json);
+            show(&matching?, json);
             Ok(Exit::Ok)
         }
         Command::Check { files } => salvage::check(&files),
@@ -160,13 +160,13 @@ struct TaskList {
 async fn list(
     source: &TaskSource,
     limit: usize,
-    wanted: impl Fn(&Value) -> bool,
+    matches: impl Fn(&Value) -> bool,
 ) -> Result<TaskList, Failure> {
     let mut tasks = Vec::new();
     let mut after = None;
     loop {
         let page = source.page(after.as_deref()).await?;
-        for task in page.tasks.into_iter().filter(&wanted) {
+        for task in page.tasks.into_iter().filter(&matches) {
             if tasks.len() == limit {
                 return Ok(TaskList { tasks, more: true });
             }
@@ -179,36 +179,36 @@ async fn list(
     }
 }
 
-fn show(found: &TaskList, json: bool) {
+fn show(matching: &TaskList, json: bool) {
     let lines = LineWriter::default();
     if json {
-        for task in &found.tasks {
+        for task in &matching.tasks {
             lines.write(task.to_string());
         }
         return;
     }
-    if found.tasks.is_empty() {
+    if matching.tasks.is_empty() {
         note("no matching tasks; `--url URL` queries a server that keeps its tasks in memory");
         return;
     }
-    let mut table = Table::new(["TASK", "STATE", "CLIENT", "AGENT", "AGE", "ASKED"]);
+    let mut table = Table::new(["TASK", "STATE", "CLIENT", "AGENT", "AGE", "MESSAGE"]);
     let now = SystemTime::now();
-    for task in &found.tasks {
-        let word = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
+    for task in &matching.tasks {
+        let field = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
         let changed = task["changedMs"].as_u64().map(Duration::from_millis);
         let age = changed.map(|since| now.duration_since(UNIX_EPOCH + since).unwrap_or_default());
-        let asked: String = word("asked").chars().take(48).collect();
+        let excerpt: String = field("asked").chars().take(48).collect();
         table.add_row([
-            word("id"),
-            word("state"),
-            word("client"),
-            word("agent"),
+            field("id"),
+            field("state"),
+            field("client"),
+            field("agent"),
             age.map(table::age).unwrap_or_default(),
-            asked,
+            excerpt,
         ]);
     }
     lines.write(table.render());
-    if found.more {
+    if matching.more {
         note("there are more tasks; `--limit NUMBER` shows them");
     }
 }

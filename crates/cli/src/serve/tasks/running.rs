@@ -49,7 +49,7 @@ impl RunningServer {
         }
         let (status, mut answer) = self.request(Method::GET, url).await?;
         if !status.is_success() {
-            return Err(refused(status, &answer));
+            return Err(refusal(status, &answer));
         }
         let tasks = match answer["tasks"].take() {
             Value::Array(tasks) => tasks,
@@ -64,7 +64,7 @@ impl RunningServer {
         match self.request(Method::DELETE, url).await? {
             (status, _) if status.is_success() => Ok(true),
             (StatusCode::NOT_FOUND, _) => Ok(false),
-            (status, answer) => Err(refused(status, &answer)),
+            (status, answer) => Err(refusal(status, &answer)),
         }
     }
 
@@ -90,7 +90,7 @@ impl RunningServer {
             trust: None,
         };
         let failed = |error: egress::NetError| {
-            let secured = match error.fault() {
+            let tls_hint = match error.fault() {
                 NetFault::Tls => {
                     "; if its certificate has another name, use that name: `--url https://NAME:PORT`"
                 }
@@ -99,7 +99,7 @@ impl RunningServer {
             Failure {
                 exit: Exit::Unreachable,
                 message: format!(
-                    "cannot query the server at {}: {error}{secured}",
+                    "cannot query the server at {}: {error}{tls_hint}",
                     self.url
                 ),
             }
@@ -122,8 +122,8 @@ fn access(url: &Url) -> AddressPolicy {
     }
 }
 
-fn refused(status: StatusCode, answer: &Value) -> Failure {
-    let why = answer["error"]["message"]
+fn refusal(status: StatusCode, answer: &Value) -> Failure {
+    let reason = answer["error"]["message"]
         .as_str()
         .unwrap_or("no reason given");
     let (exit, next) = match status {
@@ -136,6 +136,6 @@ fn refused(status: StatusCode, answer: &Value) -> Failure {
     };
     Failure {
         exit,
-        message: format!("the server refused the request ({}): {why}{next}", status.as_u16()),
+        message: format!("the server refused the request ({}): {reason}{next}", status.as_u16()),
     }
 }

@@ -17,11 +17,11 @@ use openclaw_server::config::TaskStoreKind;
 /// The file cannot be opened.
 pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
     let directory = directory(files)?;
-    let wrong = sqlite::check(&directory).map_err(|error| Failure::new(error.to_string()))?;
-    for line in &wrong {
+    let faults = sqlite::check(&directory).map_err(|error| Failure::new(error.to_string()))?;
+    for line in &faults {
         note(format_args!("error: {line}"));
     }
-    match wrong.len() {
+    match faults.len() {
         0 => {
             note(format_args!(
                 "the task file in {} is intact",
@@ -54,8 +54,8 @@ pub(super) fn export(files: &FileArgs) -> Result<Exit, Failure> {
     let unread = exported.map_err(|error| Failure::new(error.to_string()))?;
     let unread = unread.iter().map(ToString::to_string);
     let missing: Vec<String> = unread.chain(unwritten).collect();
-    for why in &missing {
-        note(format_args!("error: {why}"));
+    for error in &missing {
+        note(format_args!("error: {error}"));
     }
     Ok(match missing.len() {
         0 => Exit::Ok,

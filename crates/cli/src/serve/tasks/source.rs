@@ -39,7 +39,7 @@ pub(super) enum TaskSource {
     /// No server holds the store, or the store can be shared.
     StoredTasks(StoredTasks),
     /// The directory does not exist yet.
-    Nowhere,
+    Empty,
 }
 
 impl TaskSourceArgs {
@@ -78,7 +78,7 @@ impl TaskSourceArgs {
                 "no server has stored tasks in {} yet",
                 path.display()
             ));
-            return Ok(TaskSource::Nowhere);
+            return Ok(TaskSource::Empty);
         }
         let holder = sqlite::holder(path).map_err(|error| Failure::new(error.to_string()))?;
         if let Some(holder) = holder {
@@ -129,7 +129,7 @@ impl TaskSource {
         match self {
             Self::RunningServer(running) => running.page(after).await,
             Self::StoredTasks(stored) => stored.page(after).await,
-            Self::Nowhere => Ok(Page::default()),
+            Self::Empty => Ok(Page::default()),
         }
     }
 
@@ -141,7 +141,7 @@ impl TaskSource {
         match self {
             Self::RunningServer(running) => running.delete(id).await,
             Self::StoredTasks(stored) => stored.delete(id).await,
-            Self::Nowhere => Ok(false),
+            Self::Empty => Ok(false),
         }
     }
 
