@@ -81,7 +81,7 @@ async fn wrong_command_line_names_the_fault() {
                 "/nowhere/x",
                 "hi",
             ],
-            "nothing was sent: `--save /nowhere/x`",
+            "cannot write `--save /nowhere/x`",
         ),
         (&["send"], "<TEXT>..."),
         (&["send", "--data", "[]", "hi"], "it is not a JSON object"),
@@ -96,7 +96,7 @@ async fn wrong_command_line_names_the_fault() {
         ),
         (
             &["status", "--continuation", none],
-            "holds a configuration; give a file that `remote-agent send --save FILE` wrote",
+            "contains a configuration; name a file that `remote-agent send --save FILE` wrote",
         ),
         (
             &["status", "--continuation", odd],

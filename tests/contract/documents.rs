@@ -37,7 +37,7 @@ const EXITS: [(Exit, &str); 6] = [
         Exit::Unreachable,
         "the agent cannot be reached, or may not be",
     ),
-    (Exit::Auth, "the agent wants credentials, or other ones"),
+    (Exit::Auth, "the agent requires credentials, or other ones"),
     (Exit::Timeout, "time ran out"),
 ];
 
@@ -45,7 +45,7 @@ fn exit_codes() -> String {
     let mut reasons: BTreeMap<u8, Vec<String>> = BTreeMap::new();
     for reason in Reason::ALL {
         let envelope = RemoteAgent::failure("{}", *reason, "it failed");
-        let exit = Exit::of_envelope(&envelope) as u8;
+        let exit = Exit::from_envelope(&envelope) as u8;
         reasons
             .entry(exit)
             .or_default()
@@ -66,7 +66,7 @@ fn exit_codes() -> String {
 #[test]
 fn plugin_has_the_exit_codes_of_the_command() {
     let code = |reason: &Reason| {
-        let exit = Exit::of_envelope(&RemoteAgent::failure("{}", *reason, "it failed"));
+        let exit = Exit::from_envelope(&RemoteAgent::failure("{}", *reason, "it failed"));
         (exit != Exit::Failed).then(|| (reason.as_str().to_owned(), (exit as u8).into()))
     };
     let expected: serde_json::Map<String, Value> = Reason::ALL.iter().filter_map(code).collect();

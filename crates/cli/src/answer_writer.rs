@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::text;
 
 /// The maximum number of characters of an unfinished line that the writer holds back while a spinner is visible.
-const TAIL: usize = 60;
+const MAX_TAIL_CHARS: usize = 60;
 
 /// The output of one call.
 pub(super) struct AnswerWriter {
@@ -19,7 +19,7 @@ pub(super) struct AnswerWriter {
     /// Whether a spinner shares the terminal. If so, the writer holds an unfinished line back.
     shared: bool,
     /// The unfinished line that the writer holds back.
-    waiting: String,
+    unfinished_line: String,
     /// The printed text of each artifact, by artifact id.
     shown: HashMap<String, String>,
     /// The artifact that the last printed text belongs to; `None` after any other output.
@@ -27,7 +27,7 @@ pub(super) struct AnswerWriter {
     /// The last message.
     message: Option<String>,
     /// The status text, if it goes to standard error.
-    pub(super) aside: Option<String>,
+    pub(super) status_text: Option<String>,
     started: bool,
     at_line_start: bool,
 }
@@ -39,18 +39,18 @@ impl AnswerWriter {
         Self {
             bar,
             shared,
-            waiting: String::new(),
+            unfinished_line: String::new(),
             shown: HashMap::new(),
             open: None,
             message: None,
-            aside: None,
+            status_text: None,
             started: false,
             at_line_start: true,
         }
     }
 
     /// Prints a chunk of an artifact. With `append`, the chunk continues the previous one.
-    pub(super) fn piece(&mut self, artifact: &Value, append: bool) {
+    pub(super) fn append_chunk(&mut self, artifact: &Value, append: bool) {
         let id = artifact["artifactId"].as_str().unwrap_or_default();
         self.append_text(id, &render(artifact), append);
     }
@@ -75,7 +75,7 @@ impl AnswerWriter {
         if self.message.as_deref() == Some(text) {
             return;
         }
-        self.begin();
+        self.start_block();
         self.write(text);
         self.open = None;
         self.message = Some(text.to_owned());
@@ -95,21 +95,21 @@ impl AnswerWriter {
     /// Ends the last line.
     pub(super) fn finish(&mut self) {
         // The spinner redraws its line, which would erase an unfinished line.
-        let mut rest = std::mem::take(&mut self.waiting);
+        let mut rest = std::mem::take(&mut self.unfinished_line);
         if !self.at_line_start {
             rest.push('\n');
             self.at_line_start = true;
             self.bar.set_message("");
         }
-        self.out(&rest);
+        self.write_stdout(&rest);
     }
 
     fn append_text(&mut self, id: &str, text: &str, append: bool) {
-        let goes_on = append && self.open.as_deref() == Some(id);
-        if goes_on {
+        let continues_chunk = append && self.open.as_deref() == Some(id);
+        if continues_chunk {
             self.write(text);
         } else {
-            self.begin();
+            self.start_block();
             self.write(text.trim_start_matches('\n'));
             self.open = Some(id.to_owned());
         }
@@ -121,10 +121,10 @@ impl AnswerWriter {
     }
 
     /// Starts a new block after a blank line.
-    fn begin(&mut self) {
+    fn start_block(&mut self) {
         self.finish();
         if self.started {
-            self.out("\n");
+            self.write_stdout("\n");
         }
     }
 
@@ -135,26 +135,26 @@ impl AnswerWriter {
             self.at_line_start = last == '\n';
         }
         if !self.shared {
-            return self.out(&text);
+            return self.write_stdout(&text);
         }
-        self.waiting.push_str(&text);
-        if let Some(end) = self.waiting.rfind('\n') {
-            let rest = self.waiting.split_off(end + 1);
-            let lines = std::mem::replace(&mut self.waiting, rest);
-            self.out(&lines);
+        self.unfinished_line.push_str(&text);
+        if let Some(end) = self.unfinished_line.rfind('\n') {
+            let rest = self.unfinished_line.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.unfinished_line, rest);
+            self.write_stdout(&lines);
         }
-        if !self.waiting.is_empty() {
-            let skip = self.waiting.chars().count().saturating_sub(TAIL);
-            let tail: String = self.waiting.chars().skip(skip).collect();
+        if !self.unfinished_line.is_empty() {
+            let skip = self.unfinished_line.chars().count().saturating_sub(MAX_TAIL_CHARS);
+            let tail: String = self.unfinished_line.chars().skip(skip).collect();
             self.bar.set_message(tail);
         }
     }
 
     /// Writes to standard output. Ignores a closed pipe, so that the call continues.
-    fn out(&self, text: &str) {
+    fn write_stdout(&self, text: &str) {
         let write = || {
-            let mut out = io::stdout().lock();
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            let mut write_stdout = io::stdout().lock();
+            let _ = write_stdout.write_all(text.as_bytes()).and_then(|()| write_stdout.flush());
         };
         if text.is_empty() {
             return;

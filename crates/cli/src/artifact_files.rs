@@ -34,7 +34,7 @@ pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
     if files.is_empty() {
         return Ok(());
     }
-    fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
+    fs::create_dir_all(directory).map_err(|error| save_error(directory, &error))?;
     for (index, file) in files.iter().take(MAX_FILES).enumerate() {
         let number = index + 1;
         let Some(bytes) = file["bytes"].as_str().and_then(|b| STANDARD.decode(b).ok()) else {
@@ -46,7 +46,7 @@ pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
         let name = safe_name(file["name"].as_str().unwrap_or_default())
             .unwrap_or_else(|| format!("file-{number}"));
         let path = write_new(directory, &name, &bytes)
-            .map_err(|error| failed(&directory.join(&name), &error))?;
+            .map_err(|error| save_error(&directory.join(&name), &error))?;
         note(format_args!(
             "saved {} ({} bytes)",
             path.display(),
@@ -62,9 +62,9 @@ pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
 
 fn files_of(envelope: &Value) -> Vec<&Value> {
     let artifacts = envelope["summary"]["artifacts"].as_array();
-    let of_artifacts = artifacts.into_iter().flatten().map(|a| &a["parts"]);
+    let artifact_parts = artifacts.into_iter().flatten().map(|a| &a["parts"]);
     let message = (envelope["raw"]["kind"] == "message").then(|| &envelope["raw"]["parts"]);
-    let parts = of_artifacts.chain(message).filter_map(Value::as_array);
+    let parts = artifact_parts.chain(message).filter_map(Value::as_array);
     let files = parts.flatten().map(|part| &part["file"]);
     files.filter(|file| file["bytes"].is_string()).collect()
 }
@@ -137,7 +137,7 @@ fn is_device(name: &str) -> bool {
         || port.is_some_and(|number| number.len() == 1 && number.as_bytes()[0].is_ascii_digit())
 }
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
+fn save_error(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot save `{}`: {error}", path.display()))
 }
 

@@ -33,8 +33,8 @@ Operations of --jsonl, one a line:
   {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}
   {\"id\": 5, \"op\": \"abort\", \"call\": 3}
 With \"content\": true, the answer to an `execute` also has \"content\": the text for a model.
-An `abort` is answered at once; the call of that id, if it still runs, is cancelled and has a result.
-Each `init` closes the instance before it, whose calls end, and starts a new one; when it fails there is none.
+The command answers an `abort` at once; a running call with that id is cancelled and has a result.
+Each `init` closes the previous instance, ends its calls, and creates a new instance; after a failed `init` there is none.
 
 Answers, one a line; they carry the id of their operation and may interleave:
   {\"id\": 1, \"ok\": true}
@@ -46,9 +46,9 @@ Answers, one a line; they carry the id of their operation and may interleave:
       to `init` and `parse_config`, if the configuration is invalid
   {\"id\": 5, \"ok\": true}
   {\"id\": 6, \"error\": {\"code\", \"message\"}}
-      the line is no operation; the command reads the next one
+      the line is not an operation; the command reads the next line
 
-The exit code is that of the envelope, whatever became of the task in it; with --jsonl it is 0.";
+The exit code is that of the envelope, and ignores the state of its task; with --jsonl it is 0.";
 
 /// Call the tool with a JSON request and print its envelope
 #[derive(Debug, clap::Args)]
@@ -66,11 +66,11 @@ pub struct Args {
     #[arg(long, value_name = "JSON")]
     caller: Option<String>,
 
-    /// Run a gateway of a2a-v1 in this process for the time of the command, on a free port that standard error names, for every configuration that names none
+    /// Run a gateway of a2a-v1 in this process until the command ends, for each configuration without a gateway; standard error shows its address
     #[arg(long, value_name = "WHICH", value_parser = [EMBEDDED])]
     gateway: Option<String>,
 
-    /// Add a scripted agent to it (alpha=approve, beta=reject, charlie=abstain, delta=silent, 'coder=reply:I read
+    /// Add a scripted agent to `--gateway embedded` (alpha=approve, beta=reject, charlie=abstain, delta=silent, 'coder=reply:I read
     /// {text}'); may be given several times
     #[arg(long, value_name = "NAME=HOW", requires = "gateway", value_parser = scripted)]
     gateway_agent: Vec<Script>,
@@ -101,19 +101,19 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(file) if !file.contains('{') && Path::new(file).is_file() => {
             let file = text::shell(file);
             return Err(Failure::usage(format!(
-                "the request is a JSON text and not a file; send the file with `remote-agent call - < {file}`"
+                "the request is JSON and not a file name; send the file with `remote-agent call - < {file}`"
             )));
         }
         Some(request) => request.to_owned(),
     };
     let config = args.config.read()?;
     let config = gateway.map_or_else(|| config.clone(), |url| with_gateway(&config, url));
-    let instance = library.instance_for_people(&config)?;
+    let instance = library.interactive_instance(&config)?;
     let envelope = instance
         .call(&request, args.caller.as_deref(), None::<fn(&str)>)
         .await;
-    instance.missing().warn_about(&envelope);
-    let exit = Exit::of_envelope(&envelope);
+    instance.unset_variables().warn_if_unresolved(&envelope);
+    let exit = Exit::from_envelope(&envelope);
     LineWriter::default().write(envelope);
     Ok(exit)
 }

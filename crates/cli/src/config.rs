@@ -46,7 +46,7 @@ impl ConfigArgs {
 
     /// Returns whether a configuration exists.
     #[must_use]
-    pub fn is_given(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.file().is_some()
     }
 
@@ -100,25 +100,25 @@ impl UnsetVariables {
     }
 
     /// Returns the missing variables that the library's error `text` names as `SOURCE:ID`.
-    pub fn behind(&self, text: &str) -> impl Iterator<Item = &UnsetVariable> {
+    pub fn named_in(&self, text: &str) -> impl Iterator<Item = &UnsetVariable> {
         self.iter()
             .filter(move |unset| text.contains(&format!("`env:{}`", unset.variable)))
     }
 
     /// Prints on standard error which variables the failed call needs.
-    pub fn warn_about(&self, envelope: &str) {
+    pub fn warn_if_unresolved(&self, envelope: &str) {
         if envelope.contains("credential_unresolved") {
-            self.behind(envelope).for_each(warn);
+            self.named_in(envelope).for_each(warn);
         }
     }
 
     /// Returns the library's configuration error. If the error concerns an unresolved reference, returns a message that
     /// names the unset variable instead.
     #[must_use]
-    pub fn or_unset(&self, error: String) -> String {
+    pub fn explain(&self, error: String) -> String {
         let parsed: Value = serde_json::from_str(&error).unwrap_or_default();
-        let place = parsed["path"].as_str().unwrap_or_default();
-        let concerns = |path: &String| !place.is_empty() && path.starts_with(place);
+        let pointer = parsed["path"].as_str().unwrap_or_default();
+        let concerns = |path: &String| !pointer.is_empty() && path.starts_with(pointer);
         let unset = self.iter().find(|unset| unset.paths.iter().any(concerns));
         unset.map_or(error, UnsetVariable::to_json)
     }
@@ -129,7 +129,7 @@ pub fn warn(unset: &UnsetVariable) {
     note(format_args!("warn: {}", unset.sentence()));
 }
 
-/// Replaces each `{"source": "env", "id": NAME}` in a configuration by the value of the variable. A reference to an unset or
+/// Replaces each `{"source": "env", "id": NAME}` in a configuration by `{"source": "resolved", "id": VALUE}`. A reference to an unset or
 /// empty variable remains; the library then refuses only the calls that need it.
 ///
 /// Inside OpenClaw, the gateway resolves these references before the plugin reads its configuration. This function ignores
@@ -169,26 +169,22 @@ pub fn resolve(
 fn walk(
     value: &mut Value,
     path: &mut String,
-    look_up: &mut impl FnMut(&str, &str) -> Option<String>,
+    resolve_variable: &mut impl FnMut(&str, &str) -> Option<String>,
 ) {
     let length = path.len();
     match value {
         Value::Object(fields) => {
             if let Some(id) = env_reference(fields) {
-                if let Some(secret) = look_up(id, path) {
-                    // The library detects a credential in a header by the header's name, or by this form.
-                    *value =
-                        match path.contains("/headers/") || path.contains("/serviceParameters/") {
-                            true => json!({"source": "resolved", "id": secret}),
-                            false => Value::String(secret),
-                        };
+                if let Some(secret) = resolve_variable(id, path) {
+                    // This form lets the library recognize a credential in a header of any name.
+                    *value = json!({"source": "resolved", "id": secret});
                 }
                 return;
             }
             for (name, field) in fields {
                 path.push('/');
                 path.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                walk(field, path, look_up);
+                walk(field, path, resolve_variable);
                 path.truncate(length);
             }
         }
@@ -196,7 +192,7 @@ fn walk(
             for (index, item) in items.iter_mut().enumerate() {
                 path.push('/');
                 path.push_str(&index.to_string());
-                walk(item, path, look_up);
+                walk(item, path, resolve_variable);
                 path.truncate(length);
             }
         }
@@ -220,9 +216,9 @@ pub fn sentence(error: &str) -> String {
     let message = error["message"].as_str().unwrap_or("it is refused");
     match error["path"].as_str() {
         Some(path) if !path.is_empty() && !message.contains(path) => {
-            format!("the configuration is wrong at `{path}`: {message}")
+            format!("cannot use the configuration at `{path}`: {message}")
         }
-        _ => format!("the configuration is wrong: {message}"),
+        _ => format!("cannot use the configuration: {message}"),
     }
 }
 
@@ -236,12 +232,16 @@ mod tests {
         (name == "DESK_TOKEN").then(|| "s3cret".to_owned())
     }
 
+    fn secret() -> Value {
+        json!({"source": "resolved", "id": "s3cret"})
+    }
+
     #[test]
     fn a_reference_becomes_the_variables_value_wherever_it_stands() {
         let config = r#"{"targets":[{"auth":{"token":{"source":"env","provider":"default","id":"DESK_TOKEN"}}}],"gateway":{"token":{"source":"env","id":"DESK_TOKEN"}}}"#;
         let resolved: Value = serde_json::from_str(&resolve(config, only_desk).0).unwrap();
-        assert_eq!(resolved["targets"][0]["auth"]["token"], "s3cret");
-        assert_eq!(resolved["gateway"]["token"], "s3cret");
+        assert_eq!(resolved["targets"][0]["auth"]["token"], secret());
+        assert_eq!(resolved["gateway"]["token"], secret());
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
             let (resolved, _) = resolve(&config, only_desk);
             openclaw_remote_agent::config::Config::parse(&resolved).unwrap();
             let resolved: Value = serde_json::from_str(&resolved).unwrap();
-            assert_eq!(resolved["targets"][0]["auth"][field], "s3cret");
+            assert_eq!(resolved["targets"][0]["auth"][field], secret());
         }
     }
 
@@ -288,11 +288,11 @@ mod tests {
     fn a_refusal_is_explained_by_the_variable_it_is_about() {
         let config = r#"[{"source":"env","id":"A"},{"source":"env","id":"B"}]"#;
         let (_, missing) = resolve(config, |_| None);
-        let behind: Vec<_> = missing
-            .behind("the credential `env:B` is not there")
+        let named_in: Vec<_> = missing
+            .named_in("the credential `env:B` is not there")
             .collect();
-        assert_eq!(behind[0].variable, "B");
-        assert_eq!(behind.len(), 1);
+        assert_eq!(named_in[0].variable, "B");
+        assert_eq!(named_in.len(), 1);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{
     hints,
     instance::Library,
     library,
-    target::{NAME_ONE, PeerArgs},
+    target::{NAME_AN_AGENT, PeerArgs},
     text,
 };
 
@@ -37,7 +37,7 @@ const SECRETS: [&str; 6] = [
 ];
 
 /// The error reasons that are normal when the doctor lists the tasks of a working agent: task lists are optional.
-const NO_LIST: [&str; 4] = ["rpc_error", "http_status", "invalid_response", "too_large"];
+const OPTIONAL_LIST_REASONS: [&str; 4] = ["rpc_error", "http_status", "invalid_response", "too_large"];
 
 /// The fix for clocks that differ.
 const CLOCK_REPAIR: &str = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
@@ -88,7 +88,7 @@ async fn check(
     };
     if peers.is_empty() {
         let message = "no agent is configured".to_owned();
-        let repair = format!("N{}.", &NAME_ONE[1..]);
+        let repair = format!("N{}.", &NAME_AN_AGENT[1..]);
         findings.push("agents", Severity::Error, message, &repair);
         return Ok(Exit::Usage);
     }
@@ -106,7 +106,7 @@ async fn check(
         let repair = "Put it into an environment variable and refer to it: {\"source\": \"env\", \"id\": \"NAME\"}.";
         findings.push("secrets", Severity::Warning, message, repair);
     }
-    let instance = match library.instance_for_people(&config) {
+    let instance = match library.interactive_instance(&config) {
         Ok(instance) => instance,
         Err(failure) => {
             let repair = "Correct the setting; docs/reference/settings.md lists all of them.";
@@ -116,7 +116,7 @@ async fn check(
     };
     let message = "the settings are valid".to_owned();
     findings.push("configuration", Severity::Ok, message, "");
-    for unset in instance.missing().iter() {
+    for unset in instance.unset_variables().iter() {
         findings.push("secrets", Severity::Error, unset.sentence(), "");
     }
     let request = json!({"action": "list_targets"}).to_string();
@@ -131,19 +131,19 @@ async fn check(
         let hint = error["details"]["hint"].as_str().map(text::line);
         let (message, hint) = (message.unwrap_or_default(), hint.unwrap_or_default());
         findings.push("agents", Severity::Error, message, &hint);
-        return Ok(Exit::of_envelope(&envelope));
+        return Ok(Exit::from_envelope(&envelope));
     };
     for target in targets {
         check_agent(target, peers, findings);
     }
     if targets.is_empty() {
-        let message = "no agent may be called".to_owned();
+        let message = "no target allows the calling agent".to_owned();
         let repair = "Add one to `targets`, or name the caller with `--agent NAME`.";
         findings.push("agents", Severity::Error, message, repair);
         return Ok(Exit::Usage);
     }
     let failed = findings.has_error();
-    Ok(match Exit::of_targets(targets) {
+    Ok(match Exit::from_targets(targets) {
         Exit::Ok if failed => Exit::Failed,
         exit => exit,
     })
@@ -154,7 +154,7 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
     let (alias, url) = (part(&target["target_alias"]), part(&target["target_url"]));
     let refusal = target.get("tasks_error").filter(|error| {
         let reason = error["reason"].as_str().unwrap_or_default();
-        !NO_LIST.contains(&reason)
+        !OPTIONAL_LIST_REASONS.contains(&reason)
     });
     let Some(error) = target.get("last_refresh_error").or(refusal) else {
         if target["status"] == "offline" {
@@ -178,7 +178,7 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
         return;
     };
     let is_local = target["status"].is_string();
-    let hint = hints::of_target(&part(&error["reason"]), peers, is_local);
+    let hint = hints::target_hint(&part(&error["reason"]), peers, is_local);
     let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
     let message = format!("{alias}: {}", part(&error["message"]));
     findings.push("agent", Severity::Error, message, &hint);
@@ -188,6 +188,12 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
 fn expiry(token: &str) -> Option<u64> {
     let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     serde_json::from_slice::<Value>(&claims).ok()?["exp"].as_u64()
+}
+
+/// Returns the text of a secret; `None` for an unresolved reference.
+fn secret(value: &Value) -> Option<&str> {
+    let resolved = (value["source"] == "resolved").then(|| value["id"].as_str());
+    value.as_str().or(resolved.flatten())
 }
 
 /// Returns the secrets that the configuration contains as text, with their places.
@@ -202,10 +208,10 @@ fn secrets(config: &str) -> Vec<(String, String)> {
         .flat_map(|(place, holder)| {
             let settings = SECRETS
                 .iter()
-                .filter_map(|path| Some(((*path).to_owned(), holder.pointer(path)?.as_str()?)));
+                .filter_map(|path| Some(((*path).to_owned(), secret(holder.pointer(path)?)?)));
             let headers = holder["headers"].as_object().into_iter().flatten();
             let headers = headers
-                .filter_map(|(name, value)| Some((name, value.as_str()?)))
+                .filter_map(|(name, value)| Some((name, secret(value)?)))
                 .filter(|(name, value)| is_credential_header(name, value))
                 .map(|(name, value)| (format!("/headers/{}", escape(name)), value));
             settings

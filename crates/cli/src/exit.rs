@@ -38,7 +38,7 @@ impl From<Exit> for ExitCode {
 impl Exit {
     /// Returns the code for a call that ended with `envelope`.
     #[must_use]
-    pub fn of_envelope(envelope: &str) -> Self {
+    pub fn from_envelope(envelope: &str) -> Self {
         #[derive(Deserialize)]
         struct Envelope {
             ok: bool,
@@ -55,14 +55,14 @@ impl Exit {
             return Self::Ok;
         }
         let reason = envelope.error.and_then(|error| error.reason);
-        Self::of_reason(reason.as_deref())
+        Self::from_reason(reason.as_deref())
     }
 
     /// Returns the exit code for interactive commands. A successful call whose task failed or was rejected is a failure, and
     /// so is a watch that timed out before the task ended.
     #[must_use]
-    pub fn of_outcome(text: &str) -> Self {
-        let exit = Self::of_envelope(text);
+    pub fn from_outcome(text: &str) -> Self {
+        let exit = Self::from_envelope(text);
         let envelope: Value = serde_json::from_str(text).unwrap_or_default();
         let state = envelope["summary"]["continuation"]["task"]["status"].as_str();
         if exit == Self::Ok && matches!(state, Some("failed" | "rejected")) {
@@ -77,15 +77,15 @@ impl Exit {
     /// Returns the exit code of `targets` when an agent card is missing: the code of the most severe reason. An unreachable
     /// agent is more severe than one that responds with an error.
     #[must_use]
-    pub fn of_targets(targets: &[Value]) -> Self {
-        let code = |target: &Value| {
+    pub fn from_targets(targets: &[Value]) -> Self {
+        let exit_of = |target: &Value| {
             let error = &target["last_refresh_error"];
             if error.is_null() || target["target_name"].is_string() {
                 return Self::Ok;
             }
-            Self::of_reason(error["reason"].as_str())
+            Self::from_reason(error["reason"].as_str())
         };
-        let badness = |exit: &Self| match exit {
+        let severity_rank = |exit: &Self| match exit {
             Self::Ok => 0,
             Self::Timeout => 1,
             Self::Auth => 2,
@@ -93,16 +93,16 @@ impl Exit {
             Self::Unreachable => 4,
             Self::Failed | Self::Rejected | Self::NoConsensus | Self::Interrupted => 5,
         };
-        let codes: Vec<Self> = targets.iter().map(code).collect();
+        let codes: Vec<Self> = targets.iter().map(exit_of).collect();
         if codes.contains(&Self::Ok) {
             return Self::Ok;
         }
-        codes.into_iter().max_by_key(badness).unwrap_or(Self::Ok)
+        codes.into_iter().max_by_key(severity_rank).unwrap_or(Self::Ok)
     }
 
     /// Returns the code for the `reason` of an error.
     #[must_use]
-    pub fn of_reason(reason: Option<&str>) -> Self {
+    pub fn from_reason(reason: Option<&str>) -> Self {
         match reason {
             Some(
                 "unreachable" | "dns" | "tls" | "address_refused" | "card_unavailable"
@@ -155,7 +155,7 @@ mod tests {
     fn code_of(reason: &str) -> u8 {
         let envelope =
             serde_json::json!({"ok": false, "error": {"code": "A2A_SDK_ERROR", "reason": reason}});
-        Exit::of_envelope(&envelope.to_string()) as u8
+        Exit::from_envelope(&envelope.to_string()) as u8
     }
 
     #[test]
@@ -205,8 +205,8 @@ mod tests {
             let summary = serde_json::json!({"continuation": {"task": {"status": state}}});
             let envelope = serde_json::json!({"ok": true, "summary": summary}).to_string();
             (
-                Exit::of_outcome(&envelope) as u8,
-                Exit::of_envelope(&envelope) as u8,
+                Exit::from_outcome(&envelope) as u8,
+                Exit::from_envelope(&envelope) as u8,
             )
         });
         assert_eq!(codes, [(0, 0), (0, 0), (0, 0), (1, 0), (1, 0)]);
@@ -215,23 +215,23 @@ mod tests {
     #[test]
     fn expired_wait_exits_with_5_for_people_only() {
         let envelope = r#"{"ok":true,"summary":{"wait_expired":true}}"#;
-        assert_eq!(Exit::of_outcome(envelope), Exit::Timeout);
-        assert_eq!(Exit::of_envelope(envelope), Exit::Ok);
+        assert_eq!(Exit::from_outcome(envelope), Exit::Timeout);
+        assert_eq!(Exit::from_envelope(envelope), Exit::Ok);
     }
 
     #[test]
     fn exit_code_is_0_with_one_good_card_else_the_worst() {
         let bad = |reason| serde_json::json!({"last_refresh_error": {"reason": reason}});
         let good = serde_json::json!({"target_name": "Desk"});
-        assert_eq!(Exit::of_targets(&[bad("dns"), good]), Exit::Ok);
-        assert_eq!(Exit::of_targets(&[bad("auth_required")]), Exit::Auth);
+        assert_eq!(Exit::from_targets(&[bad("dns"), good]), Exit::Ok);
+        assert_eq!(Exit::from_targets(&[bad("auth_required")]), Exit::Auth);
         let mixed = [bad("auth_required"), bad("unreachable"), bad("timeout")];
-        assert_eq!(Exit::of_targets(&mixed), Exit::Unreachable);
+        assert_eq!(Exit::from_targets(&mixed), Exit::Unreachable);
     }
 
     #[test]
     fn good_envelope_exits_with_0_and_other_text_with_1() {
-        assert_eq!(Exit::of_envelope(r#"{"ok":true,"summary":{}}"#), Exit::Ok);
-        assert_eq!(Exit::of_envelope("oops"), Exit::Failed);
+        assert_eq!(Exit::from_envelope(r#"{"ok":true,"summary":{}}"#), Exit::Ok);
+        assert_eq!(Exit::from_envelope("oops"), Exit::Failed);
     }
 }

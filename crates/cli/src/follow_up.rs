@@ -51,7 +51,7 @@ pub(super) struct FollowUp<'a> {
 
 impl FollowUp<'_> {
     /// Adds the continuation or the task id to a request.
-    pub(super) fn put_into(&self, request: &mut Map<String, Value>) {
+    pub(super) fn add_to(&self, request: &mut Map<String, Value>) {
         if let Some(continuation) = &self.continuation {
             request.insert("continuation".to_owned(), continuation.clone());
         }
@@ -61,7 +61,7 @@ impl FollowUp<'_> {
     }
 
     /// Returns whether the options name a task or a conversation.
-    pub(super) fn names_task(&self) -> bool {
+    pub(super) fn has_task(&self) -> bool {
         self.continuation.is_some() || self.task.is_some()
     }
 }
@@ -71,25 +71,25 @@ impl FollowUp<'_> {
 /// # Errors
 /// The file cannot be read, or does not contain a continuation.
 pub(super) fn read(file: &Path) -> Result<Value, Failure> {
-    let wrong = |why: String| {
+    let invalid = |cause: String| {
         let file = file.display();
         Failure::usage(format!(
-            "cannot go on from `{file}`: {why}; give a file that `remote-agent send --save FILE` wrote"
+            "cannot continue from `{file}`: {cause}; name a file that `remote-agent send --save FILE` wrote"
         ))
     };
-    let text = fs::read(file).map_err(|error| wrong(error.to_string()))?;
-    let value: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let text = fs::read(file).map_err(|error| invalid(error.to_string()))?;
+    let value: Value = serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
     let names = |part: &str, field: &str| value[part][field].is_string();
     if names("target", "target_url")
         && (names("task", "task_id") || names("conversation", "context_id"))
     {
         return Ok(value);
     }
-    Err(wrong(
+    Err(invalid(
         if value["targets"].is_array() {
-            "it holds a configuration"
+            "it contains a configuration"
         } else {
-            "it holds no continuation"
+            "it contains no continuation"
         }
         .to_owned(),
     ))
@@ -113,23 +113,23 @@ pub(super) fn save(file: &Path, continuation: &Value) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn can_save(file: &Path) -> Result<(), Failure> {
-    let tried = if file.is_dir() {
+pub(super) fn check_writable(file: &Path) -> Result<(), Failure> {
+    let created = if file.is_dir() {
         Err(io::ErrorKind::IsADirectory.into())
     } else {
-        let new = beside(file);
+        let new = temporary_path(file);
         create(&new).and_then(|_| fs::remove_file(&new))
     };
-    tried.map_err(|error| {
+    created.map_err(|error| {
         Failure::usage(format!(
-            "nothing was sent: `--save {}` cannot be written: {error}",
+            "cannot write `--save {}`: {error}; nothing was sent",
             file.display()
         ))
     })
 }
 
 /// Returns the path of the temporary file that [`save`] renames to `file`.
-fn beside(file: &Path) -> PathBuf {
+fn temporary_path(file: &Path) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     file.with_file_name(name)
@@ -140,7 +140,7 @@ fn create(new: &Path) -> io::Result<fs::File> {
 }
 
 fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let new = beside(file);
+    let new = temporary_path(file);
     let written = create(&new)
         .and_then(|mut out| out.write_all(text.as_bytes()))
         .and_then(|()| fs::rename(&new, file));

@@ -15,14 +15,14 @@ const MAX_NAMED_AGENTS: usize = 5;
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
     let error = &envelope["error"];
     let details = &error["details"];
-    let of_gateway = peers.are_local() || details["gateway_code"].is_number();
-    let own = match error["reason"].as_str().unwrap_or_default() {
-        "invalid_request" if wants_target(details) && peers.are_local() => {
+    let of_gateway = peers.uses_gateway() || details["gateway_code"].is_number();
+    let hint_text = match error["reason"].as_str().unwrap_or_default() {
+        "invalid_request" if lacks_target(details) && peers.uses_gateway() => {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` with the same `--gateway` shows them."
         }
-        "invalid_request" if wants_target(details) && !peers.aliases().is_empty() => {
-            let known = named(&peers.aliases());
-            return Some(match names(details, "/target_alias") {
+        "invalid_request" if lacks_target(details) && !peers.aliases().is_empty() => {
+            let known = alias_list(&peers.aliases());
+            return Some(match is_at(details, "/target_alias") {
                 true => format!(
                     "Name a configured agent with `--target ALIAS` ({known}); `remote-agent targets` lists them."
                 ),
@@ -31,11 +31,11 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
                 ),
             });
         }
-        "invalid_request" if names(details, "/parts") => {
+        "invalid_request" if is_at(details, "/parts") => {
             "Write the message as TEXT, or add `--attach` or `--data`."
         }
-        "invalid_request" if names(details, "/timeout_ms") => {
-            "Give `--timeout-ms` a number of milliseconds, 1 or more."
+        "invalid_request" if is_at(details, "/timeout_ms") => {
+            "Set `--timeout-ms` to a number of milliseconds, 1 or more."
         }
         "rpc_error" if details["rpcCode"] == TASK_NOT_FOUND => {
             "Check the task id and the agent. `remote-agent send` starts a new task."
@@ -45,11 +45,11 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         }
         "http_status" => match details["http_status"].as_u64() {
             Some(429 | 500..) => {
-                "The agent cannot work now. Try again later; if it stays so, the log of the agent's server has the cause."
+                "Try again later; if the error persists, the log of the agent's server has the cause."
             }
             _ => "Check the address of the agent: the server there does not accept this request.",
         },
-        "card_unavailable" if peers.names_agent() => {
+        "card_unavailable" if peers.is_agent_url() => {
             "The server has no agent of that name. `remote-agent targets` with the server's own address shows its card."
         }
         "invalid_request" => {
@@ -58,66 +58,66 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             return Some(format!("See `remote-agent help {action}`."));
         }
         "target_not_allowed" | "ambiguous_target" if peers.is_empty() => {
-            "Name the agent as it was named before: with `--url URL`, or by its configuration with `--config FILE`."
+            "Name the agent again: with `--url URL`, or by its configuration with `--config FILE`."
         }
         "target_not_allowed" | "ambiguous_target" => {
-            "Name an agent with `--target ALIAS`; `remote-agent targets` shows those that are known."
+            "Name an agent with `--target ALIAS`; `remote-agent targets` lists the known agents."
         }
         "agent_not_allowed" => {
-            "Name the agent that calls with `--agent NAME`: one of the allowedAgents that the configuration has for this target."
+            "Name the calling agent with `--agent NAME`: one of the allowedAgents of this target in the configuration."
         }
-        "agent_not_found" if peers.are_embedded() => {
-            "Put the agent there with `--gateway-agent NAME=approve`, or name another with `--target NAME`."
+        "agent_not_found" if peers.uses_embedded_gateway() => {
+            "Add the agent with `--gateway-agent NAME=approve`, or name another with `--target NAME`."
         }
         "agent_not_found" => {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
         }
-        "agent_offline" if peers.are_embedded() => {
-            "Put the agent there with `--gateway-agent NAME=approve`; a triad needs alpha, beta and charlie."
+        "agent_offline" if peers.uses_embedded_gateway() => {
+            "Add the agent with `--gateway-agent NAME=approve`; a triad needs alpha, beta and charlie."
         }
-        "agent_offline" if peers.are_local() => {
-            "Start the agent (`remote-agent gateway agent --name NAME` puts one there that answers), or name one that `remote-agent targets` shows as online."
+        "agent_offline" if peers.uses_gateway() => {
+            "Start the agent (`remote-agent gateway agent --name NAME` starts a scripted one), or name one that `remote-agent targets` shows as online."
         }
         "session_not_found" | "session_expired" => {
             "Omit `--context` and `--continuation` to start a new session."
         }
         "message_returned" => {
-            "The agent's answer is shown. Leave out `--task-required` if an answer is enough."
+            "The output has the agent's answer. Omit `--task-required` if an answer is enough."
         }
-        "stream_cut" => "Ask for the task later with `remote-agent status`.",
+        "stream_cut" => "Show the task later with `remote-agent status`.",
         "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
             "The task continues: show it with `remote-agent status`. `--timeout-ms` sets a longer wait."
         }
         "timeout" if details["delivered"] == "unknown" || details["delivered"] == "yes" => {
-            "The agent may have the message and be working on it: find out before you send it again. \
-             A larger `--timeout-ms` waits longer; with `--task-required` there is a task to ask about at once."
+            "The agent may have received the message: check before you send it again. \
+             A larger `--timeout-ms` waits longer; `--task-required` returns a task at once."
         }
         "timeout" => "Try again with a larger `--timeout-ms`.",
         "busy" => "Nothing was sent. Try again later, or with a larger `--timeout-ms`.",
         reason => {
-            let own = of_target(reason, peers, of_gateway);
-            return own.or(details["hint"].as_str().map(text::line));
+            let hint_text = target_hint(reason, peers, of_gateway);
+            return hint_text.or(details["hint"].as_str().map(text::line));
         }
     };
-    Some(own.to_owned())
+    Some(hint_text.to_owned())
 }
 
 /// Returns a hint for an agent that cannot be called, if there is one. `of_gateway` means that the agent is behind the local
 /// gateway.
-pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Option<String> {
+pub(super) fn target_hint(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Option<String> {
     match (reason, peers.token_variable()) {
-        ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.are_local() => Some(format!(
+        ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.uses_gateway() => Some(format!(
             "Check the token in the environment variable `{variable}`: the gateway refused it."
         )),
-        ("auth_required" | "auth_failed" | "token_expired", None) if peers.are_local() => Some(
-            "Give the gateway's token with `--gateway-token-env VAR`.".to_owned(),
+        ("auth_required" | "auth_failed" | "token_expired", None) if peers.uses_gateway() => Some(
+            "Name the environment variable with the gateway's token with `--gateway-token-env VAR`.".to_owned(),
         ),
-        ("connection_refused", _) if peers.are_local() => Some(
+        ("connection_refused", _) if peers.uses_gateway() => Some(
             "Start the gateway (`remote-agent gateway` runs one of a2a-v1), or check the address of `--gateway`."
                 .to_owned(),
         ),
-        ("protocol_error", _) if peers.are_local() => Some(
-            "Check the address of `--gateway`, and `--gateway-dialect` where it is given: the message tells what answers there."
+        ("protocol_error", _) if peers.uses_gateway() => Some(
+            "Check the address of `--gateway` and the value of `--gateway-dialect`: the message names the server that answers."
                 .to_owned(),
         ),
         // The library's own hint covers the settings of the gateway.
@@ -129,7 +129,7 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Opt
             Some("Check targets[].auth of this agent in the configuration: the agent requires a credential, or refused the configured one.".to_owned())
         }
         ("auth_required", None) => Some(
-            "Name the agent with `--url URL` and give its token with `--bearer-env VAR`, or set targets[].auth in a configuration."
+            "Name the agent with `--url URL` and its token with `--bearer-env VAR`, or set targets[].auth in a configuration."
                 .to_owned(),
         ),
         ("address_refused", _) if peers.reads_config() => Some(
@@ -148,7 +148,7 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Opt
 }
 
 /// Returns whether the request named no agent and there is no default, or named an unknown agent.
-fn wants_target(details: &Value) -> bool {
+fn lacks_target(details: &Value) -> bool {
     let errors = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
     errors.iter().any(|error| {
         let (place, keyword) = (&error["instancePath"], &error["keyword"]);
@@ -157,11 +157,11 @@ fn wants_target(details: &Value) -> bool {
 }
 
 /// Returns whether the first error of the request is at this JSON Pointer.
-fn names(details: &Value, place: &str) -> bool {
+fn is_at(details: &Value, place: &str) -> bool {
     details["errors"][0]["instancePath"] == place
 }
 
-fn named(aliases: &[String]) -> String {
+fn alias_list(aliases: &[String]) -> String {
     let shown = aliases.iter().take(MAX_NAMED_AGENTS);
     let mut shown: Vec<_> = shown
         .map(|alias| format!("`{}`", text::line(alias)))
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn the_agents_that_can_be_named_are_named_up_to_five() {
         let aliases = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
-        assert_eq!(named(&aliases(2)), "`0`, `1`");
-        assert_eq!(named(&aliases(7)), "`0`, `1`, `2`, `3`, `4`, 2 more");
+        assert_eq!(alias_list(&aliases(2)), "`0`, `1`");
+        assert_eq!(alias_list(&aliases(7)), "`0`, `1`, `2`, `3`, `4`, 2 more");
     }
 
     #[test]

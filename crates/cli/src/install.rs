@@ -29,7 +29,7 @@ const CARD_TIMEOUT_MS: u64 = 10_000;
 const NOT_INSTALLED: &str = "is not associated with a tracked package install";
 
 /// The last sentence of an error that occurs before the first change.
-const NOT_BEGUN: &str = "Nothing was installed.";
+const NOTHING_INSTALLED: &str = "Nothing was installed.";
 
 const MESSAGE: &str = "Hello. Reply with one short line that says what you can do.";
 
@@ -50,15 +50,15 @@ pub struct Args {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// The name that agents use for it; by default from the host name
+    /// The alias of the agent [default: from the host name]
     #[arg(long, value_name = "ALIAS", requires = "url")]
     alias: Option<String>,
 
-    /// Send the bearer token in this environment variable, which the gateway needs too
+    /// Send the bearer token in this environment variable; set the variable for the gateway too
     #[arg(long, value_name = "VAR", requires = "url")]
     bearer_env: Option<String>,
 
-    /// Let the agent be at an address that is not public
+    /// Allow an address that is not public
     #[arg(long, requires = "url")]
     allow_private: bool,
 
@@ -153,10 +153,10 @@ pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
         .command(["remote-agent", "send", "--target", alias, MESSAGE])
         .stdin(Stdio::null())
         .status()
-        .map_err(|error| openclaw.not_started(&error))?;
+        .map_err(|error| openclaw.start_error(&error))?;
     progress.done("sent");
     if !sent.success() {
-        return Ok(exit(sent.code()));
+        return Ok(exit_from_code(sent.code()));
     }
     note(
         "next: ask an agent of OpenClaw to hand work to it; `openclaw remote-agent tasks` shows the work, \
@@ -169,11 +169,11 @@ impl Args {
     /// Reads the agent card in the same way as the plugin, and returns the agent's name.
     async fn check_agent(&self, url: &str, verbose: bool) -> Result<String, Failure> {
         let bearer = self.bearer_env.as_deref();
-        let unset = bearer.filter(|name| std::env::var(name).unwrap_or_default().is_empty());
-        if let Some(variable) = unset {
+        let unset_variable = bearer.filter(|name| std::env::var(name).unwrap_or_default().is_empty());
+        if let Some(variable) = unset_variable {
             return Err(Failure::usage(format!(
                 "the environment variable `{variable}` of `--bearer-env` is not set; set it here and in the environment of the gateway, \
-                 and start again. {NOT_BEGUN}"
+                 and start again. {NOTHING_INSTALLED}"
             )));
         }
         let mut target = json!({"alias": "agent", "baseUrl": url, "allowPrivateNetwork": self.allow_private, "timeoutMs": CARD_TIMEOUT_MS});
@@ -182,16 +182,16 @@ impl Args {
         }
         let library = Library::open(verbose)?;
         let instance = library
-            .instance_for_people(&json!({"enabled": true, "targets": [target]}).to_string())?;
+            .interactive_instance(&json!({"enabled": true, "targets": [target]}).to_string())?;
         let request = json!({"action": "list_targets"});
-        let listed = instance
+        let envelope = instance
             .call(&request.to_string(), None, None::<fn(&str)>)
             .await;
-        let listed: Value = serde_json::from_str(&listed).unwrap_or_default();
-        let target = &listed["summary"]["targets"][0];
-        let error = match listed["ok"] == true {
+        let envelope: Value = serde_json::from_str(&envelope).unwrap_or_default();
+        let target = &envelope["summary"]["targets"][0];
+        let error = match envelope["ok"] == true {
             true => &target["last_refresh_error"],
-            false => &listed["error"],
+            false => &envelope["error"],
         };
         if error.is_null() {
             return Ok(target["target_name"]
@@ -210,9 +210,9 @@ impl Args {
             }
         };
         Err(Failure {
-            exit: Exit::of_reason(reason),
+            exit: Exit::from_reason(reason),
             ..Failure::new(format!(
-                "the agent cannot be called: {}; {next}. {NOT_BEGUN}",
+                "cannot call the agent: {}; {next}. {NOTHING_INSTALLED}",
                 text::line(error["message"].as_str().unwrap_or_default())
             ))
         })
@@ -264,7 +264,7 @@ impl OpenClaw {
     ) -> Result<Output, Failure> {
         let mut command = self.command(arguments);
         let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| self.not_started(&error))?;
+        let output = output.map_err(|error| self.start_error(&error))?;
         if output.status.success() {
             return Ok(output);
         }
@@ -278,7 +278,7 @@ impl OpenClaw {
             last_lines(&printed)
         );
         Err(Failure {
-            exit: exit(output.status.code()),
+            exit: exit_from_code(output.status.code()),
             ..Failure::new(message)
         })
     }
@@ -294,7 +294,7 @@ impl OpenClaw {
         enabled.is_ok_and(|output| output.stdout.trim_ascii() == b"false")
     }
 
-    fn not_started(&self, error: &io::Error) -> Failure {
+    fn start_error(&self, error: &io::Error) -> Failure {
         let program = self.program.display();
         Failure::new(match error.kind() {
             io::ErrorKind::NotFound => format!(
@@ -306,7 +306,7 @@ impl OpenClaw {
 }
 
 /// Converts an exit code of `openclaw remote-agent`, which uses the same codes as this command.
-fn exit(code: Option<i32>) -> Exit {
+fn exit_from_code(code: Option<i32>) -> Exit {
     let all = [Exit::Usage, Exit::Unreachable, Exit::Auth, Exit::Timeout];
     let same = all.into_iter().find(|exit| Some(*exit as i32) == code);
     same.unwrap_or(Exit::Failed)

@@ -29,7 +29,7 @@ pub struct Library {
 /// process may exit right after the drop, so no message must still be queued.
 pub struct Instance {
     tool: Arc<ToolBox>,
-    missing: UnsetVariables,
+    unset_variables: UnsetVariables,
     delegation: Option<Delegation>,
 }
 
@@ -75,16 +75,16 @@ impl Library {
     /// # Errors
     /// A configuration error as JSON, `{"code", "message", "path"}`.
     pub fn instance(&self, config: &str) -> Result<Instance, String> {
-        let (config, missing) = config::resolve(config, |name| std::env::var(name).ok());
+        let (config, unset_variables) = config::resolve(config, |name| std::env::var(name).ok());
         if self.verbose {
-            missing.iter().for_each(config::warn);
+            unset_variables.iter().for_each(config::warn);
         }
         match self.instance_with(&config, self.log()) {
             Ok(mut instance) => {
-                instance.missing = missing;
+                instance.unset_variables = unset_variables;
                 Ok(instance)
             }
-            Err(error) => Err(missing.or_unset(error)),
+            Err(error) => Err(unset_variables.explain(error)),
         }
     }
 
@@ -95,10 +95,10 @@ impl Library {
     pub fn instance_with(&self, config: &str, log: LogBox) -> Result<Instance, String> {
         let tool = self.module.new_tool()(config.into(), RSome(log));
         let tool = tool.into_result().map_err(String::from)?;
-        let missing = UnsetVariables::default();
+        let unset_variables = UnsetVariables::default();
         Ok(Instance {
             tool: Arc::new(tool),
-            missing,
+            unset_variables,
             delegation: self.delegation.clone(),
         })
     }
@@ -107,7 +107,7 @@ impl Library {
     ///
     /// # Errors
     /// The configuration is invalid. The message is a sentence with the JSON Pointer.
-    pub fn instance_for_people(&self, config: &str) -> Result<Instance, Failure> {
+    pub fn interactive_instance(&self, config: &str) -> Result<Instance, Failure> {
         self.instance(config)
             .map_err(|error| Failure::usage(config::sentence(&error)))
     }
@@ -137,14 +137,14 @@ impl Instance {
 
     /// Returns a renderer of envelopes for a model.
     #[must_use]
-    pub fn reader(&self) -> ModelTextRenderer {
+    pub fn renderer(&self) -> ModelTextRenderer {
         ModelTextRenderer(Arc::clone(&self.tool))
     }
 
     /// Returns the unset environment variables that the configuration refers to.
     #[must_use]
-    pub fn missing(&self) -> &UnsetVariables {
-        &self.missing
+    pub fn unset_variables(&self) -> &UnsetVariables {
+        &self.unset_variables
     }
 
     /// Starts a call. `request`, `caller` and each update are JSON. A caller without a delegation chain gets the chain of
@@ -167,7 +167,7 @@ impl Instance {
         let running = self.execute(request, caller, updates);
         // Without a signal handler, Ctrl-C ends the process.
         running
-            .cancelled_by(async { tokio::signal::ctrl_c().await.is_ok() })
+            .run_until(async { tokio::signal::ctrl_c().await.is_ok() })
             .await
     }
 }
@@ -180,7 +180,7 @@ impl Drop for Instance {
 
 impl RunningCall {
     /// Waits for the envelope. Cancels the call if `stop` resolves to `true` first.
-    pub async fn cancelled_by(self, stop: impl Future<Output = bool>) -> String {
+    pub async fn run_until(self, stop: impl Future<Output = bool>) -> String {
         let Call { mut future, cancel } = self.0;
         let envelope = tokio::select! {
             envelope = &mut future => envelope,
@@ -195,7 +195,7 @@ impl RunningCall {
     }
 
     /// Waits for the envelope.
-    pub async fn finished(self) -> String {
+    pub async fn envelope(self) -> String {
         self.0.future.await.into()
     }
 }

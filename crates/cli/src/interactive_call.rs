@@ -30,7 +30,7 @@ pub(super) struct OutputArgs {
 pub(super) struct InteractiveCall<'a> {
     pub(super) output: OutputArgs,
     /// The text of the spinner before the first update.
-    pub(super) doing: &'a str,
+    pub(super) initial_message: &'a str,
     /// The file for the continuation.
     pub(super) save: Option<&'a Path>,
     /// The directory for the files of the result.
@@ -50,9 +50,9 @@ impl InteractiveCall<'_> {
         request: &Value,
     ) -> Result<Exit, Failure> {
         if let Some(file) = self.save {
-            follow_up::can_save(file)?;
+            follow_up::check_writable(file)?;
         }
-        let task = self.refusing_task(request);
+        let task = self.status_request(request);
         let request = request.to_string();
         let caller = self.context.target.peers().caller();
         let (text, screen) = if self.output.json {
@@ -68,26 +68,26 @@ impl InteractiveCall<'_> {
             lines.write(text.clone());
             (text, None)
         } else {
-            let screen = Arc::new(Mutex::new(Screen::new(self.doing)));
+            let screen = Arc::new(Mutex::new(Screen::new(self.initial_message)));
             let updates = Arc::clone(&screen);
-            let take = move |update: &str| {
+            let on_update = move |update: &str| {
                 if let Ok(update) = serde_json::from_str(update) {
                     lock(&updates).update(&update);
                 }
             };
             (
-                instance.call(&request, caller.as_deref(), Some(take)).await,
+                instance.call(&request, caller.as_deref(), Some(on_update)).await,
                 Some(screen),
             )
         };
-        let exit = Exit::of_outcome(&text);
+        let exit = Exit::from_outcome(&text);
         let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some(screen) = &screen {
             let mut screen = lock(screen);
             outcome::write_rest(&envelope, &mut screen.answer_writer);
             screen.stop();
         }
-        let kept = self.keep(&envelope);
+        let saved_continuation = self.save_continuation(&envelope);
         let saved = self.save_artifacts.map_or(Ok(()), |directory| {
             artifact_files::save(&envelope, directory)
         });
@@ -95,7 +95,7 @@ impl InteractiveCall<'_> {
             Some(screen) => {
                 let print = |envelope: &Value| {
                     let shown = &lock(screen).answer_writer;
-                    outcome::print_outcome(envelope, &self.context, instance.missing(), shown);
+                    outcome::print_outcome(envelope, &self.context, instance.unset_variables(), shown);
                 };
                 print(&envelope);
                 if envelope["error"]["reason"] == "rpc_error"
@@ -110,15 +110,15 @@ impl InteractiveCall<'_> {
                     }
                 }
             }
-            None => instance.missing().warn_about(&text),
+            None => instance.unset_variables().warn_if_unresolved(&text),
         }
-        kept.and(saved).map(|()| exit)
+        saved_continuation.and(saved).map(|()| exit)
     }
 
     /// Returns the request for the state of a message's task. An agent that refuses a message may have ended the task.
-    fn refusing_task(&self, request: &Value) -> Option<String> {
+    fn status_request(&self, request: &Value) -> Option<String> {
         let mut task = request.as_object()?.clone();
-        if task["action"] != "send" || !self.context.follow_up.names_task() {
+        if task["action"] != "send" || !self.context.follow_up.has_task() {
             return None;
         }
         task.retain(|name, _| {
@@ -131,7 +131,7 @@ impl InteractiveCall<'_> {
         Some(Value::Object(task).to_string())
     }
 
-    fn keep(&mut self, envelope: &Value) -> Result<(), Failure> {
+    fn save_continuation(&mut self, envelope: &Value) -> Result<(), Failure> {
         let Some(file) = self.save else {
             return Ok(());
         };

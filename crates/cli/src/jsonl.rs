@@ -40,12 +40,12 @@ pub async fn run(library: &Library, gateway: Option<&str>) -> Result<Exit, Failu
         gateway,
         instance: None,
         calls: TaskTracker::new(),
-        stops: Arc::default(),
+        cancel_tokens: Arc::default(),
         lines: Arc::new(LineWriter::default()),
     };
     let lines = Arc::clone(&session.lines);
     tokio::select! {
-        read = session.answer_all(tokio::io::stdin()) => read?,
+        read = session.handle_lines(tokio::io::stdin()) => read?,
         () = lines.gone().cancelled() => {
             return Err(Failure::new("standard output is closed"));
         }
@@ -59,7 +59,7 @@ struct Session<'a> {
     instance: Option<Instance>,
     calls: TaskTracker,
     /// The cancellation tokens of the running calls, by operation id.
-    stops: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    cancel_tokens: Arc<Mutex<HashMap<String, CancellationToken>>>,
     lines: Arc<LineWriter>,
 }
 
@@ -73,7 +73,7 @@ struct LineError {
 }
 
 impl Session<'_> {
-    async fn answer_all(&mut self, input: impl AsyncRead + Unpin) -> Result<(), Failure> {
+    async fn handle_lines(&mut self, input: impl AsyncRead + Unpin) -> Result<(), Failure> {
         let mut input = BufReader::new(input);
         let mut line = Vec::new();
         loop {
@@ -85,7 +85,7 @@ impl Session<'_> {
                 break;
             }
             if !line.trim_ascii().is_empty() {
-                self.answer(&line);
+                self.handle_line(&line);
             }
         }
         self.calls.close();
@@ -93,12 +93,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn answer(&mut self, line: &[u8]) {
+    fn handle_line(&mut self, line: &[u8]) {
         let fields: RawFields = match serde_json::from_slice(line) {
             Ok(fields) => fields,
             Err(error) => {
                 let message = format!("the line is not a JSON object: {error}");
-                return self.refuse(
+                return self.write_error(
                     "null",
                     &LineError {
                         code: "BAD_LINE",
@@ -108,12 +108,12 @@ impl Session<'_> {
             }
         };
         let id = fields.get("id").map_or("null", |id| id.get()).to_owned();
-        if let Err(bad) = self.operate(&id, &fields) {
-            self.refuse(&id, &bad);
+        if let Err(error) = self.handle_operation(&id, &fields) {
+            self.write_error(&id, &error);
         }
     }
 
-    fn operate(&mut self, id: &str, fields: &RawFields) -> Result<(), LineError> {
+    fn handle_operation(&mut self, id: &str, fields: &RawFields) -> Result<(), LineError> {
         if !id.starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9')) {
             return Err(LineError::line(
                 "`id` must be a string or a number".to_owned(),
@@ -130,7 +130,7 @@ impl Session<'_> {
             "tool_definition" => &[],
             _ => {
                 let message = format!(
-                    "no operation is called `{op}`; there are `init`, `parse_config`, `tool_definition`, `execute` and `abort`"
+                    "unknown operation `{op}`; the operations are `init`, `parse_config`, `tool_definition`, `execute` and `abort`"
                 );
                 return Err(LineError {
                     code: "UNKNOWN_OP",
@@ -138,11 +138,11 @@ impl Session<'_> {
                 });
             }
         };
-        let of_all = ["id", "op"];
+        let common = ["id", "op"];
         let unknown = fields
             .keys()
             .map(String::as_str)
-            .filter(|name| !of_all.contains(name) && !known.contains(name))
+            .filter(|name| !common.contains(name) && !known.contains(name))
             .min();
         if let Some(name) = unknown {
             return Err(LineError::line(format!("`{op}` has no field `{name}`")));
@@ -154,7 +154,7 @@ impl Session<'_> {
                 self.reply(id, parsed.map(|parsed| ("parsed", parsed)));
             }
             "abort" => {
-                if let Some(stop) = lock(&self.stops).get(required(fields, &op, "call")?) {
+                if let Some(stop) = lock(&self.cancel_tokens).get(required(fields, &op, "call")?) {
                     stop.cancel();
                 }
                 self.reply(id, Ok(("ok", "true".to_owned())));
@@ -171,11 +171,11 @@ impl Session<'_> {
     fn init(&mut self, id: &str, config: &str) {
         // Close the old instance first, even if the new one cannot be created. Its calls end, each with its own result line.
         self.instance = None;
-        let made = match self.gateway {
+        let created = match self.gateway {
             Some(url) => self.library.instance(&with_gateway(config, url)),
             None => self.library.instance(config),
         };
-        let reply = made.map(|instance| {
+        let reply = created.map(|instance| {
             self.instance = Some(instance);
             ("ok", "true".to_owned())
         });
@@ -205,21 +205,21 @@ impl Session<'_> {
                 .map_err(|_| LineError::line("`content` must be true or false".to_owned()))?,
             None => false,
         };
-        let take = {
+        let on_update = {
             let (lines, id) = (Arc::clone(&self.lines), id.to_owned());
             move |update: &str| lines.write(line(&id, "update", update))
         };
         let instance = self.instance()?;
-        let missing = instance.missing().clone();
-        let running = instance.execute(request, caller, Some(take));
-        let reader = content.then(|| instance.reader());
-        let (lines, stops, id) = (
+        let missing = instance.unset_variables().clone();
+        let running = instance.execute(request, caller, Some(on_update));
+        let renderer = content.then(|| instance.renderer());
+        let (lines, cancel_tokens, id) = (
             Arc::clone(&self.lines),
-            Arc::clone(&self.stops),
+            Arc::clone(&self.cancel_tokens),
             id.to_owned(),
         );
         let aborted = CancellationToken::new();
-        lock(&stops).insert(id.clone(), aborted.clone());
+        lock(&cancel_tokens).insert(id.clone(), aborted.clone());
         self.calls.spawn(async move {
             let stop = async {
                 match abort_after {
@@ -228,13 +228,13 @@ impl Session<'_> {
                 }
                 true
             };
-            let envelope = running.cancelled_by(stop).await;
-            lock(&stops).remove(&id);
-            missing.warn_about(&envelope);
-            let Some(reader) = reader else {
+            let envelope = running.run_until(stop).await;
+            lock(&cancel_tokens).remove(&id);
+            missing.warn_if_unresolved(&envelope);
+            let Some(renderer) = renderer else {
                 return lines.write(line(&id, "result", &envelope));
             };
-            let content = json!(reader.render(&envelope));
+            let content = json!(renderer.render(&envelope));
             lines.write(format!(
                 r#"{{"id":{id},"result":{envelope},"content":{content}}}"#
             ));
@@ -256,9 +256,9 @@ impl Session<'_> {
         });
     }
 
-    fn refuse(&self, id: &str, bad: &LineError) {
-        let error = json!({"code": bad.code, "message": bad.message});
-        self.lines.write(line(id, "error", &error.to_string()));
+    fn write_error(&self, id: &str, error: &LineError) {
+        let json = json!({"code": error.code, "message": error.message});
+        self.lines.write(line(id, "error", &json.to_string()));
     }
 }
 

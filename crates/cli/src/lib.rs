@@ -56,8 +56,8 @@ const WORKER_THREADS: usize = 2;
 const HELP: &str = "\
 Start with `remote-agent demo`, then `remote-agent targets --url URL` to see the card of an agent.
 
-Exit codes: 0 ok, 1 failed (the call, or the task), 2 wrong usage or configuration, 3 agent unreachable, 4 agent wants other credentials, 5 timeout, 130 demo interrupted.
-`call` ignores the state of the task; `targets` fails only if no agent is reachable, with the code of the worst reason";
+Exit codes: 0 ok, 1 failed (the call, or the task), 2 wrong usage or configuration, 3 agent unreachable, 4 agent requires other credentials, 5 timeout, 130 demo interrupted.
+`call` ignores the state of the task; `targets` fails only if no agent is reachable, with the code of the worst reason.";
 
 /// Hands work to agents elsewhere, over A2A.
 #[derive(Debug, Parser)]
@@ -102,7 +102,7 @@ enum Command {
     },
 }
 
-const TASKS: &str = "`remote-agent` keeps no list of tasks. `openclaw remote-agent tasks` lists those that OpenClaw's agents handed on, \
+const TASKS: &str = "cannot list tasks: `remote-agent` stores none. `openclaw remote-agent tasks` lists those that OpenClaw's agents handed on, \
     `remote-agent serve tasks` those of the A2A server on this machine, and `remote-agent status --task ID` with `--url URL` shows one";
 
 /// Runs the command with the process arguments.
@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            output::complain(&failure.message);
+            output::print_error(&failure.message);
             failure.exit.into()
         }
     }

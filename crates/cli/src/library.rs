@@ -21,7 +21,7 @@ pub const VARIABLE: &str = "REMOTE_AGENT_LIBRARY";
 /// The library is missing, cannot be loaded, or was built from other sources than the command. The message lists the
 /// searched paths.
 pub fn open() -> Result<PluginModuleRef, Failure> {
-    located().map(|(_, module)| module)
+    locate().map(|(_, module)| module)
 }
 
 /// Returns the path of the library of this command.
@@ -29,17 +29,17 @@ pub fn open() -> Result<PluginModuleRef, Failure> {
 /// # Errors
 /// The same as [`open`].
 pub fn find() -> Result<PathBuf, Failure> {
-    located().map(|(path, _)| path)
+    locate().map(|(path, _)| path)
 }
 
-fn located() -> Result<(PathBuf, PluginModuleRef), Failure> {
+fn locate() -> Result<(PathBuf, PluginModuleRef), Failure> {
     let command = env::current_exe()
         .and_then(|path| path.canonicalize())
         .map_err(|error| Failure::new(format!("cannot find this command's own file: {error}")))?;
     let places = candidates(&command, env::var_os(VARIABLE).map(PathBuf::from));
     let library = first_file(&places)?;
     let module = load(library).map_err(|error| Failure::new(error.to_string()))?;
-    same_build(&command, library, module.build_id()().as_str())?;
+    check_build(&command, library, module.build_id()().as_str())?;
     Ok((library.to_owned(), module))
 }
 
@@ -53,12 +53,12 @@ pub fn check(library: &Path) -> Result<Option<String>, Failure> {
         Ok(module) => module,
         Err(error) => return Ok(Some(error.to_string())),
     };
-    let theirs = module.build_id()();
-    if theirs.as_str() == openclaw_remote_agent::BUILD_ID {
+    let build_id = module.build_id()();
+    if build_id.as_str() == openclaw_remote_agent::BUILD_ID {
         return Ok(None);
     }
     Err(Failure::new(format!(
-        "the library `{}` is build {theirs}, and this command packs build {}; build both from the same sources",
+        "the library `{}` is build {build_id}, and this command packs build {}; build both from the same sources",
         library.display(),
         openclaw_remote_agent::BUILD_ID,
     )))
@@ -82,23 +82,23 @@ fn candidates(command: &Path, named: Option<PathBuf>) -> Vec<PathBuf> {
 fn first_file(places: &[PathBuf]) -> Result<&Path, Failure> {
     let found = places.iter().find(|place| place.is_file());
     found.map(PathBuf::as_path).ok_or_else(|| {
-        let looked: Vec<String> = places
+        let searched: Vec<String> = places
             .iter()
             .map(|place| format!("`{}`", place.display()))
             .collect();
         Failure::new(format!(
             "cannot find the plugin's library, looked for {}; set `{VARIABLE}` to its path",
-            looked.join(", ")
+            searched.join(", ")
         ))
     })
 }
 
-fn same_build(command: &Path, library: &Path, theirs: &str) -> Result<(), Failure> {
-    if theirs == openclaw_remote_agent::BUILD_ID {
+fn check_build(command: &Path, library: &Path, build_id: &str) -> Result<(), Failure> {
+    if build_id == openclaw_remote_agent::BUILD_ID {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "the library `{}` is build {theirs}, the command `{}` is build {}; run `cargo build`, or set `{VARIABLE}` to the library that came with the command",
+        "the library `{}` is build {build_id}, the command `{}` is build {}; run `cargo build`, or set `{VARIABLE}` to the library that came with the command",
         library.display(),
         command.display(),
         openclaw_remote_agent::BUILD_ID,
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn another_build_is_refused_with_both_paths() {
-        let refused = same_build(
+        let refused = check_build(
             Path::new("/bin/command"),
             Path::new("/lib/library"),
             "0.1.0+0",

@@ -47,12 +47,12 @@ pub(super) struct LocalArgs {
 
 impl LocalArgs {
     /// Returns whether the options name a gateway.
-    pub(super) fn is_given(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.gateway.is_some()
     }
 
     /// Returns whether the options select a gateway inside this process.
-    pub(super) fn is_embedded(&self) -> bool {
+    pub(super) fn uses_embedded(&self) -> bool {
         self.embedded
     }
 
@@ -66,7 +66,7 @@ impl LocalArgs {
         if named != Some(EMBEDDED) {
             return match (named, self.gateway_agent.first()) {
                 (Some(url), Some(agent)) => Err(Failure::usage(format!(
-                    "`--gateway-agent` is for `--gateway embedded`; put an agent behind a gateway that runs with `remote-agent gateway agent --url {} --name {}`",
+                    "`--gateway-agent` requires `--gateway embedded`; connect an agent to a running gateway with `remote-agent gateway agent --url {} --name {}`",
                     shell(url),
                     shell(&agent.name)
                 ))),
@@ -89,11 +89,11 @@ impl LocalArgs {
         };
         if address == EMBEDDED {
             return Err(Failure::usage(
-                "the gateway of `--gateway embedded` ends with its command, so there is nothing to go on with; for tasks that outlive a command start `remote-agent gateway`, and name it with `--gateway URL`",
+                "cannot continue a task of `--gateway embedded`: that gateway ends with its command; for tasks that outlive a command, start `remote-agent gateway` and name it with `--gateway URL`",
             ));
         }
         let url = gateway_url(address)
-            .map_err(|wrong| Failure::usage(format!("the address of `--gateway` {wrong}")))?;
+            .map_err(|error| Failure::usage(format!("the address of `--gateway` {error}")))?;
         // A remote address on the command line is intended by the user.
         let mut settings = json!({
             "enabled": true,
@@ -142,7 +142,7 @@ pub(super) fn aliases(config: &Value) -> Vec<String> {
 }
 
 /// Returns the gateway address in the origin of a continuation.
-fn address(origin: &Value) -> Option<String> {
+fn gateway_address(origin: &Value) -> Option<String> {
     if origin["preferred_transports"] != json!(["GATEWAY"]) {
         return None;
     }
@@ -153,9 +153,9 @@ fn address(origin: &Value) -> Option<String> {
 }
 
 /// Returns the `gateway` settings for the origin of a continuation.
-pub(super) fn known_from(origin: &Value) -> Option<Value> {
+pub(super) fn settings_from(origin: &Value) -> Option<Value> {
     let args = LocalArgs {
-        gateway: Some(address(origin)?),
+        gateway: Some(gateway_address(origin)?),
         ..LocalArgs::default()
     };
     args.settings().ok().flatten()
@@ -163,7 +163,7 @@ pub(super) fn known_from(origin: &Value) -> Option<Value> {
 
 /// Returns the command-line options for the origin of a continuation, if it is an agent of a gateway.
 pub(super) fn options_for(origin: &Value) -> Option<String> {
-    let gateway = format!(" --gateway {}", shell(&address(origin)?));
+    let gateway = format!(" --gateway {}", shell(&gateway_address(origin)?));
     let target = origin["target_alias"].as_str();
     let target = target.map(|alias| format!(" --target {}", shell(alias)));
     Some(gateway + &target.unwrap_or_default())
@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn follow_up_repeats_gateway_address_of_continuation() {
+    fn follow_up_repeats_address_of_continuation() {
         let origin = json!({"target_url": "http://127.0.0.1:18789/", "card_path": "/agents/alpha",
             "preferred_transports": ["GATEWAY"], "target_alias": "gateway:alpha"});
         assert_eq!(
             options_for(&origin).unwrap(),
             " --gateway ws://127.0.0.1:18789 --target gateway:alpha"
         );
-        assert_eq!(known_from(&origin).unwrap()["enabled"], true);
+        assert_eq!(settings_from(&origin).unwrap()["enabled"], true);
         assert_eq!(
             options_for(&json!({"target_url": "http://x/", "preferred_transports": ["JSONRPC"]})),
             None

@@ -10,7 +10,7 @@ use super::{
     config::UnsetVariables,
     follow_up::FollowUp,
     hints,
-    output::{complain, note},
+    output::{print_error, note},
     target::{PeerArgs, TargetArgs},
     text::{self, shell},
 };
@@ -29,8 +29,8 @@ impl Context<'_> {
     /// Returns the file whose continuation has the same task as `continuation`, or the same conversation if there is no
     /// task.
     fn file(&self, continuation: &Value) -> Option<&Path> {
-        let earlier = self.follow_up.continuation.as_ref();
-        let same = |earlier: &&Value| {
+        let previous = self.follow_up.continuation.as_ref();
+        let same = |previous: &&Value| {
             let id = |of: &Value| match of["task"]["task_id"].as_str() {
                 Some(task) => (true, task.to_owned()),
                 None => {
@@ -38,10 +38,10 @@ impl Context<'_> {
                     (false, context.unwrap_or_default().to_owned())
                 }
             };
-            id(earlier) == id(continuation)
+            id(previous) == id(continuation)
         };
-        let earlier = earlier.filter(same).and(self.follow_up.file);
-        self.saved.or(earlier)
+        let previous = previous.filter(same).and(self.follow_up.file);
+        self.saved.or(previous)
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     // The details of a failed call may contain a message of the agent.
     let message = message.or(envelope["error"]["details"]["message_text"].as_str());
     let is_new = |message: &&str| {
-        !answer_writer.has_artifacts() && answer_writer.aside.as_deref() != Some(*message)
+        !answer_writer.has_artifacts() && answer_writer.status_text.as_deref() != Some(*message)
     };
     if let Some(message) = message.filter(is_new) {
         answer_writer.message(message);
@@ -88,7 +88,7 @@ pub(super) fn print_outcome(
     shown: &AnswerWriter,
 ) {
     if envelope["ok"] != true {
-        tell_error(envelope, context.target.peers(), missing);
+        print_call_error(envelope, context.target.peers(), missing);
     }
     let Some(continuation) = continuation(envelope) else {
         return;
@@ -100,27 +100,27 @@ pub(super) fn print_outcome(
     if summary["wait_expired"] == true {
         note("the wait ended before the task; `--timeout-ms` sets a longer one");
     }
-    let said = summary["status_message"].as_str();
-    let said = said.filter(|said| !shown.has_shown(said));
+    let status_text = summary["status_message"].as_str();
+    let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
     let keeps_tasks = summary["transport"] != "GATEWAY"
         || summary["protocol_version"]
             .as_str()
             .is_some_and(|dialect| dialect.starts_with("openclaw"));
-    go_on(continuation, said, keeps_tasks, context);
+    print_next_steps(continuation, status_text, keeps_tasks, context);
 }
 
 /// Prints an error with its cause and a hint.
-pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &UnsetVariables) {
+pub(super) fn print_call_error(envelope: &Value, peers: &PeerArgs, missing: &UnsetVariables) {
     let error = &envelope["error"];
     let message = error["message"]
         .as_str()
         .unwrap_or("the library's answer is not one of its results; this is a bug of the plugin");
     if error["reason"] == "credential_unresolved"
-        && let Some(unset) = missing.behind(message).next()
+        && let Some(unset) = missing.named_in(message).next()
     {
-        return complain(&unset.sentence());
+        return print_error(&unset.sentence());
     }
-    complain(&text::line(message));
+    print_error(&text::line(message));
     let details = &error["details"];
     for place in details["errors"].as_array().into_iter().flatten() {
         let [path, message] = ["instancePath", "message"].map(|field| place[field].as_str());
@@ -136,39 +136,39 @@ pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &UnsetVari
 }
 
 /// Prints the task state, the agent's status text and the suggested commands.
-fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &Context<'_>) {
+fn print_next_steps(continuation: &Value, status_text: Option<&str>, keeps_tasks: bool, context: &Context<'_>) {
     let alias = continuation["target"]["target_alias"].as_str();
-    let whose = alias.map_or_else(String::new, |alias| format!(" of {}", text::line(alias)));
+    let target_hint = alias.map_or_else(String::new, |alias| format!(" of {}", text::line(alias)));
     let to_target = context.target.options_for(&continuation["target"]);
     let from_file = context.file(continuation).map(|file| {
         let file = shell(&file.display().to_string());
         format!("{} --continuation {file}", context.target.peer_options())
     });
     let task = &continuation["task"];
-    let can = |what: &str| task[what] == true;
+    let allows = |what: &str| task[what] == true;
     // An embedded gateway stops with this command, so its tasks cannot be continued.
-    let ends = context.target.peers().are_embedded();
+    let ends_with_command = context.target.peers().uses_embedded_gateway();
     let command = |verb: &str, options: &str, rest: &str| {
         note(format_args!("  remote-agent {verb}{options}{rest}"));
     };
     if let Some(id) = task["task_id"].as_str() {
         let state = task["status"].as_str().unwrap_or("in no known state");
         // The updates already showed the status text of a task in progress.
-        let said = said.filter(|_| !matches!(state, "submitted" | "working"));
-        let said = said.map(|said| format!(": {}", text::line(said)));
+        let status_text = status_text.filter(|_| !matches!(state, "submitted" | "working"));
+        let status_text = status_text.map(|status_text| format!(": {}", text::line(status_text)));
         note(format_args!(
-            "task {}{whose}: {}{}",
+            "task {}{target_hint}: {}{}",
             text::line(id),
             text::line(state),
-            said.unwrap_or_default()
+            status_text.unwrap_or_default()
         ));
-        if can("can_cancel") && !ends && !keeps_tasks {
+        if allows("can_cancel") && !ends_with_command && !keeps_tasks {
             note(
                 "the task continues, but this gateway stores no tasks: a later command cannot follow it. Send with `--follow` and a larger `--timeout-ms` to wait for the answer",
             );
             return;
         }
-        if can("can_cancel") && !ends {
+        if allows("can_cancel") && !ends_with_command {
             let options = from_file.unwrap_or_else(|| format!("{to_target} --task {}", shell(id)));
             let waits = matches!(state, "input-required" | "auth-required");
             note(if waits {
@@ -179,7 +179,7 @@ fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &
             if waits {
                 command("send", &options, " 'YOUR ANSWER'");
             } else {
-                if can("can_watch") {
+                if allows("can_watch") {
                     command("watch", &options, "");
                 }
                 command("status", &options, "");
@@ -188,7 +188,7 @@ fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &
             return;
         }
     }
-    if ends {
+    if ends_with_command {
         return;
     }
     if let Some(id) = continuation["conversation"]["context_id"].as_str() {

@@ -52,7 +52,7 @@ impl LineWriter {
 }
 
 /// Writes an error to standard error.
-pub fn complain(message: &str) {
+pub fn print_error(message: &str) {
     // The same colors as clap's errors.
     let prefix = style("error:").for_stderr().red().bold();
     let _ = writeln!(io::stderr(), "{prefix} {}", text::block(message));

@@ -84,10 +84,10 @@ pub fn command(args: &Args) -> Result<Exit, Failure> {
     let library = match &args.library {
         Some(library) => {
             if library.is_file()
-                && let Some(why) = library::check(library)?
+                && let Some(reason) = library::check(library)?
             {
                 note(format_args!(
-                    "warn: cannot read the build of `{}`: {why}. It is packed unchecked",
+                    "warn: cannot read the build of `{}`: {reason}. It is packed unchecked",
                     library.display()
                 ));
             }
@@ -248,7 +248,7 @@ const LINK_ARGS: &[&str] = if cfg!(all(
 /// # Errors
 /// Cargo is missing or fails.
 pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
-    let broken = |reason: String| PackageError::Build {
+    let build_error = |reason: String| PackageError::Build {
         root: source_root.to_owned(),
         reason,
     };
@@ -270,7 +270,7 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
         .current_dir(source_root)
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|error| broken(match error.kind() {
+        .map_err(|error| build_error(match error.kind() {
             io::ErrorKind::NotFound => "cargo is not in PATH. Install Rust from https://rustup.rs, or leave out `--optimize` to pack the library that came with the command".to_owned(),
             _ => format!("it does not start: {error}"),
         }))?;
@@ -292,12 +292,12 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
                 .or(library);
         }
     }
-    let status = build.wait().map_err(|error| broken(error.to_string()))?;
+    let status = build.wait().map_err(|error| build_error(error.to_string()))?;
     bar.finish_and_clear();
     if !status.success() {
-        return Err(broken(status.to_string()));
+        return Err(build_error(status.to_string()));
     }
-    library.ok_or_else(|| broken("it names no library among its results".to_owned()))
+    library.ok_or_else(|| build_error("it names no library among its results".to_owned()))
 }
 
 /// Returns the library's file name in the package, which `native.js` expects.

@@ -26,7 +26,7 @@ pub(super) struct PartArgs {
 
 impl PartArgs {
     /// Returns whether the text comes from standard input.
-    pub(super) fn wants_input(&self) -> bool {
+    pub(super) fn reads_stdin(&self) -> bool {
         self.text == ["-"]
     }
 
@@ -68,7 +68,7 @@ fn file_part(file: &str) -> Result<Value, Failure> {
             .map_err(|error| Failure::usage(format!("cannot read the file `{file}`: {error}")))?;
         if bytes.is_empty() {
             return Err(Failure::usage(format!(
-                "the file `{file}` is empty, and an empty file cannot be sent; leave it out"
+                "cannot attach the file `{file}`: it is empty; leave it out"
             )));
         }
         part["bytes"] = json!(STANDARD.encode(bytes));

@@ -12,7 +12,7 @@ use super::{
     text,
 };
 
-const FRAME: Duration = Duration::from_millis(100);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The output of a running call.
 pub(super) struct Screen {
@@ -24,15 +24,15 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Shows that a call is running.
-    pub(super) fn new(doing: &str) -> Self {
+    pub(super) fn new(initial_message: &str) -> Self {
         // The spinner is on standard error, and hidden if that is not a terminal.
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
             bar.set_style(style);
         }
-        bar.set_message(doing.to_owned());
+        bar.set_message(initial_message.to_owned());
         if !bar.is_hidden() {
-            bar.enable_steady_tick(FRAME);
+            bar.enable_steady_tick(FRAME_INTERVAL);
         }
         Self {
             answer_writer: AnswerWriter::new(bar.clone()),
@@ -47,7 +47,7 @@ impl Screen {
         match event["kind"].as_str() {
             Some("artifact-update") => {
                 let append = event["append"].as_bool().unwrap_or_default();
-                self.answer_writer.piece(&event["artifact"], append);
+                self.answer_writer.append_chunk(&event["artifact"], append);
             }
             Some("message") => {
                 if let Some(text) = render_message(event) {
@@ -67,21 +67,21 @@ impl Screen {
 
     fn state(&mut self, summary: &Value) {
         let state = summary["continuation"]["task"]["status"].as_str();
-        let said = summary["status_message"].as_str();
+        let status_text = summary["status_message"].as_str();
         // For any other state, the outcome contains the status text.
-        let said = said.filter(|_| matches!(state, Some("submitted" | "working")));
-        let both = [state, said].into_iter().flatten().map(text::line);
+        let status_text = status_text.filter(|_| matches!(state, Some("submitted" | "working")));
+        let both = [state, status_text].into_iter().flatten().map(text::line);
         let state = both.collect::<Vec<_>>().join(": ");
         if state.is_empty() || state == self.state {
             return;
         }
         if self.bar.is_hidden() {
-            if said.is_none() && !matches!(state.as_str(), "submitted" | "working") {
+            if status_text.is_none() && !matches!(state.as_str(), "submitted" | "working") {
                 // The task is interrupted or terminal, so the agent's last line is complete.
                 self.answer_writer.finish();
             }
             note(&state);
-            self.answer_writer.aside = said.map(str::to_owned);
+            self.answer_writer.status_text = status_text.map(str::to_owned);
         } else {
             self.bar.set_message(state.clone());
         }

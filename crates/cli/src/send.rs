@@ -76,7 +76,7 @@ pub(super) struct Args {
 /// The library, the configuration, a file or standard input cannot be used.
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let follow_up = args.follow_up.read()?;
-    let input = if args.parts.wants_input() {
+    let input = if args.parts.reads_stdin() {
         Some(standard_input("the text").await?)
     } else {
         None
@@ -84,7 +84,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let mut request = Map::new();
     request.insert("action".to_owned(), json!("send"));
     request.insert("parts".to_owned(), args.parts.parts(input)?.into());
-    follow_up.put_into(&mut request);
+    follow_up.add_to(&mut request);
     let alias = args.target.alias(follow_up.continuation.as_ref());
     let optional: [(&str, Option<Value>); 5] = [
         ("target_alias", alias.map(Value::from)),
@@ -104,15 +104,15 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let library = Library::open(verbose)?;
     // A new embedded gateway cannot have the task that the message continues. Without the gateway, the option check reports
     // this.
-    let _gateway = match follow_up.names_task() {
+    let _gateway = match follow_up.has_task() {
         true => None,
         false => args.target.embed().await?,
     };
     let config = args.target.config(follow_up.continuation.as_ref())?;
-    let instance = library.instance_for_people(&config)?;
+    let instance = library.interactive_instance(&config)?;
     let interactive_call = InteractiveCall {
         output: args.output,
-        doing: "sent, waiting for the agent",
+        initial_message: "sent, waiting for the agent",
         save: args.save.as_deref(),
         save_artifacts: args.artifacts.save_artifacts.as_deref(),
         context: Context {

@@ -92,7 +92,7 @@ impl Table {
     fn columns(&self) -> String {
         let widths = self.widths();
         let last = widths.len().saturating_sub(1);
-        let before: usize = widths
+        let indent: usize = widths
             .iter()
             .take(last)
             .map(|width| width + GAP.len())
@@ -101,7 +101,7 @@ impl Table {
             let padded = cells.zip(&widths);
             let padded = padded.map(|(cell, width)| pad_str(cell, *width, Alignment::Left, None));
             let line = padded.collect::<Vec<_>>().join(GAP);
-            line.trim_end().replace('\n', &format!("\n{:before$}", ""))
+            line.trim_end().replace('\n', &format!("\n{:indent$}", ""))
         };
         let head = line(&mut self.head.iter().copied());
         let rows = self.rows.iter();
@@ -115,7 +115,7 @@ impl Table {
 
     fn blocks(&self, width: usize) -> String {
         let labels = self.head.iter().map(|label| measure_text_width(label));
-        let before = labels.max().unwrap_or_default() + GAP.len();
+        let indent = labels.max().unwrap_or_default() + GAP.len();
         let block = |row: &Vec<String>| {
             let cells = self
                 .head
@@ -123,9 +123,9 @@ impl Table {
                 .zip(row)
                 .filter(|(_, cell)| !is_empty(cell));
             let lines = cells.map(|(label, cell)| {
-                let text = wrap(cell, width.saturating_sub(before).max(MIN_WRAPPED_WIDTH));
-                let text = text.replace('\n', &format!("\n{:before$}", ""));
-                let label = pad_str(label, before, Alignment::Left, None);
+                let text = wrap(cell, width.saturating_sub(indent).max(MIN_WRAPPED_WIDTH));
+                let text = text.replace('\n', &format!("\n{:indent$}", ""));
+                let label = pad_str(label, indent, Alignment::Left, None);
                 format!("{}{text}", style(label).bold())
             });
             lines.collect::<Vec<_>>().join("\n")

@@ -14,7 +14,7 @@ use super::{
 use common::config::completed;
 
 /// The hint for a call without a known agent.
-pub(super) const NAME_ONE: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`";
+pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`";
 
 /// The alias of the agent that `--url` names.
 pub(super) const AD_HOC: &str = "target";
@@ -70,13 +70,13 @@ impl PeerArgs {
     /// No source of agents is given, the file cannot be read, or the URL is invalid.
     pub(super) fn config(&self) -> Result<String, Failure> {
         if self.is_empty() {
-            return Err(Failure::usage(format!("no agent is known; {NAME_ONE}")));
+            return Err(Failure::usage(format!("no agent is known; {NAME_AN_AGENT}")));
         }
         if let Some(gateway) = self.local.settings()? {
             return Ok(json!({ "gateway": gateway }).to_string());
         }
         match &self.url {
-            Some(url) => complete(url)?,
+            Some(url) => check_scheme(url)?,
             None => return self.config.read(),
         }
         Ok(json!({"targets": [self.ad_hoc()]}).to_string())
@@ -85,7 +85,7 @@ impl PeerArgs {
     fn ad_hoc(&self) -> Option<Value> {
         let url = self.url.as_ref()?;
         let mut target = json!({"alias": AD_HOC, "baseUrl": url});
-        if names_agent(url) {
+        if is_agent_url(url) {
             // The card at the origin describes another agent of the server.
             let url = url.trim_end_matches('/');
             target["cardUrl"] = json!(format!("{url}/.well-known/agent-card.json"));
@@ -161,12 +161,12 @@ impl PeerArgs {
 
     /// Returns whether neither the options nor the environment name an agent.
     pub(super) fn is_empty(&self) -> bool {
-        self.url.is_none() && !self.local.is_given() && !self.config.is_given()
+        self.url.is_none() && !self.local.is_set() && !self.config.is_set()
     }
 
     /// Returns whether the agents come from a configuration file.
     pub(super) fn reads_config(&self) -> bool {
-        self.url.is_none() && !self.local.is_given() && self.config.is_given()
+        self.url.is_none() && !self.local.is_set() && self.config.is_set()
     }
 
     /// Returns the aliases of the known agents; empty if the configuration cannot be read.
@@ -186,13 +186,13 @@ impl PeerArgs {
     }
 
     /// Returns whether `--url` is the URL of a single agent of a server.
-    pub(super) fn names_agent(&self) -> bool {
-        self.url.as_deref().is_some_and(names_agent)
+    pub(super) fn is_agent_url(&self) -> bool {
+        self.url.as_deref().is_some_and(is_agent_url)
     }
 
     /// Returns whether the agents are those behind the gateway of `--gateway`.
-    pub(super) fn are_local(&self) -> bool {
-        self.local.is_given()
+    pub(super) fn uses_gateway(&self) -> bool {
+        self.local.is_set()
     }
 
     /// Starts the gateway of `--gateway embedded`. Dropping the result stops it.
@@ -204,8 +204,8 @@ impl PeerArgs {
     }
 
     /// Returns whether the agents stop with this command.
-    pub(super) fn are_embedded(&self) -> bool {
-        self.local.is_embedded()
+    pub(super) fn uses_embedded_gateway(&self) -> bool {
+        self.local.uses_embedded()
     }
 
     /// Returns these options as text for a suggested command.
@@ -245,9 +245,9 @@ impl TargetArgs {
     pub(super) fn config(&self, continuation: Option<&Value>) -> Result<String, Failure> {
         let origin = continuation.map(|continuation| &continuation["target"]);
         match origin.filter(|origin| self.peers.is_empty() && origin["target_url"].is_string()) {
-            Some(origin) => Ok(match local::known_from(origin) {
+            Some(origin) => Ok(match local::settings_from(origin) {
                 Some(gateway) => json!({ "gateway": gateway }).to_string(),
-                None => json!({"targets": [known_from(origin)]}).to_string(),
+                None => json!({"targets": [settings_from(origin)]}).to_string(),
             }),
             None => self.peers.config(),
         }
@@ -301,7 +301,7 @@ impl TargetArgs {
 }
 
 /// Returns the target in the origin of a continuation.
-fn known_from(origin: &Value) -> Value {
+fn settings_from(origin: &Value) -> Value {
     let mut target = json!({"alias": AD_HOC, "baseUrl": origin["target_url"]});
     for (field, name) in [
         ("alias", "target_alias"),
@@ -316,7 +316,7 @@ fn known_from(origin: &Value) -> Value {
 }
 
 /// Returns whether the URL has the form of an agent URL: `…/agents/NAME`.
-fn names_agent(url: &str) -> bool {
+fn is_agent_url(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else {
         return false;
     };
@@ -326,7 +326,7 @@ fn names_agent(url: &str) -> bool {
 }
 
 /// Refuses a URL without a scheme, with an error that names the option.
-fn complete(url: &str) -> Result<(), Failure> {
+fn check_scheme(url: &str) -> Result<(), Failure> {
     let Some(whole) = completed(url) else {
         return Ok(());
     };
@@ -360,10 +360,10 @@ mod tests {
             ("localhost:1/a", "http://localhost:1/a"),
             ("desk.example", "https://desk.example"),
         ] {
-            let message = complete(url).unwrap_err().message;
+            let message = check_scheme(url).unwrap_err().message;
             assert!(message.contains(&format!("`--url {whole}`")), "{message}");
         }
-        assert!(complete("http://desk.example").is_ok());
+        assert!(check_scheme("http://desk.example").is_ok());
     }
 
     #[test]

@@ -7,15 +7,15 @@ use super::{
     exit::{Exit, Failure},
     hints,
     instance::Library,
-    outcome::tell_error,
+    outcome::print_call_error,
     output::LineWriter,
     table::Table,
-    target::{NAME_ONE, PeerArgs},
+    target::{NAME_AN_AGENT, PeerArgs},
     text,
 };
 
 /// The maximum number of skills to name. For more skills the table only gives their number.
-const SKILLS: usize = 4;
+const MAX_NAMED_SKILLS: usize = 4;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,7 @@ pub(super) struct Args {
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
     let _gateway = args.peers.embed().await?;
-    let instance = library.instance_for_people(&args.peers.config()?)?;
+    let instance = library.interactive_instance(&args.peers.config()?)?;
     let request = json!({"action": "list_targets"}).to_string();
     let caller = args.peers.caller();
     let text = instance
@@ -53,17 +53,17 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
     let exit = match targets {
-        Some(targets) => Exit::of_targets(targets),
-        None => Exit::of_envelope(&text),
+        Some(targets) => Exit::from_targets(targets),
+        None => Exit::from_envelope(&text),
     };
     let lines = LineWriter::default();
-    let missing = instance.missing();
+    let missing = instance.unset_variables();
     match targets {
         _ if args.json => {
-            missing.warn_about(&text);
+            missing.warn_if_unresolved(&text);
             lines.write(text);
         }
-        None => tell_error(&envelope, &args.peers, missing),
+        None => print_call_error(&envelope, &args.peers, missing),
         Some([]) => {}
         Some(targets) => {
             let gateway = &envelope["summary"]["gateway"];
@@ -73,11 +73,11 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     if targets.is_some_and(<[Value]>::is_empty) {
         if !args.peers.aliases().is_empty() {
             return Err(Failure::usage(
-                "every configured agent is for some agents only (targets[].allowedAgents); name the one that calls with `--agent NAME`",
+                "every target allows only some agents (targets[].allowedAgents); name the calling agent with `--agent NAME`",
             ));
         }
         return Err(Failure::usage(format!(
-            "no agents are configured; add one to `targets` of the configuration, or {NAME_ONE}"
+            "no agents are configured; add one to `targets` of the configuration, or {NAME_AN_AGENT}"
         )));
     }
     Ok(exit)
@@ -112,13 +112,13 @@ fn show(
     let mut reported = false;
     for target in targets {
         // If the gateway is unreachable, all of its agents are.
-        let of_gateway = is_local(target) && is_of_gateway(target, gateway);
+        let of_gateway = is_local(target) && has_gateway_error(target, gateway);
         if of_gateway && std::mem::replace(&mut reported, true) {
             continue;
         }
-        let whose = if of_gateway { "gateway" } else { "" };
-        if let Some(problem) = problem(target, whose, peers, missing) {
-            lines.write(problem);
+        let name_override = if of_gateway { "gateway" } else { "" };
+        if let Some(card_problem) = card_problem(target, name_override, peers, missing) {
+            lines.write(card_problem);
         }
     }
 }
@@ -203,9 +203,9 @@ fn skills(skills: &Value) -> String {
         let name = skill["name"].as_str().or(skill["id"].as_str());
         name.map(text::line)
     };
-    let mut named: Vec<String> = all.iter().take(SKILLS).filter_map(name).collect();
-    if all.len() > SKILLS {
-        named.push(format!("{} more", all.len() - SKILLS));
+    let mut named: Vec<String> = all.iter().take(MAX_NAMED_SKILLS).filter_map(name).collect();
+    if all.len() > MAX_NAMED_SKILLS {
+        named.push(format!("{} more", all.len() - MAX_NAMED_SKILLS));
     }
     named.join(", ")
 }
@@ -221,32 +221,32 @@ fn card(target: &Value) -> String {
 }
 
 /// Returns whether the agent has the same error as its gateway.
-fn is_of_gateway(target: &Value, gateway: &Value) -> bool {
+fn has_gateway_error(target: &Value, gateway: &Value) -> bool {
     let message = target["last_refresh_error"]["message"].as_str();
     message.is_some() && message == gateway["last_error"].as_str()
 }
 
 /// Returns the error of a card or of its configuration, with a hint.
-fn problem(
+fn card_problem(
     target: &Value,
-    instead: &str,
+    name_override: &str,
     peers: &PeerArgs,
     missing: &UnsetVariables,
 ) -> Option<String> {
     let error = target.get("last_refresh_error")?;
     let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
-    let alias = match instead {
+    let alias = match name_override {
         "" => part(&target["target_alias"]),
         other => other.to_owned(),
     };
     let message = part(&error["message"]);
     let reason = part(&error["reason"]);
     if reason == "credential_unresolved"
-        && let Some(unset) = missing.behind(&message).next()
+        && let Some(unset) = missing.named_in(&message).next()
     {
         return Some(format!("\n{alias}: {}", unset.sentence()));
     }
-    let hint = hints::of_target(&reason, peers, is_local(target));
+    let hint = hints::target_hint(&reason, peers, is_local(target));
     let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
     Some(format!("\n{alias}: {message}\nwhat to do: {hint}"))
 }

@@ -31,7 +31,7 @@ pub(super) enum Action {
 pub(super) struct Args {
     /// What people write in place of an option.
     #[arg(hide = true)]
-    given: Option<String>,
+    argument: Option<String>,
 
     #[command(flatten)]
     follow_up: FollowUpArgs,
@@ -59,7 +59,7 @@ impl Action {
         }
     }
 
-    fn doing(self) -> &'static str {
+    fn initial_message(self) -> &'static str {
         match self {
             Self::Watch => "watching the task",
             Self::Status => "reading the state of the task",
@@ -88,19 +88,19 @@ impl Action {
 /// # Errors
 /// The library, the configuration or the file cannot be used.
 pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exit, Failure> {
-    if let Some(given) = &args.given {
-        let option = match Path::new(given).is_file() {
+    if let Some(argument) = &args.argument {
+        let option = match Path::new(argument).is_file() {
             true => "--continuation",
             false => "--task",
         };
         return Err(Failure::usage(format!(
-            "`{given}` needs an option; write `remote-agent {} {option} {}`",
+            "`{argument}` needs an option; write `remote-agent {} {option} {}`",
             action.name(),
-            shell(given)
+            shell(argument)
         )));
     }
     let follow_up = args.follow_up.read()?;
-    if !follow_up.names_task() {
+    if !follow_up.has_task() {
         return Err(Failure::usage(format!(
             "{} needs a task; name it with `--continuation FILE` or `--task ID`",
             action.name()
@@ -108,7 +108,7 @@ pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exi
     }
     let mut request = Map::new();
     request.insert("action".to_owned(), json!(action.name()));
-    follow_up.put_into(&mut request);
+    follow_up.add_to(&mut request);
     if let Some(alias) = args.target.alias(follow_up.continuation.as_ref()) {
         request.insert("target_alias".to_owned(), json!(alias));
     }
@@ -117,10 +117,10 @@ pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exi
     }
     let library = Library::open(verbose)?;
     let config = args.target.config(follow_up.continuation.as_ref())?;
-    let instance = library.instance_for_people(&config)?;
+    let instance = library.interactive_instance(&config)?;
     let interactive_call = InteractiveCall {
         output: args.output,
-        doing: action.doing(),
+        initial_message: action.initial_message(),
         save: None,
         save_artifacts: args.artifacts.save_artifacts.as_deref(),
         context: Context {

@@ -24,9 +24,9 @@ Examples:
 
 Each line of standard input is one JSON object and becomes one line of standard output; an ACL message with several \
 receivers becomes one for each. The command reports a line that it cannot translate on standard error, and continues with the next.
-Messages of the type `auth` are not translated: they hold a credential.
+It does not translate messages of the type `auth`, because they contain a credential.
 
-Exit codes: 0 every line was translated, 1 some were not, 2 wrong usage.";
+Exit codes: 0 every line translated, 1 some not, 2 wrong usage.";
 
 /// Translate messages of a local collective: a2a-v1, FIPA ACL, A2A 0.3, as JSON Lines
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub(super) struct Args {
     #[arg(long, value_enum)]
     to: Format,
 
-    /// The recipient of A2A messages, which name none; `triad` turns them into proposals
+    /// The recipient of A2A messages, which name none; `triad` makes them proposals
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
 }

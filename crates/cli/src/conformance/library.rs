@@ -67,7 +67,7 @@ impl Driver for InProcessDriver {
             abort.cancelled().await;
             true
         };
-        let envelope = running.cancelled_by(stop);
+        let envelope = running.run_until(stop);
         driver::followed(envelope, received, on_update).await
     }
 

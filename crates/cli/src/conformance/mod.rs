@@ -25,7 +25,7 @@ use testkit::conformance::{CaseReport, Driver, Options, Report, find, run_suite_
 /// Run recorded cases with scripted peers and report which pass
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read the cases from this directory [default: `fixtures` of the source checkout, or beside the command]
+    /// Read the cases from this directory [default: `fixtures` of the source checkout, or temporary_path the command]
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
 
@@ -148,12 +148,12 @@ fn directory(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
 /// Returns the directories that may contain the cases: in the checkout that built the command
 /// (`target/PROFILE/remote-agent`), in the checkout of the current directory, or next to the command.
 fn places(command: Option<PathBuf>, current: Option<PathBuf>) -> Vec<PathBuf> {
-    let beside = command.as_deref().and_then(Path::parent);
-    let checkout = beside
+    let temporary_path = command.as_deref().and_then(Path::parent);
+    let checkout = temporary_path
         .and_then(Path::parent)
         .filter(|target| target.ends_with("target"))
         .and_then(Path::parent);
-    let roots = [checkout, current.as_deref(), beside];
+    let roots = [checkout, current.as_deref(), temporary_path];
     roots
         .into_iter()
         .flatten()

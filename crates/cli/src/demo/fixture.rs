@@ -37,7 +37,7 @@ pub(super) struct Fixture {
 }
 
 /// The members of the triad with vote, reasoning and delay in milliseconds. The delays determine the order of the votes.
-const TRIAD: [(&str, Vote, &str, u64); 3] = [
+const MEMBERS: [(&str, Vote, &str, u64); 3] = [
     (
         "alpha",
         Vote::Approve,
@@ -51,7 +51,7 @@ const TRIAD: [(&str, Vote, &str, u64); 3] = [
 /// Starts a gateway in this process with three agents that vote.
 async fn collective() -> Result<Embedded, Failure> {
     let mut gateway = Embedded::start().await?;
-    for (name, vote, reasoning, millis) in TRIAD {
+    for (name, vote, reasoning, millis) in MEMBERS {
         let script = Script {
             name: name.to_owned(),
             ballot: Some(Ballot {
@@ -76,8 +76,8 @@ pub(super) struct StepResult {
 
 impl Fixture {
     /// Starts the agents and the first instance.
-    pub(super) async fn set(library: Library, printer: Arc<Printer>) -> Result<Self, Failure> {
-        let failed = |why: String| Failure::new(format!("cannot start the demo's agents: {why}"));
+    pub(super) async fn start(library: Library, printer: Arc<Printer>) -> Result<Self, Failure> {
+        let failed = |purpose: String| Failure::new(format!("cannot start the demo's agents: {purpose}"));
         let script = serde_json::from_str(SCRIPT).map_err(|error| failed(error.to_string()))?;
         let peers = Peers::start(&script)
             .await
@@ -104,14 +104,14 @@ impl Fixture {
         ]);
         let gateway = json!({"enabled": true, "url": self.gateway.url(), "dialect": "a2a-v1"});
         let config = json!({"targets": targets, "taskHandles": task_handles, "gateway": gateway});
-        self.instance = Some(self.library.instance_for_people(&config.to_string())?);
+        self.instance = Some(self.library.interactive_instance(&config.to_string())?);
         Ok(())
     }
 
     /// Announces the next step.
-    pub(super) fn step(&mut self, action: &str, why: &str) {
+    pub(super) fn step(&mut self, action: &str, purpose: &str) {
         self.step += 1;
-        self.printer.step(self.step, action, why);
+        self.printer.step(self.step, action, purpose);
     }
 
     /// Returns the number of steps.
@@ -127,14 +127,14 @@ impl Fixture {
         let printer = Arc::clone(&self.printer);
         let updates = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&updates);
-        let tell = move |update: &str| {
+        let on_update = move |update: &str| {
             count.fetch_add(1, Ordering::Relaxed);
             if let Ok(update) = serde_json::from_str(update) {
                 printer.update(&update);
             }
         };
-        let running = instance.execute(&request.to_string(), None, Some(tell));
-        let envelope = running.finished().await;
+        let running = instance.execute(&request.to_string(), None, Some(on_update));
+        let envelope = running.envelope().await;
         self.printer.envelope(&envelope);
         let envelope = serde_json::from_str(&envelope).unwrap_or(Value::String(envelope));
         Ok(StepResult {
@@ -182,12 +182,12 @@ impl StepResult {
     }
 
     /// Checks the minimum number of updates before the result.
-    pub(super) fn after_at_least(&self, fewest: usize) -> Result<&Self, Failure> {
-        if self.updates >= fewest {
+    pub(super) fn after_at_least(&self, minimum: usize) -> Result<&Self, Failure> {
+        if self.updates >= minimum {
             return Ok(self);
         }
         Err(Failure::new(format!(
-            "step {} of the demo failed: {} updates arrived, and it expects at least {fewest}",
+            "step {} of the demo failed: {} updates arrived, and it expects at least {minimum}",
             self.step, self.updates
         )))
     }

@@ -55,7 +55,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
 
 async fn play(verbose: bool, printer: Arc<Printer>) -> Result<(), Failure> {
     let begun = Instant::now();
-    let mut fixture = Fixture::set(Library::open(verbose)?, Arc::clone(&printer)).await?;
+    let mut fixture = Fixture::start(Library::open(verbose)?, Arc::clone(&printer)).await?;
     printer.print_update("Three scripted agents on this machine and three behind a gateway, called through the plugin as a host calls it.");
     steps::play(&mut fixture).await?;
     let seconds = begun.elapsed().as_secs_f64();

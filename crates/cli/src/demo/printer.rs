@@ -15,25 +15,25 @@ pub(super) struct Printer {
     bold: Style,
     dim: Style,
     sent: Style,
-    said: Style,
+    received_style: Style,
     good: Style,
 }
 
 impl Printer {
     pub(super) fn new(json: bool, color: ColorChoice) -> Self {
-        let coloured = match color {
+        let with_color = match color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => may_colour(),
+            ColorChoice::Auto => supports_color(),
         };
-        let style = || Style::new().force_styling(coloured);
+        let style = || Style::new().force_styling(with_color);
         Self {
             lines: LineWriter::default(),
             json,
             bold: style().bold(),
             dim: style().dim(),
             sent: style().cyan(),
-            said: style().yellow(),
+            received_style: style().yellow(),
             good: style().green(),
         }
     }
@@ -44,9 +44,9 @@ impl Printer {
     }
 
     /// Prints a new step: the tool's action and its purpose.
-    pub(super) fn step(&self, number: usize, action: &str, why: &str) {
+    pub(super) fn step(&self, number: usize, action: &str, purpose: &str) {
         let head = self.bold.apply_to(format!("{number:>2} {action}"));
-        self.line(format!("\n{head}  {why}"));
+        self.line(format!("\n{head}  {purpose}"));
     }
 
     /// Prints a message to an agent.
@@ -57,17 +57,17 @@ impl Printer {
     /// Prints a message of an agent.
     pub(super) fn received(&self, by: &str, message: &str) {
         let message = text::line(message);
-        self.line(format!("   <- {by}: {}", self.said.apply_to(message)));
+        self.line(format!("   <- {by}: {}", self.received_style.apply_to(message)));
     }
 
     /// Prints a status change of a running task.
-    pub(super) fn news(&self, what: &str) {
+    pub(super) fn status_change(&self, what: &str) {
         let what = text::line(what);
         self.line(format!("   .. {}", self.dim.apply_to(what)));
     }
 
     /// Prints the result of the step.
-    pub(super) fn shown(&self, what: &str) {
+    pub(super) fn step_passed(&self, what: &str) {
         self.line(format!("   {} {what}", self.good.apply_to("ok")));
     }
 
@@ -82,12 +82,12 @@ impl Printer {
             } else {
                 ""
             };
-            return self.news(&format!("artifact {id}{more}: \"{message}\""));
+            return self.status_change(&format!("artifact {id}{more}: \"{message}\""));
         }
         let state = event["status"]["state"].as_str().unwrap_or_default();
         match update["summary"]["status_message"].as_str() {
-            Some(message) => self.news(&format!("{state}: \"{message}\"")),
-            None => self.news(state),
+            Some(message) => self.status_change(&format!("{state}: \"{message}\"")),
+            None => self.status_change(state),
         }
     }
 
@@ -106,7 +106,7 @@ impl Printer {
 }
 
 /// Returns whether the output may use colors: the terminal supports them and `NO_COLOR` is unset (<https://no-color.org>).
-fn may_colour() -> bool {
+fn supports_color() -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     io::stdout().is_terminal()
         && set("NO_COLOR").is_none()

@@ -73,7 +73,7 @@ async fn message(fixture: &mut Fixture) -> Result<(), Failure> {
     seen.is(KIND, "message")?.is(ANSWER, answer)?;
     fixture.printer.received("triage", answer);
     let shown = "a message: no task began, so there is nothing to follow";
-    fixture.printer.shown(shown);
+    fixture.printer.step_passed(shown);
     Ok(())
 }
 
@@ -89,7 +89,7 @@ async fn newer_version(fixture: &mut Fixture) -> Result<(), Failure> {
         .is("/raw/kind", "message")?;
     fixture.printer.received("archive", answer);
     let shown = "its card says the version; the envelope has the same shape for both";
-    fixture.printer.shown(shown);
+    fixture.printer.step_passed(shown);
     Ok(())
 }
 
@@ -107,7 +107,7 @@ async fn stream_over_json_rpc(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.printer.received("triage", cause);
     fixture
         .printer
-        .shown("the pieces of the artifact are one text again");
+        .step_passed("the pieces of the artifact are one text again");
     Ok(())
 }
 
@@ -124,7 +124,7 @@ async fn stream_over_http_json(fixture: &mut Fixture) -> Result<(), Failure> {
         .is("/summary/artifacts/1/name", "annex.md")?
         .is(ANSWER, "1. What happened\n\n2. What we change")?;
     let shown = "two artifacts, in the same shape: the caller never sees the transport";
-    fixture.printer.shown(shown);
+    fixture.printer.step_passed(shown);
     Ok(())
 }
 
@@ -151,7 +151,7 @@ async fn cut_stream(fixture: &mut Fixture) -> Result<(), Failure> {
     )?;
     fixture.printer.received("archive", remedy);
     let shown = "cut after the first piece and taken up again: nothing lost, doubled or sent twice";
-    fixture.printer.shown(shown);
+    fixture.printer.step_passed(shown);
     Ok(())
 }
 
@@ -167,7 +167,7 @@ async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
     follow_up::save(file.path(), seen.at(CONTINUATION))?;
     let handle = seen.text(HANDLE).to_owned();
     let shown = "`summary.continuation` is stored in a file";
-    fixture.printer.shown(shown);
+    fixture.printer.step_passed(shown);
 
     fixture.step(
         "send",
@@ -176,7 +176,7 @@ async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.restart(&json!({}))?;
     fixture
         .printer
-        .news("a new instance of the plugin; the old handle means nothing to it");
+        .status_change("a new instance of the plugin; the old handle means nothing to it");
     let message = "For customers.";
     fixture.printer.sent("writer", message);
     let mut request = send("writer", message);
@@ -196,7 +196,7 @@ async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.printer.received("writer", report);
     fixture
         .printer
-        .shown("found by the target and the task id in the continuation");
+        .step_passed("found by the target and the task id in the continuation");
     Ok(())
 }
 
@@ -212,7 +212,7 @@ async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
     seen.is(STATE, "working")?;
     fixture
         .printer
-        .news("the agent works on; watching the task");
+        .status_change("the agent works on; watching the task");
     let continuation = seen.at(CONTINUATION).clone();
     let request = json!({"action": "watch", "continuation": continuation});
     let seen = fixture.call(&request).await?;
@@ -242,7 +242,7 @@ async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
         .is(STATE, "working")?;
     let next = seen.text("/summary/next_step");
     let goes_on = next.split_once(". ").map_or(next, |(first, _)| first);
-    fixture.printer.news(&format!("wait_expired: {goes_on}"));
+    fixture.printer.status_change(&format!("wait_expired: {goes_on}"));
     let fields = request.as_object_mut().into_iter();
     fields.for_each(|fields| drop(fields.remove("timeout_ms")));
     let seen = fixture.call(&request).await?;
@@ -250,7 +250,7 @@ async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
     seen.is(STATE, "completed")?.is(ANSWER, survey)?;
     fixture.printer.received("archive", survey);
     let shown = "the end of a wait is not the end of the work, and no error";
-    fixture.printer.shown(shown);
+    fixture.printer.step_passed(shown);
     Ok(())
 }
 
@@ -265,7 +265,7 @@ async fn cancel(fixture: &mut Fixture) -> Result<(), Failure> {
     let request = json!({"action": "cancel", "task_handle": seen.at(HANDLE)});
     let seen = fixture.call(&request).await?;
     seen.is(STATE, "canceled")?;
-    fixture.printer.shown("the agent says: canceled");
+    fixture.printer.step_passed("the agent says: canceled");
     Ok(())
 }
 
@@ -289,7 +289,7 @@ async fn triad(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.printer.received("gateway:triad", seen.text(ANSWER));
     fixture
         .printer
-        .shown("two of three decide; the gateway counts, and each vote was an update");
+        .step_passed("two of three decide; the gateway counts, and each vote was an update");
     Ok(())
 }
 
@@ -311,13 +311,13 @@ async fn expired_handle(fixture: &mut Fixture, repair: &Value) -> Result<(), Fai
     let retry = hint.split_once(',').map_or(hint, |(first, _)| first);
     fixture
         .printer
-        .news(&format!("{}: {retry}", late.text("/error/code")));
+        .status_change(&format!("{}: {retry}", late.text("/error/code")));
     let request = json!({"action": "status", "continuation": seen.at(CONTINUATION)});
     let again = fixture.call(&request).await?;
     again.is(STATE, "completed")?;
     fixture
         .printer
-        .shown("the continuation around the same handle still works");
+        .step_passed("the continuation around the same handle still works");
     Ok(())
 }
 
@@ -337,13 +337,13 @@ async fn refused(fixture: &mut Fixture) -> Result<(), Failure> {
     seen.is("/ok", false)?
         .is("/error/code", "VALIDATION_ERROR")?
         .is("/error/details/errors/0/instancePath", "/target_url")?;
-    fixture.printer.news(&format!(
+    fixture.printer.status_change(&format!(
         "{}: {}",
         seen.text("/error/code"),
         seen.text("/error/details/errors/0/message")
     ));
     let untouched = fixture.peers.connections("stranger") == 0;
     fixture.check(untouched, "the stranger was connected to")?;
-    fixture.printer.shown("refused before anything was sent");
+    fixture.printer.step_passed("refused before anything was sent");
     Ok(())
 }

@@ -32,17 +32,17 @@ Examples:
     --confidence 0.4
   remote-agent gateway agent --name coder --reply 'I will look at: {text}'
 
-It serves the name until Ctrl-C and reconnects when the connection is lost. It answers messages that ask for an answer \
-(metadata.requiresResponse), and votes on each proposal. With --run a process answers each message and each proposal: it \
+The agent runs until Ctrl-C and reconnects after a lost connection. It answers messages that require a response \
+(metadata.requiresResponse), and votes on each proposal. With --run, a process answers each message and each proposal: it \
 reads one JSON object from standard input ({\"type\", \"agent\", \"from\", \"thread\", \"text\", \"history\"}) and prints text, \
 or JSON Lines of {\"type\": \"message\", \"text\"}; the sender sees {\"type\": \"status\", \"text\"} at once. A backend answers a proposal with one JSON object, {\"vote\", \"reasoning\", \
-\"confidence\"}; after two other answers the agent abstains. Without a backend, the agent answers and votes by --reply and --vote.";
+\"confidence\"}; after two other answers the agent abstains. Without a backend, --reply and --vote determine its answers and votes.";
 
 /// Connect an agent with a backend, or a scripted one, to a gateway
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The name it serves
+    /// The name of the agent
     #[arg(long, value_name = "NAME")]
     name: String,
 
@@ -53,7 +53,7 @@ pub(super) struct Args {
     #[arg(long, help_heading = "Scripted agent", value_enum, default_value_t = VoteOption::Silent)]
     vote: VoteOption,
 
-    /// The reason it gives for its vote
+    /// The reason for the vote
     #[arg(long, help_heading = "Scripted agent", value_name = "TEXT", default_value = Script::REASON)]
     reason: String,
 
@@ -84,13 +84,13 @@ pub(super) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum VoteOption {
-    /// For it
+    /// Vote for the proposal
     Approve,
-    /// Against it
+    /// Vote against the proposal
     Reject,
-    /// For neither side
+    /// Abstain from the vote
     Abstain,
-    /// Not at all
+    /// Send no vote
     Silent,
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let connector = GatewayArgs::connector()?;
     let endpoint = args.gateway_args.endpoint()?;
     let report = reporter(&args, shutdown.clone());
-    let served = match args.backend.config()? {
+    let result = match args.backend.config()? {
         Some(config) => {
             let hidden: Vec<String> = backend::secret_variables(&config)
                 .chain(args.gateway_args.token_variable().map(str::to_owned))
@@ -129,7 +129,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 .await
         }
     };
-    served.map_err(|trouble| failure(&trouble))?;
+    result.map_err(|error| failure(&error))?;
     Ok(Exit::Ok)
 }
 

@@ -24,11 +24,11 @@ Examples:
   remote-agent gateway agents create reviewer --role 'Reviewer'
   remote-agent gateway agents restart alpha
 
-`list` and `status` ask the gateway that runs at --url; without one, they show the agents of the configuration as offline. `status` ends \
+`list` and `status` query the gateway at --url; if none runs, they show the agents of the configuration as offline. `status` ends \
 with 1 if the agent is offline. `config` reads the gateway's configuration. For an agent that the gateway runs itself, `list`, `status`, `restart` and \
-`config` show how often it started again, when it starts next if it is between two attempts, and why it ended last. `create` writes it and informs the gateway that runs at --url, if it \
-has the same state directory. `restart` has the gateway close the connection that serves the name, with the reason `shutdown`, after which clients of \
-a2a-v1 reconnect. An agent that the gateway runs itself ends its current messages and starts again.";
+`config` also show the number of its restarts, the time until its next start, and the reason of its last exit. `create` writes the configuration, and informs the \
+gateway at --url if it has the same state directory. `restart` makes the gateway close the connection of the agent with the reason `shutdown`: clients of \
+a2a-v1 reconnect, and an agent that the gateway runs itself ends its current messages and starts again.";
 
 /// List the agents behind a gateway, show the status or configuration of one, add and reconnect agents
 #[derive(Debug, clap::Args)]
@@ -48,16 +48,16 @@ enum Command {
     List(GatewayArgs),
     /// Show the status of an agent
     Status {
-        /// Its name
+        /// The name of the agent
         name: String,
         #[command(flatten)]
         gateway_args: GatewayArgs,
     },
     /// Show an agent's configuration
     Config {
-        /// Its name
+        /// The name of the agent
         name: String,
-        /// The action
+        /// Print the configuration
         #[arg(value_parser = ["get"])]
         action: String,
         #[command(flatten)]
@@ -65,7 +65,7 @@ enum Command {
     },
     /// Make the client of an agent reconnect
     Restart {
-        /// The agent's name
+        /// The name of the agent
         name: String,
         #[command(flatten)]
         gateway_args: GatewayArgs,
@@ -92,7 +92,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         Command::Status { name, gateway_args } => {
             let agents = agents(&gateway_args).await?;
             let Some(agent) = agents.iter().find(|agent| agent["name"] == name.as_str()) else {
-                return Err(unknown(&name));
+                return Err(unknown_agent(&name));
             };
             lines.write(match as_json {
                 true => agent.to_string(),
@@ -104,7 +104,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                     text::line(&name),
                     match status {
                         "offline" => "offline: no connection serves it",
-                        _ => "in the state `error`, as it reports",
+                        _ => "in the state `error`; its log has the reason",
                     }
                 ))),
                 Some(_) => Ok(Exit::Ok),
@@ -115,12 +115,12 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             name, gateway_args, ..
         } => config(&name, &gateway_args, as_json, &lines).await,
         Command::Restart { name, gateway_args } => {
-            let mut asker = gateway_args.connect().await?;
-            let asked = asker
+            let mut requester = gateway_args.connect().await?;
+            let response = requester
                 .manage("agents.restart", json!({ "agent": name }))
                 .await;
-            let answer = asked.map_err(|trouble| failure(&trouble))?;
-            asker.disconnect().await;
+            let answer = response.map_err(|error| failure(&error))?;
+            requester.disconnect().await;
             lines.write(match as_json {
                 true => answer.to_string(),
                 false => format!(
@@ -142,19 +142,19 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 async fn agents(gateway_args: &GatewayArgs) -> Result<Vec<Value>, Failure> {
     match gateway_args.listed().await? {
         Ok(agents) => Ok(agents),
-        Err(trouble) if trouble.kind == ClientErrorKind::Unreachable => {
+        Err(error) if error.kind == ClientErrorKind::Unreachable => {
             note(format_args!(
                 "no gateway answers at {}; these are the agents of the configuration",
                 gateway_args.url()?
             ));
             let agents = gateway_args.files.read()?.agents;
-            Ok(agents.iter().map(offline).collect())
+            Ok(agents.iter().map(offline_agent).collect())
         }
-        Err(trouble) => Err(failure(&trouble)),
+        Err(error) => Err(failure(&error)),
     }
 }
 
-fn offline(agent: &AgentConfig) -> Value {
+fn offline_agent(agent: &AgentConfig) -> Value {
     let mut listed = json!({"name": agent.name, "role": agent.role, "status": "offline"});
     if let Some(backend) = &agent.backend {
         listed["backend"] = backend.kinds().next().into();
@@ -170,9 +170,9 @@ async fn config(
 ) -> Result<Exit, Failure> {
     let config = gateway_args.files.read()?;
     let Some(agent) = config.agents.iter().find(|agent| agent.name == name) else {
-        return Err(unknown(name));
+        return Err(unknown_agent(name));
     };
-    let mut answer = described(agent, &config);
+    let mut answer = agent_json(agent, &config);
     if agent.backend.is_some() {
         match gateway_args.listed().await? {
             Ok(agents) => {
@@ -183,8 +183,8 @@ async fn config(
                     answer["run"]["lastExit"] = text::line(reason).into();
                 }
             }
-            Err(trouble) if trouble.kind == ClientErrorKind::Unreachable => {}
-            Err(trouble) => note(format_args!("cannot read how the agent runs: {trouble}")),
+            Err(error) if error.kind == ClientErrorKind::Unreachable => {}
+            Err(error) => note(format_args!("cannot read how the agent runs: {error}")),
         }
     }
     lines.write(match as_json {
@@ -194,7 +194,7 @@ async fn config(
     Ok(Exit::Ok)
 }
 
-fn described(agent: &AgentConfig, config: &ServerConfig) -> Value {
+fn agent_json(agent: &AgentConfig, config: &ServerConfig) -> Value {
     let permissions = agent.permissions.as_ref().map(|may| {
         json!({
             "send": may.send, "propose": may.propose, "vote": may.vote, "subscribe": may.subscribe,
@@ -213,7 +213,7 @@ fn described(agent: &AgentConfig, config: &ServerConfig) -> Value {
     })
 }
 
-fn unknown(name: &str) -> Failure {
+fn unknown_agent(name: &str) -> Failure {
     Failure::usage(format!(
         "unknown agent `{}`; `remote-agent gateway agents list` shows the known ones",
         text::line(name)

@@ -36,7 +36,7 @@ pub(super) struct BackendArgs {
     #[arg(long, value_name = "COMMAND", group = "backend", conflicts_with_all = ["vote", "reason", "confidence", "delay_ms", "reply"])]
     run: Option<String>,
 
-    /// Ask the model at this endpoint of OpenAI's Chat Completions API, such as http://127.0.0.1:4000
+    /// Answer with the model at this endpoint of OpenAI's Chat Completions API, such as http://127.0.0.1:4000
     #[arg(long, value_name = "URL", group = "backend", requires = "model_name", conflicts_with_all = ["vote", "reason", "confidence", "delay_ms", "reply"])]
     model: Option<String>,
 
@@ -76,11 +76,11 @@ pub(super) struct BackendArgs {
     #[arg(long, value_name = "VAR", requires = "openclaw")]
     openclaw_token_env: Option<String>,
 
-    /// The time limit of an answer or a vote, in milliseconds
+    /// The timeout of an answer or a vote, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = BackendConfig::TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(1..))]
     answer_timeout_ms: u64,
 
-    /// The number of messages and proposals that are answered at the same time; with that many the agent is busy
+    /// The maximum number of concurrent messages and proposals; the agent refuses more as busy
     #[arg(long, value_name = "NUMBER", default_value_t = BackendConfig::CONCURRENCY)]
     concurrency: NonZeroUsize,
 }
@@ -213,7 +213,7 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
     } else {
         return Err(Failure::usage("the agent has no backend"));
     };
-    let instance = Library::open(false)?.instance_for_people(&plugin)?;
+    let instance = Library::open(false)?.interactive_instance(&plugin)?;
     let openclaw_url = openclaw_url(&plugin, &alias);
     let mut backend = ToolBackend::new(instance.tool(), alias);
     if let Some(url) = openclaw_url {
@@ -244,7 +244,7 @@ fn openclaw_url(plugin: &str, alias: &str) -> Option<String> {
 fn model(config: &ModelConfig) -> Result<ModelBackend, Failure> {
     let url: Url = config.url.parse().map_err(|error| {
         Failure::usage(format!(
-            "the URL of the model is not usable: {error}; write it as `http://127.0.0.1:4000`"
+            "cannot use the URL of the model: {error}; write it as `http://127.0.0.1:4000`"
         ))
     })?;
     let settings = ModelSettings {
@@ -275,7 +275,7 @@ fn system(file: &PathBuf) -> Result<String, Failure> {
 /// Returns a plugin configuration for OpenClaw's gateway.
 fn openclaw(config: &OpenClawConfig) -> Result<String, Failure> {
     let url = gateway_url(&config.url)
-        .map_err(|wrong| Failure::usage(format!("the URL of OpenClaw's gateway {wrong}")))?;
+        .map_err(|error| Failure::usage(format!("the URL of OpenClaw's gateway {error}")))?;
     let mut gateway = json!({
         "enabled": true, "url": url.as_str(), "dialect": "openclaw", "allowRemote": !is_this_machine(&url),
     });

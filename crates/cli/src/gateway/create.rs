@@ -17,14 +17,14 @@ use gateway_server::config::ServerConfig;
 /// Add an agent to the gateway's configuration, create its workspace, and inform the running gateway
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its name
+    /// The name of the agent
     name: String,
 
-    /// The role, such as `Reviewer`
+    /// The role of the agent, such as `Reviewer`
     #[arg(long)]
     role: String,
 
-    /// The purpose
+    /// The purpose of the agent
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
@@ -39,10 +39,10 @@ pub(super) struct Args {
 /// the agent.
 pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Result<Exit, Failure> {
     // Report existing faults before changing anything.
-    let before = args.gateway_args.files.read()?;
-    if before.agents.iter().any(|agent| agent.name == args.name) {
+    let current = args.gateway_args.files.read()?;
+    if current.agents.iter().any(|agent| agent.name == args.name) {
         return Err(Failure::usage(format!(
-            "the agent `{}` exists already; `remote-agent gateway agents list` lists the agents",
+            "cannot create the agent `{}`: it already exists; `remote-agent gateway agents list` lists the agents",
             args.name
         )));
     }
@@ -56,8 +56,8 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
     };
     if config.get("agents").is_none() {
         // A configuration without `agents` has the agents of the collective.
-        let listed = before.agents.iter();
-        config["agents"] = listed
+        let agents = current.agents.iter();
+        config["agents"] = agents
             .map(|agent| json!({"name": agent.name, "role": agent.role}))
             .collect();
     }
@@ -71,18 +71,18 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
     let text = format!("{config:#}\n");
     ServerConfig::parse(&text).map_err(|error| {
         Failure::usage(format!(
-            "nothing was written: with the agent `{name}` is wrong: {error}"
+            "cannot add the agent to `{name}`: {error}; nothing was written"
         ))
     })?;
-    let workspace = before.state_dir.join("agents").join(&args.name);
-    let cannot = |what: &Path, error: std::io::Error| {
-        Failure::new(format!("cannot write `{}`: {error}", what.display()))
+    let workspace = current.state_dir.join("agents").join(&args.name);
+    let write_error = |path: &Path, error: std::io::Error| {
+        Failure::new(format!("cannot write `{}`: {error}", path.display()))
     };
-    create_private_dir(&workspace).map_err(|error| cannot(&workspace, error))?;
+    create_private_dir(&workspace).map_err(|error| write_error(&workspace, error))?;
     if let Some(folder) = file.parent() {
-        create_private_dir(folder).map_err(|error| cannot(folder, error))?;
+        create_private_dir(folder).map_err(|error| write_error(folder, error))?;
     }
-    replace(&file, &text).map_err(|error| cannot(&file, error))?;
+    replace(&file, &text).map_err(|error| write_error(&file, error))?;
     lines.write(match as_json {
         true => agent.to_string(),
         false => format!(
@@ -91,21 +91,21 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
             workspace.display()
         ),
     });
-    match args.inform(endpoint, &before.state_dir).await {
+    match args.inform(endpoint, &current.state_dir).await {
         Ok(()) => note(format_args!("the gateway at {url} knows it")),
-        Err(trouble) => match trouble.kind {
+        Err(error) => match error.kind {
             ClientErrorKind::Unreachable => note(format_args!(
                 "no gateway answers at {url}; one that starts with this configuration knows the agent"
             )),
             // Another program listens at the address, or the gateway already has the agent.
             ClientErrorKind::WrongServer(_)
             | ClientErrorKind::Refused(ErrorCode::InvalidContent) => {
-                note(format_args!("{url} was not informed: {trouble}"));
+                note(format_args!("{url} was not informed: {error}"));
             }
             ClientErrorKind::Timeout | ClientErrorKind::Refused(_) => {
-                let failure = failure(&trouble);
+                let failure = failure(&error);
                 let message = format!(
-                    "cannot inform the gateway at {url} of the new agent, which it knows from its next start on: {}",
+                    "cannot inform the gateway at {url} of the new agent, which it has after its next start: {}",
                     failure.message
                 );
                 return Err(Failure { message, ..failure });
@@ -119,15 +119,15 @@ impl Args {
     /// Registers the agent at the running gateway, if that gateway uses this state directory.
     async fn inform(&self, endpoint: Endpoint, state_dir: &Path) -> Result<(), ClientError> {
         let connector = Connector::new()?;
-        let mut asker = connector.connect(endpoint).await?;
+        let mut requester = connector.connect(endpoint).await?;
         let with = json!({
             "agent": self.name,
             "role": self.role,
             "description": self.description,
             "stateDir": state_dir.display().to_string(),
         });
-        asker.manage("agents.create", with).await?;
-        asker.disconnect().await;
+        requester.manage("agents.create", with).await?;
+        requester.disconnect().await;
         Ok(())
     }
 }

@@ -25,9 +25,9 @@ Examples:
   remote-agent gateway doctor --url wss://gate.example --allow-remote \\
     --token-env GATE_TOKEN
 
-It checks the configuration, the program at the port, the credential, the clocks, each agent, the triad and each service.
+The command checks the configuration, the program at the port, the credential, the clocks, each agent, the triad and each service.
 
-Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 it does not answer in time.";
+Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 no answer in time.";
 
 /// Check a gateway, its port, credential, clock, agents and services
 #[derive(Debug, clap::Args)]
@@ -77,11 +77,11 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     };
     findings.push("gateway", Severity::Ok, format!("{url} answers"), "");
     if requester.welcome.authenticated {
-        let message = "the gateway accepts it".to_owned();
+        let message = "the gateway accepts the credential".to_owned();
         findings.push("credential", Severity::Ok, message, "");
     }
-    let asked = async { Ok((requester.ping().await?.1, requester.discover().await?)) };
-    let (time, found) = match asked.await {
+    let queries = async { Ok((requester.ping().await?.1, requester.discover().await?)) };
+    let (time, discovery) = match queries.await {
         Ok(answers) => answers,
         Err(error) => {
             report_unreachable(&url, &error, findings);
@@ -90,11 +90,11 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     };
     requester.disconnect().await;
     check_clock(time, findings);
-    let agents = found["agents"].as_array().map_or(&[][..], Vec::as_slice);
+    let agents = discovery["agents"].as_array().map_or(&[][..], Vec::as_slice);
     // The local configuration belongs to the checked gateway unless the command line names another address.
     let own = (!args.has_url()).then_some(&config);
     check_agents(agents, own, findings);
-    let services = found["services"].as_array();
+    let services = discovery["services"].as_array();
     let connector = GatewayArgs::connector()?;
     for service in services.into_iter().flatten().take(MAX_SERVICES) {
         let health = service_health(&connector, &url, service).await;
@@ -137,14 +137,14 @@ fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
     };
     let message = text::line(&error.message);
     findings.push(check, Severity::Error, message, repair);
-    if let Some(holder) = holder(url) {
-        let message = format!("{holder} has the port");
+    if let Some(listening_process) = listening_process(url) {
+        let message = format!("{listening_process} uses the port");
         findings.push("port", Severity::Warning, message, "");
     }
 }
 
 /// Returns the process that listens on a local port.
-fn holder(url: &str) -> Option<String> {
+fn listening_process(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let is_local = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
     let port = url.port_or_known_default().filter(|_| is_local)?;
@@ -159,8 +159,8 @@ fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
     let (Some(gateway), Ok(now)) = (gateway, u64::try_from(now)) else {
         return;
     };
-    let apart = gateway.abs_diff(now);
-    if apart <= MAX_CLOCK_SKEW_MS {
+    let skew_ms = gateway.abs_diff(now);
+    if skew_ms <= MAX_CLOCK_SKEW_MS {
         let message = "the gateway's clock agrees with that of this machine".to_owned();
         findings.push("clock", Severity::Ok, message, "");
         return;
@@ -168,16 +168,16 @@ fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
     let side = if gateway > now { "ahead of" } else { "behind" };
     let message = format!(
         "the gateway's clock is {} s {side} the clock of this machine",
-        apart / 1000
+        skew_ms / 1000
     );
     let repair = "Synchronize both clocks. Deadlines of proposals and tokens with an expiry fail until then.";
     findings.push("clock", Severity::Warning, message, repair);
 }
 
 fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Findings) {
-    let is_away =
+    let is_offline =
         |agent: &&Value| matches!(agent["status"].as_str(), Some("offline" | "error") | None);
-    for agent in agents.iter().filter(is_away) {
+    for agent in agents.iter().filter(is_offline) {
         let name = field(agent, "name");
         let (message, repair) = match agent["backend"].is_string() {
             true => {
@@ -205,14 +205,14 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
         };
         findings.push("agent", Severity::Warning, message, &repair);
     }
-    let there = agents.len() - agents.iter().filter(is_away).count();
-    let message = format!("{there} of {} are connected", agents.len());
+    let online = agents.len() - agents.iter().filter(is_offline).count();
+    let message = format!("{online} of {} agents are connected", agents.len());
     findings.push("agents", Severity::Ok, message, "");
     let Some(config) = own else { return };
     let members = &config.triad.members;
     let connected = members.iter().filter(|member| {
-        let mut there = agents.iter().filter(|agent| !is_away(agent));
-        there.any(|agent| agent["name"] == member.as_str())
+        let mut online = agents.iter().filter(|agent| !is_offline(agent));
+        online.any(|agent| agent["name"] == member.as_str())
     });
     let connected = connected.count();
     if connected < MAJORITY {

@@ -60,7 +60,7 @@ impl Embedded {
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             shutdown,
-            connector: Connector::new().map_err(|trouble| failure(&trouble))?,
+            connector: Connector::new().map_err(|error| failure(&error))?,
             tasks,
             _folder: folder,
         })
@@ -72,21 +72,21 @@ impl Embedded {
     /// The gateway cannot start, or an agent cannot connect.
     pub(crate) async fn with(agents: &[Script]) -> Result<Self, Failure> {
         let mut gateway = Self::start().await?;
-        let mut later = Duration::ZERO;
+        let mut vote_delay = Duration::ZERO;
         for agent in agents {
             let mut agent = agent.clone();
-            agent.delay += later;
-            later += VOTE_INTERVAL;
+            agent.delay += vote_delay;
+            vote_delay += VOTE_INTERVAL;
             gateway.agent(agent).await?;
         }
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
-        let there = match names.is_empty() {
-            true => "no agent is there; `--gateway-agent alpha=approve` puts an agent behind it"
+        let agent_list = match names.is_empty() {
+            true => "no agents; `--gateway-agent alpha=approve` adds one"
                 .to_owned(),
             false => names.join(", "),
         };
         note(format_args!(
-            "{}: a2a-v1, for the time of this command: {there}",
+            "{}: a2a-v1, until this command ends: {agent_list}",
             gateway.url()
         ));
         Ok(gateway)

@@ -81,7 +81,7 @@ impl GatewayArgs {
         let mut address = config.listen;
         if address.port() == 0 {
             let message = format!(
-                "cannot tell the gateway's address: its configuration has port 0 in `listen`; name the address with `--url ws://127.0.0.1:{PORT}`"
+                "cannot determine the gateway's address: its configuration has port 0 in `listen`; name the address with `--url ws://127.0.0.1:{PORT}`"
             );
             return Err(Failure::usage(message));
         }
@@ -133,7 +133,7 @@ impl GatewayArgs {
         let endpoint = self.endpoint()?;
         let delegation = caller::delegation()?;
         let connected = Self::connector()?.connect(endpoint).await;
-        let mut requester = connected.map_err(|trouble| failure(&trouble))?;
+        let mut requester = connected.map_err(|error| failure(&error))?;
         if let Some(delegation) = delegation {
             let next = Delegation::next(Some(delegation), Uuid::new_v4);
             requester.set_metadata(METADATA_KEY, next.json());
@@ -148,10 +148,10 @@ impl GatewayArgs {
     pub(super) async fn listed(&self) -> Result<Result<Vec<Value>, ClientError>, Failure> {
         let (connector, endpoint) = (Self::connector()?, self.endpoint()?);
         let listed = async {
-            let mut asker = connector.connect(endpoint).await?;
-            let found = asker.discover().await?;
-            asker.disconnect().await;
-            Ok(found["agents"].as_array().cloned().unwrap_or_default())
+            let mut requester = connector.connect(endpoint).await?;
+            let discovery = requester.discover().await?;
+            requester.disconnect().await;
+            Ok(discovery["agents"].as_array().cloned().unwrap_or_default())
         };
         Ok(listed.await)
     }
@@ -161,7 +161,7 @@ impl GatewayArgs {
     /// # Errors
     /// The system's TLS configuration is unusable.
     pub(super) fn connector() -> Result<Connector, Failure> {
-        Connector::new().map_err(|trouble| failure(&trouble))
+        Connector::new().map_err(|error| failure(&error))
     }
 }
 
@@ -186,8 +186,8 @@ fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
 }
 
 /// Converts an error of the gateway client to a failure of the command.
-pub(super) fn failure(trouble: &ClientError) -> Failure {
-    let (exit, next) = match trouble.kind {
+pub(super) fn failure(error: &ClientError) -> Failure {
+    let (exit, next) = match error.kind {
         ClientErrorKind::Unreachable | ClientErrorKind::WrongServer(_) => (Exit::Unreachable, ""),
         ClientErrorKind::Timeout => (Exit::Timeout, "; a larger `--timeout-ms` waits longer"),
         ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
@@ -202,16 +202,16 @@ pub(super) fn failure(trouble: &ClientError) -> Failure {
         ClientErrorKind::Refused(_) => (Exit::Failed, ""),
     };
     Failure {
-        message: format!("{trouble}{next}"),
+        message: format!("{error}{next}"),
         exit,
     }
 }
 
 /// Converts an error like [`failure`], for a message to an agent. The exit code distinguishes an offline agent from a busy
 /// one.
-pub(super) fn delivery_failure(trouble: &ClientError) -> Failure {
-    let failure = failure(trouble);
-    match trouble.kind {
+pub(super) fn delivery_failure(error: &ClientError) -> Failure {
+    let failure = failure(error);
+    match error.kind {
         ClientErrorKind::Refused(ErrorCode::AgentOffline) => Failure {
             exit: Exit::Unreachable,
             ..failure
@@ -240,11 +240,11 @@ pub(super) struct FileArgs {
 impl FileArgs {
     /// Returns the path of the configuration file. The file may be missing unless an option named it.
     pub(super) fn config_file(&self) -> PathBuf {
-        let own = |folder: PathBuf| folder.join(CONFIG);
+        let default_file = |folder: PathBuf| folder.join(CONFIG);
         match (&self.config, &self.state_dir) {
             (Some(file), _) => file.clone(),
-            (None, Some(folder)) => own(folder.clone()),
-            (None, None) => own(default_state_dir(|name| env::var_os(name))),
+            (None, Some(folder)) => default_file(folder.clone()),
+            (None, None) => default_file(default_state_dir(|name| env::var_os(name))),
         }
     }
 
@@ -262,7 +262,7 @@ impl FileArgs {
         let mut config = match self.config.is_some() || file.exists() {
             true => ServerConfig::read(&file).map_err(|error| {
                 Failure::usage(format!(
-                    "the configuration `{}` is wrong: {error}",
+                    "cannot use the configuration `{}`: {error}",
                     file.display()
                 ))
             })?,

@@ -29,7 +29,7 @@ Examples:
   remote-agent gateway request --to coder --session sess-1 \\
     --wait-ms 600000 'And why?'
 
-It prints the reply; status reports of the agent go to standard error. With --json it prints the content of the reply and the session.
+The command prints the reply, and status reports of the agent on standard error. With --json, it prints the content of the reply and the session.
 
 Exit codes: 0 replied, 1 the agent or the gateway responded with an error, 3 no gateway answers or the agent is offline, 4 credential or permission, \
 5 no reply in time or the agent is busy.";
@@ -64,11 +64,11 @@ impl TextArgs {
 /// The recipient of a message.
 #[derive(Debug, clap::Args)]
 struct RecipientArgs {
-    /// The agent
+    /// The recipient
     #[arg(long, value_name = "AGENT")]
     to: String,
 
-    /// The session [default: one that the gateway chooses]
+    /// The session of the message [default: the gateway chooses one]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }
@@ -101,7 +101,7 @@ pub(super) struct RequestArgs {
     #[command(flatten)]
     text: TextArgs,
 
-    /// The timeout of the reply
+    /// The timeout of the reply, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 120_000)]
     wait_ms: u64,
 
@@ -136,7 +136,7 @@ pub(super) async fn send(args: SendArgs) -> Result<Exit, Failure> {
     let message = message(args.recipient, args.text.read().await?);
     let mut requester = args.gateway_args.connect().await?;
     let id = requester.send(&message).await;
-    let id = id.map_err(|trouble| delivery_failure(&trouble))?;
+    let id = id.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
     LineWriter::default().write(match args.json {
         true => {
@@ -163,7 +163,7 @@ pub(super) async fn request(args: RequestArgs) -> Result<Exit, Failure> {
         ));
     };
     let reply = requester.ask(&message, limit, on_progress).await;
-    let reply = reply.map_err(|trouble| delivery_failure(&trouble))?;
+    let reply = reply.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
     LineWriter::default().write(match args.json {
         true => {
@@ -183,7 +183,7 @@ pub(super) async fn broadcast(args: BroadcastArgs) -> Result<Exit, Failure> {
     let content = json!({"message": args.text.read().await?});
     let mut requester = args.gateway_args.connect().await?;
     let answer = requester.request(Kind::Broadcast, content).await;
-    let answer = answer.map_err(|trouble| delivery_failure(&trouble))?;
+    let answer = answer.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
     let result = &answer.content()["result"];
     let names = |field: &str| {
@@ -198,8 +198,8 @@ pub(super) async fn broadcast(args: BroadcastArgs) -> Result<Exit, Failure> {
         true => result.to_string(),
         false => format!(
             "delivered to {}; not delivered to {}",
-            listed(&delivered),
-            listed(&failed)
+            joined(&delivered),
+            joined(&failed)
         ),
     });
     Ok(match delivered.is_empty() {
@@ -208,7 +208,7 @@ pub(super) async fn broadcast(args: BroadcastArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn listed(names: &[String]) -> String {
+fn joined(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
         names => names.join(", "),

@@ -40,11 +40,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "WHEN", value_enum)]
     fsync: Option<FsyncOption>,
 
-    /// Behave as a certain gateway does: strict, or one of those that tests meet (reference-11.2, heretek-js, openclaw, hostile)
-    #[arg(long, value_name = "NAME", value_parser = named)]
+    /// Behave like this gateway: strict, or a gateway of the tests (reference-11.2, heretek-js, openclaw, hostile)
+    #[arg(long, value_name = "NAME", value_parser = parse_profile)]
     profile: Option<String>,
 
-    /// Print where it listens as a line of JSON
+    /// Print the address of the gateway as a line of JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
 
@@ -54,22 +54,22 @@ pub(super) struct RunArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FsyncOption {
-    /// On the disk, before it is acknowledged
+    /// After a sync to disk
     Always,
-    /// With the operating system; on the disk soon after
+    /// After a write; a sync to disk follows soon
     Interval,
-    /// With the operating system
+    /// After a write, without a sync to disk
     Never,
 }
 
-fn named(name: &str) -> Result<String, String> {
+fn parse_profile(name: &str) -> Result<String, String> {
     let known: Vec<&str> = [STRICT]
         .into_iter()
         .chain(PROFILES.iter().map(|(name, _)| *name))
         .collect();
     match known.contains(&name) {
         true => Ok(name.to_owned()),
-        false => Err(format!("there are {}", known.join(", "))),
+        false => Err(format!("unknown profile; the profiles are {}", known.join(", "))),
     }
 }
 
@@ -81,12 +81,12 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     match args.profile.as_deref() {
         Some(name) if name != STRICT => scripted(name, &args, &lines).await,
-        profile => real(profile.is_some(), &args, &lines, verbose).await,
+        profile => run_gateway(profile.is_some(), &args, &lines, verbose).await,
     }
 }
 
 /// Runs the reference gateway until Ctrl-C.
-async fn real(
+async fn run_gateway(
     strict: bool,
     args: &RunArgs,
     lines: &LineWriter,
@@ -97,8 +97,8 @@ async fn real(
     if let Some(port) = args.port {
         config.listen.set_port(port);
     }
-    if let Some(when) = args.fsync {
-        config.fsync = when.word();
+    if let Some(fsync) = args.fsync {
+        config.fsync = fsync.to_fsync();
     }
     let what = format!(
         "a2a-v1{}, sessions in {}",
@@ -114,7 +114,7 @@ async fn real(
             StartError::Config(_) => Exit::Usage,
             _ => Exit::Failed,
         },
-        message: format!("the gateway does not start: {error}{}", next(&error)),
+        message: format!("cannot start the gateway: {error}{}", start_hint(&error)),
     })?;
     let agents = supervisor(&server, &configured, log)?;
     listening(server.url().trim_end_matches('/'), &what, args.json, lines);
@@ -136,8 +136,8 @@ fn supervisor(
     log: Arc<dyn Log>,
 ) -> Result<(Supervisor, Vec<OpenedBackend>), Failure> {
     let with_backend = || {
-        let named = |agent: &AgentConfig| Some((agent.name.clone(), agent.backend.clone()?));
-        agents.iter().filter_map(named)
+        let parse_profile = |agent: &AgentConfig| Some((agent.name.clone(), agent.backend.clone()?));
+        agents.iter().filter_map(parse_profile)
     };
     let hidden: Vec<String> = with_backend()
         .flat_map(|(_, config)| backend::secret_variables(&config))
@@ -157,7 +157,7 @@ fn supervisor(
 }
 
 /// Returns a hint about the command line, if the error message has none.
-fn next(error: &StartError) -> &'static str {
+fn start_hint(error: &StartError) -> &'static str {
     match error {
         StartError::Taken { .. } => "; `--port` names another, and `--port 0` selects a free one",
         StartError::Sessions(SessionError::Locked(..)) => {
@@ -222,7 +222,7 @@ fn listening(url: &str, what: &str, as_json: bool, lines: &LineWriter) {
 }
 
 impl FsyncOption {
-    fn word(self) -> Fsync {
+    fn to_fsync(self) -> Fsync {
         match self {
             Self::Always => Fsync::Always,
             Self::Interval => Fsync::Interval,

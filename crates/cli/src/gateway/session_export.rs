@@ -8,7 +8,7 @@ use crate::{exit::Failure, text};
 /// The form of an exported session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum ExportFormat {
-    /// JSON Lines, as `import` reads them
+    /// JSON Lines, for `import`
     #[default]
     Jsonl,
     /// A task of the Agent Protocol with its steps, as one object
@@ -40,7 +40,7 @@ pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Result<Value, Failur
     }
     let mut steps: Vec<Value> = Vec::new();
     for entry in entries {
-        let said = content_text(&entry["content"]);
+        let text_of_entry = content_text(&entry["content"]);
         let is_user = entry["role"] == "user";
         if is_user || steps.is_empty() {
             let id = match entry["id"].as_str() {
@@ -51,7 +51,7 @@ pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Result<Value, Failur
                 "task_id": session,
                 "step_id": id,
                 "name": null,
-                "input": is_user.then_some(&said),
+                "input": is_user.then_some(&text_of_entry),
                 "status": "created",
                 "output": null,
                 "additional_output": {"timestamp": entry["timestamp"]},
@@ -61,8 +61,8 @@ pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Result<Value, Failur
         }
         if let Some(step) = steps.last_mut().filter(|_| !is_user) {
             let output = match step["output"].as_str() {
-                Some(before) => format!("{before}\n\n{said}"),
-                None => said,
+                Some(before) => format!("{before}\n\n{text_of_entry}"),
+                None => text_of_entry,
             };
             step["output"] = output.into();
             step["status"] = "completed".into();

@@ -51,15 +51,15 @@ enum Command {
     Create {
         /// The agent with the workspace of the session
         agent: String,
-        /// Its id [default: a new one]
+        /// The id of the session [default: a new id]
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
         gateway_args: GatewayArgs,
     },
-    /// List sessions, without those of the archive
+    /// List the sessions that are not archived
     List {
-        /// Only this agent's
+        /// Only sessions of this agent
         agent: Option<String>,
         /// List archived sessions too, after the others
         #[arg(long)]
@@ -88,16 +88,16 @@ enum Command {
         #[command(flatten)]
         one: SessionArgs,
         /// The output format
-        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
         format: ExportFormat,
     },
     /// Import a session from JSON Lines
     Import {
         /// The agent with the workspace of the new session
         agent: String,
-        /// The file [default: standard input]
+        /// Read this file [default: standard input]
         file: Option<PathBuf>,
-        /// Its id [default: the one it had]
+        /// The id of the new session [default: the id in the file]
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
@@ -109,7 +109,7 @@ enum Command {
 struct SessionArgs {
     /// The agent with the workspace of the session
     agent: String,
-    /// Its id
+    /// The id of the session
     session: String,
     #[command(flatten)]
     gateway_args: GatewayArgs,
@@ -120,7 +120,7 @@ struct SessionArgs {
 /// # Errors
 /// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let of = |one: &SessionArgs| json!({"agent": one.agent, "sessionId": one.session});
+    let session_ids = |one: &SessionArgs| json!({"agent": one.agent, "sessionId": one.session});
     let mut format = ExportFormat::Jsonl;
     let (gateway_args, operation, with) = match args.command {
         Command::Create {
@@ -140,19 +140,19 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             (gateway_args, Operation::List, with)
         }
         Command::Get(one) => {
-            let with = of(&one);
+            let with = session_ids(&one);
             (one.gateway_args, Operation::Get, with)
         }
         Command::Commit(one) => {
-            let with = of(&one);
+            let with = session_ids(&one);
             (one.gateway_args, Operation::Commit, with)
         }
         Command::Delete(one) => {
-            let with = of(&one);
+            let with = session_ids(&one);
             (one.gateway_args, Operation::Delete, with)
         }
         Command::Export { one, format: form } => {
-            let with = of(&one);
+            let with = session_ids(&one);
             format = form;
             (one.gateway_args, Operation::Export, with)
         }
@@ -221,13 +221,13 @@ impl GatewayArgs {
             Err(SessionError::Locked(..)) => {
                 return self.ask_for(operation, with, &folder).await;
             }
-            Err(error) => return Err(refused(&error.into())),
+            Err(error) => return Err(manage_failure(&error.into())),
         };
-        let done = manage(&sessions, operation, &with, usize::MAX).await;
+        let managed = manage(&sessions, operation, &with, usize::MAX).await;
         let closed = sessions.close();
-        let done = done.map_err(|error| refused(&error))?;
-        closed.map_err(|error| refused(&error.into()))?;
-        Ok(done)
+        let managed = managed.map_err(|error| manage_failure(&error))?;
+        closed.map_err(|error| manage_failure(&error.into()))?;
+        Ok(managed)
     }
 
     /// Sends the operation to the running gateway, which holds the lock of the sessions.
@@ -238,22 +238,22 @@ impl GatewayArgs {
         folder: &str,
     ) -> Result<Value, Failure> {
         with["stateDir"] = folder.into();
-        let cannot = |failure: Failure| Failure {
+        let locked = |failure: Failure| Failure {
             message: format!(
-                "another process has the sessions in `{folder}`, most likely the gateway; name its address with `--url`, or stop it. {}",
+                "cannot open the sessions in `{folder}`: another process uses them, most likely the gateway; name its address with `--url`, or stop it. {}",
                 failure.message
             ),
             ..failure
         };
-        let mut asker = self.connect().await.map_err(cannot)?;
-        let asked = asker.manage(operation.as_str(), with).await;
-        let answer = asked.map_err(|trouble| failure(&trouble))?;
-        asker.disconnect().await;
+        let mut requester = self.connect().await.map_err(locked)?;
+        let response = requester.manage(operation.as_str(), with).await;
+        let answer = response.map_err(|error| failure(&error))?;
+        requester.disconnect().await;
         Ok(answer)
     }
 }
 
-fn refused(error: &ManageError) -> Failure {
+fn manage_failure(error: &ManageError) -> Failure {
     let next = match error {
         ManageError::Sessions(SessionError::NotFound(key)) => {
             format!(
@@ -282,11 +282,11 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
     let list = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
     lines.write(match operation {
         Operation::List => {
-            let mut shown = Table::new(["AGENT", "SESSION", "STATE", "ENTRIES", "AGE"]);
+            let mut rendered = Table::new(["AGENT", "SESSION", "STATE", "ENTRIES", "AGE"]);
             for one in list("sessions") {
                 let updated = humantime::parse_rfc3339(&field(&one, "updated")).ok();
                 let updated = updated.map(|at| at.elapsed().unwrap_or_default());
-                shown.add_row([
+                rendered.add_row([
                     field(&one, "agent"),
                     field(&one, "sessionId"),
                     field(&one, "state"),
@@ -294,23 +294,23 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
                     updated.map(table::age).unwrap_or_default(),
                 ]);
             }
-            shown.render()
+            rendered.render()
         }
         Operation::Get => {
-            let said = |entry: &Value| {
-                let words = match &entry["content"] {
-                    Value::String(words) => words.clone(),
+            let format_entry = |entry: &Value| {
+                let text = match &entry["content"] {
+                    Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
-                format!("{}: {}", field(entry, "role"), text::block(&words))
+                format!("{}: {}", field(entry, "role"), text::block(&text))
             };
-            let all: Vec<String> = list("entries").iter().map(said).collect();
+            let all: Vec<String> = list("entries").iter().map(format_entry).collect();
             all.join("\n")
         }
         Operation::Create => session,
         Operation::Archive => {
-            let gone = list("archived");
-            let names: Vec<String> = gone
+            let archived = list("archived");
+            let names: Vec<String> = archived
                 .iter()
                 .filter_map(Value::as_str)
                 .map(text::line)
@@ -324,8 +324,8 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
                 ),
             }
         }
-        Operation::Commit => format!("{session} of {agent} is on the disk"),
-        Operation::Delete => format!("{session} of {agent} is gone"),
+        Operation::Commit => format!("committed {session} of {agent} to disk"),
+        Operation::Delete => format!("deleted {session} of {agent}"),
         Operation::Import | Operation::Export => {
             format!("{session} of {agent}: {} entries", answer["entries"])
         }

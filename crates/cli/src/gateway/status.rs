@@ -18,14 +18,14 @@ Examples:
   remote-agent gateway status --url wss://gate.example --allow-remote \\
     --token-env GATE_TOKEN
 
-Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 no gateway of a2a-v1 answers, \
-4 it requires a credential, 5 it does not answer in time.";
+Exit codes: 0 a gateway of a2a-v1 answers, and with --deep every service is healthy, 1 a service is unhealthy, 3 no gateway of a2a-v1 answers, \
+4 it requires a credential, 5 no answer in time.";
 
-/// Show the program at the address of a gateway, with its agents and services
+/// Show the gateway at an address, with its agents and services
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Ask each service for its health too, and the gateway whether it is there
+    /// Also check the health of each service, and measure the round trip to the gateway
     #[arg(long)]
     deep: bool,
 
@@ -45,50 +45,50 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     let connector = GatewayArgs::connector()?;
     let url = args.gateway_args.url()?;
-    let mut asker = match connector.connect(args.gateway_args.endpoint()?).await {
-        Ok(asker) => asker,
-        Err(trouble) => {
+    let mut requester = match connector.connect(args.gateway_args.endpoint()?).await {
+        Ok(requester) => requester,
+        Err(error) => {
             if args.json {
-                let dialect = match trouble.kind {
+                let dialect = match error.kind {
                     ClientErrorKind::WrongServer(dialect) => dialect,
                     _ => None,
                 };
-                let status = json!({"url": url, "ok": false, "dialect": dialect, "message": trouble.message});
+                let status = json!({"url": url, "ok": false, "dialect": dialect, "message": error.message});
                 lines.write(status.to_string());
-                return Ok(failure(&trouble).exit);
+                return Ok(failure(&error).exit);
             }
-            return Err(failure(&trouble));
+            return Err(failure(&error));
         }
     };
-    let asked = async {
+    let queries = async {
         let round_trip = match args.deep {
-            true => Some(asker.ping().await?.0),
+            true => Some(requester.ping().await?.0),
             false => None,
         };
-        Ok((round_trip, asker.discover().await?))
+        Ok((round_trip, requester.discover().await?))
     };
-    let (round_trip, found) = asked.await.map_err(|trouble| failure(&trouble))?;
-    let mut services = found["services"].as_array().cloned().unwrap_or_default();
-    let mut well = true;
+    let (round_trip, discovery) = queries.await.map_err(|error| failure(&error))?;
+    let mut services = discovery["services"].as_array().cloned().unwrap_or_default();
+    let mut healthy = true;
     if args.deep {
         for service in services.iter_mut().take(MAX_SERVICES) {
             let health = service_health(&connector, &url, service).await;
-            well &= matches!(health, Health::Healthy | Health::Unknown);
+            healthy &= matches!(health, Health::Healthy | Health::Unknown);
             service["health"] = health.to_string().into();
         }
     }
-    let welcome = &asker.welcome;
+    let welcome = &requester.welcome;
     let millis = round_trip.map(|time| time.as_secs_f64() * 1000.0);
     let status = json!({
         "url": url,
-        "ok": well,
+        "ok": healthy,
         "dialect": "a2a-v1",
         "protocolVersion": welcome.protocol_version,
         "subprotocol": welcome.subprotocol,
         "clientId": welcome.client_id,
         "authenticated": welcome.authenticated,
         "roundTripMs": millis,
-        "agents": found["agents"],
+        "agents": discovery["agents"],
         "services": services,
     });
     if args.json {
@@ -96,22 +96,22 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     } else {
         show(&status, args.deep, &lines);
     }
-    asker.disconnect().await;
-    Ok(if well { Exit::Ok } else { Exit::Failed })
+    requester.disconnect().await;
+    Ok(if healthy { Exit::Ok } else { Exit::Failed })
 }
 
 fn show(status: &Value, deep: bool, lines: &LineWriter) {
     let field =
         |value: &Value, name: &str| value[name].as_str().map(text::line).unwrap_or_default();
     let agents = status["agents"].as_array().map_or(&[][..], Vec::as_slice);
-    let there = agents
+    let connected = agents
         .iter()
         .filter(|agent| !matches!(agent["status"].as_str(), Some("offline" | "error")));
     lines.write(format!(
-        "{} answers: a2a-v1 {}, {} of {} agents there{}",
+        "{} answers: a2a-v1 {}, {} of {} agents connected{}",
         field(status, "url"),
         field(status, "protocolVersion"),
-        there.count(),
+        connected.count(),
         agents.len(),
         match status["roundTripMs"].as_f64() {
             Some(millis) => format!(", round trip {millis:.1} ms"),
@@ -125,24 +125,25 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
     if services.is_empty() {
         return;
     }
-    let mut shown = Table::new(["SERVICE", "ENDPOINT", "CAPABILITIES", "HEALTH"]);
+    let headings = ["SERVICE", "ENDPOINT", "CAPABILITIES", "HEALTH"];
+    // Without `--deep` the health is unknown.
+    let columns = if deep { 4 } else { 3 };
+    let mut table = Table::new(headings.into_iter().take(columns));
     for service in services {
         let capabilities = service["capabilities"].as_array().into_iter().flatten();
         let capabilities: Vec<String> = capabilities
             .filter_map(Value::as_str)
             .map(text::line)
             .collect();
-        shown.add_row([
+        let row = [
             field(service, "serviceId"),
             field(service, "endpoint"),
             capabilities.join(", "),
-            match deep {
-                true => field(service, "health"),
-                false => "?".to_owned(),
-            },
-        ]);
+            field(service, "health"),
+        ];
+        table.add_row(row.into_iter().take(columns));
     }
-    lines.write(shown.render());
+    lines.write(table.render());
 }
 
 /// Formats agents from a discovery response as a table.
@@ -164,7 +165,7 @@ pub(super) fn agents_table(agents: &[Value]) -> String {
         (false, true) => 4,
         (false, false) => 3,
     };
-    let mut shown = Table::new(headings.into_iter().take(columns));
+    let mut table = Table::new(headings.into_iter().take(columns));
     for agent in agents {
         let run = &agent["run"];
         let status = match run["startsInMs"].as_u64() {
@@ -186,7 +187,7 @@ pub(super) fn agents_table(agents: &[Value]) -> String {
                 .unwrap_or_default(),
             field(run, "lastExit"),
         ];
-        shown.add_row(row.into_iter().take(columns));
+        table.add_row(row.into_iter().take(columns));
     }
-    shown.render()
+    table.render()
 }

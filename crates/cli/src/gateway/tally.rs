@@ -10,7 +10,7 @@ Examples:
   remote-agent gateway tally
   remote-agent gateway tally --json | jq -c 'select(.result == \"approved\")'";
 
-/// Print how the votes of a triad are counted: all ten tallies, and all ways in which votes can be missing
+/// Print how a triad counts votes: all ten tallies, and all combinations with missing votes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -110,7 +110,7 @@ fn row(approve: usize, reject: usize, abstain: usize) -> Row {
 
 impl Row {
     fn cells(&self) -> [String; 7] {
-        let word = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+        let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
         let missing = self.decision.missing.len();
         [
             self.approve.to_string(),
@@ -118,10 +118,10 @@ impl Row {
             self.abstain.to_string(),
             missing.to_string(),
             self.decision.result().to_owned(),
-            word(self.decision.consensus),
+            yes_no(self.decision.consensus),
             match missing {
                 0 => "-".to_owned(),
-                _ => word(self.early),
+                _ => yes_no(self.early),
             },
         ]
     }

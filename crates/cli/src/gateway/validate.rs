@@ -21,17 +21,17 @@ Examples:
 
 With --url, the command also checks that the running gateway has the agents of the configuration.
 
-Exit codes: 0 all is well, 1 the running gateway does not know an agent, 2 something is wrong; the error names its place.";
+Exit codes: 0 valid, 1 the running gateway lacks an agent, 2 invalid; the error names the place.";
 
 /// Check a gateway's configuration with every file it names, or envelopes of a2a-v1
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The configuration, as with --config [default: gateway.json in the state directory]
+    /// The configuration, like --config [default: gateway.json in the state directory]
     #[arg(conflicts_with = "config")]
     file: Option<PathBuf>,
 
-    /// The file holds envelopes, one a line: check each of them
+    /// Check the envelopes in the file, one a line
     #[arg(long, requires = "file")]
     envelopes: bool,
 
@@ -67,18 +67,18 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     };
     match checked {
         Ok(config) => {
-            let unknown = match args.gateway_args.has_url() {
-                true => unknown(&args.gateway_args, &config).await?,
+            let unknown_agents = match args.gateway_args.has_url() {
+                true => unknown_agents(&args.gateway_args, &config).await?,
                 false => Vec::new(),
             };
             lines.write(match args.json {
-                true => json!({"ok": unknown.is_empty(), "agents": config.agents.len(), "services": config.services.len(), "unknownAgents": unknown}).to_string(),
+                true => json!({"ok": unknown_agents.is_empty(), "agents": config.agents.len(), "services": config.services.len(), "unknownAgents": unknown_agents}).to_string(),
                 false => {
                     let what = match defaults {
                         true => format!("no `{name}`; a gateway starts with the defaults"),
                         false => format!("`{name}` is valid"),
                     };
-                    let known = match args.gateway_args.has_url() && unknown.is_empty() {
+                    let known = match args.gateway_args.has_url() && unknown_agents.is_empty() {
                         true => "; the gateway knows all agents",
                         false => "",
                     };
@@ -86,13 +86,13 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
                     format!("{what}: {agents} agents, {services} services{known}")
                 }
             });
-            if unknown.is_empty() {
+            if unknown_agents.is_empty() {
                 return Ok(Exit::Ok);
             }
             Err(Failure::new(format!(
                 "the gateway at {} does not know `{}` of the configuration; start it with this configuration, or add agents with `remote-agent gateway agents create`",
                 args.gateway_args.url()?,
-                unknown.join("`, `")
+                unknown_agents.join("`, `")
             )))
         }
         Err(error) if args.json => {
@@ -101,24 +101,24 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
             );
             Ok(Exit::Usage)
         }
-        Err(error) => Err(Failure::usage(format!("`{name}` is wrong: {error}"))),
+        Err(error) => Err(Failure::usage(format!("`{name}` is invalid: {error}"))),
     }
 }
 
 /// Returns the agents of the configuration that the running gateway does not know.
-async fn unknown(
+async fn unknown_agents(
     gateway_args: &GatewayArgs,
     config: &ServerConfig,
 ) -> Result<Vec<String>, Failure> {
     let listed = gateway_args.listed().await?;
-    let listed = listed.map_err(|trouble| failure(&trouble))?;
+    let listed = listed.map_err(|error| failure(&error))?;
     let names = config.agents.iter().map(|agent| &agent.name);
     let knows = |name: &&String| listed.iter().any(|agent| agent["name"] == ***name);
     Ok(names.filter(|name| !knows(name)).cloned().collect())
 }
 
 fn envelopes(text: &str, as_json: bool, lines: &LineWriter) -> Result<Exit, Failure> {
-    let (mut good, mut bad) = (0_u64, 0_u64);
+    let (mut valid, mut invalid) = (0_u64, 0_u64);
     let all = text.lines().zip(1_u64..);
     for (line, number) in all.filter(|(line, _)| !line.trim().is_empty()) {
         let checked = Envelope::parse(line).and_then(|envelope| {
@@ -126,20 +126,20 @@ fn envelopes(text: &str, as_json: bool, lines: &LineWriter) -> Result<Exit, Fail
             Ok(envelope.kind())
         });
         match checked {
-            Ok(_) => good += 1,
-            Err(malformed) => {
-                bad += 1;
+            Ok(_) => valid += 1,
+            Err(error) => {
+                invalid += 1;
                 lines.write(match as_json {
-                    true => json!({"line": number, "error": malformed.code.name(), "code": malformed.code.number(), "message": malformed.message}).to_string(),
-                    false => format!("line {number}: {}: {}", malformed.code, malformed.message),
+                    true => json!({"line": number, "error": error.code.name(), "code": error.code.number(), "message": error.message}).to_string(),
+                    false => format!("line {number}: {}: {}", error.code, error.message),
                 });
             }
         }
     }
     if as_json {
-        lines.write(json!({"ok": bad == 0, "good": good, "bad": bad}).to_string());
+        lines.write(json!({"ok": invalid == 0, "good": valid, "bad": invalid}).to_string());
     } else {
-        lines.write(format!("{good} envelopes keep to the rules, {bad} do not"));
+        lines.write(format!("{valid} envelopes are valid, {invalid} are not"));
     }
-    Ok(if bad == 0 { Exit::Ok } else { Exit::Usage })
+    Ok(if invalid == 0 { Exit::Ok } else { Exit::Usage })
 }

@@ -21,8 +21,8 @@ Examples:
     --reasoning 'All tests pass' --deadline-ms 60000
   remote-agent gateway vote 'Ship it today' --id release-7 && ./release.sh
 
-It prints each vote as it arrives, then the decision. A gateway knows the proposals of its process by their ids: the same command with the same \
---id waits for the decision again, or prints it again, without a second vote.
+The command prints each vote as it arrives, then the decision. Until it stops, a gateway knows each proposal by its id: the same command with \
+the same --id waits for the decision or prints it again, without a second vote.
 
 Exit codes: 0 approved, 1 failed, 2 wrong usage, 3 no gateway answers or fewer than two members are connected, 4 credential or permission, \
 5 no decision in time, 10 rejected by two votes, 11 rejected without consensus.";
@@ -35,11 +35,11 @@ pub(super) struct Args {
     #[arg(value_name = "PROPOSAL", required = true)]
     proposal: Vec<String>,
 
-    /// The reasons for it
+    /// The reasons for the proposal
     #[arg(long, value_name = "TEXT")]
     reasoning: Option<String>,
 
-    /// The time until the deadline; then the votes so far decide [default: that of the gateway]
+    /// The time until the deadline in milliseconds, after which the votes so far decide [default: that of the gateway]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     deadline_ms: Option<u64>,
 
@@ -86,12 +86,12 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     };
     let wait = limit.map(|limit| limit + DECISION_GRACE);
     let decision = requester.propose(&id, content, wait, on_vote).await;
-    let decision = decision.map_err(|trouble| {
-        let mut failure = delivery_failure(&trouble);
+    let decision = decision.map_err(|error| {
+        let mut failure = delivery_failure(&error);
         if matches!(failure.exit, Exit::Unreachable | Exit::Timeout) {
             let id = text::shell(&id);
             failure.message +=
-                &format!("; the same command with `--id {id}` asks for the decision");
+                &format!("; the same command with `--id {id}` waits for the decision");
         }
         failure
     })?;
@@ -135,7 +135,7 @@ fn vote_line(member: &str, vote: &Value) -> String {
 
 fn decision_line(decision: &Value) -> String {
     let result = decision["result"].as_str().unwrap_or_default();
-    let how = match decision["consensus"] == true {
+    let consensus_text = match decision["consensus"] == true {
         true => "by consensus",
         false => "without consensus",
     };
@@ -145,7 +145,7 @@ fn decision_line(decision: &Value) -> String {
         true => String::new(),
         false => format!("; no vote of {}", missing.join(", ")),
     };
-    text::line(&format!("{result}, {how}{missing}"))
+    text::line(&format!("{result}, {consensus_text}{missing}"))
 }
 
 #[cfg(test)]

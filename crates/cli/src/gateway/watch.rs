@@ -17,14 +17,14 @@ Examples:
   remote-agent gateway watch --json \\
     | jq -c 'select(.happened == \"decision\")'
 
-It prints the status of every agent, then each change, message, reply, request, broadcast, proposal, vote, decision and refusal until Ctrl-C. \
-Texts are missing without --content, and cut after 2000 characters with it. After a lost connection it connects again, and prints the events that \
-it missed, if the gateway still has them. A gateway with roles requires the permissions `subscribe` and the service `gateway` in `request`, and \
+The command prints the status of every agent, then each change, message, reply, request, broadcast, proposal, vote, decision and refusal until Ctrl-C. \
+Without --content it omits texts; with it, it cuts them after 2000 characters. After a lost connection it reconnects, and prints the missed events that \
+the gateway still has. A gateway with roles requires the permissions `subscribe` and the service `gateway` in `request`, and \
 for --content also all `workspaces`.
 
-Exit codes: 0 ended by Ctrl-C or SIGTERM, 3 no gateway answers, 4 the gateway requires a credential or a permission, 5 the gateway does not answer in time.";
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 3 no gateway answers, 4 credential or permission, 5 no answer in time.";
 
-/// Print what happens at a gateway, live
+/// Print the events of a gateway as they happen
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -53,7 +53,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             Observation::Connected(_) | Observation::Lost(..) => {
                 note(text::line(&observation.to_string()));
             }
-            _ => lines.write(shown(observation)),
+            _ => lines.write(format_observation(observation)),
         }
         if lines.gone().is_cancelled() {
             shutdown.cancel();
@@ -61,13 +61,13 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     };
     let connector = GatewayArgs::connector()?;
     let endpoint = args.gateway_args.endpoint()?;
-    let watched = connector.watch(endpoint, args.content, observe, shutdown.clone());
-    watched.await.map_err(|trouble| failure(&trouble))?;
+    let watch = connector.watch(endpoint, args.content, observe, shutdown.clone());
+    watch.await.map_err(|error| failure(&error))?;
     Ok(Exit::Ok)
 }
 
 /// Formats an observation as one line: the time in UTC, then the text.
-fn shown(observation: &Observation) -> String {
+fn format_observation(observation: &Observation) -> String {
     let millis = match observation {
         Observation::Event(event) => event["time"].as_u64(),
         _ => None,
@@ -98,7 +98,7 @@ mod tests {
         let event = json!({"happened": "message", "time": 3_723_000, "from": "a\u{1b}[2J", "to": "b\nc",
             "text": "x\u{202e}y\r\nfake 00:00:00Z vote\u{7}"});
         assert_eq!(
-            shown(&Observation::Event(event)),
+            format_observation(&Observation::Event(event)),
             "01:02:03Z message   a -> b c: xy fake 00:00:00Z vote"
         );
     }

@@ -16,8 +16,8 @@ Examples:
   remote-agent gateway workspaces
   remote-agent gateway workspaces alpha
 
-Each agent has a workspace. With the name of an agent it lists the sessions there; `remote-agent gateway sessions get` shows one. \
-A gateway lists the workspaces that the client may read.
+Each agent has a workspace. With the name of an agent, the command lists the sessions there; `remote-agent gateway sessions get` shows one. \
+A gateway lists only the workspaces that the client may read.
 
 Exit codes: 0 listed, 1 there is no such agent, 3 no gateway answers, 4 credential or permission, 5 no answer in time.";
 
@@ -25,7 +25,7 @@ Exit codes: 0 listed, 1 there is no such agent, 3 no gateway answers, 4 credenti
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The agent whose workspace to show
+    /// Show the workspace of this agent
     agent: Option<String>,
 
     /// Print the result as a line of JSON
@@ -47,7 +47,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     };
     let mut requester = args.gateway_args.connect().await?;
     let answer = requester.request(Kind::Workspace, content).await;
-    let answer = answer.map_err(|trouble| failure(&trouble))?;
+    let answer = answer.map_err(|error| failure(&error))?;
     requester.disconnect().await;
     let lines = LineWriter::default();
     if args.json {
@@ -56,20 +56,20 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
     let workspaces = answer.content()["workspaces"].as_array();
     let workspaces = workspaces.map_or(&[][..], Vec::as_slice);
-    let mut shown = Table::new(["AGENT", "SESSIONS", "PATH"]);
+    let mut table = Table::new(["AGENT", "SESSIONS", "PATH"]);
     for workspace in workspaces {
-        shown.add_row(["agent", "sessions", "path"].map(|name| cell(&workspace[name])));
+        table.add_row(["agent", "sessions", "path"].map(|name| cell(&workspace[name])));
     }
-    lines.write(shown.render());
+    lines.write(table.render());
     if args.agent.is_some() {
         let sessions = workspaces
             .iter()
             .filter_map(|one| one["sessionList"].as_array());
-        let mut shown = Table::new(["SESSION", "STATE", "ENTRIES"]);
+        let mut table = Table::new(["SESSION", "STATE", "ENTRIES"]);
         for session in sessions.flatten() {
-            shown.add_row(["sessionId", "state", "entries"].map(|name| cell(&session[name])));
+            table.add_row(["sessionId", "state", "entries"].map(|name| cell(&session[name])));
         }
-        lines.write(shown.render());
+        lines.write(table.render());
     }
     Ok(Exit::Ok)
 }

@@ -59,12 +59,12 @@ fn create(path: &Path) -> io::Result<()> {
 
 /// Checks that the key is a regular file that only its owner can read.
 fn check(path: &Path) -> io::Result<()> {
-    let facts = path.symlink_metadata()?;
-    if !facts.is_file() {
+    let metadata = path.symlink_metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     #[cfg(unix)]
-    if std::os::unix::fs::MetadataExt::mode(&facts) & 0o077 != 0 {
+    if std::os::unix::fs::MetadataExt::mode(&metadata) & 0o077 != 0 {
         return Err(io::Error::other("others may read it; set its mode to 600"));
     }
     Ok(())

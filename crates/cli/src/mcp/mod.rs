@@ -31,9 +31,9 @@ Examples:
   remote-agent mcp --url https://support.example --print-config claude-code
   remote-agent mcp --config agents.json --listen 127.0.0.1:9100
 
-Over standard input and output the host starts the command and ends it. Over HTTP, /mcp is for MCP hosts, and \
-/remote_agent/read and /remote_agent/write are for other programs. `remote-agent serve clients add NAME --state-dir DIR` \
-creates a token for a client, with the DIR of this command.";
+Over standard input and output, the host starts and stops the command. Over HTTP, MCP hosts use /mcp, and other programs use \
+/remote_agent/read and /remote_agent/write. `remote-agent serve clients add NAME --state-dir DIR` adds a client and prints its \
+token; DIR is the state directory of this command.";
 
 /// Offer the tool to MCP hosts, over standard input and output or over HTTP
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub(super) struct Args {
     #[arg(long, help_heading = "Results")]
     structured: bool,
 
-    /// Let the person at the host answer questions of agents, if the host can ask; otherwise the model answers
+    /// Let the user of the host answer questions of agents, if the host supports it; otherwise the model answers
     #[arg(long, help_heading = "Results")]
     ask_user: bool,
 
@@ -113,7 +113,7 @@ impl HttpArgs {
             config.insert("tls".into(), json!({ "certFile": cert, "keyFile": key }));
         }
         ServeConfig::read(None, Value::Object(config))
-            .map_err(|error| Failure::usage(format!("the flags are wrong: {error}")))
+            .map_err(|error| Failure::usage(format!("cannot use the flags: {error}")))
     }
 
     fn limits(&self) -> ApiLimits {

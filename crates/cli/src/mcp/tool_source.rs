@@ -30,7 +30,7 @@ impl ToolSource {
     /// The library refuses even the empty configuration.
     pub(super) fn new(library: Library, peers: PeerArgs) -> Result<Self, Failure> {
         Ok(Self {
-            unconfigured: library.instance_for_people("{}")?,
+            unconfigured: library.interactive_instance("{}")?,
             opened: Arc::new(Opened {
                 library,
                 peers,

@@ -8,6 +8,7 @@ use super::flags::FileArgs;
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
+    table::Table,
 };
 use openclaw_server::clients::{ClientFile, ClientFileError};
 
@@ -19,10 +20,10 @@ Examples:
   remote-agent serve clients rotate ada
   remote-agent serve clients remove ada
 
-A running server applies changes within a second. One that was started without clients requires no token until it is \
-started again.";
+A running server applies changes within a second. A server that started without clients requires no token until \
+it restarts.";
 
-/// Add, list, rotate and remove the clients that may ask a server
+/// Add, list, rotate and remove the clients of a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(super) struct Args {
@@ -32,16 +33,16 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create a token for a client, and print it once; the file stores only its hash
+    /// Add a client and print its token once; the file stores only a hash of the token
     Add {
-        /// The client's name; it owns the client's tasks and sessions
+        /// The name of the client, which owns its tasks and sessions
         name: String,
 
-        /// It may see, cancel and delete the tasks of all
+        /// Let the client see, cancel and delete the tasks of all clients
         #[arg(long)]
         operator: bool,
 
-        /// Print a line of JSON
+        /// Print the client as a line of JSON
         #[arg(long, help_heading = "Output")]
         json: bool,
 
@@ -50,24 +51,24 @@ enum Command {
     },
     /// List the clients
     List {
-        /// Print a line of JSON for each
+        /// Print each client as a line of JSON
         #[arg(long, help_heading = "Output")]
         json: bool,
 
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Replace the token of a client, and print the new one once; streams opened with the old one end, its tasks go on
+    /// Replace the token of a client and print the new one once; streams with the old token end, tasks continue
     Rotate {
-        /// The client's name
+        /// The name of the client
         name: String,
 
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Remove a client: revoke its token, and end its streams, unfinished tasks and webhooks
+    /// Remove a client: revoke its token and end its streams, unfinished tasks and webhooks
     Remove {
-        /// The client's name
+        /// The name of the client
         name: String,
 
         #[command(flatten)]
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 lines.write(line.to_string());
             } else {
                 note(format_args!(
-                    "token of `{name}`, printed only now; {} keeps its hash\n  send it as `Authorization: Bearer TOKEN`, or with `remote-agent send --url URL --bearer-env VARIABLE`\n  restart a server that started without clients: it requires no token until then",
+                    "token of `{name}`, printed only once; {} stores its hash\n  send it as `Authorization: Bearer TOKEN`, or with `remote-agent send --url URL --bearer-env VARIABLE`\n  restart a server that started without clients; until then it requires no token",
                     file.path().display()
                 ));
                 lines.write(token.to_owned());
@@ -110,43 +111,46 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 .map_err(failed)?;
             let from = |from| move |client| (client, from);
             let all = config.clients.iter().map(from("configuration"));
-            let mut none = true;
-            for (client, from) in all.chain(added.iter().map(from("command"))) {
-                none = false;
-                let operator = if client.operator { "  operator" } else { "" };
-                lines.write(match json {
-                    true => json!({"name": client.name, "operator": client.operator, "from": from})
-                        .to_string(),
-                    false => format!("{}{operator}", client.name),
-                });
-            }
-            if none && !json {
+            let all: Vec<_> = all.chain(added.iter().map(from("command"))).collect();
+            if *json {
+                for (client, from) in &all {
+                    let line = json!({"name": client.name, "operator": client.operator, "from": from});
+                    lines.write(line.to_string());
+                }
+            } else if !all.is_empty() {
+                let mut table = Table::new(["CLIENT", "ROLE", "FROM"]);
+                for (client, from) in &all {
+                    let role = if client.operator { "operator" } else { "client" };
+                    table.add_row([client.name.clone(), role.to_owned(), (*from).to_owned()]);
+                }
+                lines.write(table.render());
+            } else {
                 note(
-                    "no clients: a server that starts now requires no token and listens on this machine only; one that runs stays closed",
+                    "no clients; a server that starts now requires no token and listens only on this machine; a running server still requires a token",
                 );
             }
         }
         Command::Rotate { name, files } => {
             let file = ClientFile::in_directory(&files.read()?.state_dir);
             let token = file.rotate(name).map_err(failed)?;
-            let token = token.ok_or_else(|| unknown(name, &file))?;
+            let token = token.ok_or_else(|| unknown_client(name, &file))?;
             note(format_args!(
-                "new token of `{name}`, printed only now; the old one is revoked"
+                "new token of `{name}`, printed only once; the old token is revoked"
             ));
             lines.write(token.expose_secret().to_owned());
         }
         Command::Remove { name, files } => {
             let file = ClientFile::in_directory(&files.read()?.state_dir);
             if !file.remove(name).map_err(failed)? {
-                return Err(unknown(name, &file));
+                return Err(unknown_client(name, &file));
             }
-            note(format_args!("`{name}` is removed"));
+            note(format_args!("removed `{name}`"));
         }
     }
     Ok(Exit::Ok)
 }
 
-fn unknown(name: &str, file: &ClientFile) -> Failure {
+fn unknown_client(name: &str, file: &ClientFile) -> Failure {
     Failure::new(format!(
         "unknown client `{name}` in {}; `remote-agent serve clients list` lists them",
         file.path().display()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use super::overrides::{ConfigOverrides, command, in_variable, kept, pairs, path};
+use super::overrides::{ConfigOverrides, command, env_reference_to, store_location, pairs, path};
 use crate::exit::Failure;
 use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir};
 
@@ -31,10 +31,10 @@ impl FileArgs {
     /// # Errors
     /// The named file cannot be read, or the configuration is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
-        self.read_under(Map::new())
+        self.read_with(Map::new())
     }
 
-    fn read_under(&self, mut overrides: Map<String, Value>) -> Result<ServeConfig, Failure> {
+    fn read_with(&self, mut overrides: Map<String, Value>) -> Result<ServeConfig, Failure> {
         if let Some(folder) = &self.state_dir {
             overrides.insert("stateDir".into(), path(folder));
         }
@@ -43,14 +43,14 @@ impl FileArgs {
             None => default_state_dir(|name| std::env::var_os(name)),
         };
         let file = self.config.clone().unwrap_or_else(|| own.join(CONFIG));
-        let there = self.config.is_some() || file.exists();
-        let config = ServeConfig::read(there.then_some(&*file), Value::Object(overrides));
-        config.map_err(|error| match there {
+        let exists = self.config.is_some() || file.exists();
+        let config = ServeConfig::read(exists.then_some(&*file), Value::Object(overrides));
+        config.map_err(|error| match exists {
             true => Failure::usage(format!(
-                "the configuration `{}`, with the flags over it, is wrong: {error}",
+                "cannot use the configuration `{}` with these flags: {error}",
                 file.display()
             )),
-            false => Failure::usage(format!("the flags are wrong: {error}")),
+            false => Failure::usage(format!("cannot use the flags: {error}")),
         })
     }
 }
@@ -58,20 +58,20 @@ impl FileArgs {
 /// The addresses and clients of the server.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Access")]
-struct ReachArgs {
+struct AccessArgs {
     /// Listen on this port, of 127.0.0.1 unless the configuration names another address; 0 selects a free one [default: that of the configuration, else 9000]
     #[arg(long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
 
-    /// Listen on this address and port; one that is not loopback needs clients, and TLS or --behind-proxy
+    /// Listen on this address and port; an address that is not loopback requires clients, and TLS or --behind-proxy
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
 
-    /// The URL that others reach it at; agent cards name it
+    /// The URL of the server for other machines; agent cards name it
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
 
-    /// Accept this name in `Host` too, besides loopback, the listen address and the public URL's; may be given several times
+    /// Accept this additional name in `Host`, besides loopback, the listen address and the public URL; may be given several times
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
@@ -83,11 +83,11 @@ struct ReachArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// A proxy forwards requests and terminates TLS; the server trusts its headers about clients
+    /// Trust the headers of a proxy that terminates TLS and forwards requests
     #[arg(long)]
     behind_proxy: bool,
 
-    /// The proxy besides loopback: an address, or a network such as 10.0.0.0/24; may be given several times
+    /// Trust this proxy besides loopback: an address, or a network such as 10.0.0.0/24; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     trusted_proxy: Vec<String>,
 }
@@ -95,24 +95,24 @@ struct ReachArgs {
 /// The executor and its options.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Executor")]
-struct WorkArgs {
+struct ExecutorArgs {
     /// The executor [default: that of the configuration, else gateway]
     #[arg(long, value_enum, value_name = "WHO")]
     executor: Option<ExecutorOption>,
 
-    /// Reach the gateway at this address [default: that of the configuration, else the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
+    /// Connect to the gateway at this address [default: that of the configuration, else the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
     #[arg(long, value_name = "URL")]
     gateway: Option<String>,
 
-    /// Show the gateway the token in this environment variable [default: that of the configuration, else OPENCLAW_GATEWAY_TOKEN, else without --gateway the token in openclaw.json]
+    /// Send the token in this environment variable to the gateway [default: that of the configuration, else OPENCLAW_GATEWAY_TOKEN, else without --gateway the token in openclaw.json]
     #[arg(long, value_name = "VAR")]
     gateway_token_env: Option<String>,
 
-    /// Only this agent may be asked, and cards show it (executor gateway; `triad` is the triad of a collective); may be given several times
+    /// Offer only this agent of the gateway, and show it in agent cards; `triad` is the triad of a collective; may be given several times
     #[arg(long, value_name = "NAME")]
     agent: Vec<String>,
 
-    /// The agent of messages that name none [default: OpenClaw's own]
+    /// The agent for messages that name none [default: OpenClaw's default agent]
     #[arg(long, value_name = "NAME")]
     agent_id: Option<String>,
 
@@ -125,7 +125,7 @@ struct WorkArgs {
     #[arg(long, value_name = "LEVEL", value_parser = ["off", "minimal", "low", "medium", "high", "xhigh"], hide_possible_values = true)]
     thinking: Option<String>,
 
-    /// The timeout of a turn, in seconds; then its task fails [default: 300]
+    /// The timeout of a turn in seconds, after which its task fails [default: 300]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
@@ -133,24 +133,24 @@ struct WorkArgs {
     #[arg(long, value_name = "FILE")]
     openclaw_path: Option<PathBuf>,
 
-    /// Run the command in this directory [default: where the server runs]
+    /// Run the command in this directory [default: the working directory of the server]
     #[arg(long, value_name = "DIR")]
     working_directory: Option<PathBuf>,
 
-    /// Pass this variable of the server to the command too, besides the common ones; `AWS_*` means all
+    /// Pass this environment variable of the server to the command, besides the common ones; `AWS_*` means all
     /// names with this prefix; may be given several times
     #[arg(long, value_name = "NAME")]
     pass_env: Vec<String>,
 
-    /// Whether the command runs turns itself, with `--local` [default: auto]
+    /// Run turns in the command itself, with `--local` [default: auto]
     #[arg(long, value_name = "WHEN", value_enum)]
     local: Option<LocalOption>,
 
-    /// Give the command this variable too; may be given several times. Other users of the machine can see it here; the file hides it
+    /// Set this environment variable for the command; may be given several times; the configuration file hides the value from other users of the machine, the command line does not
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env_var: Vec<(String, String)>,
 
-    /// Whether a request of 0.3 that does not say `blocking` is answered with the task at once; else with a message once done [default: true]
+    /// Answer a 0.3 request without `blocking` with its task at once; with `false`, answer with a message at the end [default: true]
     #[arg(long, value_name = "BOOL")]
     async_mode: Option<bool>,
 }
@@ -159,9 +159,9 @@ struct WorkArgs {
 enum ExecutorOption {
     /// The agents behind a gateway: OpenClaw's, or the members and the triad behind one of a2a-v1 (`remote-agent gateway`)
     Gateway,
-    /// The command `openclaw agent`, a process for each message, half a minute each without a gateway
+    /// The command `openclaw agent`: a process for each message, about half a minute each without a gateway
     Command,
-    /// A script that messages control: for conformance kits and clients under test
+    /// Scripted answers that messages control, for conformance kits and clients under test
     Scripted,
 }
 
@@ -169,9 +169,9 @@ enum ExecutorOption {
 enum LocalOption {
     /// Only if no gateway runs on OpenClaw's state
     Auto,
-    /// Always; OpenClaw refuses that while a gateway runs on its state
+    /// Always; OpenClaw refuses it while a gateway runs on its state
     Always,
-    /// Never; a gateway has to run
+    /// Never; requires a running gateway
     Never,
 }
 
@@ -179,11 +179,11 @@ enum LocalOption {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Task store")]
 struct StoreArgs {
-    /// `memory`, a directory, or redis://HOST:PORT/DB for several servers [default: tasks in the state directory]
+    /// Store tasks in `memory`, a directory, or redis://HOST:PORT/DB for several servers [default: tasks in the state directory]
     #[arg(long, value_name = "STORE")]
     task_store: Option<String>,
 
-    /// The environment variable with the value of --task-store, if that has a password
+    /// Read the value of --task-store from this environment variable, for a URL with a password
     #[arg(long, value_name = "VAR", conflicts_with = "task_store")]
     task_store_env: Option<String>,
 
@@ -206,18 +206,18 @@ struct StoreArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FsyncOption {
-    /// On the disk before it is acknowledged: survives the loss of power
+    /// After a sync to disk: survives a power loss
     Always,
-    /// On the disk within a second: the loss of power loses at most that second
+    /// Up to a second before a sync to disk: a power loss loses at most that second
     Interval,
-    /// On the disk when the operating system decides: the loss of power may damage the file
+    /// Without a sync to disk: a power loss may damage the file
     Never,
 }
 
 /// Further options.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "More")]
-struct MoreArgs {
+struct OtherArgs {
     /// The name in agent cards [default: OpenClaw]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -230,11 +230,11 @@ struct MoreArgs {
     #[arg(long, value_name = "URL")]
     allow_webhook: Vec<String>,
 
-    /// Clients may register any webhook, those on this machine and its network too
+    /// Allow any webhook, including those on this machine and its network
     #[arg(long)]
     allow_any_webhook: bool,
 
-    /// Another limit, such as runs=4 or requestsPerSecond=20, by its name in the configuration; may be given several times
+    /// Set this limit by its name in the configuration, such as runs=4 or requestsPerSecond=20; may be given several times
     #[arg(long, value_name = "NAME=NUMBER", value_parser = limit)]
     limit: Vec<(String, u64)>,
 }
@@ -243,16 +243,16 @@ struct MoreArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
-    reach: ReachArgs,
+    access: AccessArgs,
 
     #[command(flatten)]
-    work: WorkArgs,
+    executor: ExecutorArgs,
 
     #[command(flatten)]
     store: StoreArgs,
 
     #[command(flatten)]
-    more: MoreArgs,
+    more: OtherArgs,
 
     #[command(flatten)]
     files: FileArgs,
@@ -264,16 +264,16 @@ impl ServeArgs {
     /// # Errors
     /// The file or a flag is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
-        let mut config = self.files.read_under(self.overrides())?;
-        if let Some(port) = self.reach.port {
+        let mut config = self.files.read_with(self.overrides())?;
+        if let Some(port) = self.access.port {
             config.listen.set_port(port);
         }
         Ok(config)
     }
 
     /// Returns the flags that `executor` ignores.
-    pub(super) fn unused(&self, executor: ExecutorKind) -> Vec<&'static str> {
-        let WorkArgs {
+    pub(super) fn ignored_flags(&self, executor: ExecutorKind) -> Vec<&'static str> {
+        let ExecutorArgs {
             gateway,
             gateway_token_env,
             agent,
@@ -284,7 +284,7 @@ impl ServeArgs {
             local,
             env_var,
             ..
-        } = &self.work;
+        } = &self.executor;
         let gateway = [
             ("--gateway", gateway.is_some()),
             ("--gateway-token-env", gateway_token_env.is_some()),
@@ -298,59 +298,59 @@ impl ServeArgs {
             ("--env-var", !env_var.is_empty()),
         ];
         let both = [("--thinking", thinking.is_some())];
-        let unused: Vec<(&'static str, bool)> = match executor {
+        let ignored_flags: Vec<(&'static str, bool)> = match executor {
             ExecutorKind::Gateway => command.into(),
             ExecutorKind::Command => gateway.into(),
             ExecutorKind::Scripted => gateway.into_iter().chain(command).chain(both).collect(),
         };
-        let given = unused.into_iter().filter(|(_, given)| *given);
-        given.map(|(flag, _)| flag).collect()
+        let is_set = ignored_flags.into_iter().filter(|(_, is_set)| *is_set);
+        is_set.map(|(flag, _)| flag).collect()
     }
 
     /// Converts the flags to the JSON of the configuration file.
     fn overrides(&self) -> Map<String, Value> {
         let mut overrides = ConfigOverrides(Map::new());
         let Self {
-            reach,
-            work,
+            access,
+            executor,
             store,
             more,
             ..
         } = self;
-        overrides.put("listen", reach.listen.as_deref());
-        overrides.put("publicUrl", reach.public_url.as_deref());
-        overrides.list("hosts", &reach.host);
-        if let (Some(cert), Some(key)) = (&reach.tls_cert, &reach.tls_key) {
+        overrides.put("listen", access.listen.as_deref());
+        overrides.put("publicUrl", access.public_url.as_deref());
+        overrides.list("hosts", &access.host);
+        if let (Some(cert), Some(key)) = (&access.tls_cert, &access.tls_key) {
             overrides.put(
                 "tls",
                 Some(json!({"certFile": path(cert), "keyFile": path(key)})),
             );
         }
-        overrides.put("behindProxy", reach.behind_proxy.then_some(true));
-        overrides.list("trustedProxies", &reach.trusted_proxy);
-        overrides.put("executor", work.executor.map(ExecutorOption::word));
-        overrides.put("agentId", work.agent_id.as_deref());
-        overrides.list("agents", &work.agent);
-        overrides.put("sessionId", work.session_id.as_deref());
-        overrides.put("thinking", work.thinking.as_deref());
-        overrides.put("timeout", work.timeout);
-        overrides.put("openclawPath", work.openclaw_path.as_deref().map(command));
+        overrides.put("behindProxy", access.behind_proxy.then_some(true));
+        overrides.list("trustedProxies", &access.trusted_proxy);
+        overrides.put("executor", executor.executor.map(ExecutorOption::as_str));
+        overrides.put("agentId", executor.agent_id.as_deref());
+        overrides.list("agents", &executor.agent);
+        overrides.put("sessionId", executor.session_id.as_deref());
+        overrides.put("thinking", executor.thinking.as_deref());
+        overrides.put("timeout", executor.timeout);
+        overrides.put("openclawPath", executor.openclaw_path.as_deref().map(command));
         overrides.put(
             "workingDirectory",
-            work.working_directory.as_deref().map(path),
+            executor.working_directory.as_deref().map(path),
         );
-        overrides.put("asyncMode", work.async_mode);
-        let variables: Map<_, _> = pairs(&work.env_var);
-        overrides.list("passEnv", &work.pass_env);
-        overrides.put("local", work.local.map(LocalOption::word));
+        overrides.put("asyncMode", executor.async_mode);
+        let variables: Map<_, _> = pairs(&executor.env_var);
+        overrides.list("passEnv", &executor.pass_env);
+        overrides.put("local", executor.local.map(LocalOption::as_str));
         overrides.put("envVars", (!variables.is_empty()).then_some(variables));
-        overrides.put("gateway", work.gateway());
-        overrides.put("taskStore", store.task_store.as_deref().map(kept));
+        overrides.put("gateway", executor.gateway());
+        overrides.put("taskStore", store.task_store.as_deref().map(store_location));
         overrides.put(
             "taskStore",
-            store.task_store_env.as_deref().map(in_variable),
+            store.task_store_env.as_deref().map(env_reference_to),
         );
-        overrides.put("fsync", store.fsync.map(FsyncOption::word));
+        overrides.put("fsync", store.fsync.map(FsyncOption::as_str));
         let mut retention = ConfigOverrides(Map::new());
         retention.put("age", store.retention_age);
         retention.put("count", store.retention_count);
@@ -368,17 +368,17 @@ impl ServeArgs {
     }
 }
 
-impl WorkArgs {
+impl ExecutorArgs {
     fn gateway(&self) -> Option<Map<String, Value>> {
         let mut gateway = ConfigOverrides(Map::new());
         gateway.put("url", self.gateway.as_deref());
         // A remote `wss` address on the command line is intended by the user.
-        let elsewhere = self
+        let is_remote = self
             .gateway
             .as_deref()
             .is_some_and(|url| url.starts_with("wss:"));
-        gateway.put("allowRemote", elsewhere.then_some(true));
-        gateway.put("token", self.gateway_token_env.as_deref().map(in_variable));
+        gateway.put("allowRemote", is_remote.then_some(true));
+        gateway.put("token", self.gateway_token_env.as_deref().map(env_reference_to));
         gateway.some()
     }
 }
@@ -395,7 +395,7 @@ fn limit(text: &str) -> Result<(String, u64), String> {
 }
 
 impl ExecutorOption {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
             Self::Command => "command",
@@ -405,7 +405,7 @@ impl ExecutorOption {
 }
 
 impl LocalOption {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Always => "always",
@@ -415,7 +415,7 @@ impl LocalOption {
 }
 
 impl FsyncOption {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Always => "always",
             Self::Interval => "interval",

@@ -38,11 +38,11 @@ For other machines, with a token for each client:
   remote-agent serve --behind-proxy --public-url https://agents.example
       a proxy on this machine secures connections
 
-A flag wins over the file. It serves A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, `/healthz`, \
-`/readyz` and `/metrics`, until Ctrl-C; then runs are stopped and marked. The repository has a systemd unit and a container file \
-for it in `deploy/` (docs/how-to/deploy.md).
+A flag overrides the file. The server offers A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, and \
+`/healthz`, `/readyz` and `/metrics`. Ctrl-C stops it; tasks that still run fail as `interrupted`. The repository has a systemd unit \
+and a container file for it in `deploy/` (docs/how-to/deploy.md).
 
-Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 cannot listen or keep tasks, 2 wrong usage or configuration";
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 cannot listen or store tasks, 2 wrong usage or configuration.";
 
 /// Let A2A clients use the agents of this machine's OpenClaw
 #[derive(Debug, clap::Args)]

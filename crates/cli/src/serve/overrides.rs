@@ -30,7 +30,7 @@ pub(super) fn pairs<V: Clone + Into<Value>>(pairs: &[(String, V)]) -> Map<String
         .collect()
 }
 
-pub(super) fn in_variable(name: &str) -> Value {
+pub(super) fn env_reference_to(name: &str) -> Value {
     json!({"source": "env", "id": name})
 }
 
@@ -48,7 +48,7 @@ pub(super) fn command(file: &Path) -> Value {
     }
 }
 
-pub(super) fn kept(store: &str) -> Value {
+pub(super) fn store_location(store: &str) -> Value {
     match store == "memory" || store.contains("://") {
         true => store.into(),
         false => path(Path::new(store)),

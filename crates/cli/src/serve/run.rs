@@ -19,14 +19,14 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     serve: ServeArgs,
 
-    /// Print where it listens as a line of JSON
+    /// Print the address of the server as a line of JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// The format of log lines, on standard error
+    /// The format of log lines on standard error
     #[arg(
         long,
-        value_name = "FORM",
+        value_name = "FORMAT",
         value_enum,
         default_value_t,
         help_heading = "Output"
@@ -41,23 +41,23 @@ pub(super) struct RunArgs {
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     log::install(args.log, verbose);
     let config = args.serve.read()?;
-    let unused = args.serve.unused(config.executor);
-    if !unused.is_empty() {
+    let ignored_flags = args.serve.ignored_flags(config.executor);
+    if !ignored_flags.is_empty() {
         note(format_args!(
-            "without effect with this executor: {}",
-            unused.join(", ")
+            "this executor ignores {}",
+            ignored_flags.join(", ")
         ));
     }
     let shutdown = shutdown::on_signal()?;
     let server = Server::bind(config).await.map_err(failure)?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);
-    if let Err(why) = server.ready().await {
-        tracing::warn!("the server listens, but its executor is not ready: {why}");
+    if let Err(reason) = server.ready().await {
+        tracing::warn!("the server listens, but its executor is not ready: {reason}");
     }
     server.run(shutdown).await;
     if !args.json {
-        note("server stopped; tasks that still ran have failed as `interrupted`");
+        note("server stopped; tasks that still ran failed as `interrupted`");
     }
     Ok(Exit::Ok)
 }
@@ -65,12 +65,12 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
 fn print_started(server: &Server, as_json: bool, lines: &LineWriter) {
     let url = server.url();
     let card = format!("{url}/.well-known/agent-card.json");
-    let local = server.address();
+    let address = server.address();
     if as_json {
         let line = json!({
             "url": url,
-            "address": local.to_string(),
-            "port": local.port(),
+            "address": address.to_string(),
+            "port": address.port(),
             "card": card,
             "jsonrpc": format!("{url}/a2a"),
             "rest": format!("{url}/rest"),
@@ -99,15 +99,15 @@ pub(crate) fn failure(error: StartError) -> Failure {
     };
     let next = match &error {
         StartError::Listen { error, .. } if error.kind() == ErrorKind::AddrInUse => {
-            "; something else has the port: `--port` names another, and `--port 0` selects a free one"
+            "; another program uses the port: choose another with `--port`, or let `--port 0` select a free one"
         }
         StartError::Listen { .. } => {
-            "; choose an address of this machine and a port that may be used"
+            "; choose an address of this machine and a port that this user may use"
         }
         _ => "",
     };
     Failure {
         exit,
-        message: format!("the server does not start: {error}{next}"),
+        message: format!("cannot start the server: {error}{next}"),
     }
 }

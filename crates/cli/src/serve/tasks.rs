@@ -28,13 +28,13 @@ Examples:
   remote-agent serve tasks check
   remote-agent serve tasks export > tasks.jsonl
 
-While a server runs it is asked, on this machine; else what it has kept is read. A server that asks for tokens wants an \
-operator's (`remote-agent serve clients add me --operator`). A deleted task is gone for its client too; one that runs is \
-stopped first. `check` and `export` read the directory of the tasks themselves, also beside a server that runs and where the \
-file is damaged.
+`list` and `delete` query the server that has the directory of the tasks open; without such a server, they open the directory. \
+A server with clients requires the token of an operator (`remote-agent serve clients add me --operator`). `delete` also deletes the \
+task for its client, and stops a running task first. `check` and `export` read the directory itself, even while a server runs or if \
+the file is damaged.
 
-Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants \
-another token";
+Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 server unreachable, 4 server requires \
+another token.";
 
 /// A page of tasks, and the cursor of the next page.
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Page {
     next: Option<String>,
 }
 
-/// List, delete, check and export the tasks that a server keeps
+/// List, delete, check and export the stored tasks of a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(super) struct Args {
@@ -55,19 +55,19 @@ pub(super) struct Args {
 enum Command {
     /// List tasks, the last changed first
     List {
-        /// Only those in this state
+        /// Only tasks in this state
         #[arg(long, value_name = "STATE", value_parser = STATES, hide_possible_values = true)]
         state: Option<String>,
 
-        /// Only those of this client
+        /// Only tasks of this client
         #[arg(long, value_name = "NAME")]
         client: Option<String>,
 
-        /// The maximum number
+        /// The maximum number of tasks
         #[arg(long, value_name = "NUMBER", default_value_t = 100)]
         limit: usize,
 
-        /// Print a line of JSON for each
+        /// Print each task as a line of JSON
         #[arg(long, help_heading = "Output")]
         json: bool,
 
@@ -77,7 +77,7 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Check the file that the tasks are in, with `PRAGMA integrity_check`, and that every task can be read
+    /// Check the task file with `PRAGMA integrity_check`, and that every task is readable
     Check {
         #[command(flatten)]
         files: FileArgs,
@@ -87,7 +87,7 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Delete tasks for good
+    /// Delete tasks permanently
     Delete {
         /// The ids of the tasks
         #[arg(required = true, value_name = "TASK")]
@@ -127,7 +127,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             files,
         } => {
             let source = source.open(&files).await?;
-            let wanted = |task: &Value| {
+            let matches = |task: &Value| {
                 let is = |key: &str, value: &Option<String>| {
                     value
                         .as_ref()
@@ -135,9 +135,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 };
                 is("state", &state) && is("client", &client)
             };
-            let found = list(&source, limit, wanted).await;
+            let matching = list(&source, limit, matches).await;
             source.close().await;
-            show(&found?, json);
+            show(&matching?, json);
             Ok(Exit::Ok)
         }
         Command::Check { files } => salvage::check(&files),
@@ -160,13 +160,13 @@ struct TaskList {
 async fn list(
     source: &TaskSource,
     limit: usize,
-    wanted: impl Fn(&Value) -> bool,
+    matches: impl Fn(&Value) -> bool,
 ) -> Result<TaskList, Failure> {
     let mut tasks = Vec::new();
     let mut after = None;
     loop {
         let page = source.page(after.as_deref()).await?;
-        for task in page.tasks.into_iter().filter(&wanted) {
+        for task in page.tasks.into_iter().filter(&matches) {
             if tasks.len() == limit {
                 return Ok(TaskList { tasks, more: true });
             }
@@ -179,37 +179,37 @@ async fn list(
     }
 }
 
-fn show(found: &TaskList, json: bool) {
+fn show(matching: &TaskList, json: bool) {
     let lines = LineWriter::default();
     if json {
-        for task in &found.tasks {
+        for task in &matching.tasks {
             lines.write(task.to_string());
         }
         return;
     }
-    if found.tasks.is_empty() {
-        note("no matching tasks; --url queries a server that keeps its tasks in memory");
+    if matching.tasks.is_empty() {
+        note("no matching tasks; `--url URL` queries a server that keeps its tasks in memory");
         return;
     }
-    let mut table = Table::new(["TASK", "STATE", "CLIENT", "AGENT", "AGE", "ASKED"]);
+    let mut table = Table::new(["TASK", "STATE", "CLIENT", "AGENT", "AGE", "MESSAGE"]);
     let now = SystemTime::now();
-    for task in &found.tasks {
-        let word = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
+    for task in &matching.tasks {
+        let field = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
         let changed = task["changedMs"].as_u64().map(Duration::from_millis);
         let age = changed.map(|since| now.duration_since(UNIX_EPOCH + since).unwrap_or_default());
-        let asked: String = word("asked").chars().take(48).collect();
+        let excerpt: String = field("asked").chars().take(48).collect();
         table.add_row([
-            word("id"),
-            word("state"),
-            word("client"),
-            word("agent"),
+            field("id"),
+            field("state"),
+            field("client"),
+            field("agent"),
             age.map(table::age).unwrap_or_default(),
-            asked,
+            excerpt,
         ]);
     }
     lines.write(table.render());
-    if found.more {
-        note("there are more; `--limit NUMBER` shows them");
+    if matching.more {
+        note("there are more tasks; `--limit NUMBER` shows them");
     }
 }
 
@@ -217,7 +217,7 @@ async fn delete(source: &TaskSource, ids: &[String]) -> Result<Exit, Failure> {
     let mut exit = Exit::Ok;
     for id in ids {
         if source.delete(id).await? {
-            note(format_args!("`{id}` is deleted"));
+            note(format_args!("deleted `{id}`"));
         } else {
             note(format_args!(
                 "error: unknown task `{id}`; `remote-agent serve tasks list` lists them, with the same flags"

@@ -33,7 +33,7 @@ impl RunningServer {
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));
             let mut value = value.map_err(|_| {
-                Failure::usage("the token of --bearer-env cannot be sent as a header")
+                Failure::usage("cannot send the token of `--bearer-env`: it is not a valid header value")
             })?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -49,11 +49,11 @@ impl RunningServer {
         }
         let (status, mut answer) = self.request(Method::GET, url).await?;
         if !status.is_success() {
-            return Err(refused(status, &answer));
+            return Err(refusal(status, &answer));
         }
         let tasks = match answer["tasks"].take() {
             Value::Array(tasks) => tasks,
-            _ => return Err(Failure::new(format!("{} is not such a server", self.url))),
+            _ => return Err(Failure::new(format!("cannot list tasks: the server at {} has no task list", self.url))),
         };
         let next = answer["next"].as_str().map(str::to_owned);
         Ok(Page { tasks, next })
@@ -64,7 +64,7 @@ impl RunningServer {
         match self.request(Method::DELETE, url).await? {
             (status, _) if status.is_success() => Ok(true),
             (StatusCode::NOT_FOUND, _) => Ok(false),
-            (status, answer) => Err(refused(status, &answer)),
+            (status, answer) => Err(refusal(status, &answer)),
         }
     }
 
@@ -90,16 +90,16 @@ impl RunningServer {
             trust: None,
         };
         let failed = |error: egress::NetError| {
-            let secured = match error.fault() {
+            let tls_hint = match error.fault() {
                 NetFault::Tls => {
-                    "; where its certificate is of another name, ask it by that name: --url https://NAME:PORT"
+                    "; if its certificate has another name, use that name: `--url https://NAME:PORT`"
                 }
                 _ => "",
             };
             Failure {
                 exit: Exit::Unreachable,
                 message: format!(
-                    "the server at {} has the tasks, and cannot be asked: {error}{secured}",
+                    "cannot query the server at {}: {error}{tls_hint}",
                     self.url
                 ),
             }
@@ -122,10 +122,10 @@ fn access(url: &Url) -> AddressPolicy {
     }
 }
 
-fn refused(status: StatusCode, answer: &Value) -> Failure {
-    let why = answer["error"]["message"]
+fn refusal(status: StatusCode, answer: &Value) -> Failure {
+    let reason = answer["error"]["message"]
         .as_str()
-        .unwrap_or("it does not say why");
+        .unwrap_or("no reason given");
     let (exit, next) = match status {
         StatusCode::UNAUTHORIZED => (
             Exit::Auth,
@@ -136,6 +136,6 @@ fn refused(status: StatusCode, answer: &Value) -> Failure {
     };
     Failure {
         exit,
-        message: format!("the server refuses ({}): {why}{next}", status.as_u16()),
+        message: format!("the server refused the request ({}): {reason}{next}", status.as_u16()),
     }
 }

@@ -17,14 +17,14 @@ use openclaw_server::config::TaskStoreKind;
 /// The file cannot be opened.
 pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
     let directory = directory(files)?;
-    let wrong = sqlite::check(&directory).map_err(|error| Failure::new(error.to_string()))?;
-    for line in &wrong {
+    let faults = sqlite::check(&directory).map_err(|error| Failure::new(error.to_string()))?;
+    for line in &faults {
         note(format_args!("error: {line}"));
     }
-    match wrong.len() {
+    match faults.len() {
         0 => {
             note(format_args!(
-                "the tasks in {} are whole",
+                "the task file in {} is intact",
                 directory.display()
             ));
             Ok(Exit::Ok)
@@ -54,8 +54,8 @@ pub(super) fn export(files: &FileArgs) -> Result<Exit, Failure> {
     let unread = exported.map_err(|error| Failure::new(error.to_string()))?;
     let unread = unread.iter().map(ToString::to_string);
     let missing: Vec<String> = unread.chain(unwritten).collect();
-    for why in &missing {
-        note(format_args!("error: {why}"));
+    for error in &missing {
+        note(format_args!("error: {error}"));
     }
     Ok(match missing.len() {
         0 => Exit::Ok,
@@ -68,7 +68,7 @@ fn directory(files: &FileArgs) -> Result<PathBuf, Failure> {
     match store.map_err(|error| Failure::usage(error.to_string()))? {
         TaskStoreKind::Directory(path) => Ok(path),
         TaskStoreKind::Memory | TaskStoreKind::Redis(_) => Err(Failure::usage(
-            "the configured task store is not a directory; there is no file to read",
+            "cannot read the task file: the configured task store is not a directory",
         )),
     }
 }

@@ -22,11 +22,11 @@ use openclaw_server::config::TaskStoreKind;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub(super) struct TaskSourceArgs {
-    /// Ask the server at this URL [default: the one that has the tasks' directory, on this machine]
+    /// Query the server at this URL [default: the local server that has the directory of the tasks open]
     #[arg(long, value_name = "URL")]
     url: Option<Url>,
 
-    /// Show the server the operator's token in this environment variable
+    /// Send the operator's token in this environment variable to the server
     #[arg(long, value_name = "VAR")]
     bearer_env: Option<String>,
 }
@@ -39,7 +39,7 @@ pub(super) enum TaskSource {
     /// No server holds the store, or the store can be shared.
     StoredTasks(StoredTasks),
     /// The directory does not exist yet.
-    Nowhere,
+    Empty,
 }
 
 impl TaskSourceArgs {
@@ -57,7 +57,7 @@ impl TaskSourceArgs {
         let store = files.read()?.store(|name| std::env::var(name).ok());
         match store.map_err(|error| Failure::usage(error.to_string()))? {
             TaskStoreKind::Memory => Err(Failure::usage(
-                "the configuration keeps tasks in the server's memory: name the server that runs with --url",
+                "cannot read the tasks: the configured server keeps them in memory; name the running server with `--url URL`",
             )),
             TaskStoreKind::Directory(path) => self.directory(&path).await,
             TaskStoreKind::Redis(address) => {
@@ -78,7 +78,7 @@ impl TaskSourceArgs {
                 "no server has stored tasks in {} yet",
                 path.display()
             ));
-            return Ok(TaskSource::Nowhere);
+            return Ok(TaskSource::Empty);
         }
         let holder = sqlite::holder(path).map_err(|error| Failure::new(error.to_string()))?;
         if let Some(holder) = holder {
@@ -97,7 +97,7 @@ impl TaskSourceArgs {
         let url = holder.and_then(|holder| holder.url);
         let url = url.and_then(|url| Url::parse(&url).ok()).ok_or_else(|| {
             Failure::new(format!(
-                "the tasks in {} are in use by a server whose address is unknown: name the server with --url, or stop it",
+                "cannot read the tasks in {}: a server with an unknown address uses them; name it with `--url URL`, or stop it",
                 path.display()
             ))
         })?;
@@ -114,7 +114,7 @@ impl TaskSourceArgs {
         match std::env::var(variable) {
             Ok(token) if !token.is_empty() => Ok(Some(token)),
             _ => Err(Failure::usage(format!(
-                "the environment variable `{variable}` of --bearer-env is not set"
+                "the environment variable `{variable}` of `--bearer-env` is not set; put the operator's token in it"
             ))),
         }
     }
@@ -129,7 +129,7 @@ impl TaskSource {
         match self {
             Self::RunningServer(running) => running.page(after).await,
             Self::StoredTasks(stored) => stored.page(after).await,
-            Self::Nowhere => Ok(Page::default()),
+            Self::Empty => Ok(Page::default()),
         }
     }
 
@@ -141,7 +141,7 @@ impl TaskSource {
         match self {
             Self::RunningServer(running) => running.delete(id).await,
             Self::StoredTasks(stored) => stored.delete(id).await,
-            Self::Nowhere => Ok(false),
+            Self::Empty => Ok(false),
         }
     }
 

@@ -87,8 +87,8 @@ async fn delete_reports_unknown_ids_and_deletes_the_rest() {
     let source = stored(3).await;
     let ids_to_delete = ["t0", "none", "t2"].map(str::to_owned);
     assert_eq!(delete(&source, &ids_to_delete).await.unwrap(), Exit::Failed);
-    let left = list(&source, 10, any).await.unwrap();
-    assert_eq!(ids(&left.tasks), ["t1"]);
+    let remaining = list(&source, 10, any).await.unwrap();
+    assert_eq!(ids(&remaining.tasks), ["t1"]);
     let one = ["t1".to_owned()];
     assert_eq!(delete(&source, &one).await.unwrap(), Exit::Ok);
 }
@@ -166,8 +166,8 @@ async fn refusal_says_how_to_pass_a_token() {
         r#"{"error":{"message":"show a token"}}"#,
     );
     let server = RawServer::start(vec![answer]).await;
-    let refused = running(&server, None).page(None).await;
-    let Err(Failure { exit, message }) = refused else {
+    let result = running(&server, None).page(None).await;
+    let Err(Failure { exit, message }) = result else {
         panic!("it was let in");
     };
     assert_eq!(exit, Exit::Auth);
@@ -180,6 +180,6 @@ async fn refusal_says_how_to_pass_a_token() {
 #[tokio::test]
 async fn something_else_at_that_place_is_no_list() {
     let server = RawServer::start(vec![json("200 OK", "<html>")]).await;
-    let refused = running(&server, None).page(None).await;
-    assert!(refused.is_err_and(|failure| failure.message.ends_with("is not such a server")));
+    let result = running(&server, None).page(None).await;
+    assert!(result.is_err_and(|failure| failure.message.ends_with("is not such a server")));
 }
