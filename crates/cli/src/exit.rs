@@ -97,7 +97,10 @@ impl Exit {
         if codes.contains(&Self::Ok) {
             return Self::Ok;
         }
-        codes.into_iter().max_by_key(severity_rank).unwrap_or(Self::Ok)
+        codes
+            .into_iter()
+            .max_by_key(severity_rank)
+            .unwrap_or(Self::Ok)
     }
 
     /// Returns the code for the `reason` of an error.

@@ -70,7 +70,9 @@ impl PeerArgs {
     /// No source of agents is given, the file cannot be read, or the URL is invalid.
     pub(super) fn config(&self) -> Result<String, Failure> {
         if self.is_empty() {
-            return Err(Failure::usage(format!("no agent is known; {NAME_AN_AGENT}")));
+            return Err(Failure::usage(format!(
+                "no agent is known; {NAME_AN_AGENT}"
+            )));
         }
         if let Some(gateway) = self.local.settings()? {
             return Ok(json!({ "gateway": gateway }).to_string());

@@ -171,7 +171,7 @@ impl ActiveTask {
     }
 }
 
-fn lost() -> A2aError {
+pub(super) fn lost() -> A2aError {
     A2aError::new(
         ErrorReason::InternalError,
         "the work on the task ended without a result; get the task by its id",

@@ -9,7 +9,7 @@ use common::panics::catch_async;
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
-use super::active_task::{ActiveTask, CancelReason, TaskEnd};
+use super::active_task::{ActiveTask, CancelReason, TaskEnd, lost};
 use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
 use super::size::json_bytes;
@@ -103,24 +103,15 @@ impl Core {
             self.dedup.remove(&caller.client, message_id, &task_id);
         }
         let (reply, response) = oneshot::channel();
-        // Boxed, because the future has several kilobytes and each call would move them. A panic in it fails only this
-        // message.
-        let work = catch_async(Box::pin(self.clone().process(new, reply)));
+        // Boxed, because the future has several kilobytes and each call would move them.
+        let work = self.clone().process(new, reply);
         let mut work = Box::pin(self.tasks.track_future(work));
         // Work that never waits ends here, without spawning a task. In both cases it continues if the client
         // disconnects.
-        match (&mut work).now_or_never() {
-            Some(Ok(())) => {}
-            Some(Err(error)) => tracing::error!(%error, "the work on a task panicked"),
-            None => {
-                tokio::spawn(async move {
-                    if let Err(error) = work.await {
-                        tracing::error!(%error, "the work on a task panicked");
-                    }
-                });
-            }
+        if (&mut work).now_or_never().is_none() {
+            tokio::spawn(work);
         }
-        response.await.unwrap_or_else(|_| Err(stopping()))
+        response.await.unwrap_or_else(|_| Err(lost()))
     }
 
     fn find_duplicate(&self, new: &Submission) -> Option<Duplicate> {
@@ -169,6 +160,8 @@ impl Core {
     }
 
     /// Stores a message, returns the accepted task to the client through `reply`, and runs the task.
+    ///
+    /// A panic fails only this message: requests that wait for it get an error, and a retry is a new message.
     async fn process(
         self: Arc<Self>,
         new: Submission,
@@ -178,24 +171,34 @@ impl Core {
         let message_id = new.send.request.message.message_id.clone();
         let task_id = new.task_id().to_owned();
         let active = new.active.clone();
-        match Box::pin(self.admit(new)).await {
-            Ok(queued) => {
-                active.mark_stored();
-                if !self.quota.is_client(&client) {
-                    // The operator may have removed the client before the task was registered.
-                    active.cancel(CancelReason::ClientRemoved);
-                }
-                let subscription = queued.subscription.map(Box::new);
-                // The send fails if the client has disconnected. The task continues.
-                let _ = reply.send(Ok(Accepted::Active(active, task_id, subscription)));
-                Box::pin(queued.runner.run(queued.waiting, queued.request)).await;
+        let mut reply = Some(reply);
+        let work = async {
+            let queued = Box::pin(self.admit(new)).await?;
+            active.mark_stored();
+            if !self.quota.is_client(&client) {
+                // The operator may have removed the client before the task was registered.
+                active.cancel(CancelReason::ClientRemoved);
             }
-            Err(refusal) => {
-                self.dedup.remove(&client, &message_id, &task_id);
-                active.finish(TaskEnd::Error(refusal.clone()));
-                let _ = reply.send(Err(refusal));
+            let subscription = queued.subscription.map(Box::new);
+            let accepted = Accepted::Active(active.clone(), task_id.clone(), subscription);
+            // The send fails if the client has disconnected. The task continues.
+            let _ = reply.take().map(|reply| reply.send(Ok(accepted)));
+            Box::pin(queued.runner.run(queued.waiting, queued.request)).await;
+            Ok(())
+        };
+        let refusal = match catch_async(Box::pin(work)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(refusal)) => refusal,
+            Err(error) => {
+                tracing::error!(%error, task_id, "the work on a task panicked");
+                self.active_tasks.remove(&task_id, &active);
+                self.release_quota(&client, &task_id);
+                lost()
             }
-        }
+        };
+        self.dedup.remove(&client, &message_id, &task_id);
+        active.finish(TaskEnd::Error(refusal.clone()));
+        let _ = reply.map(|reply| reply.send(Err(refusal)));
     }
 
     async fn admit(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {

@@ -81,8 +81,7 @@ impl Embedded {
         }
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let agent_list = match names.is_empty() {
-            true => "no agents; `--gateway-agent alpha=approve` adds one"
-                .to_owned(),
+            true => "no agents; `--gateway-agent alpha=approve` adds one".to_owned(),
             false => names.join(", "),
         };
         note(format_args!(

@@ -28,6 +28,8 @@ pub(super) struct FailingStore {
     pub(super) full: bool,
     /// Whether a failing append still stores its change.
     pub(super) loses_reply: bool,
+    /// The number of further calls of `create` that panic.
+    pub(super) panics: Arc<AtomicUsize>,
     /// If set, each `create` waits for a permit.
     pub(super) gate: Option<Arc<Semaphore>>,
     /// Receives the cancel requests to another server.
@@ -44,6 +46,7 @@ impl FailingStore {
             no_pushes: false,
             full: false,
             loses_reply: false,
+            panics: Arc::default(),
             gate: None,
             cancel_requests: None,
         }
@@ -83,6 +86,11 @@ impl TaskStore for FailingStore {
             if let Some(gate) = &self.gate {
                 gate.acquire().await.unwrap().forget();
             }
+            let less = |remaining: usize| remaining.checked_sub(1);
+            let panics = self
+                .panics
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+            assert!(panics.is_err(), "the store panics");
             self.memory.create(record).await
         })
     }

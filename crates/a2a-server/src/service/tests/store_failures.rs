@@ -2,6 +2,7 @@
 
 use super::failing_store::FailingStore;
 use super::*;
+use crate::settings::ServiceLimits;
 use crate::store::StoreError;
 use crate::task_record::TaskChange;
 
@@ -17,6 +18,27 @@ async fn brief_store_failure_loses_no_task() {
     let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!(task.artifacts.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn panic_fails_one_message_and_its_retry_runs() {
+    let store = FailingStore::new();
+    store.panics.store(1, std::sync::atomic::Ordering::SeqCst);
+    let settings = Settings {
+        limits: ServiceLimits {
+            tasks_per_client: 1,
+            ..ServiceLimits::default()
+        },
+        ..Settings::default()
+    };
+    let mut harness = store.open_with(settings).await;
+    let message = || text_message("hello").with_message_id("m");
+    let error = harness.service.send(&alice(), message()).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::InternalError);
+    let retry = harness.spawn_send(alice(), message());
+    harness.run().await.done();
+    let task = task(retry.await.unwrap().unwrap());
+    assert_eq!(task.status.state, TaskState::Completed);
 }
 
 #[tokio::test(start_paused = true)]
