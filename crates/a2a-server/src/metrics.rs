@@ -95,7 +95,7 @@ impl Metrics {
 
     /// Counts a task that entered a state.
     pub fn record_state(&self, state: &TaskState) {
-        let state = word(state);
+        let state = state_label(state);
         self.tasks.get_or_create(&InState { state }).inc();
     }
 
@@ -148,7 +148,7 @@ impl Drop for OpenStream {
     }
 }
 
-fn word(state: &TaskState) -> &'static str {
+fn state_label(state: &TaskState) -> &'static str {
     match state {
         TaskState::Unspecified => "unspecified",
         TaskState::Submitted => "submitted",

@@ -138,8 +138,8 @@ impl Notifier {
     /// [`ErrorReason::InvalidParams`] that names the invalid field.
     pub fn accepts(&self, config: &TaskPushNotificationConfig) -> Result<(), A2aError> {
         let (url, _) = notification::parse_config(config)?;
-        self.dispatcher.sender.accepts(&url).map_err(|why| {
-            let text = format!("notifications may not be sent to `url`: it {why}");
+        self.dispatcher.sender.accepts(&url).map_err(|reason| {
+            let text = format!("notifications may not be sent to `url`: it {reason}");
             A2aError::new(ErrorReason::InvalidParams, text).at("url")
         })
     }

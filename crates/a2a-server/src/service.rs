@@ -54,7 +54,7 @@ pub use crate::settings::{ServiceLimits, Settings};
 
 use self::active_task::CancelReason;
 use self::cancel::canceled;
-use self::core::{Core, refused};
+use self::core::{Core, to_a2a_error};
 use self::updates::updates;
 use self::view::View;
 
@@ -130,7 +130,7 @@ impl Service {
     pub async fn start(parts: Parts) -> Result<Self, A2aError> {
         let core = Arc::new(Core::new(parts));
         core.recover().await?;
-        core.resume();
+        core.spawn_background_work();
         Ok(Self { core })
     }
 
@@ -253,8 +253,8 @@ impl Service {
         config: TaskPushNotificationConfig,
     ) -> Result<TaskPushNotificationConfig, A2aError> {
         self.core.owned(caller, &config.task_id).await?;
-        let config = self.core.checked(config, "")?;
-        self.core.keep_push(&config, caller.version).await?;
+        let config = self.core.validate_push_config(config, "")?;
+        self.core.put_push_config(&config, caller.version).await?;
         Ok(config)
     }
 
@@ -307,7 +307,7 @@ impl Service {
             .store
             .delete_push(task_id, config_id)
             .await
-            .map_err(|error| refused(error, task_id))?;
+            .map_err(|error| to_a2a_error(error, task_id))?;
         Ok(())
     }
 
@@ -340,7 +340,7 @@ impl Service {
     }
 
     /// Returns the number of tasks that run or wait for a run in this process.
-    pub fn under_way(&self) -> usize {
+    pub fn active_task_count(&self) -> usize {
         self.core.active_tasks.len()
     }
 

@@ -41,7 +41,7 @@ pub struct ServiceLimits {
     /// The maximum size of the tasks on a page, in bytes of JSON. A single larger task still fits on a page.
     pub page_bytes: usize,
     /// The maximum size of the stored tasks, in bytes.
-    pub kept: Budget,
+    pub stored_bytes: Budget,
     /// The maximum number of push notification configurations of one task.
     pub pushes_per_task: usize,
     /// The maximum number of queued notifications of all tasks.
@@ -57,7 +57,7 @@ impl Default for ServiceLimits {
             history: 1000,
             artifact_bytes: 32 << 20,
             page_bytes: 16 << 20,
-            kept: Budget {
+            stored_bytes: Budget {
                 per_client: 512 << 20,
                 total: 4 << 30,
             },

@@ -26,7 +26,7 @@ pub mod task_events;
 mod usage;
 
 pub use summary::{Cursor, CursorError, Filter, Summary, SummaryPage};
-pub(crate) use summary::{Phase, StatusChange, SummaryChange, parse_state, state_word};
+pub(crate) use summary::{Phase, StatusChange, SummaryChange, parse_state, state_name};
 
 /// Stores tasks, contexts and push notification configurations.
 pub trait TaskStore: Send + Sync + 'static {
@@ -236,10 +236,10 @@ pub struct Budget {
 impl Budget {
     /// Returns how many of its `own` bytes a client has to free for `more` bytes. Returns `None` if that does not
     /// suffice because other clients use up the `total`. The total also limits a single client.
-    pub(crate) fn lacks(&self, own: u64, total: u64, more: u64) -> Option<u64> {
-        let over = |kept: u64, limit| kept.saturating_add(more).saturating_sub(limit);
-        let lacks = over(own, self.per_client.min(self.total));
-        (over(total, self.total) <= lacks).then_some(lacks)
+    pub(crate) fn shortfall(&self, own: u64, total: u64, more: u64) -> Option<u64> {
+        let excess = |stored: u64, limit| stored.saturating_add(more).saturating_sub(limit);
+        let shortfall = excess(own, self.per_client.min(self.total));
+        (excess(total, self.total) <= shortfall).then_some(shortfall)
     }
 }
 

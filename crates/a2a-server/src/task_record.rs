@@ -110,7 +110,7 @@ impl TaskRecord {
     }
 
     /// Returns an excerpt of the client's first message.
-    pub fn asked(&self) -> Option<String> {
+    pub fn request_excerpt(&self) -> Option<String> {
         let mut history = self.task.history.iter().flatten();
         history
             .find(|message| message.role == Role::User)

@@ -64,8 +64,8 @@ impl Server {
 
     /// Sends a request with these header lines and `Connection: close`. `Host` is that of the server, unless a line
     /// contains another.
-    pub async fn ask(&self, what: &str, lines: &[&str], body: &str) -> Answer {
-        let mut head = format!("{what} HTTP/1.1\r\nConnection: close\r\n");
+    pub async fn request(&self, method_and_path: &str, lines: &[&str], body: &str) -> Answer {
+        let mut head = format!("{method_and_path} HTTP/1.1\r\nConnection: close\r\n");
         if !lines.iter().any(|line| line.starts_with("Host:")) {
             head += &format!("Host: {}\r\n", self.address);
         }
@@ -81,7 +81,7 @@ impl Server {
 
     /// Sends a GET request for `path` with these header lines, and returns the status.
     pub async fn get(&self, path: &str, lines: &[&str]) -> u16 {
-        self.ask(&format!("GET {path}"), lines, "").await.status
+        self.request(&format!("GET {path}"), lines, "").await.status
     }
 }
 

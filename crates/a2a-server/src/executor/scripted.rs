@@ -95,7 +95,7 @@ impl Executor for ScriptedExecutor {
         events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        let script = commands::resumed(&run)?;
+        let script = commands::resume_script(&run)?;
         Some(Box::pin(play(script, events, cancel)))
     }
 
@@ -110,7 +110,7 @@ async fn play(script: Script, events: ExecutionEvents, cancel: CancellationToken
         for step in steps {
             match step {
                 Step::Wait(time) => tokio::time::sleep(time).await,
-                Step::WaitForEver => std::future::pending().await,
+                Step::WaitForever => std::future::pending().await,
                 Step::ExecutionEvent(report) => events.send(report).await.ok()?,
             }
         }

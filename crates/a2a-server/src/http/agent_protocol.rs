@@ -24,7 +24,7 @@ use http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::artifacts::Found;
+use self::artifacts::ArtifactFile;
 use self::drafts::{Draft, Drafts, Input, Upload};
 use self::pages::PageQuery;
 use self::steps::StepBudget;
@@ -147,25 +147,25 @@ async fn download(
 ) -> Response {
     match state.download(segments, request).await {
         Ok(found) => found,
-        Err(failure) => refuse(failure),
+        Err(failure) => error_response(failure),
     }
 }
 
 fn respond(answer: Answer) -> Response {
     match answer {
         Ok(value) => Json(value).into_response(),
-        Err(failure) => refuse(failure),
+        Err(failure) => error_response(failure),
     }
 }
 
 /// Returns the response to a rejected request. The protocol uses 422 for invalid input.
-fn refuse(failure: Failure) -> Response {
+fn error_response(failure: Failure) -> Response {
     let Failure { refusal, status } = failure;
-    let unusable = matches!(
+    let invalid = matches!(
         refusal.reason,
         ErrorReason::InvalidParams | ErrorReason::ParseError
     );
-    let status = match (status, unusable) {
+    let status = match (status, invalid) {
         (Some(status), _) => status,
         (None, true) => StatusCode::UNPROCESSABLE_ENTITY,
         (None, false) => refusal.reason.status().0,
@@ -173,13 +173,13 @@ fn refuse(failure: Failure) -> Response {
     error::rest(Version::V1_0, &Failure::with(refusal, status))
 }
 
-fn unusable(place: &'static str, why: impl Into<String>) -> Failure {
-    A2aError::new(ErrorReason::InvalidParams, why.into())
+fn invalid_input(place: &'static str, reason: impl Into<String>) -> Failure {
+    A2aError::new(ErrorReason::InvalidParams, reason.into())
         .at(place)
         .into()
 }
 
-fn unknown(what: &str) -> Failure {
+fn not_found(what: &str) -> Failure {
     let text = format!("unknown {what}; list those of this client first");
     A2aError::new(ErrorReason::TaskNotFound, text).into()
 }
@@ -222,7 +222,7 @@ impl AgentProtocol {
             return Ok(InputBody::default());
         }
         serde_json::from_slice(&bytes)
-            .map_err(|error| unusable("body", format!("cannot read the body: {error}")))
+            .map_err(|error| invalid_input("body", format!("cannot read the body: {error}")))
     }
 
     async fn create_task(&self, segments: Segments, request: Request) -> Answer {
@@ -232,8 +232,8 @@ impl AgentProtocol {
             (None, Some(named)) => {
                 let known = self.app.service.agents().await?;
                 if !known.iter().any(|agent| agent.name == named) {
-                    let why = "`additional_input.agent` names no agent of this server";
-                    return Err(unusable("additional_input.agent", why));
+                    let reason = "`additional_input.agent` names no agent of this server";
+                    return Err(invalid_input("additional_input.agent", reason));
                 }
                 Some(named.to_owned())
             }
@@ -255,7 +255,7 @@ impl AgentProtocol {
         let mut tasks = self.drafts.unstarted(&call.caller.client, now);
         let mut known: HashMap<String, usize> = HashMap::new();
         for step in self.summaries(&call, None).await? {
-            let shown = (step.context_id.clone(), step.asked);
+            let shown = (step.context_id.clone(), step.request_excerpt);
             match known.get(&step.context_id) {
                 // The first step has the input of the task.
                 Some(place) => tasks[*place] = shown,
@@ -288,16 +288,16 @@ impl AgentProtocol {
     async fn list_steps(&self, segments: Segments, request: Request) -> Answer {
         let (call, _) = self.call(segments, request).await?;
         let query = PageQuery::parse(&call.parts)?;
-        let listed = self.listed(&call, self.draft(&call).as_ref()).await?;
+        let summaries = self.steps(&call, self.draft(&call).as_ref()).await?;
         let mut shown = Vec::new();
         let mut budget = self.budget();
-        for summary in query.items(&listed) {
+        for summary in query.items(&summaries) {
             if let Some(step) = self.load(&call, &summary.id).await? {
                 budget.spend(&step)?;
                 shown.push(steps::json(&call.task, &step));
             }
         }
-        Ok(query.page("steps", shown, listed.len()))
+        Ok(query.page("steps", shown, summaries.len()))
     }
 
     async fn get_step(&self, segments: Segments, request: Request) -> Answer {
@@ -308,7 +308,7 @@ impl AgentProtocol {
             .map(String::as_str)
             .unwrap_or_default();
         let step = self.load(&call, id).await?;
-        let step = step.ok_or_else(|| unknown("step"))?;
+        let step = step.ok_or_else(|| not_found("step"))?;
         Ok(steps::json(&call.task, &step))
     }
 
@@ -318,7 +318,7 @@ impl AgentProtocol {
         let draft = self.draft(&call);
         let before = self.summaries(&call, Some(&call.task)).await?;
         if draft.is_none() && before.is_empty() {
-            return Err(unknown("task"));
+            return Err(not_found("task"));
         }
         let last = before.first();
         let step = match last {
@@ -329,8 +329,8 @@ impl AgentProtocol {
         let (caller, task) = (&call.caller, &call.task);
         let send = steps::request(caller, task, draft.as_ref(), last, inherited, body)?;
         let sent = self.app.service.send(&call.caller, send).await?;
-        self.drafts.take(&call.task, draft.as_ref());
-        Ok(steps::sent(&call.task, sent))
+        self.drafts.remove_used(&call.task, draft.as_ref());
+        Ok(steps::sent_json(&call.task, sent))
     }
 
     async fn list_artifacts(&self, segments: Segments, request: Request) -> Answer {
@@ -343,7 +343,7 @@ impl AgentProtocol {
 
     async fn upload_artifact(&self, segments: Segments, request: Request) -> Answer {
         let (call, body) = self.call(segments, request).await?;
-        self.listed(&call, self.draft(&call).as_ref()).await?;
+        self.steps(&call, self.draft(&call).as_ref()).await?;
         let upload = self.upload(&call.parts, body).await?;
         let shown = upload.json();
         let now = self.app.service.now();
@@ -354,25 +354,25 @@ impl AgentProtocol {
 
     /// Reads the file of a multipart form, and the field `relative_path` if it is present.
     async fn upload(&self, parts: &Parts, body: Body) -> Result<Upload, Failure> {
-        let bytes = body::whole(&self.app, body).await?;
+        let bytes = body::read_any(&self.app, body).await?;
         let mut form = Request::new(Body::from(bytes));
         *form.headers_mut() = parts.headers.clone();
-        // `body::whole` has checked the size.
+        // `body::read_any` has checked the size.
         DefaultBodyLimit::disable().apply(&mut form);
-        let wrong = |why: String| unusable("body", format!("cannot read the form: {why}"));
+        let invalid = |text: String| invalid_input("body", format!("cannot read the form: {text}"));
         let form = Multipart::from_request(form, &()).await;
-        let mut form = form.map_err(|error| wrong(error.body_text()))?;
+        let mut form = form.map_err(|error| invalid(error.body_text()))?;
         let (mut file, mut relative_path) = (None, None);
         while let Some(field) = form
             .next_field()
             .await
-            .map_err(|error| wrong(error.body_text()))?
+            .map_err(|error| invalid(error.body_text()))?
         {
             let name = field.name().unwrap_or_default().to_owned();
             let file_name = field.file_name().map(str::to_owned);
             let media_type = field.content_type().map(str::to_owned);
             let bytes = field.bytes().await;
-            let bytes = bytes.map_err(|error| wrong(error.body_text()))?;
+            let bytes = bytes.map_err(|error| invalid(error.body_text()))?;
             match name.as_str() {
                 "file" => file = Some((file_name, media_type, bytes)),
                 "relative_path" => {
@@ -382,41 +382,41 @@ impl AgentProtocol {
             }
         }
         let Some((file_name, media_type, bytes)) = file else {
-            return Err(wrong("it has no field `file`".to_owned()));
+            return Err(invalid("it has no field `file`".to_owned()));
         };
         Ok(Upload::new(file_name, relative_path, media_type, bytes))
     }
 
     async fn download(&self, segments: Segments, request: Request) -> Result<Response, Failure> {
         let (call, _) = self.call(segments, request).await?;
-        let wanted = call.segments.get("artifact").cloned().unwrap_or_default();
+        let artifact_id = call.segments.get("artifact").cloned().unwrap_or_default();
         let draft = self.draft(&call);
         let mut files = draft.iter().flat_map(|draft| &draft.files);
-        if let Some(file) = files.find(|file| *file.id == *wanted) {
-            return Ok(Found::from(file.clone()).into_response());
+        if let Some(file) = files.find(|file| *file.id == *artifact_id) {
+            return Ok(ArtifactFile::from(file.clone()).into_response());
         }
-        let of = |step: &Task| {
-            let mut artifacts = artifacts::of_step(step).into_iter();
-            let found = artifacts.find(|found| *found.id == *wanted);
-            found.map(Found::into_response)
+        let find_in = |step: &Task| {
+            let mut artifacts = artifacts::from_step(step).into_iter();
+            let found = artifacts.find(|found| *found.id == *artifact_id);
+            found.map(ArtifactFile::into_response)
         };
-        if let Some(step) = artifacts::step_of(&wanted) {
+        if let Some(step) = artifacts::parse_step_id(&artifact_id) {
             let step = self.load(&call, step).await?;
-            let found = step.as_ref().and_then(of);
-            return found.ok_or_else(|| unknown("artifact"));
+            let found = step.as_ref().and_then(find_in);
+            return found.ok_or_else(|| not_found("artifact"));
         }
         // The id of an uploaded file does not contain the step that uses it, so search all steps.
         let mut budget = self.budget();
-        for summary in self.listed(&call, draft.as_ref()).await?.iter().rev() {
+        for summary in self.steps(&call, draft.as_ref()).await?.iter().rev() {
             let Some(step) = self.load(&call, &summary.id).await? else {
                 continue;
             };
-            if let Some(found) = of(&step) {
+            if let Some(found) = find_in(&step) {
                 return Ok(found);
             }
             budget.spend(&step)?;
         }
-        Err(unknown("artifact"))
+        Err(not_found("artifact"))
     }
 
     /// Returns the newest A2A tasks of the client, in one context or in all.
@@ -429,22 +429,22 @@ impl AgentProtocol {
             page_size: MAX_LISTED,
             after: None,
         };
-        let mut listed = self.app.service.tasks(&filter).await?.tasks;
-        listed.sort_by_key(|step| std::cmp::Reverse(step.created_ms));
-        Ok(listed)
+        let mut summaries = self.app.service.tasks(&filter).await?.tasks;
+        summaries.sort_by_key(|step| std::cmp::Reverse(step.created_ms));
+        Ok(summaries)
     }
 
     /// Returns the summaries of the steps of the task, the first step first.
     ///
     /// # Errors
     /// The client has no such task.
-    async fn listed(&self, call: &Call, draft: Option<&Draft>) -> Result<Vec<Summary>, Failure> {
-        let mut listed = self.summaries(call, Some(&call.task)).await?;
-        if listed.is_empty() && draft.is_none() {
-            return Err(unknown("task"));
+    async fn steps(&self, call: &Call, draft: Option<&Draft>) -> Result<Vec<Summary>, Failure> {
+        let mut summaries = self.summaries(call, Some(&call.task)).await?;
+        if summaries.is_empty() && draft.is_none() {
+            return Err(not_found("task"));
         }
-        listed.reverse();
-        Ok(listed)
+        summaries.reverse();
+        Ok(summaries)
     }
 
     /// Loads a step; `None` if the task has no such step.
@@ -464,13 +464,13 @@ impl AgentProtocol {
     ) -> Result<(Vec<Value>, Option<FirstInput>), Failure> {
         let (mut artifacts, mut first) = (Vec::new(), None);
         let mut budget = self.budget();
-        for summary in self.listed(call, draft).await? {
+        for summary in self.steps(call, draft).await? {
             let Some(step) = self.load(call, &summary.id).await? else {
                 continue;
             };
             budget.spend(&step)?;
             first.get_or_insert_with(|| (steps::input(&step), steps::additional_input(&step)));
-            artifacts.extend(artifacts::of_step(&step).iter().map(Found::json));
+            artifacts.extend(artifacts::from_step(&step).iter().map(ArtifactFile::json));
         }
         let uploads = draft.into_iter().flat_map(|draft| &draft.files);
         artifacts.extend(uploads.map(Upload::json));

@@ -48,8 +48,10 @@ pub(super) async fn tasks(
 ) -> Response {
     let after = match query.after.map(|after| after.parse::<Cursor>()).transpose() {
         Ok(after) => after,
-        Err(why) => {
-            return plain(&A2aError::new(ErrorReason::InvalidParams, why.to_string()).at("after"));
+        Err(error) => {
+            return plain(
+                &A2aError::new(ErrorReason::InvalidParams, error.to_string()).at("after"),
+            );
         }
     };
     let filter = Filter {
@@ -66,14 +68,14 @@ pub(super) async fn tasks(
     };
     let ready = match operator.service.ready().await {
         Ok(()) => Value::Bool(true),
-        Err(why) => Value::String(why),
+        Err(error) => Value::String(error),
     };
     let body = json!({
         "server": operator.about,
         "ready": ready,
         "total": listed.total,
         "next": listed.next.map(|next| next.to_string()),
-        "tasks": listed.tasks.iter().map(shown).collect::<Vec<_>>(),
+        "tasks": listed.tasks.iter().map(task_json).collect::<Vec<_>>(),
     });
     let body = Bytes::from(body.to_string());
     let tag = etag::compute(&body);
@@ -81,9 +83,9 @@ pub(super) async fn tasks(
     if etag::matches(known.filter_map(|line| line.to_str().ok()), &tag) {
         return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
     }
-    let kind = "application/json".to_owned();
+    let content_type = "application/json".to_owned();
     let headers = [
-        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_TYPE, content_type),
         (header::ETAG, tag),
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];
@@ -127,7 +129,7 @@ pub(super) async fn delete(
 fn require_page_header(headers: &HeaderMap) -> Result<(), A2aError> {
     let (name, value) = PAGE_HEADER;
     match headers.get(name) {
-        Some(said) if said == value => Ok(()),
+        Some(header) if header == value => Ok(()),
         _ => Err(A2aError::new(
             ErrorReason::PermissionDenied,
             "only the server's own page may do this; send `X-Requested-With: remote-agent`",
@@ -136,7 +138,7 @@ fn require_page_header(headers: &HeaderMap) -> Result<(), A2aError> {
 }
 
 /// Returns the JSON of a task for the operator.
-pub fn shown(task: &Summary) -> Value {
+pub fn task_json(task: &Summary) -> Value {
     json!({
         "id": task.id,
         "contextId": task.context_id,
@@ -146,8 +148,8 @@ pub fn shown(task: &Summary) -> Value {
         "settled": task.is_terminal(),
         "createdMs": task.created_ms,
         "changedMs": task.changed_ms,
-        "asked": task.asked,
-        "says": task.says,
+        "asked": task.request_excerpt,
+        "says": task.status_excerpt,
     })
 }
 
@@ -160,8 +162,8 @@ pub(super) async fn alive() -> Response {
 pub(super) async fn ready(State(operator): State<Arc<Operator>>) -> Response {
     match operator.service.ready().await {
         Ok(()) => Json(json!({"status": "ok"})).into_response(),
-        Err(why) => {
-            let body = Json(json!({"status": "unavailable", "why": why}));
+        Err(error) => {
+            let body = Json(json!({"status": "unavailable", "why": error}));
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
         }
     }
@@ -169,6 +171,6 @@ pub(super) async fn ready(State(operator): State<Arc<Operator>>) -> Response {
 
 /// Responds with the metrics in the text format of Prometheus.
 pub(super) async fn metrics(State(operator): State<Arc<Operator>>) -> Response {
-    let kind = [(header::CONTENT_TYPE, CONTENT_TYPE)];
-    (kind, operator.service.metrics().text()).into_response()
+    let content_type = [(header::CONTENT_TYPE, CONTENT_TYPE)];
+    (content_type, operator.service.metrics().text()).into_response()
 }

@@ -14,7 +14,7 @@ use super::{App, json_limits};
 use a2a::{A2aError, ErrorReason};
 
 /// The accepted media types. Web pages cannot send them to another origin without a preflight request.
-const TYPES: [&str; 2] = [JSON, A2A_JSON];
+const ACCEPTED_TYPES: [&str; 2] = [JSON, A2A_JSON];
 
 /// Reads a JSON body.
 ///
@@ -22,9 +22,9 @@ const TYPES: [&str; 2] = [JSON, A2A_JSON];
 /// The media type is not JSON, the body exceeds a limit, or it ended early.
 pub(crate) async fn read(app: &App, parts: &Parts, body: Body) -> Result<Bytes, Failure> {
     if !is_json(parts) {
-        return Err(no_json());
+        return Err(unsupported_media_type());
     }
-    let bytes = whole(app, body).await?;
+    let bytes = read_any(app, body).await?;
     json_limits::check(&bytes)?;
     Ok(bytes)
 }
@@ -39,26 +39,26 @@ pub(crate) async fn read_optional(app: &App, parts: &Parts, body: Body) -> Resul
     if headers.contains_key(header::CONTENT_TYPE) || headers.contains_key(header::ORIGIN) {
         return read(app, parts, body).await;
     }
-    let bytes = whole(app, body).await?;
+    let bytes = read_any(app, body).await?;
     if bytes.is_empty() {
         Ok(bytes)
     } else {
-        Err(no_json())
+        Err(unsupported_media_type())
     }
 }
 
 fn is_json(parts: &Parts) -> bool {
-    let said = parts.headers.get(header::CONTENT_TYPE);
-    let said = said
+    let content_type = parts.headers.get(header::CONTENT_TYPE);
+    let content_type = content_type
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    let essence = said.split(';').next().unwrap_or_default().trim();
-    TYPES
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    ACCEPTED_TYPES
         .iter()
-        .any(|taken| essence.eq_ignore_ascii_case(taken))
+        .any(|accepted| essence.eq_ignore_ascii_case(accepted))
 }
 
-fn no_json() -> Failure {
+fn unsupported_media_type() -> Failure {
     let refusal = A2aError::new(
         ErrorReason::ContentTypeNotSupported,
         "unsupported Content-Type; send `application/json` or `application/a2a+json`",
@@ -70,7 +70,7 @@ fn no_json() -> Failure {
 ///
 /// # Errors
 /// The body exceeds a limit, or it ended early.
-pub(crate) async fn whole(app: &App, body: Body) -> Result<Bytes, Failure> {
+pub(crate) async fn read_any(app: &App, body: Body) -> Result<Bytes, Failure> {
     let read = axum::body::to_bytes(body, app.body_limit).await;
     read.map_err(|error| {
         let too_large = error

@@ -47,7 +47,7 @@ pub(crate) enum Answer {
 }
 
 /// Executes a call. `base` returns the URL of this server for the agent card.
-pub(crate) async fn answer(
+pub(crate) async fn execute(
     app: &App,
     caller: &CallContext,
     dialect: Dialect,

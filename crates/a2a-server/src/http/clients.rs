@@ -136,21 +136,21 @@ impl ClientRegistry {
     pub fn replace(&self, clients: Vec<RegisteredClient>) {
         let mut entries = self.entries.write();
         let old = std::mem::replace(&mut *entries, Arc::new([]));
-        let stays = |old: &Entry, client: &RegisteredClient| {
+        let has_same_token = |old: &Entry, client: &RegisteredClient| {
             old.client.name == client.name && old.client.digest == client.digest
         };
         *entries = clients
             .into_iter()
             .map(|client| {
-                let before = old.iter().find(|old| stays(old, &client));
+                let before = old.iter().find(|old| has_same_token(old, &client));
                 let revoked =
                     before.map_or_else(CancellationToken::new, |old| old.principal.revoked.clone());
                 Entry::new(client, revoked)
             })
             .collect();
-        for gone in old.iter() {
-            if !entries.iter().any(|kept| stays(gone, &kept.client)) {
-                gone.principal.revoked.cancel();
+        for old in old.iter() {
+            if !entries.iter().any(|new| has_same_token(old, &new.client)) {
+                old.principal.revoked.cancel();
             }
         }
     }
@@ -177,16 +177,16 @@ impl ClientRegistry {
         if !self.requires_token {
             return Ok(self.anonymous.clone());
         }
-        let shown = TokenDigest::new(token(headers)?);
+        let digest = TokenDigest::new(token(headers)?);
         let entries = Arc::clone(&self.entries.read());
         let mut found = None;
         for entry in entries.iter() {
-            if bool::from(entry.client.digest.0.ct_eq(&shown.0)) {
+            if bool::from(entry.client.digest.0.ct_eq(&digest.0)) {
                 found = Some(entry);
             }
         }
         found.map(|entry| entry.principal.clone()).ok_or_else(|| {
-            refused("unknown bearer token; ask the server's operator for one (`remote-agent serve clients add NAME`)")
+            unauthenticated("unknown bearer token; ask the server's operator for one (`remote-agent serve clients add NAME`)")
         })
     }
 }
@@ -195,7 +195,7 @@ impl ClientRegistry {
 fn token(headers: &HeaderMap) -> Result<&str, A2aError> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (all.next(), all.next()) else {
-        return Err(refused(
+        return Err(unauthenticated(
             "authentication required; send one header `Authorization: Bearer TOKEN`",
         ));
     };
@@ -205,7 +205,7 @@ fn token(headers: &HeaderMap) -> Result<&str, A2aError> {
         .and_then(|text| text.trim().split_once(' '))
         .unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("bearer") || token.trim().is_empty() {
-        return Err(refused(
+        return Err(unauthenticated(
             "unsupported authentication scheme; send the token as `Authorization: Bearer TOKEN`",
         ));
     }
@@ -214,10 +214,12 @@ fn token(headers: &HeaderMap) -> Result<&str, A2aError> {
 
 /// Returns the error of a request whose token was revoked while the server processed it.
 pub(super) fn revoked() -> A2aError {
-    refused("the token of this request was revoked; ask the server's operator for a new one")
+    unauthenticated(
+        "the token of this request was revoked; ask the server's operator for a new one",
+    )
 }
 
-fn refused(text: &'static str) -> A2aError {
+fn unauthenticated(text: &'static str) -> A2aError {
     A2aError::new(ErrorReason::Unauthenticated, text)
 }
 

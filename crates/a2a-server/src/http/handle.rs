@@ -32,7 +32,7 @@ pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request) -> Res
 async fn dispatch(app: &App, parts: Parts, body: Body) -> Response {
     let Path { agent, route } = Path::parse(parts.uri.path());
     if !matches!(route, Route::Unknown(_)) && !route.allows(&parts.method) {
-        return not_allowed(&route);
+        return method_not_allowed(&route);
     }
     match route {
         Route::Card => card::serve(app, &parts, agent).await,
@@ -55,7 +55,7 @@ async fn dispatch(app: &App, parts: Parts, body: Body) -> Response {
     }
 }
 
-fn not_allowed(route: &Route) -> Response {
+fn method_not_allowed(route: &Route) -> Response {
     let refusal = A2aError::new(
         ErrorReason::InvalidRequest,
         format!("method not allowed; this path accepts {}", route.methods()),

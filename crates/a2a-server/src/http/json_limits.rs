@@ -6,10 +6,10 @@ use a2a::{A2aError, ErrorReason};
 
 /// The maximum nesting of arrays and objects. Stored messages and events add levels to it, and clients have limits too:
 /// ProtoJSON commonly 100, other parsers 128.
-pub(crate) const DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The maximum number of values. A parsed small value takes up to a hundred times the memory of its text.
-pub(crate) const VALUES: usize = 200_000;
+pub(crate) const MAX_VALUES: usize = 200_000;
 
 /// Checks the limits. Does not check that the text is valid JSON.
 ///
@@ -29,18 +29,18 @@ pub(crate) fn check(json: &[u8]) -> Result<(), A2aError> {
             b',' | b':' => values += 1,
             _ => {}
         }
-        if depth > DEPTH {
+        if depth > MAX_DEPTH {
             return Err(A2aError::new(
                 ErrorReason::InvalidRequest,
                 format!(
-                    "the body nests arrays and objects deeper than {DEPTH} levels; send it as a file"
+                    "the body nests arrays and objects deeper than {MAX_DEPTH} levels; send it as a file"
                 ),
             ));
         }
-        if values > VALUES {
+        if values > MAX_VALUES {
             return Err(A2aError::new(
                 ErrorReason::PayloadTooLarge,
-                format!("the body has more than {VALUES} values; send them as a file"),
+                format!("the body has more than {MAX_VALUES} values; send them as a file"),
             ));
         }
     }
@@ -65,31 +65,31 @@ mod tests {
 
     #[test]
     fn rejects_nesting_beyond_maximum() {
-        check(nested(DEPTH).as_bytes()).unwrap();
-        let refusal = check(nested(DEPTH + 1).as_bytes()).unwrap_err();
+        check(nested(MAX_DEPTH).as_bytes()).unwrap();
+        let refusal = check(nested(MAX_DEPTH + 1).as_bytes()).unwrap_err();
         assert_eq!(refusal.reason, ErrorReason::InvalidRequest);
     }
 
     #[test]
     fn siblings_do_not_nest() {
-        check(vec!["[]"; 2 * DEPTH].join(",").as_bytes()).unwrap();
+        check(vec!["[]"; 2 * MAX_DEPTH].join(",").as_bytes()).unwrap();
     }
 
     #[test]
     fn rejects_too_many_values() {
-        let refusal = check("{},".repeat(VALUES).as_bytes()).unwrap_err();
+        let refusal = check("{},".repeat(MAX_VALUES).as_bytes()).unwrap_err();
         assert_eq!(refusal.reason, ErrorReason::PayloadTooLarge);
     }
 
     #[test]
     fn string_content_does_not_count() {
-        let text = format!(r#"["\"{}\\",1]"#, "[,".repeat(VALUES));
+        let text = format!(r#"["\"{}\\",1]"#, "[,".repeat(MAX_VALUES));
         check(text.as_bytes()).unwrap();
     }
 
     #[test]
     fn content_after_string_counts() {
-        let text = format!(r#""\\"{}"#, nested(DEPTH + 1));
+        let text = format!(r#""\\"{}"#, nested(MAX_DEPTH + 1));
         check(text.as_bytes()).unwrap_err();
     }
 }

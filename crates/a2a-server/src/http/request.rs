@@ -43,25 +43,25 @@ pub(crate) async fn agent(
     if let Some(name) = path.as_deref().filter(|name| !known(name)) {
         let refusal = A2aError::new(
             ErrorReason::MethodNotFound,
-            format!("unknown agent `{}`", short(name)),
+            format!("unknown agent `{}`", excerpt(name)),
         );
         return Err(Failure::with(refusal, StatusCode::NOT_FOUND));
     }
     match (path, tenant) {
         (Some(path), Some(tenant)) if path != tenant => {
-            Err(bad_tenant("is not the agent that the path names").into())
+            Err(invalid_tenant("is not the agent that the path names").into())
         }
         (None, Some(tenant)) if !known(&tenant) => {
-            Err(bad_tenant("names no agent of this server; omit it, or name one").into())
+            Err(invalid_tenant("names no agent of this server; omit it, or name one").into())
         }
         (path, tenant) => Ok(path.or(tenant)),
     }
 }
 
-fn bad_tenant(why: &str) -> A2aError {
-    a2a::params::refused("tenant", why)
+fn invalid_tenant(problem: &str) -> A2aError {
+    a2a::params::refused("tenant", problem)
 }
 
-fn short(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.chars().take(64).collect()
 }

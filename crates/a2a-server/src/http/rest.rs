@@ -28,7 +28,7 @@ pub(crate) async fn serve(
     resource: Resource,
 ) -> Result<Response, Failure> {
     let principal = request::principal(&parts)?;
-    agrees(&parts, needed)?;
+    check_version(&parts, needed)?;
     let mut params = if parts.method == Method::POST {
         let bytes = match resource {
             Resource::Cancel(_) | Resource::Subscribe(_) => {
@@ -36,12 +36,12 @@ pub(crate) async fn serve(
             }
             _ => body::read(app, &parts, body).await?,
         };
-        object(&bytes)?
+        parse_object(&bytes)?
     } else {
         Fields::query(parts.uri.query().unwrap_or_default())
     };
     let tenant = match needed {
-        Version::V1_0 => same(path_tenant, params.name("tenant")?)?,
+        Version::V1_0 => merge_tenants(path_tenant, params.name("tenant")?)?,
         Version::V0_3 => None,
     };
     let agent = request::agent(app, path_agent, tenant).await?;
@@ -55,9 +55,9 @@ pub(crate) async fn serve(
     };
     let base = || request::base_url(app, &parts);
     Ok(
-        match call::answer(app, &caller, dialect, base, call).await? {
+        match call::execute(app, &caller, dialect, base, call).await? {
             Answer::Updates(updates) => {
-                let updates = sse::while_valid(updates, &parts);
+                let updates = sse::until_revoked(updates, &parts);
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)
             }
             Answer::Tasks(page) => {
@@ -71,7 +71,7 @@ pub(crate) async fn serve(
 }
 
 /// Checks that header and path have the same version. A path of 0.3 needs no header.
-fn agrees(parts: &Parts, needed: Version) -> Result<(), A2aError> {
+fn check_version(parts: &Parts, needed: Version) -> Result<(), A2aError> {
     if version::requested(parts)? == needed {
         return Ok(());
     }
@@ -114,7 +114,7 @@ fn call(
 }
 
 /// Parses a body. An empty body counts as an empty object.
-fn object(bytes: &[u8]) -> Result<Fields, A2aError> {
+fn parse_object(bytes: &[u8]) -> Result<Fields, A2aError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Fields::new(Value::Object(Map::new()), "");
     }
@@ -129,7 +129,7 @@ fn object(bytes: &[u8]) -> Result<Fields, A2aError> {
 }
 
 /// Returns the tenant, which must be the same in path and body.
-fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2aError> {
+fn merge_tenants(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2aError> {
     match (path, body) {
         (Some(path), Some(body)) if path != body => Err(a2a::params::refused(
             "tenant",

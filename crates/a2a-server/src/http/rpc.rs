@@ -39,7 +39,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
     };
     match answer(app, &parts, &principal, agent, &method, params).await {
         Ok((Answer::Updates(updates), dialect)) => {
-            let updates = sse::while_valid(updates, &parts);
+            let updates = sse::until_revoked(updates, &parts);
             sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
         }
         Ok((Answer::Tasks(page), dialect)) => {
@@ -87,6 +87,6 @@ async fn answer(
         agent,
     };
     let base = || request::base_url(app, parts);
-    let answer = call::answer(app, &caller, dialect, base, call).await?;
+    let answer = call::execute(app, &caller, dialect, base, call).await?;
     Ok((answer, dialect))
 }

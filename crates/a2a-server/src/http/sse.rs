@@ -31,7 +31,7 @@ pub(crate) enum Binding {
 }
 
 /// Ends the updates with an error when the token of the request is revoked.
-pub(crate) fn while_valid(updates: TaskUpdates, parts: &Parts) -> TaskUpdates {
+pub(crate) fn until_revoked(updates: TaskUpdates, parts: &Parts) -> TaskUpdates {
     let context = RequestContext::get(&parts.extensions);
     let Ok(Ok(principal)) = context.map(|context| &context.principal) else {
         return updates;
@@ -91,14 +91,14 @@ fn events(
         let update = state.updates.as_mut()?.next().await?;
         let event = match &update {
             Ok(update) => event(update, state.dialect, &state.binding),
-            Err(refusal) => failed(refusal, state.dialect, &state.binding),
+            Err(refusal) => error_event(refusal, state.dialect, &state.binding),
         };
         if update
             .as_ref()
-            .map_or(true, |update| ends(update, state.first))
+            .map_or(true, |update| is_last(update, state.first))
         {
             state.updates = None;
-            state.next = mark(update.ok(), state.dialect);
+            state.next = final_event(update.ok(), state.dialect);
         }
         state.first = false;
         Some((Ok(event), state))
@@ -107,7 +107,7 @@ fn events(
 
 /// Returns whether a stream ends after this update, because the task is terminal or interrupted (A2A 1.0 §3.1.2). An
 /// interrupted task as the first event does not end the stream, because the client's answer continues the task.
-fn ends(update: &StreamResponse, first: bool) -> bool {
+fn is_last(update: &StreamResponse, first: bool) -> bool {
     match update {
         StreamResponse::Message(_) => true,
         StreamResponse::StatusUpdate(event) => is_terminal_or_interrupted(&event.status.state),
@@ -120,7 +120,7 @@ fn ends(update: &StreamResponse, first: bool) -> bool {
 }
 
 /// Returns the event with `final` that ends a stream of 0.3, if the last update was a whole task.
-fn mark(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse> {
+fn final_event(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse> {
     match (last, dialect) {
         (Some(StreamResponse::Task(task)), Dialect::V0_3(_)) => {
             Some(StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
@@ -141,19 +141,19 @@ fn mark(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse
 
 fn event(update: &StreamResponse, dialect: Dialect, binding: &Binding) -> Event {
     match dialect {
-        Dialect::V1_0 => wrapped(update, binding),
-        Dialect::V0_3(dialect) => wrapped(&v0_3::as_v0_3(update, dialect), binding),
+        Dialect::V1_0 => encode(update, binding),
+        Dialect::V0_3(dialect) => encode(&v0_3::as_v0_3(update, dialect), binding),
     }
 }
 
-fn wrapped<T: Serialize>(result: &T, binding: &Binding) -> Event {
+fn encode<T: Serialize>(result: &T, binding: &Binding) -> Event {
     match binding {
         Binding::Rpc(id) => data(Event::default(), &Success::new(id, result)),
         Binding::Rest => data(Event::default(), result),
     }
 }
 
-fn failed(refusal: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
+fn error_event(refusal: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
     match (binding, dialect) {
         (Binding::Rpc(id), _) => data(Event::default(), &error::rpc_body(id, refusal)),
         // In streams without envelopes, the official clients recognize an error by this event name.

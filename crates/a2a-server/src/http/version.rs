@@ -16,7 +16,7 @@ pub(crate) fn requested(parts: &Parts) -> Result<Version, A2aError> {
         Some(value) => Some(
             value
                 .to_str()
-                .map_err(|_| unknown("a value that is not text"))?,
+                .map_err(|_| unsupported("a value that is not text"))?,
         ),
         None => None,
     };
@@ -25,27 +25,27 @@ pub(crate) fn requested(parts: &Parts) -> Result<Version, A2aError> {
     let queried = pairs
         .find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER.as_str()))
         .map(|(_, value)| value);
-    let said = header
+    let text = header
         .map(str::trim)
-        .filter(|said| !said.is_empty())
+        .filter(|text| !text.is_empty())
         .or(queried.as_deref().map(str::trim))
         .unwrap_or_default();
-    let mut numbers = said.splitn(3, '.');
+    let mut numbers = text.splitn(3, '.');
     match (numbers.next().unwrap_or_default(), numbers.next()) {
         ("", None) | ("0", Some("3")) => Ok(Version::V0_3),
         ("1", Some("0")) => Ok(Version::V1_0),
         _ => {
             // Limit the text of the header that the error repeats.
-            let said: String = said.chars().take(32).collect();
-            Err(unknown(&format!("`{said}`")))
+            let text: String = text.chars().take(32).collect();
+            Err(unsupported(&format!("`{text}`")))
         }
     }
 }
 
-fn unknown(said: &str) -> A2aError {
+fn unsupported(version: &str) -> A2aError {
     A2aError::new(
         ErrorReason::VersionNotSupported,
-        format!("unsupported A2A-Version: {said}; this server supports `1.0` and `0.3`"),
+        format!("unsupported A2A-Version: {version}; this server supports `1.0` and `0.3`"),
     )
 }
 

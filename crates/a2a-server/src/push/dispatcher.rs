@@ -86,9 +86,13 @@ impl PushDispatcher {
         if configs.is_empty() {
             return Ok(());
         }
-        let asks_for = |version| configs.iter().any(|(_, theirs)| *theirs == version);
-        let old = asks_for(Version::V0_3) && payload.applies_to_0_3();
-        let new = asks_for(Version::V1_0);
+        let has_version = |version| {
+            configs
+                .iter()
+                .any(|(_, config_version)| *config_version == version)
+        };
+        let old = has_version(Version::V0_3) && payload.applies_to_0_3();
+        let new = has_version(Version::V1_0);
         let task = if old || (new && !payload.is_self_contained()) {
             self.store.load(&payload.task_id).await?
         } else {
@@ -153,7 +157,7 @@ impl PushDispatcher {
                     self.metrics.record_push(PushResult::Delivered);
                     tracing::debug!(task = %config.task_id, config = %config.config_id, "notified a webhook");
                 }
-                Some(Err(why)) => self.record_loss(PushResult::Failed, &next.delivery, &why),
+                Some(Err(cause)) => self.record_loss(PushResult::Failed, &next.delivery, &cause),
                 // Back into the queue, because `give_up` counts and logs queued notifications.
                 None => self.queues.push_front(next.delivery),
             }
@@ -176,16 +180,16 @@ impl PushDispatcher {
             tried += 1;
             match self.attempt(next).await {
                 AttemptOutcome::Delivered => return Ok(()),
-                AttemptOutcome::Permanent(why) => return Err(why),
-                AttemptOutcome::Retry(why, _)
+                AttemptOutcome::Permanent(cause) => return Err(cause),
+                AttemptOutcome::Retry(cause, _)
                     if last || tried >= self.retry_policy.max_attempts =>
                 {
-                    return Err(format!("{why}, {tried} times"));
+                    return Err(format!("{cause}, {tried} times"));
                 }
-                AttemptOutcome::Retry(why, retry_after) => {
+                AttemptOutcome::Retry(cause, retry_after) => {
                     let delay = self.retry_policy.delay(tried, retry_after, self.random());
                     tracing::debug!(
-                        task = %next.delivery.config.task_id, webhook = %next.delivery.origin, %why,
+                        task = %next.delivery.config.task_id, webhook = %next.delivery.origin, %cause,
                         "retrying a notification in {} ms", delay.as_millis()
                     );
                     let delay = tokio::time::sleep(delay);
@@ -217,13 +221,13 @@ impl PushDispatcher {
         deliveries.len()
     }
 
-    fn record_loss(&self, result: PushResult, delivery: &PushNotification, why: &str) {
+    fn record_loss(&self, result: PushResult, delivery: &PushNotification, cause: &str) {
         self.metrics.record_push(result);
         tracing::warn!(
             task = %delivery.config.task_id,
             config = %delivery.config.config_id,
             webhook = %delivery.origin,
-            "cannot notify a webhook: {why}"
+            "cannot notify a webhook: {cause}"
         );
     }
 

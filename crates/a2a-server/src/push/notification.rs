@@ -149,8 +149,8 @@ fn value(text: &str, field: &'static str) -> Result<HeaderValue, A2aError> {
 }
 
 fn url(text: &str) -> Result<Url, A2aError> {
-    let refuse = |why: String| {
-        let text = format!("`url` {why}; it must be the http(s) URL of a webhook");
+    let refuse = |cause: String| {
+        let text = format!("`url` {cause}; it must be the http(s) URL of a webhook");
         Err(A2aError::new(ErrorReason::InvalidParams, text).at("url"))
     };
     if text.len() > MAX_FIELD_BYTES {

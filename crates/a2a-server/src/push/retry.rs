@@ -100,8 +100,8 @@ impl RetryPolicy {
         let own = doubled
             .min(self.max_delay)
             .mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0);
-        retry_after.map_or(own, |wanted| {
-            wanted.clamp(own.min(self.max_delay), self.max_delay)
+        retry_after.map_or(own, |requested| {
+            requested.clamp(own.min(self.max_delay), self.max_delay)
         })
     }
 }

@@ -25,7 +25,7 @@ mod faults;
 mod hook;
 mod log_capture;
 
-use hook::{Answer, Hook, tcp};
+use hook::{Answer, TestWebhook, plain_sender};
 
 const TASK: &str = "t1";
 
@@ -38,19 +38,19 @@ const FAST: RetryPolicy = RetryPolicy {
 };
 
 /// A task in a store, and its notifier.
-struct Rig {
+struct Fixture {
     store: MemoryStore,
     notifier: Notifier,
     record: TaskRecord,
 }
 
-impl Rig {
+impl Fixture {
     async fn new() -> Self {
         Self::with(ServiceLimits::default(), FAST).await
     }
 
     async fn with(limits: ServiceLimits, retry_policy: RetryPolicy) -> Self {
-        Self::with_sender(tcp(), limits, retry_policy).await
+        Self::with_sender(plain_sender(), limits, retry_policy).await
     }
 
     async fn with_sender(
@@ -61,9 +61,15 @@ impl Rig {
         let store = MemoryStore::new();
         let record = record(TASK);
         store.create(&record).await.unwrap();
-        let (kept, env) = (Arc::new(store.clone()), Arc::new(SystemEnvironment));
-        let notifier =
-            Notifier::with_retry_policy(kept, sender, &limits, env, Metrics::new(), retry_policy);
+        let (task_store, env) = (Arc::new(store.clone()), Arc::new(SystemEnvironment));
+        let notifier = Notifier::with_retry_policy(
+            task_store,
+            sender,
+            &limits,
+            env,
+            Metrics::new(),
+            retry_policy,
+        );
         Self {
             store,
             notifier,
@@ -77,21 +83,21 @@ impl Rig {
     }
 
     /// Stores a change and notifies the webhooks.
-    async fn happens(&mut self, change: TaskChange) {
+    async fn apply(&mut self, change: TaskChange) {
         let revision = self.record.revision;
         let changes = std::slice::from_ref(&change);
-        let kept = self.store.append(TASK, revision, 5, changes).await;
-        kept.unwrap();
+        let stored = self.store.append(TASK, revision, 5, changes).await;
+        stored.unwrap();
         self.record.apply(change.clone(), 5);
         self.notifier.changed(&self.record, &change);
     }
 
-    async fn becomes(&mut self, state: TaskState) {
-        self.happens(status(state)).await;
+    async fn set_state(&mut self, state: TaskState) {
+        self.apply(status(state)).await;
     }
 
     /// Waits until no notification is queued.
-    async fn done(&self) -> PushCounts {
+    async fn drain(&self) -> PushCounts {
         assert_eq!(self.notifier.close(Duration::from_secs(20)).await, 0);
         self.notifier.figures()
     }
@@ -158,11 +164,11 @@ fn artifact(text: &str, append: bool, last_chunk: bool) -> TaskChange {
 
 #[tokio::test]
 async fn webhook_of_1_0_receives_states_in_order() {
-    let hook = Hook::that_answers([Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.becomes(TaskState::Working).await;
-    rig.becomes(TaskState::Completed).await;
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
+    fixture.set_state(TaskState::Completed).await;
     let first = hook.next().await;
     let update = json!({
         "taskId": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"},
@@ -174,12 +180,12 @@ async fn webhook_of_1_0_receives_states_in_order() {
 
 #[tokio::test]
 async fn webhook_of_0_3_receives_task_with_its_state() {
-    let hook = Hook::that_answers([Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V0_3).await;
-    rig.becomes(TaskState::Working).await;
-    rig.happens(artifact("all of it", false, true)).await;
-    rig.becomes(TaskState::Completed).await;
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, Version::V0_3).await;
+    fixture.set_state(TaskState::Working).await;
+    fixture.apply(artifact("all of it", false, true)).await;
+    fixture.set_state(TaskState::Completed).await;
     let (working, completed) = (hook.next().await, hook.next().await);
     assert_eq!(working.body["status"]["state"], "working");
     assert_eq!(working.header("content-type"), Some("application/json"));
@@ -193,11 +199,11 @@ async fn webhook_of_0_3_receives_task_with_its_state() {
 
 #[tokio::test]
 async fn webhook_of_1_0_receives_whole_artifact() {
-    let hook = Hook::that_answers([Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.happens(artifact("one ", false, false)).await;
-    rig.happens(artifact("two", true, true)).await;
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.apply(artifact("one ", false, false)).await;
+    fixture.apply(artifact("two", true, true)).await;
     let received = hook.next().await;
     let whole = json!({
         "taskId": "t1", "contextId": "c1",
@@ -205,16 +211,16 @@ async fn webhook_of_1_0_receives_whole_artifact() {
         "append": false, "lastChunk": true,
     });
     assert_eq!(received.body, json!({"artifactUpdate": whole}));
-    rig.done().await;
-    assert_eq!(hook.rest().await, 0);
+    fixture.drain().await;
+    assert_eq!(hook.pending_count().await, 0);
 }
 
 #[tokio::test]
 async fn token_alone_is_the_bearer_credential() {
-    let hook = Hook::that_answers([Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.becomes(TaskState::Working).await;
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
     let received = hook.next().await;
     assert_eq!(received.header("authorization"), Some("Bearer the-token"));
     assert_eq!(
@@ -225,15 +231,19 @@ async fn token_alone_is_the_bearer_credential() {
 
 #[tokio::test]
 async fn credentials_are_sent_with_the_token() {
-    let hook = Hook::that_answers([Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
     let mut config = config("w1", &hook.url);
     config.authentication = Some(AuthenticationInfo {
         scheme: "Basic".to_owned(),
         credentials: Some("dTpw".to_owned()),
     });
-    rig.store.put_push(&config, Version::V1_0).await.unwrap();
-    rig.becomes(TaskState::Working).await;
+    fixture
+        .store
+        .put_push(&config, Version::V1_0)
+        .await
+        .unwrap();
+    fixture.set_state(TaskState::Working).await;
     let received = hook.next().await;
     assert_eq!(received.header("authorization"), Some("Basic dTpw"));
     assert_eq!(
@@ -244,38 +254,39 @@ async fn credentials_are_sent_with_the_token() {
 
 #[tokio::test]
 async fn every_webhook_is_notified_in_its_version() {
-    let new = Hook::that_answers([Answer::Status(200)]).await;
-    let old = Hook::that_answers([Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &new.url, Version::V1_0).await;
-    rig.register("w2", &old.url, Version::V0_3).await;
-    rig.becomes(TaskState::Working).await;
+    let new = TestWebhook::start([Answer::Status(200)]).await;
+    let old = TestWebhook::start([Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &new.url, Version::V1_0).await;
+    fixture.register("w2", &old.url, Version::V0_3).await;
+    fixture.set_state(TaskState::Working).await;
     assert_eq!(new.next().await.state(), Some("TASK_STATE_WORKING"));
     assert_eq!(old.next().await.body["kind"], "task");
 }
 
 #[tokio::test]
 async fn deleted_webhook_is_not_notified() {
-    let hook = Hook::that_answers([Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.becomes(TaskState::Working).await;
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
     hook.next().await;
-    rig.store.delete_push(TASK, "w1").await.unwrap();
-    rig.becomes(TaskState::Completed).await;
-    rig.done().await;
-    assert_eq!(hook.rest().await, 0);
+    fixture.store.delete_push(TASK, "w1").await.unwrap();
+    fixture.set_state(TaskState::Completed).await;
+    fixture.drain().await;
+    assert_eq!(hook.pending_count().await, 0);
 }
 
 #[tokio::test]
 async fn messages_and_metadata_are_not_notified() {
-    let hook = Hook::that_answers([Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.happens(TaskChange::Metadata(
-        [("usage".to_owned(), json!(1))].into(),
-    ))
-    .await;
-    rig.happens(TaskChange::Run("r1".to_owned())).await;
-    assert_eq!(rig.done().await, PushCounts::default());
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture
+        .apply(TaskChange::Metadata(
+            [("usage".to_owned(), json!(1))].into(),
+        ))
+        .await;
+    fixture.apply(TaskChange::Run("r1".to_owned())).await;
+    assert_eq!(fixture.drain().await, PushCounts::default());
 }

@@ -101,17 +101,17 @@ impl ActiveTask {
     /// Records that a client has seen the task. Returns `false` if the agent has already answered with a message in its
     /// place.
     pub(super) fn expose(&self) -> bool {
-        let mut shown = true;
+        let mut visible = true;
         self.state.send_if_modified(|state| {
-            shown = !matches!(
+            visible = !matches!(
                 state.phase,
                 Phase::Answering | Phase::Done(TaskEnd::Message(_))
             );
-            let news = shown && !state.exposed;
-            state.exposed |= shown;
-            news
+            let changed = visible && !state.exposed;
+            state.exposed |= visible;
+            changed
         });
-        shown
+        visible
     }
 
     /// Replaces the task by a message. Returns `false` if a client may have seen the task.

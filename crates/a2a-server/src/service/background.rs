@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 
 use super::active_task::{ActiveTask, CancelReason};
-use super::core::{Core, refused};
+use super::core::{Core, to_a2a_error};
 use super::status;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use crate::store::{StoreError, before_ms};
@@ -18,19 +18,20 @@ use a2a::A2aError;
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The maximum number of unanswered tasks that one query returns.
-const RECOVERY_CONCURRENCY: usize = 100;
+const UNANSWERED_BATCH: usize = 100;
 
 impl Core {
     /// Recovers the tasks that no live server runs.
     pub(super) async fn recover(self: &Arc<Self>) -> Result<(), A2aError> {
-        let mut left = self
+        let mut unfinished = self
             .store
             .recover()
             .await
-            .map_err(|error| refused(error, ""))?;
+            .map_err(|error| to_a2a_error(error, ""))?;
         // Sort by creation, so that runs of one session resume in order.
-        left.sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
-        for task in left {
+        unfinished
+            .sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
+        for task in unfinished {
             if task.is_terminal() || self.active_tasks.get(&task.id).is_some() {
                 continue;
             }
@@ -38,10 +39,8 @@ impl Core {
             let _ = self.quota.try_insert(&task.owner, &task.id, usize::MAX);
             if !is_interrupted(&task.state) {
                 let loaded = self.store.load(&task.id).await;
-                match loaded.map_err(|error| refused(error, &task.id)) {
-                    Ok(Some(record)) if !record.is_terminal() => {
-                        self.resume_left_task(record).await
-                    }
+                match loaded.map_err(|error| to_a2a_error(error, &task.id)) {
+                    Ok(Some(record)) if !record.is_terminal() => self.resume_task(record).await,
                     Ok(_) => {
                         self.release_quota(&task.owner, &task.id);
                     }
@@ -58,35 +57,35 @@ impl Core {
     }
 
     /// Reattaches to the run of a task, or marks the task as interrupted.
-    async fn resume_left_task(self: &Arc<Self>, record: TaskRecord) {
-        let mut life = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
-        life.has_visible_event = true;
+    async fn resume_task(self: &Arc<Self>, record: TaskRecord) {
+        let mut runner = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
+        runner.has_visible_event = true;
         // A client may have seen the task before the restart.
-        life.active.expose();
-        if let Some(run) = life.record.run.clone() {
-            let id = &life.record.task.id;
-            let waiting = match self.store.enqueue(&life.record.session, id).await {
+        runner.active.expose();
+        if let Some(run) = runner.record.run.clone() {
+            let id = &runner.record.task.id;
+            let waiting = match self.store.enqueue(&runner.record.session, id).await {
                 Ok(waiting) => waiting,
                 // This server owns the task now and has to end it.
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             };
-            self.active_tasks.insert(id, life.active.clone());
+            self.active_tasks.insert(id, runner.active.clone());
             self.tasks
-                .spawn(life.run(waiting, RunRequest::Reattach(run)));
+                .spawn(runner.run(waiting, RunRequest::Reattach(run)));
             return;
         }
-        let status = status::interrupted(&*self.env, &life.record);
-        if let Err(WriteError::Store(_)) = life.write(TaskChange::Status(status)).await {
-            self.tasks.spawn(life.persist_until_stored());
+        let status = status::interrupted(&*self.env, &runner.record);
+        if let Err(WriteError::Store(_)) = runner.write(TaskChange::Status(status)).await {
+            self.tasks.spawn(runner.persist_until_stored());
         }
     }
 
     /// Spawns the background work, which runs until the server shuts down.
-    pub(super) fn resume(self: &Arc<Self>) {
+    pub(super) fn spawn_background_work(self: &Arc<Self>) {
         // Subscribe before the server accepts messages, so that it misses no request.
-        let asked = self.store.cancel_requests();
-        self.run_until_closing(|core| async move { core.forward_cancellations(asked).await });
-        self.run_until_closing(|core| async move { core.forget().await });
+        let requests = self.store.cancel_requests();
+        self.run_until_closing(|core| async move { core.forward_cancellations(requests).await });
+        self.run_until_closing(|core| async move { core.prune_periodically().await });
         if let Some(every) = self.store.recovery_interval() {
             self.run_until_closing(move |core| async move {
                 loop {
@@ -113,8 +112,8 @@ impl Core {
         });
     }
 
-    async fn forward_cancellations(&self, mut asked: BoxStream<'static, String>) {
-        while let Some(task_id) = asked.next().await {
+    async fn forward_cancellations(&self, mut requests: BoxStream<'static, String>) {
+        while let Some(task_id) = requests.next().await {
             if let Some(active) = self.active_tasks.get(&task_id) {
                 active.cancel(CancelReason::Requested);
             }
@@ -125,21 +124,21 @@ impl Core {
     async fn expire_unanswered(&self) -> Result<(), A2aError> {
         let before_ms = before_ms(self.env.system_time().into(), self.settings.unanswered);
         // The number of tasks that cannot be ended now. This pass skips them, and the next one retries.
-        let mut left = 0;
+        let mut skipped = 0;
         loop {
             let ids = self
                 .store
-                .unanswered(before_ms, left, RECOVERY_CONCURRENCY)
+                .unanswered(before_ms, skipped, UNANSWERED_BATCH)
                 .await;
-            let ids = ids.map_err(|error| refused(error, ""))?;
+            let ids = ids.map_err(|error| to_a2a_error(error, ""))?;
             for id in &ids {
                 let ended = self.expire_task(id, before_ms).await;
                 if let Err(error) = &ended {
                     tracing::warn!(task_id = id, %error, "cannot end a task");
                 }
-                left += usize::from(ended != Ok(true));
+                skipped += usize::from(ended != Ok(true));
             }
-            if ids.len() < RECOVERY_CONCURRENCY {
+            if ids.len() < UNANSWERED_BATCH {
                 return Ok(());
             }
         }
@@ -173,7 +172,7 @@ impl Core {
         }
     }
 
-    async fn forget(self: &Arc<Self>) {
+    async fn prune_periodically(self: &Arc<Self>) {
         loop {
             // Retry the tasks of removed clients that the store could not end before.
             self.end_tasks_of_removed_clients(self.quota.tasks_of_removed());

@@ -7,7 +7,7 @@ use a2a::v1_0::Task;
 use futures_util::StreamExt;
 
 use super::active_task::{CancelReason, TaskEnd};
-use super::core::{Core, refused};
+use super::core::{Core, to_a2a_error};
 use super::status;
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
@@ -52,7 +52,7 @@ impl Core {
             }
             record = self.stored(&id).await?;
         }
-        Err(refused(StoreError::Conflict, &id))
+        Err(to_a2a_error(StoreError::Conflict, &id))
     }
 
     /// Requests the cancellation from the server that runs the task, and waits until the task is terminal.
@@ -61,7 +61,7 @@ impl Core {
         self.store
             .request_cancel(task_id)
             .await
-            .map_err(|error| refused(error, task_id))?;
+            .map_err(|error| to_a2a_error(error, task_id))?;
         let settled = subscription.updates.for_each(|_| std::future::ready(()));
         // If the timeout elapses, no server runs the task, and the caller cancels it in the store.
         let _ = tokio::time::timeout(REMOTE_CANCEL_TIMEOUT, settled).await;
@@ -92,7 +92,7 @@ impl Core {
                 Ok(Some(record))
             }
             Err(StoreError::Conflict | StoreError::Terminal) => Ok(None),
-            Err(error) => Err(refused(error, task_id)),
+            Err(error) => Err(to_a2a_error(error, task_id)),
         }
     }
 
@@ -100,7 +100,7 @@ impl Core {
         self.store
             .load(task_id)
             .await
-            .map_err(|error| refused(error, task_id))?
+            .map_err(|error| to_a2a_error(error, task_id))?
             .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Service;
 use super::active_task::CancelReason;
-use super::core::{Core, refused};
+use super::core::{Core, to_a2a_error};
 use a2a::{A2aError, ErrorReason};
 
 impl Service {
@@ -41,7 +41,7 @@ impl Core {
     }
 
     async fn end_one(&self, task_id: &str) -> Result<(), A2aError> {
-        let failed = |error| refused(error, task_id);
+        let failed = |error| to_a2a_error(error, task_id);
         // Delete the webhooks first, so that they receive no notification of the end. The task ends even if this fails.
         let webhooks = self.delete_webhooks(task_id).await;
         let Some(record) = self.store.load(task_id).await.map_err(failed)? else {
@@ -58,7 +58,7 @@ impl Core {
         for config in self.push_configs(task_id).await? {
             let id = config.id.unwrap_or_default();
             let deleted = self.store.delete_push(task_id, &id).await;
-            deleted.map_err(|error| refused(error, task_id))?;
+            deleted.map_err(|error| to_a2a_error(error, task_id))?;
         }
         Ok(())
     }

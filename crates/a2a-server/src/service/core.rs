@@ -110,7 +110,7 @@ impl Core {
             .store
             .load(task_id)
             .await
-            .map_err(|error| refused(error, task_id))?;
+            .map_err(|error| to_a2a_error(error, task_id))?;
         record
             .filter(|record| record.owner == caller.client)
             .ok_or_else(|| A2aError::task_not_found(task_id))
@@ -159,10 +159,10 @@ impl Core {
         bytes: usize,
         forget: bool,
     ) -> Result<(), A2aError> {
-        let budget = &self.settings.limits.kept;
+        let budget = &self.settings.limits.stored_bytes;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let room = self.store.make_room(client, bytes, budget, forget).await;
-        match room.map_err(|error| refused(error, ""))? {
+        match room.map_err(|error| to_a2a_error(error, ""))? {
             true => Ok(()),
             false => {
                 let text = "the storage for your tasks, or for those of all clients, is full; finish or cancel open tasks, send less, or try again when old tasks are deleted";
@@ -182,7 +182,7 @@ impl Core {
 }
 
 /// Converts an error of the store to an error for the client. The cause of a failure appears only in the log.
-pub(super) fn refused(error: StoreError, task_id: &str) -> A2aError {
+pub(super) fn to_a2a_error(error: StoreError, task_id: &str) -> A2aError {
     match error {
         StoreError::NotFound => A2aError::task_not_found(task_id),
         StoreError::Terminal => A2aError::new(
@@ -195,8 +195,8 @@ pub(super) fn refused(error: StoreError, task_id: &str) -> A2aError {
             ErrorReason::UnsupportedOperation,
             format!("the task `{task_id}` changed concurrently; get it and try again"),
         ),
-        StoreError::Failed(why) | StoreError::Damaged(why) => {
-            tracing::warn!(task_id, why, "the task store failed");
+        StoreError::Failed(cause) | StoreError::Damaged(cause) => {
+            tracing::warn!(task_id, cause, "the task store failed");
             let mut refusal = A2aError::new(
                 ErrorReason::Unavailable,
                 "the task store does not answer; try again in a moment",

@@ -13,30 +13,31 @@ impl Core {
         send: &SendMessage,
         agent: Option<&str>,
     ) -> Result<(), A2aError> {
-        let asked = send.request.configuration.as_ref();
-        let wanted = asked.and_then(|asked| asked.accepted_output_modes.as_deref());
-        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
+        let configuration = send.request.configuration.as_ref();
+        let accepted =
+            configuration.and_then(|configuration| configuration.accepted_output_modes.as_deref());
+        let Some(accepted) = accepted.filter(|accepted| !accepted.is_empty()) else {
             return Ok(());
         };
-        if OUTPUT_MODES.iter().any(|given| accepts(wanted, given)) {
+        if OUTPUT_MODES.iter().any(|mode| accepts(accepted, mode)) {
             return Ok(());
         }
         let agents = self.agents().await?.agents;
         let agent = agent.or(self.settings.agent_id.as_deref());
-        let asked = match agent {
+        let agent = match agent {
             Some(name) => agents.iter().find(|agent| agent.name == name),
             None => agents.first(),
         };
-        let own = asked.map(skill_modes).unwrap_or_default();
-        if own.iter().any(|given| accepts(wanted, given)) {
+        let own = agent.map(skill_modes).unwrap_or_default();
+        if own.iter().any(|mode| accepts(accepted, mode)) {
             return Ok(());
         }
-        let given: Vec<&str> = OUTPUT_MODES.into_iter().chain(own).collect();
+        let modes: Vec<&str> = OUTPUT_MODES.into_iter().chain(own).collect();
         Err(A2aError::new(
             ErrorReason::ContentTypeNotSupported,
             format!(
                 "the agent supports none of the types in `acceptedOutputModes`; it returns {}",
-                given.join(", ")
+                modes.join(", ")
             ),
         )
         .at("configuration.acceptedOutputModes"))
@@ -50,17 +51,17 @@ fn skill_modes(agent: &Agent) -> Vec<&str> {
     modes.map(String::as_str).collect()
 }
 
-/// Returns whether `wanted` includes `given`. Older clients send `text` without a subtype. All text types count as
+/// Returns whether `accepted` includes `mode`. Older clients send `text` without a subtype. All text types count as
 /// equal, because an agent's plain text is also readable as Markdown.
-fn accepts(wanted: &[String], given: &str) -> bool {
-    let (family, _) = split(given);
-    wanted.iter().any(|wanted| {
-        let wanted = wanted.split(';').next().unwrap_or_default().trim();
-        let (kind, subtype) = split(wanted);
+fn accepts(accepted: &[String], mode: &str) -> bool {
+    let (family, _) = split(mode);
+    accepted.iter().any(|accepted_mode| {
+        let accepted_mode = accepted_mode.split(';').next().unwrap_or_default().trim();
+        let (kind, subtype) = split(accepted_mode);
         let any = matches!(kind, "*" | "");
         let same = kind.eq_ignore_ascii_case(family)
             && (matches!(subtype, "*" | "") || kind.eq_ignore_ascii_case("text"));
-        any || same || wanted.eq_ignore_ascii_case(given)
+        any || same || accepted_mode.eq_ignore_ascii_case(mode)
     })
 }
 

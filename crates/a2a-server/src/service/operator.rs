@@ -5,7 +5,7 @@ use a2a::v1_0::Task;
 use super::Service;
 use super::active_task::CancelReason;
 use super::cancel::canceled;
-use super::core::refused;
+use super::core::to_a2a_error;
 use crate::store::{Filter, SummaryPage};
 use crate::task_record::TaskRecord;
 use a2a::A2aError;
@@ -17,7 +17,7 @@ impl Service {
     /// The store failed.
     pub async fn tasks(&self, filter: &Filter) -> Result<SummaryPage, A2aError> {
         let listed = self.core.store.list(filter).await;
-        listed.map_err(|error| refused(error, ""))
+        listed.map_err(|error| to_a2a_error(error, ""))
     }
 
     /// Cancels a task of any client and returns it.
@@ -51,11 +51,11 @@ impl Service {
         // task.
         self.core.notifier.barrier().await;
         let deleted = self.core.store.delete(task_id).await;
-        deleted.map_err(|error| refused(error, task_id))
+        deleted.map_err(|error| to_a2a_error(error, task_id))
     }
 
     async fn any(&self, task_id: &str) -> Result<Option<TaskRecord>, A2aError> {
         let loaded = self.core.store.load(task_id).await;
-        loaded.map_err(|error| refused(error, task_id))
+        loaded.map_err(|error| to_a2a_error(error, task_id))
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, vec};
 use a2a::v1_0::Task;
 
 use super::Service;
-use super::core::refused;
+use super::core::to_a2a_error;
 use super::view::View;
 use crate::store::{Cursor, StoreError, Summary, SummaryPage};
 use crate::task_record::TaskRecord;
@@ -93,10 +93,10 @@ impl TaskPage {
             match self.service.core.store.load(&listed.id).await {
                 Ok(Some(record)) => return Ok(Some((Cursor::new(&listed), record))),
                 Ok(None) => {}
-                Err(StoreError::Damaged(why)) => {
-                    tracing::error!(task_id = listed.id, why, "a list omits a damaged task");
+                Err(StoreError::Damaged(cause)) => {
+                    tracing::error!(task_id = listed.id, cause, "a list omits a damaged task");
                 }
-                Err(error) => return Err(refused(error, &listed.id)),
+                Err(error) => return Err(to_a2a_error(error, &listed.id)),
             }
         }
         Ok(None)

@@ -3,7 +3,7 @@
 use a2a::v1_0::TaskPushNotificationConfig;
 
 use super::SendMessage;
-use super::core::{Core, refused};
+use super::core::{Core, to_a2a_error};
 use crate::call_context::{CallContext, Version};
 use a2a::{A2aError, ErrorReason};
 
@@ -12,27 +12,27 @@ const MAX_ID_BYTES: usize = 4096;
 
 impl Core {
     /// Returns the push notification configuration in a message.
-    pub(super) fn wanted_push(
+    pub(super) fn requested_push_config(
         &self,
         _caller: &CallContext,
         send: &SendMessage,
     ) -> Result<Option<TaskPushNotificationConfig>, A2aError> {
-        let wanted = send
+        let config = send
             .request
             .configuration
             .as_ref()
-            .and_then(|asked| asked.task_push_notification_config.as_ref());
-        match wanted {
+            .and_then(|configuration| configuration.task_push_notification_config.as_ref());
+        match config {
             Some(config) => {
                 let place = "configuration.taskPushNotificationConfig";
-                self.checked(config.clone(), place).map(Some)
+                self.validate_push_config(config.clone(), place).map(Some)
             }
             None => Ok(None),
         }
     }
 
     /// Validates a configuration, and generates an id if it has none.
-    pub(super) fn checked(
+    pub(super) fn validate_push_config(
         &self,
         mut config: TaskPushNotificationConfig,
         place: &str,
@@ -42,8 +42,8 @@ impl Core {
             place => format!("{place}.{name}"),
         };
         self.notifier.accepts(&config).map_err(|refusal| {
-            let wrong = refusal.field.clone().unwrap_or_default();
-            refusal.at(field(&wrong))
+            let name = refusal.field.clone().unwrap_or_default();
+            refusal.at(field(&name))
         })?;
         if config.id.as_ref().is_some_and(|id| id.len() > MAX_ID_BYTES) {
             let text = format!("`id` is longer than {MAX_ID_BYTES} bytes");
@@ -56,36 +56,36 @@ impl Core {
     }
 
     /// Stores a validated configuration, unless the task has its maximum number.
-    pub(super) async fn keep_push(
+    pub(super) async fn put_push_config(
         &self,
         config: &TaskPushNotificationConfig,
         version: Version,
     ) -> Result<(), A2aError> {
         let id = &config.task_id;
-        let most = self.settings.limits.pushes_per_task;
-        let known = self.push_configs(id).await?;
-        if known.len() >= most && known.iter().all(|had| had.id != config.id) {
+        let max = self.settings.limits.pushes_per_task;
+        let configs = self.push_configs(id).await?;
+        if configs.len() >= max && configs.iter().all(|existing| existing.id != config.id) {
             return Err(A2aError::new(
                 ErrorReason::ResourceExhausted,
-                format!("the task `{id}` has {most} webhooks, the maximum; delete one"),
+                format!("the task `{id}` has {max} webhooks, the maximum; delete one"),
             ));
         }
         self.store
             .put_push(config, version)
             .await
-            .map_err(|error| refused(error, id))
+            .map_err(|error| to_a2a_error(error, id))
     }
 
     pub(super) async fn push_configs(
         &self,
         task_id: &str,
     ) -> Result<Vec<TaskPushNotificationConfig>, A2aError> {
-        let known = self
+        let configs = self
             .store
             .pushes(task_id)
             .await
-            .map_err(|error| refused(error, task_id))?;
-        Ok(known.into_iter().map(|(config, _)| config).collect())
+            .map_err(|error| to_a2a_error(error, task_id))?;
+        Ok(configs.into_iter().map(|(config, _)| config).collect())
     }
 }
 

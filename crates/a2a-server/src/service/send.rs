@@ -7,7 +7,7 @@ use a2a::v1_0::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, 
 use futures_util::{StreamExt, stream};
 
 use super::active_task::{ActiveTask, TaskEnd};
-use super::core::{Core, refused};
+use super::core::{Core, to_a2a_error};
 use super::submit::Accepted;
 use super::updates::updates;
 use super::view::View;
@@ -127,7 +127,7 @@ impl Core {
         self.store
             .subscribe(task_id)
             .await
-            .map_err(|error| refused(error, task_id))?
+            .map_err(|error| to_a2a_error(error, task_id))?
             .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
@@ -145,7 +145,7 @@ impl Core {
         match self.store.load(task_id).await {
             Ok(Some(record)) => TaskEnd::Task(Arc::new(record)),
             Ok(None) => TaskEnd::Error(A2aError::task_not_found(task_id)),
-            Err(error) => TaskEnd::Error(refused(error, task_id)),
+            Err(error) => TaskEnd::Error(to_a2a_error(error, task_id)),
         }
     }
 

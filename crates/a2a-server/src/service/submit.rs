@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
 use super::active_task::{ActiveTask, CancelReason, TaskEnd};
-use super::core::{Core, refused};
+use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
 use super::size::json_bytes;
 use super::task_runner::{DELEGATION, RunRequest, TaskRunner, WriteError};
@@ -80,7 +80,7 @@ impl Core {
             .try_acquire(&caller.client, &send.request.message)?;
         let agent = self.agent(caller, &send).await?;
         self.check_output_modes(&send, agent.as_deref()).await?;
-        let push = self.wanted_push(caller, &send)?;
+        let push = self.requested_push_config(caller, &send)?;
         let new_task_id = self.env.uuid().to_string();
         let new = Submission {
             caller: caller.clone(),
@@ -93,19 +93,19 @@ impl Core {
             active: Arc::new(ActiveTask::new()),
             weight,
         };
-        while let Some(before) = self.find_duplicate(&new) {
-            let task_id = before.task_id.clone();
-            if let Some(taken) = self.resolve_duplicate(caller, before, follow).await? {
-                return Ok(taken);
+        while let Some(duplicate) = self.find_duplicate(&new) {
+            let task_id = duplicate.task_id.clone();
+            if let Some(accepted) = self.resolve_duplicate(caller, duplicate, follow).await? {
+                return Ok(accepted);
             }
             // The task of the earlier message has been deleted, so this is a new message.
             let message_id = &new.send.request.message.message_id;
             self.dedup.remove(&caller.client, message_id, &task_id);
         }
-        let (begun, begins) = oneshot::channel();
+        let (reply, response) = oneshot::channel();
         // Boxed, because the future has several kilobytes and each call would move them. A panic in it fails only this
         // message.
-        let work = catch_async(Box::pin(self.clone().process(new, begun)));
+        let work = catch_async(Box::pin(self.clone().process(new, reply)));
         let mut work = Box::pin(self.tasks.track_future(work));
         // Work that never waits ends here, without spawning a task. In both cases it continues if the client
         // disconnects.
@@ -120,7 +120,7 @@ impl Core {
                 });
             }
         }
-        begins.await.unwrap_or_else(|_| Err(stopping()))
+        response.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     fn find_duplicate(&self, new: &Submission) -> Option<Duplicate> {
@@ -138,11 +138,11 @@ impl Core {
     async fn resolve_duplicate(
         &self,
         caller: &CallContext,
-        before: Duplicate,
+        duplicate: Duplicate,
         follow: bool,
     ) -> Result<Option<Accepted>, A2aError> {
-        let task_id = before.task_id;
-        if let Some(active) = before.active {
+        let task_id = duplicate.task_id;
+        if let Some(active) = duplicate.active {
             // The store may not have the earlier message yet, and may still reject it.
             if let Some(TaskEnd::Error(refusal)) = active.wait_stored().await {
                 return Err(refusal);
@@ -151,7 +151,7 @@ impl Core {
                 self.store
                     .subscribe(&task_id)
                     .await
-                    .map_err(|error| refused(error, &task_id))?
+                    .map_err(|error| to_a2a_error(error, &task_id))?
             } else {
                 None
             };
@@ -168,11 +168,11 @@ impl Core {
         }
     }
 
-    /// Stores a message, returns the accepted task to the client through `begun`, and runs the task.
+    /// Stores a message, returns the accepted task to the client through `reply`, and runs the task.
     async fn process(
         self: Arc<Self>,
         new: Submission,
-        begun: oneshot::Sender<Result<Accepted, A2aError>>,
+        reply: oneshot::Sender<Result<Accepted, A2aError>>,
     ) {
         let client = new.caller.client.clone();
         let message_id = new.send.request.message.message_id.clone();
@@ -187,13 +187,13 @@ impl Core {
                 }
                 let subscription = queued.subscription.map(Box::new);
                 // The send fails if the client has disconnected. The task continues.
-                let _ = begun.send(Ok(Accepted::Active(active, task_id, subscription)));
+                let _ = reply.send(Ok(Accepted::Active(active, task_id, subscription)));
                 Box::pin(queued.runner.run(queued.waiting, queued.request)).await;
             }
             Err(refusal) => {
                 self.dedup.remove(&client, &message_id, &task_id);
                 active.finish(TaskEnd::Error(refusal.clone()));
-                let _ = begun.send(Err(refusal));
+                let _ = reply.send(Err(refusal));
             }
         }
     }
@@ -231,8 +231,8 @@ impl Core {
         let context = non_empty(new.send.request.message.context_id.as_ref());
         let (context_id, session) = self.conversation(&new.caller, context).await?;
         self.make_room(&new.caller.client, new.size, true).await?;
-        let named = new.agent.clone();
-        let agent = named.or_else(|| self.settings.agent_id.clone());
+        let requested = new.agent.clone();
+        let agent = requested.or_else(|| self.settings.agent_id.clone());
         let new_task_id = new.new_task_id.clone();
         let record = self.new_record(&new.caller, new_task_id, context_id, session, agent);
         self.store_message(new, record, false).await
@@ -256,16 +256,16 @@ impl Core {
         let request = RunRequest::New { delegation };
         let mut runner = TaskRunner::new(self.clone(), new.active, record);
         runner.weight = new.weight;
-        let kept = if answers {
+        let stored = if answers {
             runner.answer_with(message, push).await
         } else {
             runner.begin_with(message, push).await
         };
-        let placed = match kept {
+        let queued = match stored {
             Ok(()) => runner.enqueue(new.follow).await,
             Err(refusal) => Err(refusal),
         };
-        match placed {
+        match queued {
             Ok((waiting, subscription)) => Ok(QueuedTask {
                 runner,
                 waiting,
@@ -322,10 +322,10 @@ impl TaskRunner {
         self.core.active_tasks.insert(id, self.active.clone());
         self.record.task.history = Some(vec![message]);
         let created = self.core.store.create(&self.record).await;
-        created.map_err(|error| refused(error, id))?;
+        created.map_err(|error| to_a2a_error(error, id))?;
         self.core.metrics.record_state(&TaskState::Submitted);
         match push {
-            Some((push, version)) => self.core.keep_push(&push, version).await,
+            Some((push, version)) => self.core.put_push_config(&push, version).await,
             None => Ok(()),
         }
     }
@@ -333,7 +333,7 @@ impl TaskRunner {
     /// Stores the client's answer to the question of a task.
     async fn answer_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
         if let Some((push, version)) = push {
-            self.core.keep_push(&push, version).await?;
+            self.core.put_push_config(&push, version).await?;
         }
         // If two answers arrive concurrently, the store accepts one of them, and only that one continues the task.
         self.write_or_refuse(TaskChange::Message(message)).await?;
@@ -356,7 +356,10 @@ impl TaskRunner {
         };
         let queue = &self.record.session;
         let waiting = self.core.store.enqueue(queue, id).await;
-        Ok((waiting.map_err(|error| refused(error, id))?, subscription))
+        Ok((
+            waiting.map_err(|error| to_a2a_error(error, id))?,
+            subscription,
+        ))
     }
 
     /// Undoes the storage of a message that the server rejects later, so that no task remains without a run.

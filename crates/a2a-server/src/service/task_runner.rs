@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::active_task::{ActiveTask, TaskEnd};
-use super::core::{Core, refused};
+use super::core::{Core, to_a2a_error};
 use super::running::Running;
 use super::size::json_bytes;
 use super::status;
@@ -118,19 +118,19 @@ impl TaskRunner {
 
     /// Waits for the permits, executes the run, and stores its end.
     pub(super) async fn run(mut self, waiting: QueueTicket, request: RunRequest) {
-        let mut held = None;
+        let mut still_running = None;
         let permit = self.acquire_permit(waiting).await;
         let permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);
         let ending = match permit {
             Ok(permit) => {
                 let (running, events) = self.start(request);
                 let (ending, running) = self.work(running, events).await;
-                held = Some((Some(permit), running));
+                still_running = Some((Some(permit), running));
                 ending
             }
             Err(RunEnd::Canceled) if matches!(request, RunRequest::Reattach(_)) => {
                 // The earlier run may continue outside of this process, so reattach to it in order to cancel it.
-                held = Some((None, Some(self.start(request).0)));
+                still_running = Some((None, Some(self.start(request).0)));
                 RunEnd::Canceled
             }
             Err(ending) => ending,
@@ -142,7 +142,7 @@ impl TaskRunner {
             .remove(&self.record.task.id, &self.active);
         self.active.finish(end);
         // Keep the permit until the run has stopped, so that the next message of the session waits.
-        if let Some((permit, running)) = held {
+        if let Some((permit, running)) = still_running {
             if let Some(running) = running {
                 running
                     .stop(&self.core.dropping, &self.record.task.id)
@@ -178,7 +178,7 @@ impl TaskRunner {
                 () = self.core.closing.cancelled() => return Err(RunEnd::ServerStopped),
                 permit = &mut permit => {
                     let permit = permit.map_err(|error: StoreError| {
-                        RunEnd::WriteError(WriteError::Store(refused(error, &self.record.task.id)))
+                        RunEnd::WriteError(WriteError::Store(to_a2a_error(error, &self.record.task.id)))
                     })?;
                     return match self.core.make_room(&self.record.owner, 0, true).await {
                         Err(refusal) if refusal.reason == ErrorReason::ResourceExhausted => {
@@ -412,7 +412,7 @@ impl TaskRunner {
             return match self.core.store.load(id).await {
                 Ok(Some(record)) => TaskEnd::Task(Arc::new(record)),
                 Ok(None) => TaskEnd::Error(A2aError::task_not_found(id)),
-                Err(error) => TaskEnd::Error(refused(error, id)),
+                Err(error) => TaskEnd::Error(to_a2a_error(error, id)),
             };
         }
         let task = &mut self.record.task;

@@ -30,6 +30,7 @@ mod clients;
 mod close;
 mod contexts;
 mod continued;
+mod doubles;
 mod duplicates;
 mod ends;
 mod failing_store;
@@ -40,12 +41,10 @@ mod order;
 mod pushes;
 mod recovery;
 mod size_limits;
-mod stage;
 mod store_failures;
 mod streams;
 
-use stage::{NamedAgents, Post};
-use stage::{Run, Stage, TestClock};
+use doubles::{ControlledExecutor, NoopPushSender, PrefixedSessions, Run, TestClock};
 
 /// A service, and a receiver of the runs that the test controls.
 struct TestService {
@@ -53,39 +52,43 @@ struct TestService {
     runs: mpsc::UnboundedReceiver<Run>,
     store: MemoryStore,
     clock: Arc<TestClock>,
-    stage: Arc<Stage>,
+    executor: Arc<ControlledExecutor>,
 }
 
-async fn theatre() -> TestService {
+async fn harness() -> TestService {
     TestService::with(Settings::default()).await
 }
 
 impl TestService {
     async fn with(settings: Settings) -> Self {
-        Self::over(settings, MemoryStore::new(), Vec::new()).await
+        Self::with_memory_store(settings, MemoryStore::new(), Vec::new()).await
     }
 
-    async fn over(settings: Settings, store: MemoryStore, alive: Vec<String>) -> Self {
-        let behind = Arc::new(store.clone());
-        Self::behind(settings, store, behind, alive).await
+    async fn with_memory_store(
+        settings: Settings,
+        store: MemoryStore,
+        live_runs: Vec<String>,
+    ) -> Self {
+        let task_store = Arc::new(store.clone());
+        Self::with_store(settings, store, task_store, live_runs).await
     }
 
     /// Creates a service with the task store `store`.
-    async fn behind(
+    async fn with_store(
         settings: Settings,
         store: MemoryStore,
-        behind: Arc<dyn TaskStore>,
-        alive: Vec<String>,
+        task_store: Arc<dyn TaskStore>,
+        live_runs: Vec<String>,
     ) -> Self {
-        Self::for_clients(settings, store, behind, alive, None).await
+        Self::for_clients(settings, store, task_store, live_runs, None).await
     }
 
     /// Creates a service with these clients.
     async fn for_clients(
         settings: Settings,
         store: MemoryStore,
-        behind: Arc<dyn TaskStore>,
-        alive: Vec<String>,
+        task_store: Arc<dyn TaskStore>,
+        live_runs: Vec<String>,
         clients: Option<HashSet<String>>,
     ) -> Self {
         let (sender, runs) = mpsc::unbounded_channel();
@@ -95,18 +98,18 @@ impl TestService {
             description: None,
             skills: Vec::new(),
         };
-        let stage = Arc::new(Stage {
+        let executor = Arc::new(ControlledExecutor {
             runs: sender,
-            alive,
+            live_runs,
             agents: Mutex::new(Ok(vec![agent("main"), agent("other")])),
         });
         let clock = Arc::new(TestClock::new());
         let service = Service::start(Parts {
             settings,
-            executor: stage.clone(),
-            store: behind,
-            sender: Arc::new(Post),
-            sessions: Arc::new(NamedAgents),
+            executor: executor.clone(),
+            store: task_store,
+            sender: Arc::new(NoopPushSender),
+            sessions: Arc::new(PrefixedSessions),
             env: clock.clone(),
             clients,
         })
@@ -117,7 +120,7 @@ impl TestService {
             runs,
             store,
             clock,
-            stage,
+            executor,
         }
     }
 
@@ -127,17 +130,17 @@ impl TestService {
     }
 
     /// Sends a message with `returnImmediately` and returns the task.
-    async fn begin(&self, send: SendMessage) -> Task {
-        self.begin_as(&alice(), send).await
+    async fn send_immediate(&self, send: SendMessage) -> Task {
+        self.send_immediate_as(&alice(), send).await
     }
 
-    async fn begin_as(&self, caller: &CallContext, mut send: SendMessage) -> Task {
+    async fn send_immediate_as(&self, caller: &CallContext, mut send: SendMessage) -> Task {
         send.return_immediately = Some(true);
         task(self.service.send(caller, send).await.unwrap())
     }
 
     /// Sends a message and waits for the answer in the background.
-    fn ask(
+    fn spawn_send(
         &self,
         caller: CallContext,
         send: SendMessage,
@@ -156,8 +159,8 @@ impl TestService {
 
     /// Waits until the task is terminal or interrupted.
     async fn ended(&self, task_id: &str) -> Task {
-        if let Some(live) = self.service.core.active_tasks.get(task_id) {
-            live.wait_ended().await;
+        if let Some(active) = self.service.core.active_tasks.get(task_id) {
+            active.wait_ended().await;
         }
         self.store.load(task_id).await.unwrap().unwrap().task
     }
@@ -171,7 +174,7 @@ fn bob() -> CallContext {
     caller("bob", Version::V1_0)
 }
 
-fn old_alice() -> CallContext {
+fn alice_0_3() -> CallContext {
     caller("alice", Version::V0_3)
 }
 
@@ -185,7 +188,7 @@ fn caller(client: &str, version: Version) -> CallContext {
 }
 
 /// Creates a message with a new id.
-fn says(text: &str) -> SendMessage {
+fn text_message(text: &str) -> SendMessage {
     SendMessage {
         request: SendMessageRequest {
             message: Message::new(Role::User, vec![Part::text(text)]),
@@ -198,32 +201,32 @@ fn says(text: &str) -> SendMessage {
 }
 
 impl SendMessage {
-    fn in_context(mut self, context_id: &str) -> Self {
+    fn to_context(mut self, context_id: &str) -> Self {
         self.request.message.context_id = Some(context_id.to_owned());
         self
     }
 
-    fn answering(mut self, task_id: &str) -> Self {
+    fn to_task(mut self, task_id: &str) -> Self {
         self.request.message.task_id = Some(task_id.to_owned());
         self
     }
 
-    fn named(mut self, message_id: &str) -> Self {
+    fn with_message_id(mut self, message_id: &str) -> Self {
         self.request.message.message_id = message_id.to_owned();
         self
     }
 
-    fn at_once(mut self) -> Self {
+    fn returning_immediately(mut self) -> Self {
         self.return_immediately = Some(true);
         self
     }
 
-    fn waiting(mut self) -> Self {
+    fn blocking(mut self) -> Self {
         self.return_immediately = Some(false);
         self
     }
 
-    fn configured(mut self, configuration: SendMessageConfiguration) -> Self {
+    fn with_configuration(mut self, configuration: SendMessageConfiguration) -> Self {
         self.request.configuration = Some(configuration);
         self
     }
@@ -244,7 +247,7 @@ fn message(response: SendMessageResponse) -> Message {
 }
 
 /// Loads a whole page.
-async fn whole(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
+async fn whole_page(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
     let mut tasks = Vec::new();
     while let Some(json) = page.next(|task| serde_json::to_vec(task).unwrap()).await? {
         tasks.push(serde_json::from_slice(&json).unwrap());
@@ -258,7 +261,7 @@ async fn whole(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
 }
 
 /// Returns the text of the task's status message.
-fn said(task: &Task) -> &str {
+fn status_text(task: &Task) -> &str {
     text(task.status.message.as_ref().unwrap())
 }
 
@@ -282,7 +285,7 @@ fn artifact(id: &str, text: &str) -> ExecutionEvent {
 }
 
 /// Returns a short text for an event of a stream.
-fn short(event: &StreamResponse) -> String {
+fn event_text(event: &StreamResponse) -> String {
     match event {
         StreamResponse::Task(task) => format!("task {:?}", task.status.state),
         StreamResponse::Message(message) => format!("message {}", text(message)),
@@ -294,7 +297,7 @@ fn short(event: &StreamResponse) -> String {
 }
 
 async fn next(updates: &mut TaskUpdates) -> String {
-    short(&updates.next().await.unwrap().unwrap())
+    event_text(&updates.next().await.unwrap().unwrap())
 }
 
 fn metadata(key: &str, value: &str) -> Option<HashMap<String, serde_json::Value>> {

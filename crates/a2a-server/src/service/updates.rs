@@ -26,7 +26,7 @@ pub(super) fn updates(
         metadata: record.task.metadata.clone().unwrap_or_default(),
         updates,
         view,
-        over: false,
+        excess: false,
         _listening: listening,
     };
     let first = StreamResponse::Task(view.apply(record.task));
@@ -45,16 +45,16 @@ struct UpdateStream {
     metadata: HashMap<String, Value>,
     updates: BoxStream<'static, TaskUpdate>,
     view: View,
-    over: bool,
+    excess: bool,
     _listening: OpenStream,
 }
 
 impl UpdateStream {
     async fn next(&mut self) -> Option<StreamResponse> {
-        while !self.over {
+        while !self.excess {
             let update = match self.updates.next().await? {
                 TaskUpdate::Snapshot(record) => {
-                    self.over = record.is_terminal() || record.is_interrupted();
+                    self.excess = record.is_terminal() || record.is_interrupted();
                     self.metadata = record.task.metadata.clone().unwrap_or_default();
                     Some(StreamResponse::Task(self.view.apply(record.task)))
                 }
@@ -74,7 +74,7 @@ impl UpdateStream {
         match change {
             TaskChange::Status(status) => {
                 let settled = status.state.is_terminal();
-                self.over = settled || is_interrupted(&status.state);
+                self.excess = settled || is_interrupted(&status.state);
                 let metadata = std::mem::take(&mut self.metadata);
                 Some(StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
                     task_id: self.task_id.clone(),

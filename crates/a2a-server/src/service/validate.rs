@@ -4,7 +4,7 @@ use a2a::v1_0::{Message, Role};
 
 use super::SendMessage;
 use super::agents;
-use super::core::{Core, refused};
+use super::core::{Core, to_a2a_error};
 use crate::call_context::CallContext;
 use crate::task_record::TaskRecord;
 use a2a::{A2aError, ErrorReason};
@@ -80,19 +80,21 @@ impl Core {
         caller: &CallContext,
         context: Option<&str>,
     ) -> Result<(String, String), A2aError> {
-        let several = self.settings.several_clients;
-        let client = several.then_some(caller.client.as_str());
-        let usual = self.usual_context();
-        let own = usual.as_ref().map(|usual| match client {
-            Some(client) => format!("{usual}:{client}"),
-            None => usual.clone(),
-        });
+        let separate_clients = self.settings.several_clients;
+        let client = separate_clients.then_some(caller.client.as_str());
+        let default_context = self.default_context();
+        let own = default_context
+            .as_ref()
+            .map(|default_context| match client {
+                Some(client) => format!("{default_context}:{client}"),
+                None => default_context.clone(),
+            });
         // The default context of another client is reserved for that client, even before it exists.
-        if let (Some(context), Some(usual), Some(own)) = (context, &usual, &own)
-            && several
+        if let (Some(context), Some(default_context), Some(own)) = (context, &default_context, &own)
+            && separate_clients
             && context != own
             && context
-                .strip_prefix(usual.as_str())
+                .strip_prefix(default_context.as_str())
                 .is_some_and(|rest| rest.starts_with(':'))
         {
             return Err(context_not_found(context));
@@ -108,22 +110,24 @@ impl Core {
             }
         };
         let session = match (&self.settings.session_id, &own) {
-            (Some(session), Some(own)) if !several && context_id == *own => session.clone(),
+            (Some(session), Some(own)) if !separate_clients && context_id == *own => {
+                session.clone()
+            }
             _ => self.sessions.session_id(client, &context_id),
         };
-        let claimed = self
+        let stored = self
             .store
             .get_or_create_context(&context_id, &caller.client, &session)
             .await
-            .map_err(|error| refused(error, ""))?;
-        if claimed.owner != caller.client {
+            .map_err(|error| to_a2a_error(error, ""))?;
+        if stored.owner != caller.client {
             return Err(context_not_found(&context_id));
         }
-        Ok((context_id, claimed.session))
+        Ok((context_id, stored.session))
     }
 
     /// Returns the context of messages that name none, if the settings fix the session.
-    fn usual_context(&self) -> Option<String> {
+    fn default_context(&self) -> Option<String> {
         let session = self.settings.session_id.as_ref()?;
         Some(
             self.sessions
@@ -160,7 +164,7 @@ pub(super) fn check_matches_task(
 }
 
 /// Checks that the task can accept a message in its current state.
-pub(super) fn check_accepts_message(record: &TaskRecord, most: usize) -> Result<(), A2aError> {
+pub(super) fn check_accepts_message(record: &TaskRecord, max: usize) -> Result<(), A2aError> {
     let id = &record.task.id;
     if record.is_terminal() {
         return Err(A2aError::new(
@@ -178,12 +182,10 @@ pub(super) fn check_accepts_message(record: &TaskRecord, most: usize) -> Result<
             ),
         ));
     }
-    if record.task.history.as_ref().map_or(0, Vec::len) >= most {
+    if record.task.history.as_ref().map_or(0, Vec::len) >= max {
         return Err(A2aError::new(
             ErrorReason::ResourceExhausted,
-            format!(
-                "the task `{id}` has {most} messages, the maximum; cancel it and start another"
-            ),
+            format!("the task `{id}` has {max} messages, the maximum; cancel it and start another"),
         ));
     }
     Ok(())

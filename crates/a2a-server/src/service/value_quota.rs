@@ -45,9 +45,9 @@ impl ValueQuota {
         if values <= MAX_UNCOUNTED_VALUES {
             return Ok(None);
         }
-        let mut held = self.0.lock();
-        let own = held.get(client).copied().unwrap_or_default();
-        let all: usize = held.values().sum();
+        let mut by_client = self.0.lock();
+        let own = by_client.get(client).copied().unwrap_or_default();
+        let all: usize = by_client.values().sum();
         if own + values > MAX_PER_CLIENT || all + values > MAX_VALUES {
             let text = format!(
                 "the message has {values} JSON values, more than the server has memory for now; send it again in a moment, or send them as a file"
@@ -56,7 +56,7 @@ impl ValueQuota {
             refusal.retry_after_s = Some(5);
             return Err(refusal);
         }
-        held.insert(client.to_owned(), own + values);
+        by_client.insert(client.to_owned(), own + values);
         Ok(Some(ValuePermit {
             value_quota: self.clone(),
             client: client.to_owned(),
@@ -67,11 +67,11 @@ impl ValueQuota {
 
 impl Drop for ValuePermit {
     fn drop(&mut self) {
-        let mut held = self.value_quota.0.lock();
-        if let Some(own) = held.get_mut(&self.client) {
+        let mut by_client = self.value_quota.0.lock();
+        if let Some(own) = by_client.get_mut(&self.client) {
             *own -= self.values;
             if *own == 0 {
-                held.remove(&self.client);
+                by_client.remove(&self.client);
             }
         }
     }
@@ -118,16 +118,16 @@ mod tests {
     #[test]
     fn refuses_values_of_a_client_beyond_its_share() {
         let value_quota = ValueQuota::default();
-        let held = value_quota.try_acquire("ann", &heavy(600_000)).unwrap();
-        let refused = value_quota.try_acquire("ann", &heavy(600_000)).unwrap_err();
-        assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
+        let permit = value_quota.try_acquire("ann", &heavy(600_000)).unwrap();
+        let to_a2a_error = value_quota.try_acquire("ann", &heavy(600_000)).unwrap_err();
+        assert_eq!(to_a2a_error.reason, ErrorReason::ResourceExhausted);
         assert!(
             value_quota
                 .try_acquire("bob", &heavy(600_000))
                 .unwrap()
                 .is_some()
         );
-        drop(held);
+        drop(permit);
         assert!(
             value_quota
                 .try_acquire("ann", &heavy(600_000))

@@ -1,7 +1,7 @@
 //! The conformance tests for every store:
 //!
 //! ```ignore
-//! crate::store::conformance::store_laws!(async { (Arc::new(Memory::new()) as Arc<dyn Store>, ()) });
+//! crate::store::conformance::store_conformance_tests!(async { (Arc::new(MemoryStore::new()) as Arc<dyn TaskStore>, ()) });
 //! ```
 //!
 //! The expression opens an empty store. Its second value lives until the end of the test. The expression may return an
@@ -18,30 +18,30 @@ use super::{Filter, StoreError, TaskStore};
 use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord};
 
-pub(crate) mod keeping;
 pub(crate) mod lists;
 pub(crate) mod sharing;
 pub(crate) mod subscriptions;
+pub(crate) mod tasks;
 
 /// Creates a test for each requirement.
-macro_rules! store_laws {
+macro_rules! store_conformance_tests {
     ($open:expr) => {
-        $crate::store::conformance::store_laws!(@each $open;
-            keeping: created_task_is_loaded,
-            keeping: unknown_task_is_none,
-            keeping: duplicate_id_is_a_conflict,
-            keeping: every_kind_of_change_is_stored,
-            keeping: chunks_of_an_artifact_are_joined,
-            keeping: change_of_unknown_task_is_not_found,
-            keeping: change_at_other_revision_is_a_conflict,
-            keeping: one_of_two_concurrent_changes_is_a_conflict,
-            keeping: changes_of_one_write_are_all_stored,
-            keeping: changes_of_a_rejected_write_are_not_stored,
-            keeping: terminal_task_rejects_changes,
-            keeping: interrupted_task_accepts_changes,
-            keeping: deleted_task_is_gone,
-            keeping: delete_of_unknown_task_is_false,
-            keeping: concurrent_tasks_are_all_stored,
+        $crate::store::conformance::store_conformance_tests!(@each $open;
+            tasks: created_task_is_loaded,
+            tasks: unknown_task_is_none,
+            tasks: duplicate_id_is_a_conflict,
+            tasks: every_kind_of_change_is_stored,
+            tasks: chunks_of_an_artifact_are_joined,
+            tasks: change_of_unknown_task_is_not_found,
+            tasks: change_at_other_revision_is_a_conflict,
+            tasks: one_of_two_concurrent_changes_is_a_conflict,
+            tasks: changes_of_one_write_are_all_stored,
+            tasks: changes_of_a_rejected_write_are_not_stored,
+            tasks: terminal_task_rejects_changes,
+            tasks: interrupted_task_accepts_changes,
+            tasks: deleted_task_is_gone,
+            tasks: delete_of_unknown_task_is_false,
+            tasks: concurrent_tasks_are_all_stored,
             lists: last_changed_comes_first,
             lists: list_has_excerpts,
             lists: filter_selects_owner,
@@ -84,50 +84,50 @@ macro_rules! store_laws {
             sharing: working_store_is_ready,
         );
     };
-    (@each $open:expr; $($part:ident: $law:ident,)*) => {
+    (@each $open:expr; $($module:ident: $test:ident,)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $law() {
-                let Some((store, _kept)) = $crate::store::conformance::Opened::opened($open.await)
+            async fn $test() {
+                let Some((store, _guard)) = $crate::store::conformance::OpenedStore::into_store($open.await)
                 else {
                     return;
                 };
-                $crate::store::conformance::$part::$law(store).await;
+                $crate::store::conformance::$module::$test(store).await;
             }
         )*
     };
 }
-pub(crate) use store_laws;
+pub(crate) use store_conformance_tests;
 
 /// A store of any kind.
-pub(crate) type Any = Arc<dyn TaskStore>;
+pub(crate) type SharedStore = Arc<dyn TaskStore>;
 
 /// The result of opening a store.
-pub(crate) trait Opened<K> {
+pub(crate) trait OpenedStore<K> {
     /// Returns the store and a value that must live as long as the store; `None` if the store is not available.
-    fn opened(self) -> Option<(Any, K)>;
+    fn into_store(self) -> Option<(SharedStore, K)>;
 }
 
-impl<K> Opened<K> for (Any, K) {
-    fn opened(self) -> Option<(Any, K)> {
+impl<K> OpenedStore<K> for (SharedStore, K) {
+    fn into_store(self) -> Option<(SharedStore, K)> {
         Some(self)
     }
 }
 
-impl<K> Opened<K> for Option<(Any, K)> {
-    fn opened(self) -> Option<(Any, K)> {
+impl<K> OpenedStore<K> for Option<(SharedStore, K)> {
+    fn into_store(self) -> Option<(SharedStore, K)> {
         self
     }
 }
 
 /// Returns a time on the day of these tests.
-pub(crate) fn moment(ms: i64) -> DateTime<Utc> {
+pub(crate) fn test_time(ms: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(1_790_000_000_000 + ms).unwrap()
 }
 
-/// Returns the time of [`moment`] in milliseconds since 1970.
+/// Returns the time of [`test_time`] in milliseconds since 1970.
 pub(crate) fn ms(ms: i64) -> i64 {
-    moment(ms).timestamp_millis()
+    test_time(ms).timestamp_millis()
 }
 
 /// Creates a status with the timestamp `at`.
@@ -135,7 +135,7 @@ pub(crate) fn status(state: TaskState, at: i64) -> TaskStatus {
     TaskStatus {
         state,
         message: None,
-        timestamp: Some(moment(at)),
+        timestamp: Some(test_time(at)),
     }
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn record(id: &str, owner: &str, context: &str, at: i64) -> TaskRecor
 
 /// Stores a new task.
 pub(crate) async fn create(
-    store: &Any,
+    store: &SharedStore,
     id: &str,
     owner: &str,
     context: &str,
@@ -194,7 +194,12 @@ pub(crate) async fn create(
 }
 
 /// Appends a change to the store and to the expected record.
-pub(crate) async fn append(store: &Any, record: &mut TaskRecord, change: TaskChange, at: i64) {
+pub(crate) async fn append(
+    store: &SharedStore,
+    record: &mut TaskRecord,
+    change: TaskChange,
+    at: i64,
+) {
     store
         .append(
             &record.task.id,
@@ -208,12 +213,17 @@ pub(crate) async fn append(store: &Any, record: &mut TaskRecord, change: TaskCha
 }
 
 /// Sets a terminal status.
-pub(crate) async fn settle(store: &Any, record: &mut TaskRecord, state: TaskState, at: i64) {
+pub(crate) async fn set_final_state(
+    store: &SharedStore,
+    record: &mut TaskRecord,
+    state: TaskState,
+    at: i64,
+) {
     append(store, record, TaskChange::Status(status(state, at)), at).await;
 }
 
 /// Loads a task.
-pub(crate) async fn load(store: &Any, id: &str) -> Option<TaskRecord> {
+pub(crate) async fn load(store: &SharedStore, id: &str) -> Option<TaskRecord> {
     store.load(id).await.unwrap()
 }
 
@@ -230,13 +240,13 @@ pub(crate) fn all() -> Filter {
 }
 
 /// Returns the ids of the tasks that match a filter, in order.
-pub(crate) async fn ids(store: &Any, filter: &Filter) -> Vec<String> {
+pub(crate) async fn ids(store: &SharedStore, filter: &Filter) -> Vec<String> {
     let listed = store.list(filter).await.unwrap();
     listed.tasks.into_iter().map(|task| task.id).collect()
 }
 
 /// Appends a change that the store must reject, and returns the error.
-pub(crate) async fn refused(store: &Any, id: &str, revision: u64) -> StoreError {
+pub(crate) async fn refused(store: &SharedStore, id: &str, revision: u64) -> StoreError {
     store
         .append(id, revision, ms(900), &[TaskChange::Run("late".to_owned())])
         .await

@@ -81,7 +81,7 @@ impl MemoryStore {
             Some(task) => (Arc::clone(&task.base), task.log.clone()),
             None => return Ok(None),
         };
-        let unreadable = |why| StoreError::Damaged(format!("cannot read the task: {why}"));
+        let unreadable = |cause| StoreError::Damaged(format!("cannot read the task: {cause}"));
         let mut record = body::decode_record(&base).map_err(unreadable)?;
         for (at_ms, change) in &log {
             body::apply(&mut record, *at_ms, change).map_err(unreadable)?;
@@ -401,10 +401,10 @@ impl TaskStore for MemoryStore {
         forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         let mut state = self.state.lock();
-        let Some(lacks) = self.usage.lacks(owner, bytes, budget) else {
+        let Some(shortfall) = self.usage.shortfall(owner, bytes, budget) else {
             return done(Ok(false));
         };
-        if lacks == 0 {
+        if shortfall == 0 {
             return done(Ok(true));
         }
         let tasks = state.tasks.values();
@@ -415,7 +415,7 @@ impl TaskStore for MemoryStore {
         ended.sort_unstable();
         let ended = ended.into_iter();
         let ended = ended.map(|(_, id, bytes)| Ok::<_, Infallible>((id.clone(), length(bytes))));
-        let Ok(ids) = oldest(ended, lacks);
+        let Ok(ids) = oldest(ended, shortfall);
         for id in ids.iter().filter(|_| forget) {
             state.forget(id, &self.usage);
         }

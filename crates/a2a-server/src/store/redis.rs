@@ -85,7 +85,7 @@ impl RedisStore {
     pub async fn connect(options: &Options, env: &dyn Environment) -> Result<Self, StoreError> {
         let address = address::Address::read(options)?;
         let inner = Arc::new(Inner::new(
-            RedisConnection::new(address.client, address.shown),
+            RedisConnection::new(address.client, address.display_address),
             address.prefix,
             address.channels,
             env.uuid().to_string(),
@@ -108,17 +108,17 @@ impl RedisStore {
             tasks: HashSet::new(),
         };
         let halves = listener.connect().await?;
-        let (released, left) = mpsc::unbounded_channel();
-        let (asked, cancellations) = mpsc::channel(CANCELLATION_CAPACITY);
+        let (released, released_receiver) = mpsc::unbounded_channel();
+        let (cancel_sender, cancellations) = mpsc::channel(CANCELLATION_CAPACITY);
 
         let mut background = JoinSet::new();
         background.spawn(listener.listen(halves));
-        background.spawn(queue::release_slots(inner.clone(), left));
+        background.spawn(queue::release_slots(inner.clone(), released_receiver));
         background.spawn(lease::renew_lease(inner.clone()));
-        background.spawn(lease::pass_cancellations(
+        background.spawn(lease::forward_cancellations(
             inner.clone(),
             notifiers.clone(),
-            asked,
+            cancel_sender,
         ));
         Ok(Self {
             inner,
@@ -134,15 +134,15 @@ impl RedisStore {
     }
 
     /// Returns host, port and database of Redis, for messages.
-    pub fn shown(&self) -> &str {
-        self.inner.connection.shown()
+    pub fn display_address(&self) -> &str {
+        self.inner.connection.display_address()
     }
 }
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")
-            .field("at", &self.inner.connection.shown())
+            .field("at", &self.inner.connection.display_address())
             .field("prefix", &self.inner.prefix)
             .field("server", &self.inner.server)
             .field("lease", &self.inner.lease)
@@ -295,7 +295,7 @@ impl TaskStore for RedisStore {
             }
             Err(StoreError::Failed(format!(
                 "Redis at {} answers, but the subscription is not open yet; try again in a second",
-                self.inner.connection.shown()
+                self.inner.connection.display_address()
             )))
         }
         .boxed()

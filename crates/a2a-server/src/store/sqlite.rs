@@ -79,7 +79,7 @@ struct Shared {
     /// The ids of the tasks with push notification configurations.
     with_pushes: Arc<Mutex<HashSet<String>>>,
     /// The key of the newest task of an earlier process; `None` once `recover` has returned the unfinished tasks.
-    left: Mutex<Option<i64>>,
+    last_existing_key: Mutex<Option<i64>>,
 }
 
 /// The idle connections for readers.
@@ -100,16 +100,17 @@ impl SqliteStore {
         let lock = DirectoryLock::acquire(directory, now)?;
         let path = database::path(directory);
         let connection = database::open_writer(&path, options.fsync)?;
-        let left = queries::last_key(&connection);
-        let left = left.map_err(|error| database::failed("read", &path, &error))?;
+        let last_existing_key = queries::last_key(&connection);
+        let last_existing_key =
+            last_existing_key.map_err(|error| database::failed("read", &path, &error))?;
         let with_pushes = queries::with_pushes(&connection);
         let with_pushes = with_pushes.map_err(|error| database::failed("read", &path, &error))?;
         let usage = Usage::default();
-        let kept = queries::usage(&connection);
-        for (owner, bytes) in kept.map_err(|error| database::failed("read", &path, &error))? {
+        let usage_rows = queries::usage(&connection);
+        for (owner, bytes) in usage_rows.map_err(|error| database::failed("read", &path, &error))? {
             usage.add(&owner, bytes);
         }
-        let (commands, asked) = mpsc::channel();
+        let (commands, command_receiver) = mpsc::channel();
         let last_error = LastError::default();
         let writer = Writer {
             connection,
@@ -122,7 +123,7 @@ impl SqliteStore {
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.work(&asked))
+            .spawn(move || writer.work(&command_receiver))
             .map_err(|error| {
                 StoreError::Failed(format!("cannot start the store's thread: {error}"))
             })?;
@@ -136,7 +137,7 @@ impl SqliteStore {
                 usage,
                 last_error,
                 with_pushes: Arc::new(Mutex::new(with_pushes)),
-                left: Mutex::new(Some(left)),
+                last_existing_key: Mutex::new(Some(last_existing_key)),
             }),
         })
     }
@@ -187,7 +188,7 @@ impl SqliteStore {
             let outcome = work(&connection);
             // A failed connection may fail again, so drop it. The next reader opens a new one.
             if !matches!(outcome, Err(SqlError::Sql(_))) {
-                shared.give_back(connection);
+                shared.return_reader(connection);
             }
             outcome.map_err(|error| error.into_store("read", &shared.path))
         };
@@ -268,7 +269,7 @@ impl Shared {
         opened.map_err(|error| database::failed("read", &self.path, &error))
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn return_reader(&self, connection: Connection) {
         let mut readers = self.readers.lock();
         if !readers.closed && readers.idle.len() < IDLE_READERS {
             readers.idle.push(connection);

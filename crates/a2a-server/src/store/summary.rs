@@ -88,9 +88,9 @@ pub struct Summary {
     /// When it last changed, in milliseconds since 1970.
     pub changed_ms: i64,
     /// An excerpt of the client's first message.
-    pub asked: Option<String>,
+    pub request_excerpt: Option<String>,
     /// An excerpt of the status message.
-    pub says: Option<String>,
+    pub status_excerpt: Option<String>,
 }
 
 impl Summary {
@@ -106,24 +106,27 @@ impl Summary {
             since_us: since_us(&task.status),
             created_ms: record.created_ms,
             changed_ms: record.changed_ms,
-            asked: record.asked(),
-            says: task.status.message.as_ref().map(excerpt),
+            request_excerpt: record.request_excerpt(),
+            status_excerpt: task.status.message.as_ref().map(excerpt),
         }
     }
 
     /// Applies a change made at `at_ms`.
     pub(crate) fn apply(&mut self, change: &TaskChange, at_ms: i64) {
         self.changed_ms = at_ms;
-        let SummaryChange { status, asked } = SummaryChange::all(std::slice::from_ref(change));
+        let SummaryChange {
+            status,
+            request_excerpt,
+        } = SummaryChange::all(std::slice::from_ref(change));
         if let Some(StatusChange {
             state,
             since_us,
-            says,
+            status_excerpt,
         }) = status
         {
-            (self.state, self.since_us, self.says) = (state, since_us, says);
+            (self.state, self.since_us, self.status_excerpt) = (state, since_us, status_excerpt);
         }
-        self.asked = self.asked.take().or(asked);
+        self.request_excerpt = self.request_excerpt.take().or(request_excerpt);
     }
 
     /// Returns whether the task is in a terminal state.
@@ -141,14 +144,14 @@ pub(crate) struct SummaryChange {
     /// The last new status among the changes.
     pub(crate) status: Option<StatusChange>,
     /// An excerpt of the client's message. It never replaces the excerpt of an earlier message.
-    pub(crate) asked: Option<String>,
+    pub(crate) request_excerpt: Option<String>,
 }
 
 /// The part of a status that updates a summary.
 pub(crate) struct StatusChange {
     pub(crate) state: TaskState,
     pub(crate) since_us: Option<i64>,
-    pub(crate) says: Option<String>,
+    pub(crate) status_excerpt: Option<String>,
 }
 
 impl SummaryChange {
@@ -157,15 +160,18 @@ impl SummaryChange {
             TaskChange::Status(status) => Some(StatusChange {
                 state: status.state.clone(),
                 since_us: since_us(status),
-                says: status.message.as_ref().map(excerpt),
+                status_excerpt: status.message.as_ref().map(excerpt),
             }),
             _ => None,
         });
-        let asked = changes.iter().find_map(|change| match change {
+        let request_excerpt = changes.iter().find_map(|change| match change {
             TaskChange::Message(message) if message.role == Role::User => Some(excerpt(message)),
             _ => None,
         });
-        Self { status, asked }
+        Self {
+            status,
+            request_excerpt,
+        }
     }
 }
 
@@ -228,7 +234,7 @@ impl Phase {
 }
 
 /// Parses a state as [`state_word`] writes it.
-pub(crate) fn parse_state(word: &str) -> TaskState {
+pub(crate) fn parse_state(name: &str) -> TaskState {
     const ALL: [TaskState; 8] = [
         TaskState::Submitted,
         TaskState::Working,
@@ -239,12 +245,12 @@ pub(crate) fn parse_state(word: &str) -> TaskState {
         TaskState::Rejected,
         TaskState::AuthRequired,
     ];
-    let known = ALL.into_iter().find(|state| state_word(state) == word);
+    let known = ALL.into_iter().find(|state| state_name(state) == name);
     known.unwrap_or(TaskState::Unspecified)
 }
 
 /// Returns the name of a state in stores.
-pub(crate) fn state_word(state: &TaskState) -> &'static str {
+pub(crate) fn state_name(state: &TaskState) -> &'static str {
     match state {
         TaskState::Unspecified => "unspecified",
         TaskState::Submitted => "submitted",

@@ -38,10 +38,10 @@ impl Usage {
     }
 
     /// Returns how many bytes a client has to free for `more` bytes within `budget`; `None` if that does not suffice.
-    pub(super) fn lacks(&self, owner: &str, more: u64, budget: &Budget) -> Option<u64> {
+    pub(super) fn shortfall(&self, owner: &str, more: u64, budget: &Budget) -> Option<u64> {
         let counts = self.0.lock();
         let own = counts.by_owner.get(owner).copied().unwrap_or_default();
-        budget.lacks(own, counts.total, more)
+        budget.shortfall(own, counts.total, more)
     }
 }
 

@@ -128,7 +128,7 @@ fn fold(mut record: TaskRecord, changes: &[TaskChange], from_ms: i64) -> TaskRec
     record
 }
 
-fn again<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
+fn reencode<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
     serde_json::from_slice(&serde_json::to_vec(value).unwrap()).unwrap()
 }
 
@@ -139,11 +139,11 @@ proptest! {
     fn encoded_changes_make_the_same_record(
         changes in vec(change(ALL), 0..24),
     ) {
-        let begun = record("t");
-        let whole = fold(begun.clone(), &changes, 1);
-        let read: Vec<TaskChange> = changes.iter().map(again).collect();
-        prop_assert_eq!(&fold(again(&begun), &read, 1), &whole);
-        prop_assert_eq!(again(&whole), whole);
+        let initial = record("t");
+        let whole = fold(initial.clone(), &changes, 1);
+        let read: Vec<TaskChange> = changes.iter().map(reencode).collect();
+        prop_assert_eq!(&fold(reencode(&initial), &read, 1), &whole);
+        prop_assert_eq!(reencode(&whole), whole);
     }
 
     #[test]
@@ -151,12 +151,12 @@ proptest! {
         changes in vec(change(ALL), 0..24),
         half in 0usize..24,
     ) {
-        let begun = record("t");
+        let initial = record("t");
         let (before, since) = changes.split_at(half.min(changes.len()));
-        let at_half = fold(begun.clone(), before, 1);
+        let at_half = fold(initial.clone(), before, 1);
         let from_ms = 1 + i64::try_from(before.len()).unwrap();
-        let read = fold(again(&at_half), since, from_ms);
-        prop_assert_eq!(read, fold(begun, &changes, 1));
+        let read = fold(reencode(&at_half), since, from_ms);
+        prop_assert_eq!(read, fold(initial, &changes, 1));
     }
 
     #[test]
@@ -164,16 +164,16 @@ proptest! {
         changes in vec(change(OPEN), 0..24),
     ) {
         let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::new());
-        let begun = record("t");
+        let initial = record("t");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let kept = runtime.block_on(async {
-            store.create(&begun).await?;
+        let stored = runtime.block_on(async {
+            store.create(&initial).await?;
             for ((revision, change), at_ms) in (0..).zip(&changes).zip(1..) {
                 store.append("t", revision, at_ms, std::slice::from_ref(change)).await?;
             }
             store.load("t").await
         });
-        prop_assert_eq!(kept, Ok::<_, StoreError>(Some(fold(begun, &changes, 1))));
+        prop_assert_eq!(stored, Ok::<_, StoreError>(Some(fold(initial, &changes, 1))));
     }
 
     #[test]
@@ -224,7 +224,7 @@ fn chunk_without_artifact_creates_it() {
     assert_eq!(texts(&whole), ["one"]);
 }
 
-fn said(state: TaskState, text: &str) -> TaskChange {
+fn status_with_text(state: TaskState, text: &str) -> TaskChange {
     let mut message = Message::new(Role::Agent, vec![Part::text(text)]);
     message.message_id = text.to_owned();
     TaskChange::Status(TaskStatus {
@@ -244,9 +244,9 @@ fn history(record: &TaskRecord) -> Vec<&str> {
 #[test]
 fn question_stays_in_history() {
     let changes = [
-        said(TaskState::InputRequired, "which?"),
-        said(TaskState::Working, "reading"),
-        said(TaskState::Completed, "done"),
+        status_with_text(TaskState::InputRequired, "which?"),
+        status_with_text(TaskState::Working, "reading"),
+        status_with_text(TaskState::Completed, "done"),
     ];
     assert_eq!(
         history(&fold(record("t"), &changes, 1)),

@@ -34,7 +34,7 @@ fn quick() -> ConnectionConfig {
 async fn slow_header_is_cut_and_others_are_served() {
     let server = start(hello(), quick()).await;
     let mut slow = server.write("GET / HTTP/1.1\r\nHost: loc").await;
-    let answer = server.ask("GET /", &[], "").await;
+    let answer = server.request("GET /", &[], "").await;
     assert_eq!(answer.status, 200);
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest).await.unwrap();
@@ -254,6 +254,9 @@ async fn upgrade_request_gets_no_other_protocol() {
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
     ];
     assert_eq!(server.get("/", &upgrade).await, 200);
-    assert_eq!(server.ask("CONNECT localhost:1", &[], "").await.status, 404);
-    assert_eq!(server.ask("OPTIONS *", &[], "").await.status, 404);
+    assert_eq!(
+        server.request("CONNECT localhost:1", &[], "").await.status,
+        404
+    );
+    assert_eq!(server.request("OPTIONS *", &[], "").await.status, 404);
 }

@@ -35,7 +35,7 @@ pub(super) async fn store(
             let options = redis::Options::new(address);
             let store = redis::RedisStore::connect(&options, &SystemEnvironment).await;
             let store = store.map_err(|error| StartError::Store(error.to_string()))?;
-            let shown = format!("in Redis at {}", store.shown());
+            let shown = format!("in Redis at {}", store.display_address());
             (Arc::new(store), shown)
         }
     })

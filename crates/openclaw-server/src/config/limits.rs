@@ -116,8 +116,8 @@ impl Default for ServeLimits {
             history: tasks.history,
             artifact_bytes: tasks.artifact_bytes,
             page_bytes: tasks.page_bytes,
-            bytes_per_client: tasks.kept.per_client,
-            total_bytes: tasks.kept.total,
+            bytes_per_client: tasks.stored_bytes.per_client,
+            total_bytes: tasks.stored_bytes.total,
             pushes_per_task: tasks.pushes_per_task,
             waiting_pushes: tasks.waiting_pushes,
         }
@@ -176,7 +176,7 @@ impl ServeLimits {
             history: self.history,
             artifact_bytes: self.artifact_bytes,
             page_bytes: self.page_bytes,
-            kept: Budget {
+            stored_bytes: Budget {
                 per_client: self.bytes_per_client,
                 total: self.total_bytes,
             },

@@ -7,7 +7,7 @@ use a2a::v1_0::{Part, PartContent};
 use serde_json::{Value, json};
 
 use super::super::{ExecutionEvent, Outcome, RunInput};
-use super::script::{Script, Step, artifact, piece, text, working};
+use super::script::{Script, Step, artifact, artifact_chunk, text_parts, working};
 
 const ARTIFACT: &str = "answer";
 
@@ -31,112 +31,121 @@ pub(super) const EXAMPLES: [&str; 5] = [
 /// Returns the script for the text of `input`. A colon may follow the command. An unknown command echoes the text, as
 /// does the answer to `ask` and `auth`.
 pub(super) fn script(input: &RunInput) -> Script {
-    let said = message_text(input);
-    let (word, rest) = said.split_once([' ', '\n']).unwrap_or((&said, ""));
+    let input_text = message_text(input);
+    let (command_name, rest) = input_text
+        .split_once([' ', '\n'])
+        .unwrap_or((&input_text, ""));
     let rest = rest.trim();
-    match word.strip_suffix(':').unwrap_or(word) {
+    match command_name.strip_suffix(':').unwrap_or(command_name) {
         // `echo TEXT`: the text as an artifact.
-        "echo" => gives(text(rest)),
+        "echo" => artifact_script(text_parts(rest)),
         // `message TEXT`: the text as a message in place of a task.
-        "message" => Script::end(Outcome::Message(text(rest))),
+        "message" => Script::end(Outcome::Message(text_parts(rest))),
         // `say TEXT`: the text as the message of the last status.
-        "say" => Script::end(Outcome::Completed(Some(text(rest)))),
+        "say" => Script::end(Outcome::Completed(Some(text_parts(rest)))),
         // `task TEXT`: an artifact in three chunks, the text as the last one.
-        "task" => pieces(["alpha ".to_owned(), "beta ".to_owned(), rest.to_owned()]),
+        "task" => chunked_script(["alpha ".to_owned(), "beta ".to_owned(), rest.to_owned()]),
         // `chunks N`: an artifact in N chunks.
-        "chunks" => stream(first(rest, 3, MAX_EVENTS), Duration::ZERO),
+        "chunks" => stream_script(first_number(rest, 3, MAX_EVENTS), Duration::ZERO),
         // `stream N MS`: an artifact in N chunks, with MS milliseconds before each.
-        "stream" => stream(first(rest, 20, MAX_EVENTS), milliseconds(second(rest), 5)),
+        "stream" => stream_script(
+            first_number(rest, 20, MAX_EVENTS),
+            milliseconds(second_word(rest), 5),
+        ),
         // `slow MS`: runs for MS milliseconds, or until the task is canceled.
-        "slow" => slow(rest),
+        "slow" => slow_script(rest),
         // `begun TEXT`: an artifact at once, then runs until the task is canceled.
         "begun" => Script::new(
-            [working(), artifact(ARTIFACT, text(rest)), Step::WaitForEver],
+            [
+                working(),
+                artifact(ARTIFACT, text_parts(rest)),
+                Step::WaitForever,
+            ],
             Outcome::Completed(None),
         ),
         // `resume MS`: a run of MS milliseconds that supports `reattach`.
-        "resume" => resumable(milliseconds(rest, 1000)),
-        "ask" => Script::end(Outcome::InputRequired(text(rest))),
-        "auth" => Script::end(Outcome::AuthRequired(text(rest))),
+        "resume" => resumable_script(milliseconds(rest, 1000)),
+        "ask" => Script::end(Outcome::InputRequired(text_parts(rest))),
+        "auth" => Script::end(Outcome::AuthRequired(text_parts(rest))),
         "reject" => Script::end(Outcome::Rejected(rest.to_owned())),
         "fail" => Script::end(Outcome::Failed {
             reason: "scripted",
             text: rest.to_owned(),
         }),
         // `parts`: the parts of the message as JSON.
-        "parts" => gives(vec![Part::data(parts(input))]),
+        "parts" => artifact_script(vec![Part::data(parts_json(input))]),
         // `gift`: a file, a link and data.
-        "gift" => gives(gift()),
+        "gift" => artifact_script(gift_parts()),
         // `big N`: N bytes of text.
-        "big" => gives(text("x".repeat(bytes(rest)))),
+        "big" => artifact_script(text_parts("x".repeat(byte_count(rest)))),
         // `who`: the client, the agent and the session as JSON.
-        "who" => gives(vec![Part::data(who(input))]),
+        "who" => artifact_script(vec![Part::data(caller_json(input))]),
         // `usage TEXT`: metadata, and the text as an artifact.
         "usage" => Script::new(
             [
-                Step::ExecutionEvent(ExecutionEvent::Metadata(usage())),
-                artifact(ARTIFACT, text(rest)),
+                Step::ExecutionEvent(ExecutionEvent::Metadata(usage_metadata())),
+                artifact(ARTIFACT, text_parts(rest)),
             ],
             Outcome::Completed(None),
         ),
-        _ => gives(text(format!("you said {said}"))),
+        _ => artifact_script(text_parts(format!("you said {input_text}"))),
     }
 }
 
 /// Returns the script for the rest of the run with this name.
-pub(super) fn resumed(run: &str) -> Option<Script> {
-    let left = run.strip_prefix(RUN)?.parse().ok()?;
+pub(super) fn resume_script(run: &str) -> Option<Script> {
+    let remaining_ms = run.strip_prefix(RUN)?.parse().ok()?;
     Some(Script::new(
         [
-            Step::Wait(Duration::from_millis(left)),
-            artifact(ARTIFACT, text("taken up again")),
+            Step::Wait(Duration::from_millis(remaining_ms)),
+            artifact(ARTIFACT, text_parts("taken up again")),
         ],
         Outcome::Completed(None),
     ))
 }
 
-fn resumable(time: Duration) -> Script {
+fn resumable_script(time: Duration) -> Script {
     Script::new(
         [
             Step::ExecutionEvent(ExecutionEvent::Run(format!("{RUN}{}", time.as_millis()))),
             working(),
             Step::Wait(time),
-            artifact(ARTIFACT, text("done in one go")),
+            artifact(ARTIFACT, text_parts("done in one go")),
         ],
         Outcome::Completed(None),
     )
 }
 
-fn slow(rest: &str) -> Script {
+fn slow_script(rest: &str) -> Script {
     let wait = match rest.parse::<u64>() {
         Ok(time) => Step::Wait(Duration::from_millis(time.min(MAX_WAIT_MS))),
-        Err(_) => Step::WaitForEver,
+        Err(_) => Step::WaitForever,
     };
     Script::new(
         [working(), wait],
-        Outcome::Completed(Some(text("slowly done"))),
+        Outcome::Completed(Some(text_parts("slowly done"))),
     )
 }
 
-fn gives(parts: Vec<Part>) -> Script {
+fn artifact_script(parts: Vec<Part>) -> Script {
     Script::new([artifact(ARTIFACT, parts)], Outcome::Completed(None))
 }
 
-fn pieces<const N: usize>(all: [String; N]) -> Script {
+fn chunked_script<const N: usize>(all: [String; N]) -> Script {
     let steps = all
         .into_iter()
         .enumerate()
-        .map(|(at, one)| piece(ARTIFACT, text(one), at > 0, at + 1 == N));
+        .map(|(at, one)| artifact_chunk(ARTIFACT, text_parts(one), at > 0, at + 1 == N));
     Script::new(steps, Outcome::Completed(None))
 }
 
 /// Streams `count` numbered chunks, with a wait before each.
-fn stream(count: u64, apart: Duration) -> Script {
+fn stream_script(count: u64, interval: Duration) -> Script {
     let steps = (0..count).flat_map(move |at| {
-        let wait = (!apart.is_zero()).then_some(Step::Wait(apart));
-        let said = text(format!("{at} "));
+        let wait = (!interval.is_zero()).then_some(Step::Wait(interval));
+        let text = text_parts(format!("{at} "));
         wait.into_iter()
-            .chain([piece(ARTIFACT, said, at > 0, at + 1 == count)])
+            .chain([artifact_chunk(ARTIFACT, text, at > 0, at + 1 == count)])
     });
     Script::new(steps, Outcome::Completed(None))
 }
@@ -146,24 +155,24 @@ fn message_text(input: &RunInput) -> String {
     texts.collect::<String>().trim().to_owned()
 }
 
-fn first(rest: &str, otherwise: u64, most: u64) -> u64 {
-    let word = rest.split_whitespace().next().unwrap_or_default();
-    word.parse().unwrap_or(otherwise).min(most)
+fn first_number(rest: &str, default: u64, max: u64) -> u64 {
+    let number = rest.split_whitespace().next().unwrap_or_default();
+    number.parse().unwrap_or(default).min(max)
 }
 
-fn second(rest: &str) -> &str {
+fn second_word(rest: &str) -> &str {
     rest.split_whitespace().nth(1).unwrap_or_default()
 }
 
-fn milliseconds(word: &str, otherwise: u64) -> Duration {
-    Duration::from_millis(word.parse().unwrap_or(otherwise).min(MAX_WAIT_MS))
+fn milliseconds(text: &str, default: u64) -> Duration {
+    Duration::from_millis(text.parse().unwrap_or(default).min(MAX_WAIT_MS))
 }
 
-fn bytes(rest: &str) -> usize {
-    usize::try_from(first(rest, 1 << 20, MAX_BYTES)).unwrap_or_default()
+fn byte_count(rest: &str) -> usize {
+    usize::try_from(first_number(rest, 1 << 20, MAX_BYTES)).unwrap_or_default()
 }
 
-fn parts(input: &RunInput) -> Value {
+fn parts_json(input: &RunInput) -> Value {
     let parts = input.message.parts.iter();
     // Without the text part of the command.
     let seen = parts.filter(|part| !matches!(part.content, PartContent::Text(_)));
@@ -171,7 +180,7 @@ fn parts(input: &RunInput) -> Value {
     json!({"parts": seen.map(|part| json!(part)).collect::<Vec<_>>()})
 }
 
-fn gift() -> Vec<Part> {
+fn gift_parts() -> Vec<Part> {
     vec![
         Part::raw(b"\0\xffhello".to_vec())
             .with_filename("a.bin")
@@ -183,7 +192,7 @@ fn gift() -> Vec<Part> {
     ]
 }
 
-fn who(input: &RunInput) -> Value {
+fn caller_json(input: &RunInput) -> Value {
     json!({
         "client": input.client,
         "agent": input.agent,
@@ -194,6 +203,6 @@ fn who(input: &RunInput) -> Value {
     })
 }
 
-fn usage() -> HashMap<String, Value> {
+fn usage_metadata() -> HashMap<String, Value> {
     HashMap::from([("usage".to_owned(), json!({"input": 3, "output": 5}))])
 }

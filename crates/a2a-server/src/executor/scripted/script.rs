@@ -11,7 +11,7 @@ pub(super) enum Step {
     /// Waits.
     Wait(Duration),
     /// Waits until the run is stopped.
-    WaitForEver,
+    WaitForever,
     /// Sends an event.
     ExecutionEvent(ExecutionEvent),
 }
@@ -55,11 +55,11 @@ pub(super) fn working() -> Step {
 
 /// Reports a whole artifact.
 pub(super) fn artifact(id: &str, parts: Vec<Part>) -> Step {
-    piece(id, parts, false, true)
+    artifact_chunk(id, parts, false, true)
 }
 
 /// Reports an artifact or a chunk.
-pub(super) fn piece(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) -> Step {
+pub(super) fn artifact_chunk(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) -> Step {
     Step::ExecutionEvent(ExecutionEvent::Artifact {
         artifact: Artifact {
             artifact_id: id.to_owned(),
@@ -75,6 +75,6 @@ pub(super) fn piece(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) 
 }
 
 /// Creates a text part.
-pub(super) fn text(said: impl Into<String>) -> Vec<Part> {
-    vec![Part::text(said)]
+pub(super) fn text_parts(text: impl Into<String>) -> Vec<Part> {
+    vec![Part::text(text)]
 }

@@ -41,20 +41,20 @@ async fn run(input: RunInput) -> (Vec<ExecutionEvent>, Outcome) {
     (all, outcome)
 }
 
-async fn kit(message_id: &str) -> (Vec<ExecutionEvent>, Outcome) {
+async fn run_tck_message(message_id: &str) -> (Vec<ExecutionEvent>, Outcome) {
     run(input(message_id, vec![Part::text("anything")])).await
 }
 
-async fn word(said: &str) -> (Vec<ExecutionEvent>, Outcome) {
-    run(input("m1", vec![Part::text(said)])).await
+async fn run_command(command: &str) -> (Vec<ExecutionEvent>, Outcome) {
+    run(input("m1", vec![Part::text(command)])).await
 }
 
-fn done(parts: Vec<Part>) -> Outcome {
+fn completed(parts: Vec<Part>) -> Outcome {
     Outcome::Completed(Some(parts))
 }
 
 /// Returns the parts of each artifact report, with `append` and `last_chunk`.
-fn pieces(events: &[ExecutionEvent]) -> Vec<(Vec<Part>, bool, bool)> {
+fn artifact_chunks(events: &[ExecutionEvent]) -> Vec<(Vec<Part>, bool, bool)> {
     let artifacts = events.iter().filter_map(|report| match report {
         ExecutionEvent::Artifact {
             artifact,
@@ -66,11 +66,11 @@ fn pieces(events: &[ExecutionEvent]) -> Vec<(Vec<Part>, bool, bool)> {
     artifacts.collect()
 }
 
-fn whole(part: Part) -> Vec<(Vec<Part>, bool, bool)> {
+fn one_artifact(part: Part) -> Vec<(Vec<Part>, bool, bool)> {
     vec![(vec![part], false, true)]
 }
 
-fn begins_working(events: &[ExecutionEvent]) -> bool {
+fn starts_working(events: &[ExecutionEvent]) -> bool {
     events.first() == Some(&ExecutionEvent::Working(None))
 }
 
@@ -82,17 +82,20 @@ fn file() -> Part {
 
 #[tokio::test]
 async fn tck_complete_task_ends_with_message() {
-    let ended = kit("tck-complete-task-1a2b").await;
-    assert_eq!(ended, (vec![], done(vec![Part::text("Hello from TCK")])));
+    let ended = run_tck_message("tck-complete-task-1a2b").await;
+    assert_eq!(
+        ended,
+        (vec![], completed(vec![Part::text("Hello from TCK")]))
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn tck_delayed_task_lasts_as_long_as_patience() {
+async fn tck_delayed_task_lasts_for_the_timeout() {
     let began = Instant::now();
-    let (events, outcome) = kit("tck-delayed-complete-1").await;
+    let (events, outcome) = run_tck_message("tck-delayed-complete-1").await;
     assert_eq!(began.elapsed(), Duration::from_secs(2));
-    assert!(begins_working(&events));
-    assert_eq!(outcome, done(vec![Part::text("Done after delay")]));
+    assert!(starts_working(&events));
+    assert_eq!(outcome, completed(vec![Part::text("Done after delay")]));
 }
 
 #[tokio::test]
@@ -107,39 +110,39 @@ async fn tck_artifacts_have_every_kind_of_part() {
         ("tck-artifact-file-url-1", link),
         ("tck-artifact-data-1", data),
     ] {
-        let (events, outcome) = kit(id).await;
-        assert_eq!(pieces(&events), whole(part), "{id}");
+        let (events, outcome) = run_tck_message(id).await;
+        assert_eq!(artifact_chunks(&events), one_artifact(part), "{id}");
         assert_eq!(outcome, Outcome::Completed(None), "{id}");
     }
 }
 
 #[tokio::test]
 async fn tck_message_response_is_a_message() {
-    let said = vec![Part::text("Direct message response")];
+    let parts = vec![Part::text("Direct message response")];
     assert_eq!(
-        kit("tck-message-response-1").await.1,
-        Outcome::Message(said)
+        run_tck_message("tck-message-response-1").await.1,
+        Outcome::Message(parts)
     );
 }
 
 #[tokio::test]
 async fn tck_input_required_repeats_its_question() {
-    let (_, first) = kit("tck-input-required-1").await;
-    let (_, second) = kit("tck-input-required-1").await;
+    let (_, first) = run_tck_message("tck-input-required-1").await;
+    let (_, second) = run_tck_message("tck-input-required-1").await;
     assert!(matches!(first, Outcome::InputRequired(_)));
     assert_eq!(first, second);
 }
 
 #[tokio::test]
-async fn tck_auth_required_is_no_end() {
-    let (_, outcome) = kit("tck-auth-required-1").await;
+async fn tck_auth_required_is_not_terminal() {
+    let (_, outcome) = run_tck_message("tck-auth-required-1").await;
     assert!(matches!(outcome, Outcome::AuthRequired(_)));
 }
 
 #[tokio::test]
 async fn tck_reject_task_is_rejected() {
     let rejected = Outcome::Rejected("rejected".to_owned());
-    assert_eq!(kit("tck-reject-task-1").await.1, rejected);
+    assert_eq!(run_tck_message("tck-reject-task-1").await.1, rejected);
 }
 
 #[tokio::test]
@@ -154,84 +157,90 @@ async fn tck_streams_work_then_send_artifact() {
         ),
         ("tck-stream-artifact-file-1", file()),
     ] {
-        let (events, outcome) = kit(id).await;
-        assert!(begins_working(&events), "{id}");
-        assert_eq!(pieces(&events), whole(part), "{id}");
+        let (events, outcome) = run_tck_message(id).await;
+        assert!(starts_working(&events), "{id}");
+        assert_eq!(artifact_chunks(&events), one_artifact(part), "{id}");
         assert_eq!(outcome, Outcome::Completed(None), "{id}");
     }
 }
 
 #[tokio::test]
 async fn tck_shortest_stream_only_completes() {
-    let ended = kit("tck-stream-002-1").await;
+    let ended = run_tck_message("tck-stream-002-1").await;
     assert_eq!(ended, (vec![], Outcome::Completed(None)));
 }
 
 #[tokio::test]
 async fn tck_chunks_extend_one_artifact() {
-    let (events, _) = kit("tck-stream-artifact-chunked-1").await;
+    let (events, _) = run_tck_message("tck-stream-artifact-chunked-1").await;
     let chunks = [
         (vec![Part::text("chunk-1 ")], false, false),
         (vec![Part::text("chunk-2")], true, true),
     ];
-    assert_eq!(pieces(&events), chunks);
+    assert_eq!(artifact_chunks(&events), chunks);
 }
 
 #[tokio::test(start_paused = true)]
-async fn tck_resubscribe_task_lasts_twice_the_patience() {
+async fn tck_resubscribe_task_lasts_twice_the_timeout() {
     let began = Instant::now();
-    let (events, outcome) = kit("test-resubscribe-message-id-1").await;
+    let (events, outcome) = run_tck_message("test-resubscribe-message-id-1").await;
     assert_eq!(began.elapsed(), Duration::from_secs(4));
-    assert!(begins_working(&events));
+    assert!(starts_working(&events));
     assert_eq!(outcome, Outcome::Completed(None));
 }
 
 #[tokio::test]
 async fn unknown_command_echoes_text() {
-    let (events, outcome) = word("blue, please").await;
-    assert_eq!(pieces(&events), whole(Part::text("you said blue, please")));
+    let (events, outcome) = run_command("blue, please").await;
+    assert_eq!(
+        artifact_chunks(&events),
+        one_artifact(Part::text("you said blue, please"))
+    );
     assert_eq!(outcome, Outcome::Completed(None));
 }
 
 #[tokio::test]
 async fn command_may_end_with_colon() {
-    assert_eq!(word("ask: which?").await, word("ask which?").await);
+    assert_eq!(
+        run_command("ask: which?").await,
+        run_command("ask which?").await
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn stream_sends_requested_chunks_and_waits() {
     let began = Instant::now();
-    let (events, _) = word("stream 20 5").await;
+    let (events, _) = run_command("stream 20 5").await;
     assert_eq!(began.elapsed(), Duration::from_millis(100));
-    let pieces = pieces(&events);
-    assert_eq!(pieces.len(), 20);
-    assert_eq!(pieces[0], (vec![Part::text("0 ")], false, false));
-    assert_eq!(pieces[19], (vec![Part::text("19 ")], true, true));
+    let artifact_chunks = artifact_chunks(&events);
+    assert_eq!(artifact_chunks.len(), 20);
+    assert_eq!(artifact_chunks[0], (vec![Part::text("0 ")], false, false));
+    assert_eq!(artifact_chunks[19], (vec![Part::text("19 ")], true, true));
 }
 
 #[tokio::test]
 async fn every_outcome_has_a_command() {
-    let why = || vec![Part::text("why")];
+    let reason = || vec![Part::text("why")];
     let failed = Outcome::Failed {
         reason: "scripted",
         text: "why".to_owned(),
     };
-    for (said, outcome) in [
-        ("say why", done(why())),
-        ("message why", Outcome::Message(why())),
-        ("ask why", Outcome::InputRequired(why())),
-        ("auth why", Outcome::AuthRequired(why())),
+    for (command, outcome) in [
+        ("say why", completed(reason())),
+        ("message why", Outcome::Message(reason())),
+        ("ask why", Outcome::InputRequired(reason())),
+        ("auth why", Outcome::AuthRequired(reason())),
         ("reject why", Outcome::Rejected("why".to_owned())),
         ("fail why", failed),
     ] {
-        assert_eq!(word(said).await, (vec![], outcome), "{said}");
+        assert_eq!(run_command(command).await, (vec![], outcome), "{command}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn slow_command_waits() {
     let began = Instant::now();
-    word("slow 1500").await;
+    run_command("slow 1500").await;
     assert_eq!(began.elapsed(), Duration::from_millis(1500));
 }
 
@@ -265,7 +274,7 @@ async fn script_stops_when_receiver_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn named_run_can_be_reattached() {
-    let (events, _) = word("resume 700").await;
+    let (events, _) = run_command("resume 700").await;
     let Some(ExecutionEvent::Run(name)) = events.first() else {
         panic!("the run has no name: {events:?}");
     };
@@ -279,7 +288,10 @@ async fn named_run_can_be_reattached() {
     assert_eq!(began.elapsed(), Duration::from_millis(700));
     assert_eq!(outcome, Outcome::Completed(None));
     let received = received.recv().await.into_iter().collect::<Vec<_>>();
-    assert_eq!(pieces(&received), whole(Part::text("taken up again")));
+    assert_eq!(
+        artifact_chunks(&received),
+        one_artifact(Part::text("taken up again"))
+    );
 }
 
 #[tokio::test]
@@ -296,13 +308,13 @@ async fn parts_command_returns_parts_unchanged() {
     let link = Part::url("https://files.test/b.png").with_media_type("image/png");
     let (events, _) = run(input("m1", vec![Part::text("parts"), link])).await;
     let seen = json!({"parts": [{"url": "https://files.test/b.png", "mediaType": "image/png"}]});
-    assert_eq!(pieces(&events), whole(Part::data(seen)));
+    assert_eq!(artifact_chunks(&events), one_artifact(Part::data(seen)));
 }
 
 #[tokio::test]
 async fn whoami_command_returns_the_client() {
-    let (events, _) = word("who").await;
-    let received = &pieces(&events)[0].0[0].content;
+    let (events, _) = run_command("who").await;
+    let received = &artifact_chunks(&events)[0].0[0].content;
     let PartContent::Data(Value::Object(received)) = received else {
         panic!("no object: {received:?}");
     };

@@ -14,21 +14,26 @@ use crate::http::testing::{ada_and_the_operator, guarded, rules};
 use http_server::testing::{Server, read};
 
 /// Responds with the context of the request.
-fn mirror() -> Router {
-    let seen = |request: Request| async move {
-        let seen = request.extensions().get::<RequestContext>().unwrap();
-        let who = match &seen.principal {
+fn context_echo() -> Router {
+    let context = |request: Request| async move {
+        let context = request.extensions().get::<RequestContext>().unwrap();
+        let who = match &context.principal {
             Ok(principal) => principal.name.to_string(),
             Err(refusal) => refusal.reason.name().into(),
         };
-        format!("{} {} {} {who}", seen.client, seen.origin, seen.direct)
+        format!(
+            "{} {} {} {who}",
+            context.client, context.origin, context.direct
+        )
     };
     let length = |body: axum::body::Bytes| async move { body.len().to_string() };
-    Router::new().route("/", get(seen)).route("/", post(length))
+    Router::new()
+        .route("/", get(context))
+        .route("/", post(length))
 }
 
-async fn open() -> Server {
-    guarded(mirror(), rules(), ClientRegistry::open()).await
+async fn server_without_clients() -> Server {
+    guarded(context_echo(), rules(), ClientRegistry::open()).await
 }
 
 async fn behind_a_proxy() -> Server {
@@ -38,12 +43,12 @@ async fn behind_a_proxy() -> Server {
         proxies: Some(TrustedProxies::default()),
         ..rules()
     };
-    guarded(mirror(), rules, ada_and_the_operator()).await
+    guarded(context_echo(), rules, ada_and_the_operator()).await
 }
 
 #[tokio::test]
 async fn rejects_unknown_host() {
-    let server = open().await;
+    let server = server_without_clients().await;
     assert_eq!(server.get("/", &["Host: localhost"]).await, 200);
     assert_eq!(server.get("/", &["Host: rebound.example"]).await, 403);
     assert_eq!(server.get("/", &["Host: rebound.example:80"]).await, 403);
@@ -51,7 +56,7 @@ async fn rejects_unknown_host() {
 
 #[tokio::test]
 async fn rejects_repeated_host() {
-    let server = open().await;
+    let server = server_without_clients().await;
     let twice = ["Host: localhost", "Host: localhost"];
     assert_eq!(server.get("/", &twice).await, 400);
     assert_eq!(server.get("/", &["Host: a@localhost"]).await, 400);
@@ -65,7 +70,7 @@ async fn rejects_repeated_host() {
         assert_eq!(server.get("/", &[host]).await, 400, "{host}");
     }
     assert_eq!(server.get("/", &["Host: [::1]:80"]).await, 200);
-    let two = server.ask("GET http://rebound.example/", &["Host: localhost"], "");
+    let two = server.request("GET http://rebound.example/", &["Host: localhost"], "");
     assert_eq!(two.await.status, 400);
     let anonymous = server.write("GET / HTTP/1.0\r\n\r\n").await;
     assert_eq!(read(anonymous).await.status, 400);
@@ -73,7 +78,7 @@ async fn rejects_repeated_host() {
 
 #[tokio::test]
 async fn rejects_foreign_origin_and_admits_own() {
-    let server = open().await;
+    let server = server_without_clients().await;
     let own = format!("Origin: http://{}", server.address);
     assert_eq!(server.get("/", &[&own]).await, 200);
     let other_port = format!("Origin: http://127.0.0.1:{}", server.address.port() ^ 1);
@@ -89,19 +94,21 @@ async fn rejects_foreign_origin_and_admits_own() {
 
 #[tokio::test]
 async fn rejects_cross_site_request_and_admits_link() {
-    let server = open().await;
+    let server = server_without_clients().await;
     let fetched = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"];
     assert_eq!(server.get("/", &fetched).await, 403);
     let followed = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"];
     assert_eq!(server.get("/", &followed).await, 200);
-    let posted = server.ask("POST /", &followed, "a=b").await;
+    let posted = server.request("POST /", &followed, "a=b").await;
     assert_eq!(posted.status, 403);
 }
 
 #[tokio::test]
 async fn rejection_has_the_form_of_the_binding() {
-    let server = open().await;
-    let answer = server.ask("GET /", &["Host: rebound.example"], "").await;
+    let server = server_without_clients().await;
+    let answer = server
+        .request("GET /", &["Host: rebound.example"], "")
+        .await;
     let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(body["error"]["code"], 403);
     assert_eq!(body["error"]["details"][0]["reason"], "PERMISSION_DENIED");
@@ -115,9 +122,9 @@ async fn rejection_has_the_form_of_the_binding() {
 
 #[tokio::test]
 async fn request_context_names_the_principal() {
-    let server = guarded(mirror(), rules(), ada_and_the_operator()).await;
+    let server = guarded(context_echo(), rules(), ada_and_the_operator()).await;
     let name = async |lines: &[&str]| {
-        let answer = server.ask("GET /", lines, "").await;
+        let answer = server.request("GET /", lines, "").await;
         answer.body.rsplit(' ').next().unwrap().to_owned()
     };
     assert_eq!(name(&["Authorization: Bearer token-of-ada"]).await, "ada");
@@ -130,7 +137,7 @@ async fn request_context_names_the_principal() {
 
 #[tokio::test]
 async fn rejects_forwarded_request_without_trusted_proxy() {
-    let server = open().await;
+    let server = server_without_clients().await;
     for header in [
         "X-Forwarded-For: 192.0.2.9",
         "Forwarded: for=192.0.2.9",
@@ -142,9 +149,9 @@ async fn rejects_forwarded_request_without_trusted_proxy() {
 
 #[tokio::test]
 async fn ignores_forwarded_address_without_proxy() {
-    let server = guarded(mirror(), rules(), ada_and_the_operator()).await;
+    let server = guarded(context_echo(), rules(), ada_and_the_operator()).await;
     let lines = ["X-Forwarded-For: 192.0.2.9", "X-Forwarded-Proto: https"];
-    let answer = server.ask("GET /", &lines, "").await;
+    let answer = server.request("GET /", &lines, "").await;
     let expected = format!("127.0.0.1 http://{} false", server.address);
     assert!(answer.body.starts_with(&expected), "{}", answer.body);
 }
@@ -157,7 +164,7 @@ async fn uses_forwarded_address_behind_proxy() {
         "X-Forwarded-Proto: https",
         "X-Forwarded-Host: agents.example",
     ];
-    let answer = server.ask("GET /", &lines, "").await;
+    let answer = server.request("GET /", &lines, "").await;
     let expected = "192.0.2.9 https://agents.example false";
     assert!(answer.body.starts_with(expected), "{}", answer.body);
     let other = ["X-Forwarded-Host: rebound.example"];
@@ -167,7 +174,7 @@ async fn uses_forwarded_address_behind_proxy() {
 #[tokio::test]
 async fn local_request_is_direct_behind_proxy() {
     let server = behind_a_proxy().await;
-    let answer = server.ask("GET /", &[], "").await;
+    let answer = server.request("GET /", &[], "").await;
     assert!(answer.body.contains(" true "), "{}", answer.body);
 }
 
@@ -202,7 +209,7 @@ fn rejects_direct_request_behind_proxy() {
     );
 }
 
-fn few() -> AccessRules {
+fn low_rate_rules() -> AccessRules {
     let some = |number| NonZeroU32::new(number).unwrap();
     let mut rules = rules();
     rules.limits.requests_per_second = some(1);
@@ -212,11 +219,11 @@ fn few() -> AccessRules {
 
 #[tokio::test]
 async fn rate_limit_counts_each_client() {
-    let server = guarded(mirror(), few(), ada_and_the_operator()).await;
+    let server = guarded(context_echo(), low_rate_rules(), ada_and_the_operator()).await;
     let ada = ["Authorization: Bearer token-of-ada"];
     assert_eq!(server.get("/", &ada).await, 200);
     assert_eq!(server.get("/", &ada).await, 200);
-    let third = server.ask("GET /", &ada, "").await;
+    let third = server.request("GET /", &ada, "").await;
     assert_eq!(third.status, 429);
     assert!(third.head.contains("retry-after: 1"), "{}", third.head);
     assert_eq!(
@@ -229,18 +236,18 @@ async fn rate_limit_counts_each_client() {
 
 #[tokio::test]
 async fn rate_limit_slows_token_guessing_by_address() {
-    let server = guarded(mirror(), few(), ada_and_the_operator()).await;
-    let mut seen = Vec::new();
+    let server = guarded(context_echo(), low_rate_rules(), ada_and_the_operator()).await;
+    let mut context = Vec::new();
     for guess in ["a", "b", "c"] {
         let line = format!("Authorization: Bearer {guess}");
-        seen.push(server.get("/", &[&line]).await);
+        context.push(server.get("/", &[&line]).await);
     }
-    assert_eq!(seen, [200, 200, 429]);
+    assert_eq!(context, [200, 200, 429]);
 }
 
 #[tokio::test]
 async fn rate_limit_counts_rejected_requests() {
-    let server = guarded(mirror(), few(), ada_and_the_operator()).await;
+    let server = guarded(context_echo(), low_rate_rules(), ada_and_the_operator()).await;
     let strange = ["Host: rebound.example"];
     assert_eq!(server.get("/", &strange).await, 403);
     assert_eq!(server.get("/", &strange).await, 403);
@@ -263,7 +270,7 @@ async fn open_requests_of_a_client_are_bounded() {
             std::future::pending::<String>().await
         }
     };
-    let app = mirror().route("/forever", get(forever));
+    let app = context_echo().route("/forever", get(forever));
     let mut rules = rules();
     rules.limits.open_requests = 1;
     let server = guarded(app, rules, ada_and_the_operator()).await;
@@ -281,7 +288,7 @@ async fn open_requests_of_a_client_are_bounded() {
     drop(first);
 }
 
-fn small() -> AccessRules {
+fn small_body_rules() -> AccessRules {
     let mut rules = rules();
     rules.limits.body_bytes = 2000;
     rules
@@ -289,9 +296,9 @@ fn small() -> AccessRules {
 
 #[tokio::test]
 async fn rejects_large_body_with_and_without_length() {
-    let server = guarded(mirror(), small(), ClientRegistry::open()).await;
+    let server = guarded(context_echo(), small_body_rules(), ClientRegistry::open()).await;
     let body = "x".repeat(2000);
-    let fits = server.ask("POST /", &[], &body).await;
+    let fits = server.request("POST /", &[], &body).await;
     assert_eq!((fits.status, fits.body.as_str()), (200, "2000"));
     let announced = server.write(
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2001\r\n\r\n",
@@ -307,7 +314,7 @@ async fn rejects_large_body_with_and_without_length() {
 async fn body_that_stalls_ends_the_request() {
     let mut rules = rules();
     rules.limits.body_timeout = Duration::from_millis(50);
-    let server = guarded(mirror(), rules, ClientRegistry::open()).await;
+    let server = guarded(context_echo(), rules, ClientRegistry::open()).await;
     let slow = server.write(
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\nhalf",
     );
@@ -315,7 +322,7 @@ async fn body_that_stalls_ends_the_request() {
 }
 
 /// Returns rules with limits of 8,000 bytes of bodies, 4,000 of them for one client, and a long timeout.
-fn tight() -> AccessRules {
+fn small_budget_rules() -> AccessRules {
     let mut rules = rules();
     rules.limits.body_bytes = 4000;
     rules.limits.total_body_bytes = 8000;
@@ -328,7 +335,7 @@ const ADA: &str = "Authorization: Bearer token-of-ada";
 const OPERATOR: &str = "Authorization: Bearer token-of-op";
 
 /// Sends the head of a request and the beginning of its body of `length` bytes.
-async fn unfinished(server: &Server, who: &str, length: &str, begins: &str) -> TcpStream {
+async fn send_unfinished_body(server: &Server, who: &str, length: &str, begins: &str) -> TcpStream {
     let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{who}\r\n{length}\r\n\r\n");
     let stream = server.write(&format!("{head}{begins}")).await;
     // One runtime serves both connections, so it has read the first request when it answers the second.
@@ -336,7 +343,7 @@ async fn unfinished(server: &Server, who: &str, length: &str, begins: &str) -> T
     stream
 }
 
-async fn in_time<F: Future>(answer: F) -> F::Output {
+async fn within_timeout<F: Future>(answer: F) -> F::Output {
     let answer = tokio::time::timeout(Duration::from_secs(20), answer);
     answer.await.expect("there is no answer")
 }
@@ -345,80 +352,85 @@ async fn in_time<F: Future>(answer: F) -> F::Output {
 async fn unfinished_bodies_of_one_client_leave_room_for_others() {
     let mut rules = rules();
     rules.limits.body_timeout = Duration::from_secs(3600);
-    let server = guarded(mirror(), rules, ada_and_the_operator()).await;
-    let mut open = Vec::new();
+    let server = guarded(context_echo(), rules, ada_and_the_operator()).await;
+    let mut connections = Vec::new();
     for _ in 0..13 {
         let chunked = "Transfer-Encoding: chunked";
-        open.push(unfinished(&server, ADA, chunked, "1\r\n{\r\n").await);
+        connections.push(send_unfinished_body(&server, ADA, chunked, "1\r\n{\r\n").await);
     }
-    let answer = in_time(server.ask("POST /", &[OPERATOR], "small")).await;
+    let answer = within_timeout(server.request("POST /", &[OPERATOR], "small")).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "5"));
 }
 
 #[tokio::test]
 async fn announced_body_that_does_not_arrive_takes_no_room() {
-    let server = guarded(mirror(), tight(), ada_and_the_operator()).await;
-    let _first = unfinished(&server, ADA, "Content-Length: 4000", "").await;
-    let answer = in_time(server.ask("POST /", &[ADA], &"x".repeat(4000))).await;
+    let server = guarded(context_echo(), small_budget_rules(), ada_and_the_operator()).await;
+    let _first = send_unfinished_body(&server, ADA, "Content-Length: 4000", "").await;
+    let answer = within_timeout(server.request("POST /", &[ADA], &"x".repeat(4000))).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "4000"));
 }
 
-/// Returns a server with the route of `mirror`, and `/hold`, which keeps its body in memory and reports that.
-fn holding() -> (Router, mpsc::Receiver<()>) {
-    let (held, holds) = mpsc::channel::<()>(8);
+/// Returns a server with the route of `context_echo`, and `/hold`, which keeps its body in memory and reports that.
+fn app_that_holds_bodies() -> (Router, mpsc::Receiver<()>) {
+    let (arrived, body_arrivals) = mpsc::channel::<()>(8);
     let hold = move |body: axum::body::Bytes| async move {
-        held.send(()).await.unwrap();
+        arrived.send(()).await.unwrap();
         std::future::pending::<()>().await;
         body.len().to_string()
     };
-    (mirror().route("/hold", post(hold)), holds)
+    (context_echo().route("/hold", post(hold)), body_arrivals)
 }
 
 /// Sends a body of 4,000 bytes, which the server keeps in memory.
-async fn held(server: &Server, who: &str, holds: &mut mpsc::Receiver<()>) -> TcpStream {
+async fn send_held_body(
+    server: &Server,
+    who: &str,
+    body_arrivals: &mut mpsc::Receiver<()>,
+) -> TcpStream {
     let head = format!("POST /hold HTTP/1.1\r\nHost: localhost\r\n{who}\r\nContent-Length: 4000");
     let stream = server
         .write(&format!("{head}\r\n\r\n{}", "x".repeat(4000)))
         .await;
-    in_time(holds.recv()).await.unwrap();
+    within_timeout(body_arrivals.recv()).await.unwrap();
     stream
 }
 
 #[tokio::test]
 async fn client_over_its_share_of_bodies_is_refused_alone() {
-    let (app, mut holds) = holding();
-    let server = guarded(app, tight(), ada_and_the_operator()).await;
-    let _held = held(&server, ADA, &mut holds).await;
-    let refused = in_time(server.ask("POST /", &[ADA], "more")).await;
+    let (app, mut body_arrivals) = app_that_holds_bodies();
+    let server = guarded(app, small_budget_rules(), ada_and_the_operator()).await;
+    let _held = send_held_body(&server, ADA, &mut body_arrivals).await;
+    let refused = within_timeout(server.request("POST /", &[ADA], "more")).await;
     assert_eq!(refused.status, 429, "{refused:?}");
     assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
-    let other = in_time(server.ask("POST /", &[OPERATOR], &"x".repeat(4000))).await;
+    let other = within_timeout(server.request("POST /", &[OPERATOR], &"x".repeat(4000))).await;
     assert_eq!(other.status, 200);
 }
 
 #[tokio::test]
 async fn body_beyond_the_total_is_unavailable_for_now() {
-    let (app, mut holds) = holding();
-    let mut rules = tight();
+    let (app, mut body_arrivals) = app_that_holds_bodies();
+    let mut rules = small_budget_rules();
     rules.limits.total_body_bytes = 6000;
     let server = guarded(app, rules, ada_and_the_operator()).await;
-    let held = held(&server, ADA, &mut holds).await;
-    let refused = in_time(server.ask("POST /", &[OPERATOR], &"x".repeat(4000))).await;
+    let held_body = send_held_body(&server, ADA, &mut body_arrivals).await;
+    let refused = within_timeout(server.request("POST /", &[OPERATOR], &"x".repeat(4000))).await;
     assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
-    drop(held);
+    drop(held_body);
 }
 
 #[tokio::test]
 async fn body_that_is_cut_short_gives_its_room_back() {
-    let server = guarded(mirror(), tight(), ada_and_the_operator()).await;
+    let server = guarded(context_echo(), small_budget_rules(), ada_and_the_operator()).await;
     for _ in 0..4 {
-        let stream = unfinished(&server, ADA, "Content-Length: 4000", &"x".repeat(3000)).await;
+        let stream =
+            send_unfinished_body(&server, ADA, "Content-Length: 4000", &"x".repeat(3000)).await;
         drop(stream);
     }
     let served = async {
         let body = "x".repeat(4000);
-        while server.ask("POST /", &[ADA], &body).await.status != 200 {}
+        while server.request("POST /", &[ADA], &body).await.status != 200 {}
     };
-    in_time(served).await;
+    within_timeout(served).await;
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde_json::{Value, json};
 
-use super::drafts::{Upload, base_name, relative};
+use super::drafts::{Upload, base_name, safe_relative_path};
 
 /// The metadata key of a part for the id of the uploaded file.
 pub(super) const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
@@ -17,7 +17,7 @@ pub(super) const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
 pub(super) const RELATIVE_PATH: &str = "openclaw-remote-agent/relative-path";
 
 /// An artifact of a step, or an uploaded file.
-pub(super) struct Found<'a> {
+pub(super) struct ArtifactFile<'a> {
     pub(super) id: Arc<str>,
     by_agent: bool,
     file_name: String,
@@ -32,7 +32,7 @@ enum Content<'a> {
     Texts(&'a [Part]),
 }
 
-impl Found<'_> {
+impl ArtifactFile<'_> {
     pub(super) fn json(&self) -> Value {
         json!({
             "artifact_id": &*self.id,
@@ -43,7 +43,7 @@ impl Found<'_> {
     }
 }
 
-impl From<Upload> for Found<'_> {
+impl From<Upload> for ArtifactFile<'_> {
     fn from(upload: Upload) -> Self {
         Self {
             id: upload.id,
@@ -56,7 +56,7 @@ impl From<Upload> for Found<'_> {
 }
 
 /// Returns a download, so that a browser does not render the content as a page of this server.
-impl IntoResponse for Found<'_> {
+impl IntoResponse for ArtifactFile<'_> {
     fn into_response(self) -> Response {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
         let name: String = self
@@ -89,51 +89,56 @@ impl IntoResponse for Found<'_> {
 }
 
 /// Returns the artifacts of a step: first the client's files, then those of the agent. Each part is an artifact.
-pub(super) fn of_step(step: &Task) -> Vec<Found<'_>> {
+pub(super) fn from_step(step: &Task) -> Vec<ArtifactFile<'_>> {
     let messages = step.history.iter().flatten();
-    let said = messages.filter(|message| message.role == Role::User);
-    let files = said
+    let messages = messages.filter(|message| message.role == Role::User);
+    let files = messages
         .flat_map(|message| &message.parts)
         .filter(|part| !matches!(part.content, PartContent::Text(_) | PartContent::Data(_)));
     let files = files.enumerate().map(|(number, part)| {
         // An id with a dot would refer to a step.
-        let given = text(part, ARTIFACT_ID).filter(|id| !id.contains('.'));
-        let id = given.unwrap_or_else(|| format!("{}.file.{number}", step.id));
-        found(part, id, false, None)
+        let given_id = text(part, ARTIFACT_ID).filter(|id| !id.contains('.'));
+        let id = given_id.unwrap_or_else(|| format!("{}.file.{number}", step.id));
+        artifact_file(part, id, false, None)
     });
-    files.chain(made(step)).collect()
+    files.chain(agent_artifacts(step)).collect()
 }
 
 /// Returns the step in the id of an artifact; `None` for the id of an upload.
-pub(super) fn step_of(artifact: &str) -> Option<&str> {
+pub(super) fn parse_step_id(artifact: &str) -> Option<&str> {
     let (rest, _) = artifact.rsplit_once('.')?;
     rest.rsplit_once('.').map(|(step, _)| step)
 }
 
 /// Returns the artifacts that the agent created in a step. Consecutive texts form one artifact, because a streamed text
 /// arrives in several parts.
-pub(super) fn made(step: &Task) -> Vec<Found<'_>> {
+pub(super) fn agent_artifacts(step: &Task) -> Vec<ArtifactFile<'_>> {
     let artifacts = step.artifacts.iter().flatten().enumerate();
-    let artifacts = artifacts.flat_map(|(place, artifact)| {
+    let artifacts = artifacts.flat_map(|(index, artifact)| {
         let is_text = |part: &Part| part.as_text().is_some() && part.filename.is_none();
         let runs = artifact
             .parts
             .chunk_by(move |a, b| is_text(a) && is_text(b));
         runs.enumerate().filter_map(move |(number, run)| {
             let (first, rest) = run.split_first()?;
-            let id = format!("{}.{place}.{number}", step.id);
+            let id = format!("{}.{index}.{number}", step.id);
             let name = artifact.name.as_ref().unwrap_or(&artifact.artifact_id);
-            let mut made = found(first, id, true, Some(name.as_str()));
+            let mut file = artifact_file(first, id, true, Some(name.as_str()));
             if !rest.is_empty() {
-                made.content = Content::Texts(run);
+                file.content = Content::Texts(run);
             }
-            Some(made)
+            Some(file)
         })
     });
     artifacts.collect()
 }
 
-fn found<'a>(part: &'a Part, id: String, by_agent: bool, name: Option<&str>) -> Found<'a> {
+fn artifact_file<'a>(
+    part: &'a Part,
+    id: String,
+    by_agent: bool,
+    name: Option<&str>,
+) -> ArtifactFile<'a> {
     let extension = match &part.content {
         PartContent::Text(_) => "txt",
         PartContent::Raw(_) => "bin",
@@ -141,11 +146,11 @@ fn found<'a>(part: &'a Part, id: String, by_agent: bool, name: Option<&str>) -> 
         PartContent::Data(_) => "json",
     };
     let made_up = || format!("{}.{extension}", name.unwrap_or("file"));
-    Found {
+    ArtifactFile {
         id: id.into(),
         by_agent,
         file_name: base_name(&part.filename.clone().unwrap_or_else(made_up)),
-        relative_path: text(part, RELATIVE_PATH).and_then(|path| relative(&path)),
+        relative_path: text(part, RELATIVE_PATH).and_then(|path| safe_relative_path(&path)),
         content: Content::Part(part),
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
-use super::{Failure, unknown};
+use super::{Failure, not_found};
 
 /// How long a draft is kept.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60 * 60);
@@ -73,8 +73,8 @@ impl Upload {
         Self {
             id: uuid::Uuid::new_v4().to_string().into(),
             file_name: base_name(&file_name.unwrap_or_default()),
-            relative_path: relative_path.and_then(|path| relative(&path)),
-            media_type: media_type.map(|media_type| short(&media_type)),
+            relative_path: relative_path.and_then(|path| safe_relative_path(&path)),
+            media_type: media_type.map(|media_type| sanitize_name(&media_type)),
             bytes,
         }
     }
@@ -96,20 +96,20 @@ impl Upload {
 /// Returns the last segment of a path without control characters.
 pub(super) fn base_name(path: &str) -> String {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
-    match short(name) {
+    match sanitize_name(name) {
         name if name.trim_matches('.').is_empty() => "file".to_owned(),
         name => name,
     }
 }
 
 /// Returns a path without control characters; `None` if it could leave its directory on some platform.
-pub(super) fn relative(path: &str) -> Option<String> {
-    let path = short(path);
+pub(super) fn safe_relative_path(path: &str) -> Option<String> {
+    let path = sanitize_name(path);
     let is_below = |segment: &str| segment != ".." && !segment.contains(['\\', ':']);
     (!path.starts_with('/') && path.split('/').all(is_below)).then_some(path)
 }
 
-fn short(text: &str) -> String {
+fn sanitize_name(text: &str) -> String {
     let clean = text.chars().filter(|c| !c.is_control());
     clean.take(MAX_NAME_CHARS).collect()
 }
@@ -153,7 +153,7 @@ impl Drafts {
     /// # Errors
     /// The client or the server has its maximum number or size of drafts.
     pub(super) fn insert(&self, task: &str, draft: Draft, now: Instant) -> Result<(), Failure> {
-        let mut all = self.live(now);
+        let mut all = self.lock_unexpired(now);
         check_count(&all, &draft.owner)?;
         check_bytes(&all, &draft.owner, draft.bytes())?;
         all.insert(task.to_owned(), draft);
@@ -171,11 +171,11 @@ impl Drafts {
         file: Upload,
         now: Instant,
     ) -> Result<(), Failure> {
-        let mut all = self.live(now);
+        let mut all = self.lock_unexpired(now);
         check_bytes(&all, client, file.size())?;
         match all.get_mut(task) {
             Some(draft) if draft.owner == client => draft.files.push(file),
-            Some(_) => return Err(unknown("task")),
+            Some(_) => return Err(not_found("task")),
             None => {
                 check_count(&all, client)?;
                 let mut draft = Draft::new(client, None, now);
@@ -188,14 +188,14 @@ impl Drafts {
 
     /// Returns the draft of a task if this client owns it.
     pub(super) fn get(&self, client: &str, task: &str, now: Instant) -> Option<Draft> {
-        let all = self.live(now);
+        let all = self.lock_unexpired(now);
         let draft = all.get(task).filter(|draft| draft.owner == client);
         draft.cloned()
     }
 
     /// Returns the client's tasks without a step and their inputs, the newest task first.
     pub(super) fn unstarted(&self, client: &str, now: Instant) -> Vec<(String, Option<String>)> {
-        let all = self.live(now);
+        let all = self.lock_unexpired(now);
         let own = all.iter().filter(|(_, draft)| draft.owner == client);
         let mut own: Vec<_> = own
             .filter_map(|(task, draft)| {
@@ -213,7 +213,7 @@ impl Drafts {
     }
 
     /// Removes the expired drafts and returns the others.
-    fn live(&self, now: Instant) -> MutexGuard<'_, HashMap<String, Draft>> {
+    fn lock_unexpired(&self, now: Instant) -> MutexGuard<'_, HashMap<String, Draft>> {
         let mut all = self.0.lock();
         all.retain(|_, draft| !draft.is_expired(now));
         all
@@ -221,8 +221,8 @@ impl Drafts {
 
     /// Removes the input and the files that a step has used. A file that was uploaded in the meantime remains for the
     /// next step.
-    pub(super) fn take(&self, task: &str, taken: Option<&Draft>) {
-        let Some(taken) = taken else { return };
+    pub(super) fn remove_used(&self, task: &str, used: Option<&Draft>) {
+        let Some(used) = used else { return };
         let mut all = self.0.lock();
         let Some(draft) = all.get_mut(task) else {
             return;
@@ -230,7 +230,7 @@ impl Drafts {
         draft.input = None;
         draft
             .files
-            .retain(|file| taken.files.iter().all(|taken| taken.id != file.id));
+            .retain(|file| used.files.iter().all(|used| used.id != file.id));
         if draft.files.is_empty() {
             all.remove(task);
         }
@@ -241,26 +241,26 @@ fn check_count(all: &HashMap<String, Draft>, client: &str) -> Result<(), Failure
     let own = all.values().filter(|known| known.owner == client).count();
     match own < MAX_DRAFTS_PER_CLIENT && all.len() < MAX_DRAFTS {
         true => Ok(()),
-        false => Err(full("too many tasks have no step yet")),
+        false => Err(drafts_full("too many tasks have no step yet")),
     }
 }
 
 fn check_bytes(all: &HashMap<String, Draft>, client: &str, more: usize) -> Result<(), Failure> {
-    let (mut held, mut own) = (more, more);
+    let (mut total, mut own) = (more, more);
     for draft in all.values() {
-        held = held.saturating_add(draft.bytes());
+        total = total.saturating_add(draft.bytes());
         if draft.owner == client {
             own = own.saturating_add(draft.bytes());
         }
     }
-    match held <= MAX_BYTES && own <= MAX_BYTES_PER_CLIENT {
+    match total <= MAX_BYTES && own <= MAX_BYTES_PER_CLIENT {
         true => Ok(()),
-        false => Err(full("too many bytes wait for their step")),
+        false => Err(drafts_full("too many bytes wait for their step")),
     }
 }
 
-fn full(why: &str) -> Failure {
-    let text = format!("{why}; execute a step of one of them, or try again later");
+fn drafts_full(reason: &str) -> Failure {
+    let text = format!("{reason}; execute a step of one of them, or try again later");
     A2aError::new(ErrorReason::ResourceExhausted, text).into()
 }
 
@@ -335,13 +335,13 @@ mod tests {
         let drafts = Drafts::default();
         drafts.insert("task", draft("ada"), *NOW).unwrap();
         drafts.add("ada", "task", file(1), *NOW).unwrap();
-        let taken = drafts.get("ada", "task", *NOW).unwrap();
+        let used = drafts.get("ada", "task", *NOW).unwrap();
         drafts.add("ada", "task", file(2), *NOW).unwrap();
-        drafts.take("task", Some(&taken));
-        let left = drafts.get("ada", "task", *NOW).unwrap();
-        assert!(left.input.is_none());
-        assert_eq!(left.files[0].bytes.len(), 2);
-        drafts.take("task", Some(&left));
+        drafts.remove_used("task", Some(&used));
+        let remaining = drafts.get("ada", "task", *NOW).unwrap();
+        assert!(remaining.input.is_none());
+        assert_eq!(remaining.files[0].bytes.len(), 2);
+        drafts.remove_used("task", Some(&remaining));
         assert!(drafts.get("ada", "task", *NOW).is_none());
     }
 
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_uploads_are_all_kept() {
+    fn concurrent_uploads_are_all_stored() {
         let drafts = Drafts::default();
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -380,8 +380,11 @@ mod tests {
     #[test]
     fn path_that_leaves_its_directory_is_dropped() {
         for path in ["/etc", "../a", "a/../../b", "a\\b", "C:/a", ".."] {
-            assert_eq!(relative(path), None, "{path}");
+            assert_eq!(safe_relative_path(path), None, "{path}");
         }
-        assert_eq!(relative("folder/a..b").as_deref(), Some("folder/a..b"));
+        assert_eq!(
+            safe_relative_path("folder/a..b").as_deref(),
+            Some("folder/a..b")
+        );
     }
 }

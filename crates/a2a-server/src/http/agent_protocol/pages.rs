@@ -3,7 +3,7 @@
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::unusable;
+use super::invalid_input;
 use crate::http::error::Failure;
 
 /// The default number of items on a page.
@@ -34,13 +34,13 @@ impl PageQuery {
             let number = value.parse::<usize>().ok().filter(|number| *number > 0);
             match name.as_ref() {
                 "current_page" => {
-                    let why = "`current_page` must be 1 or more";
-                    query.number = number.ok_or_else(|| unusable("current_page", why))?;
+                    let reason = "`current_page` must be 1 or more";
+                    query.number = number.ok_or_else(|| invalid_input("current_page", reason))?;
                 }
                 "page_size" => {
                     let number = number.filter(|size| *size <= MAX_PAGE_SIZE);
-                    let why = format!("`page_size` must be 1 to {MAX_PAGE_SIZE}");
-                    query.size = number.ok_or_else(|| unusable("page_size", why))?;
+                    let reason = format!("`page_size` must be 1 to {MAX_PAGE_SIZE}");
+                    query.size = number.ok_or_else(|| invalid_input("page_size", reason))?;
                 }
                 _ => {}
             }

@@ -8,9 +8,9 @@ use a2a::v1_0::{
 use a2a::{A2aError, ErrorReason};
 use serde_json::{Value, json};
 
-use super::artifacts::{self, ARTIFACT_ID, Found, RELATIVE_PATH};
+use super::artifacts::{self, ARTIFACT_ID, ArtifactFile, RELATIVE_PATH};
 use super::drafts::{Draft, Upload};
-use super::{Failure, InputBody, unusable};
+use super::{Failure, InputBody, invalid_input};
 use crate::call_context::CallContext;
 use crate::service::{AGENT, DELEGATION, SendMessage, json_bytes};
 use crate::store::Summary;
@@ -32,15 +32,15 @@ pub(super) fn request(
     body: InputBody,
 ) -> Result<SendMessage, Failure> {
     let start = draft.and_then(|draft| draft.input.as_ref());
-    let said = body.input.filter(|text| !text.is_empty());
+    let input = body.input.filter(|text| !text.is_empty());
     let mut texts: Vec<String> = start
         .and_then(|input| input.text.clone())
         .into_iter()
         .collect();
-    texts.extend(said.filter(|said| !texts.contains(said)));
+    texts.extend(input.filter(|input| !texts.contains(input)));
     if texts.is_empty() {
-        let why = "`input` is missing; the agent has done what it was asked before";
-        return Err(unusable("input", why));
+        let reason = "`input` is missing; the agent has done what it was asked before";
+        return Err(invalid_input("input", reason));
     }
     let mut parts: Vec<Part> = texts.into_iter().map(Part::text).collect();
     let files = draft
@@ -49,23 +49,23 @@ pub(super) fn request(
     parts.extend(files.iter().map(file_part));
     let additional = match body.additional_input {
         Value::Null => start.map(|input| input.additional.clone()),
-        said => Some(said),
+        explicit => Some(explicit),
     };
     let mut metadata = HashMap::new();
-    let of_task = start.map(|input| &input.additional);
-    let mut named = additional.iter().chain(of_task);
-    let named = named.find_map(|named| named.get(DELEGATION));
-    if let Some(delegation) = named.cloned().or(inherited) {
+    let task_input = start.map(|input| &input.additional);
+    let mut inputs = additional.iter().chain(task_input);
+    let own_delegation = inputs.find_map(|input| input.get(DELEGATION));
+    if let Some(delegation) = own_delegation.cloned().or(inherited) {
         metadata.insert(DELEGATION.to_owned(), delegation);
     }
     if let Some(additional) = additional.filter(|additional| !additional.is_null()) {
         metadata.insert(ADDITIONAL_INPUT.to_owned(), additional);
     }
-    let chosen = match start {
+    let agent_name = match start {
         Some(input) => input.agent.clone(),
         None => last.and_then(|last| last.agent.clone()),
     };
-    if let (Some(agent), None) = (chosen, &caller.agent) {
+    if let (Some(agent), None) = (agent_name, &caller.agent) {
         metadata.insert(AGENT.to_owned(), agent.into());
     }
     let mut message = Message::new(Role::User, parts);
@@ -105,7 +105,7 @@ fn file_part(file: &Upload) -> Part {
 }
 
 /// Returns the step as JSON for the result of a sent message.
-pub(super) fn sent(task: &str, sent: SendMessageResponse) -> Value {
+pub(super) fn sent_json(task: &str, sent: SendMessageResponse) -> Value {
     match sent {
         SendMessageResponse::Task(step) => json(task, &step),
         SendMessageResponse::Message(message) => json!({
@@ -113,7 +113,7 @@ pub(super) fn sent(task: &str, sent: SendMessageResponse) -> Value {
             "step_id": message.message_id,
             "name": null,
             "status": "completed",
-            "output": texts(&message.parts),
+            "output": join_texts(&message.parts),
             "additional_output": null,
             "artifacts": [],
             "is_last": true,
@@ -129,17 +129,21 @@ pub(super) fn json(task: &str, step: &Task) -> Value {
         TaskState::Working => "running",
         _ => "completed",
     };
-    let said = step.status.message.as_ref();
-    let said = said.and_then(|message| texts(&message.parts));
-    let made = step.artifacts.iter().flatten();
+    let message_text = step.status.message.as_ref();
+    let message_text = message_text.and_then(|message| join_texts(&message.parts));
+    let artifact_texts = step.artifacts.iter().flatten();
     // A streamed text arrives in several parts, which may split it anywhere.
     let text = |artifact: &Artifact| artifact.parts.iter().filter_map(Part::as_text).collect();
-    let made: Vec<String> = made
+    let artifact_texts: Vec<String> = artifact_texts
         .map(text)
         .filter(|text: &String| !text.is_empty())
         .collect();
-    let output = said.or_else(|| (!made.is_empty()).then(|| made.join("\n\n")));
-    let artifacts: Vec<Value> = artifacts::made(step).iter().map(Found::json).collect();
+    let output =
+        message_text.or_else(|| (!artifact_texts.is_empty()).then(|| artifact_texts.join("\n\n")));
+    let artifacts: Vec<Value> = artifacts::agent_artifacts(step)
+        .iter()
+        .map(ArtifactFile::json)
+        .collect();
     json!({
         "task_id": task,
         "step_id": step.id,
@@ -156,29 +160,29 @@ pub(super) fn json(task: &str, step: &Task) -> Value {
 
 /// Returns the text of the client's first message.
 pub(super) fn input(step: &Task) -> Option<String> {
-    texts(&first(step)?.parts)
+    join_texts(&first_user_message(step)?.parts)
 }
 
 /// Returns the additional input of the client's first message.
 pub(super) fn additional_input(step: &Task) -> Value {
-    let metadata = first(step).and_then(|message| message.metadata.as_ref());
+    let metadata = first_user_message(step).and_then(|message| message.metadata.as_ref());
     let additional = metadata.and_then(|metadata| metadata.get(ADDITIONAL_INPUT));
     additional.cloned().unwrap_or_default()
 }
 
 /// Returns the delegation of the client's first message.
 pub(super) fn delegation(step: &Task) -> Option<Value> {
-    let metadata = first(step)?.metadata.as_ref()?;
+    let metadata = first_user_message(step)?.metadata.as_ref()?;
     metadata.get(DELEGATION).cloned()
 }
 
-fn first(step: &Task) -> Option<&Message> {
+fn first_user_message(step: &Task) -> Option<&Message> {
     let mut messages = step.history.iter().flatten();
     messages.find(|message| message.role == Role::User)
 }
 
 /// Returns the concatenated text parts; `None` if there are none.
-fn texts(parts: &[Part]) -> Option<String> {
+fn join_texts(parts: &[Part]) -> Option<String> {
     let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }

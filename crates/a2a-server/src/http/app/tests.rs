@@ -19,7 +19,7 @@ use crate::http::clients::ClientRegistry;
 use crate::http::testing::{ada_and_the_operator, rules};
 use crate::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE};
 use crate::push::{PushError, PushSender};
-use crate::service::{Parts as Made, SendMessage, Service, Sessions};
+use crate::service::{Parts as ServiceParts, SendMessage, Service, Sessions};
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use common::environment::SystemEnvironment;
@@ -27,9 +27,9 @@ use http_server::serve::ConnectionConfig;
 use http_server::testing::{Answer, Server, start};
 
 /// Posts no notifications.
-struct Nowhere;
+struct NoPushSender;
 
-impl PushSender for Nowhere {
+impl PushSender for NoPushSender {
     fn accepts(&self, _url: &Url) -> Result<(), String> {
         Err("there are none here".into())
     }
@@ -51,9 +51,9 @@ impl PushSender for Nowhere {
     }
 }
 
-struct Plain;
+struct ContextIdSessions;
 
-impl Sessions for Plain {
+impl Sessions for ContextIdSessions {
     fn session_id(&self, _client: Option<&str>, context_id: &str) -> String {
         context_id.to_owned()
     }
@@ -63,19 +63,19 @@ impl Sessions for Plain {
     }
 }
 
-struct Whole {
-    server: Server,
+struct TestServer {
+    http: Server,
     clients: Arc<ClientRegistry>,
     service: Service,
 }
 
-async fn whole(rules: AccessRules, clients: ClientRegistry) -> Whole {
-    let service = Service::start(Made {
+async fn start_server(rules: AccessRules, clients: ClientRegistry) -> TestServer {
+    let service = Service::start(ServiceParts {
         settings: Settings::default(),
         executor: Arc::new(ScriptedExecutor::default()),
         store: Arc::new(MemoryStore::new()),
-        sender: Arc::new(Nowhere),
-        sessions: Arc::new(Plain),
+        sender: Arc::new(NoPushSender),
+        sessions: Arc::new(ContextIdSessions),
         env: Arc::new(SystemEnvironment),
         clients: None,
     })
@@ -98,28 +98,28 @@ async fn whole(rules: AccessRules, clients: ClientRegistry) -> Whole {
         operator,
         AccessControl::new(rules, Arc::clone(&clients)),
     );
-    Whole {
+    TestServer {
         clients,
-        server: start(app, ConnectionConfig::default()).await,
+        http: start(app, ConnectionConfig::default()).await,
         service,
     }
 }
 
-async fn alone() -> Whole {
-    whole(rules(), ClientRegistry::open()).await
+async fn without_clients() -> TestServer {
+    start_server(rules(), ClientRegistry::open()).await
 }
 
-async fn with_clients() -> Whole {
-    whole(rules(), ada_and_the_operator()).await
+async fn with_clients() -> TestServer {
+    start_server(rules(), ada_and_the_operator()).await
 }
 
 const ADA: &str = "Authorization: Bearer token-of-ada";
 const OPERATOR: &str = "Authorization: Bearer token-of-op";
-const OWN: &str = "X-Requested-With: remote-agent";
+const OWN_PAGE: &str = "X-Requested-With: remote-agent";
 
-impl Whole {
+impl TestServer {
     /// Sends a message of `client` whose task runs until it is canceled.
-    async fn working(&self, client: &str) -> String {
+    async fn start_task(&self, client: &str) -> String {
         self.send(client, "begun <b>\"confidential\"</b>").await
     }
 
@@ -146,19 +146,19 @@ impl Whole {
     }
 
     async fn tasks(&self, lines: &[&str]) -> Value {
-        serde_json::from_str(&self.server.ask("GET /api/tasks", lines, "").await.body).unwrap()
+        serde_json::from_str(&self.http.request("GET /api/tasks", lines, "").await.body).unwrap()
     }
 
     async fn cancel(&self, id: &str, lines: &[&str]) -> Answer {
         let what = format!("POST /api/tasks/{id}/cancel");
-        self.server.ask(&what, lines, "").await
+        self.http.request(&what, lines, "").await
     }
 }
 
 #[tokio::test]
 async fn page_policy_admits_own_script_only() {
-    let whole = alone().await;
-    let page = whole.server.ask("GET /", &[], "").await;
+    let server = without_clients().await;
+    let page = server.http.request("GET /", &[], "").await;
     assert_eq!(page.status, 200);
     let head = &page.head;
     for part in [
@@ -177,19 +177,19 @@ async fn page_policy_admits_own_script_only() {
 
 #[tokio::test]
 async fn page_is_for_localhost_only() {
-    let whole = with_clients().await;
-    assert_eq!(whole.server.get("/", &[]).await, 200);
+    let server = with_clients().await;
+    assert_eq!(server.http.get("/", &[]).await, 200);
     assert_eq!(
-        whole.server.get("/", &["X-Forwarded-For: 127.0.0.1"]).await,
+        server.http.get("/", &["X-Forwarded-For: 127.0.0.1"]).await,
         403
     );
 }
 
 #[tokio::test]
 async fn operator_lists_tasks_of_all_clients() {
-    let whole = alone().await;
-    let id = whole.working(ANONYMOUS_CLIENT).await;
-    let tasks = whole.tasks(&[]).await;
+    let server = without_clients().await;
+    let id = server.start_task(ANONYMOUS_CLIENT).await;
+    let tasks = server.tasks(&[]).await;
     assert_eq!(tasks["total"], 1);
     assert_eq!(tasks["ready"], true);
     let task = &tasks["tasks"][0];
@@ -200,23 +200,23 @@ async fn operator_lists_tasks_of_all_clients() {
 
 #[tokio::test]
 async fn operator_cancels_and_deletes_any_task() {
-    let whole = with_clients().await;
-    let id = whole.working("ada").await;
-    assert_eq!(whole.cancel(&id, &[OPERATOR, OWN]).await.status, 200);
-    let tasks = whole.tasks(&[OPERATOR]).await;
+    let server = with_clients().await;
+    let id = server.start_task("ada").await;
+    assert_eq!(server.cancel(&id, &[OPERATOR, OWN_PAGE]).await.status, 200);
+    let tasks = server.tasks(&[OPERATOR]).await;
     assert_eq!(tasks["tasks"][0]["state"], "canceled");
     let what = format!("DELETE /api/tasks/{id}");
-    let deleted = whole.server.ask(&what, &[OPERATOR, OWN], "").await;
+    let deleted = server.http.request(&what, &[OPERATOR, OWN_PAGE], "").await;
     assert_eq!(deleted.status, 200);
-    assert_eq!(whole.tasks(&[OPERATOR]).await["total"], 0);
-    let again = whole.server.ask(&what, &[OPERATOR, OWN], "").await;
+    assert_eq!(server.tasks(&[OPERATOR]).await["total"], 0);
+    let again = server.http.request(&what, &[OPERATOR, OWN_PAGE], "").await;
     assert_eq!(again.status, 404);
 }
 
 #[tokio::test]
 async fn task_list_needs_operator_token() {
-    let whole = with_clients().await;
-    let get = async |lines: &[&str]| whole.server.get("/api/tasks", lines).await;
+    let server = with_clients().await;
+    let get = async |lines: &[&str]| server.http.get("/api/tasks", lines).await;
     assert_eq!(get(&[]).await, 401);
     assert_eq!(get(&[ADA]).await, 403);
     assert_eq!(get(&[OPERATOR]).await, 200);
@@ -224,35 +224,35 @@ async fn task_list_needs_operator_token() {
 
 #[tokio::test]
 async fn foreign_page_cannot_end_a_task() {
-    let whole = alone().await;
-    let id = whole.working(ANONYMOUS_CLIENT).await;
-    assert_eq!(whole.cancel(&id, &[]).await.status, 403);
-    let foreign = [OWN, "Origin: https://evil.example"];
-    assert_eq!(whole.cancel(&id, &foreign).await.status, 403);
+    let server = without_clients().await;
+    let id = server.start_task(ANONYMOUS_CLIENT).await;
+    assert_eq!(server.cancel(&id, &[]).await.status, 403);
+    let foreign = [OWN_PAGE, "Origin: https://evil.example"];
+    assert_eq!(server.cancel(&id, &foreign).await.status, 403);
     let what = format!("DELETE /api/tasks/{id}");
-    assert_eq!(whole.server.ask(&what, &[], "").await.status, 403);
-    assert_eq!(whole.tasks(&[]).await["tasks"][0]["settled"], false);
+    assert_eq!(server.http.request(&what, &[], "").await.status, 403);
+    assert_eq!(server.tasks(&[]).await["tasks"][0]["settled"], false);
 }
 
 #[tokio::test]
 async fn unchanged_task_list_is_304() {
-    let whole = alone().await;
-    let answer = whole.server.ask("GET /api/tasks", &[], "").await;
+    let server = without_clients().await;
+    let answer = server.http.request("GET /api/tasks", &[], "").await;
     let tag = answer
         .head
         .lines()
         .find_map(|line| line.strip_prefix("etag: "));
     let known = format!("If-None-Match: {}", tag.unwrap());
-    assert_eq!(whole.server.get("/api/tasks", &[&known]).await, 304);
-    whole.working(ANONYMOUS_CLIENT).await;
-    assert_eq!(whole.server.get("/api/tasks", &[&known]).await, 200);
+    assert_eq!(server.http.get("/api/tasks", &[&known]).await, 304);
+    server.start_task(ANONYMOUS_CLIENT).await;
+    assert_eq!(server.http.get("/api/tasks", &[&known]).await, 200);
 }
 
 #[tokio::test]
 async fn second_cancel_by_operator_succeeds() {
-    let whole = alone().await;
-    let id = whole.send(ANONYMOUS_CLIENT, "echo done").await;
-    let settled = async || whole.tasks(&[]).await["tasks"][0]["settled"] == true;
+    let server = without_clients().await;
+    let id = server.send(ANONYMOUS_CLIENT, "echo done").await;
+    let settled = async || server.tasks(&[]).await["tasks"][0]["settled"] == true;
     tokio::time::timeout(Duration::from_secs(10), async {
         while !settled().await {
             tokio::task::yield_now().await;
@@ -260,23 +260,23 @@ async fn second_cancel_by_operator_succeeds() {
     })
     .await
     .unwrap();
-    assert_eq!(whole.cancel(&id, &[OWN]).await.status, 400);
+    assert_eq!(server.cancel(&id, &[OWN_PAGE]).await.status, 400);
 }
 
 #[tokio::test]
 async fn health_is_for_localhost_and_clients() {
-    let whole = with_clients().await;
+    let server = with_clients().await;
     let far = "X-Forwarded-For: 192.0.2.9";
     for path in ["/healthz", "/readyz", "/metrics"] {
-        assert_eq!(whole.server.get(path, &[]).await, 200, "{path}");
-        assert_eq!(whole.server.get(path, &[far]).await, 401, "{path}");
-        assert_eq!(whole.server.get(path, &[far, ADA]).await, 200, "{path}");
+        assert_eq!(server.http.get(path, &[]).await, 200, "{path}");
+        assert_eq!(server.http.get(path, &[far]).await, 401, "{path}");
+        assert_eq!(server.http.get(path, &[far, ADA]).await, 200, "{path}");
     }
 }
 
 /// Returns a message of more than 3,000 bytes that `slow` answers once it is canceled.
-fn large(text: &str) -> String {
-    asking("SendMessage", &format!("{text} {}", "x".repeat(3000)))
+fn large_message(text: &str) -> String {
+    message_body("SendMessage", &format!("{text} {}", "x".repeat(3000)))
 }
 
 #[tokio::test]
@@ -284,15 +284,15 @@ async fn parsed_body_frees_its_share_while_its_answer_waits() {
     let mut rules = rules();
     rules.limits.body_bytes = 4000;
     rules.limits.body_bytes_per_client = 4000;
-    let whole = whole(rules, ada_and_the_operator()).await;
-    let (slow, echo) = (large("slow"), large("echo"));
+    let server = start_server(rules, ada_and_the_operator()).await;
+    let (slow, echo) = (large_message("slow"), large_message("echo"));
     let lines = [ADA, "Content-Type: application/json", "A2A-Version: 1.0"];
-    let waiting = whole.server.ask("POST /a2a", &lines, &slow);
+    let waiting = server.http.request("POST /a2a", &lines, &slow);
     let second = async {
-        while whole.service.under_way() == 0 {
+        while server.service.active_task_count() == 0 {
             tokio::task::yield_now().await;
         }
-        whole.server.ask("POST /a2a", &lines, &echo).await
+        server.http.request("POST /a2a", &lines, &echo).await
     };
     tokio::select! {
         first = waiting => panic!("answered too early: {first:?}"),
@@ -300,7 +300,7 @@ async fn parsed_body_frees_its_share_while_its_answer_waits() {
     }
 }
 
-fn asking(method: &str, text: &str) -> String {
+fn message_body(method: &str, text: &str) -> String {
     let id = uuid::Uuid::new_v4().to_string();
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {
         "message": {"messageId": id, "role": "ROLE_USER", "parts": [{"text": text}]}}})
@@ -308,16 +308,16 @@ fn asking(method: &str, text: &str) -> String {
 }
 
 /// Sends a request with Ada's token, revokes the token while her task runs, and returns the response.
-async fn revoked_while(method: &str) -> Answer {
-    let whole = with_clients().await;
+async fn answer_after_revocation(method: &str) -> Answer {
+    let server = with_clients().await;
     let lines = [ADA, "Content-Type: application/json", "A2A-Version: 1.0"];
-    let body = asking(method, "slow");
-    let answer = whole.server.ask("POST /a2a", &lines, &body);
+    let body = message_body(method, "slow");
+    let answer = server.http.request("POST /a2a", &lines, &body);
     let revoke = async {
-        while whole.tasks(&[OPERATOR]).await["tasks"][0]["state"] != "working" {
+        while server.tasks(&[OPERATOR]).await["tasks"][0]["state"] != "working" {
             tokio::task::yield_now().await;
         }
-        whole.clients.replace(Vec::new());
+        server.clients.replace(Vec::new());
     };
     let both = async { tokio::join!(answer, revoke).0 };
     let both = tokio::time::timeout(Duration::from_secs(20), both).await;
@@ -326,7 +326,7 @@ async fn revoked_while(method: &str) -> Answer {
 
 #[tokio::test]
 async fn stream_ends_with_an_error_once_its_token_is_revoked() {
-    let stream = revoked_while("SendStreamingMessage").await;
+    let stream = answer_after_revocation("SendStreamingMessage").await;
     assert_eq!(stream.status, 200);
     let last = stream.body.rsplit("data: ").next().unwrap();
     assert!(last.contains("UNAUTHENTICATED"), "{}", stream.body);
@@ -334,15 +334,15 @@ async fn stream_ends_with_an_error_once_its_token_is_revoked() {
 
 #[tokio::test]
 async fn waiting_request_is_refused_once_its_token_is_revoked() {
-    let answer = revoked_while("SendMessage").await;
+    let answer = answer_after_revocation("SendMessage").await;
     assert_eq!(answer.status, 401, "{answer:?}");
 }
 
 #[tokio::test]
 async fn metrics_contain_no_task_data() {
-    let whole = alone().await;
-    let id = whole.working(ANONYMOUS_CLIENT).await;
-    let answer = whole.server.ask("GET /metrics", &[], "").await;
+    let server = without_clients().await;
+    let id = server.start_task(ANONYMOUS_CLIENT).await;
+    let answer = server.http.request("GET /metrics", &[], "").await;
     assert!(
         answer
             .head

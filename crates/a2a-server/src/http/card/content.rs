@@ -66,7 +66,12 @@ impl CardContent<'_> {
                     )
                 })?;
                 let base = self.agent_base(agent);
-                (title(agent), about(agent), base, self.skills(agent, ""))
+                (
+                    title_of(agent),
+                    description_of(agent),
+                    base,
+                    self.skills(agent, ""),
+                )
             }
         };
         card.insert("name".to_owned(), name.into());
@@ -78,10 +83,10 @@ impl CardContent<'_> {
         card.insert("defaultInputModes".to_owned(), json!(facts.input_modes));
         card.insert("defaultOutputModes".to_owned(), json!(facts.output_modes));
         card.insert("skills".to_owned(), skills);
-        self.connections(&mut card, &base, format);
-        self.capabilities(&mut card, agent, format);
+        self.add_interfaces(&mut card, &base, format);
+        self.add_capabilities(&mut card, agent, format);
         if self.bearer {
-            security(&mut card, format);
+            add_security(&mut card, format);
         }
         Ok(Value::Object(card))
     }
@@ -91,7 +96,7 @@ impl CardContent<'_> {
         format!("{}/agents/{name}", self.base)
     }
 
-    fn connections(&self, card: &mut Map<String, Value>, base: &str, format: CardFormat) {
+    fn add_interfaces(&self, card: &mut Map<String, Value>, base: &str, format: CardFormat) {
         let rpc = format!("{base}/a2a");
         let rest = format!("{base}/rest");
         if format != CardFormat::V0_3 {
@@ -115,7 +120,12 @@ impl CardContent<'_> {
         }
     }
 
-    fn capabilities(&self, card: &mut Map<String, Value>, agent: Option<&str>, format: CardFormat) {
+    fn add_capabilities(
+        &self,
+        card: &mut Map<String, Value>,
+        agent: Option<&str>,
+        format: CardFormat,
+    ) {
         let mut capabilities = json!({
             "streaming": true,
             "pushNotifications": self.facts.push_notifications,
@@ -151,9 +161,9 @@ impl CardContent<'_> {
     /// Returns one skill for each agent, and the agents' own skills if the card is detailed.
     fn all_skills(&self) -> Value {
         let skills = self.agents.iter().flat_map(|agent| {
-            let mut skills = vec![whole(agent)];
+            let mut skills = vec![agent_as_skill(agent)];
             if self.detailed {
-                skills.extend(own(agent, &format!("{}/", agent.name)));
+                skills.extend(own_skills(agent, &format!("{}/", agent.name)));
             }
             skills
         });
@@ -163,39 +173,39 @@ impl CardContent<'_> {
     /// Returns the skills of one agent, at least one.
     fn skills(&self, agent: &Agent, prefix: &str) -> Value {
         if agent.skills.is_empty() || !self.detailed {
-            Value::Array(vec![whole(agent)])
+            Value::Array(vec![agent_as_skill(agent)])
         } else {
-            Value::Array(own(agent, prefix).collect())
+            Value::Array(own_skills(agent, prefix).collect())
         }
     }
 }
 
 /// Returns a skill that represents the whole agent.
-fn whole(agent: &Agent) -> Value {
+fn agent_as_skill(agent: &Agent) -> Value {
     json!({
         "id": agent.name,
-        "name": title(agent),
-        "description": about(agent),
+        "name": title_of(agent),
+        "description": description_of(agent),
         "tags": ["openclaw", "agent"],
     })
 }
 
 /// Returns the agent's own skills.
-fn own<'a>(agent: &'a Agent, prefix: &'a str) -> impl Iterator<Item = Value> + use<'a> {
+fn own_skills<'a>(agent: &'a Agent, prefix: &'a str) -> impl Iterator<Item = Value> + use<'a> {
     agent.skills.iter().filter_map(move |skill| {
-        let mut written = serde_json::to_value(skill).ok()?;
+        let mut json = serde_json::to_value(skill).ok()?;
         if !prefix.is_empty() {
-            written["id"] = format!("{prefix}{}", skill.id).into();
+            json["id"] = format!("{prefix}{}", skill.id).into();
         }
-        Some(written)
+        Some(json)
     })
 }
 
-fn title(agent: &Agent) -> String {
+fn title_of(agent: &Agent) -> String {
     agent.title.clone().unwrap_or_else(|| agent.name.clone())
 }
 
-fn about(agent: &Agent) -> String {
+fn description_of(agent: &Agent) -> String {
     agent
         .description
         .clone()
@@ -203,7 +213,7 @@ fn about(agent: &Agent) -> String {
 }
 
 /// Adds the bearer scheme in the fields of both versions, so that clients of either version find it.
-fn security(card: &mut Map<String, Value>, format: CardFormat) {
+fn add_security(card: &mut Map<String, Value>, format: CardFormat) {
     let mut scheme = Map::new();
     // Clients that parse cards with the protobuf types of 0.3 expect this field, which 1.0 retains.
     let http = json!({"scheme": "Bearer"});

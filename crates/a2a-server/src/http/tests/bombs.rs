@@ -4,12 +4,12 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::harness::{Server, V1};
-use crate::http::json_limits::DEPTH;
+use crate::http::json_limits::MAX_DEPTH;
 
 const REST: &str = "/rest/message:send";
 
 /// Returns a message whose data nests `levels` lists.
-fn deep(levels: usize) -> Value {
+fn nested_message(levels: usize) -> Value {
     let mut data = Value::Array(Vec::new());
     for _ in 1..levels {
         data = Value::Array(vec![data]);
@@ -18,47 +18,56 @@ fn deep(levels: usize) -> Value {
 }
 
 /// The nesting around a part in a request over HTTP+JSON.
-const AROUND: usize = 4;
+const ENVELOPE_LEVELS: usize = 4;
 
 #[tokio::test]
 async fn deepest_message_is_readable_everywhere() {
     let server = Server::start().await;
-    let sent = server.post(REST, &[V1], deep(DEPTH - AROUND)).await;
+    let sent = server
+        .post(REST, &[V1], nested_message(MAX_DEPTH - ENVELOPE_LEVELS))
+        .await;
     assert_eq!(sent.status, StatusCode::OK, "{}", sent.text);
     let id = sent.json()["task"]["id"].as_str().unwrap().to_owned();
     let received = server.rpc("GetTask", json!({"id": id})).await.result();
     let data = &received["history"][0]["parts"][0]["data"];
-    assert_eq!(data, &deep(DEPTH - AROUND)["message"]["parts"][0]["data"]);
+    assert_eq!(
+        data,
+        &nested_message(MAX_DEPTH - ENVELOPE_LEVELS)["message"]["parts"][0]["data"]
+    );
 }
 
 #[tokio::test]
 async fn deeper_message_is_rejected_by_both_bindings() {
     let server = Server::start().await;
-    let rest = server.post(REST, &[V1], deep(DEPTH - AROUND + 1)).await;
+    let rest = server
+        .post(REST, &[V1], nested_message(MAX_DEPTH - ENVELOPE_LEVELS + 1))
+        .await;
     assert_eq!(rest.status, StatusCode::BAD_REQUEST);
-    let rpc = server.rpc("SendMessage", deep(DEPTH - AROUND)).await;
+    let rpc = server
+        .rpc("SendMessage", nested_message(MAX_DEPTH - ENVELOPE_LEVELS))
+        .await;
     assert_eq!(rpc.code(), -32600);
 }
 
 #[tokio::test]
 async fn long_request_id_is_rejected() {
     let server = Server::start().await;
-    let ask = |length: usize| {
+    let request_with_id = |length: usize| {
         let id = "x".repeat(length);
         let body = json!({"jsonrpc": "2.0", "id": id, "method": "ListTasks", "params": {}});
         let body = body.to_string();
         let server = &server;
         async move {
             server
-                .ask(Method::POST, "/a2a", &[V1], Some(body))
+                .request(Method::POST, "/a2a", &[V1], Some(body))
                 .await
                 .json()
         }
     };
-    assert!(ask(1022).await["result"].is_object());
-    let refused = ask(1023).await;
-    assert_eq!(refused["error"]["code"], -32600);
-    assert_eq!(refused["id"], Value::Null);
+    assert!(request_with_id(1022).await["result"].is_object());
+    let rejected = request_with_id(1023).await;
+    assert_eq!(rejected["error"]["code"], -32600);
+    assert_eq!(rejected["id"], Value::Null);
 }
 
 #[tokio::test]

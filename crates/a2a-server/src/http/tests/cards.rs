@@ -341,7 +341,7 @@ async fn card_declares_push_notifications_as_configured() {
 async fn head_request_returns_card_headers() {
     let server = Server::start().await;
     let whole = server.get(CARD, &[]).await;
-    let head = server.ask(Method::HEAD, CARD, &[], None).await;
+    let head = server.request(Method::HEAD, CARD, &[], None).await;
     assert_eq!((head.status, head.text.as_str()), (StatusCode::OK, ""));
     assert_eq!(head.header("etag"), whole.header("etag"));
     assert_eq!(head.header("content-length"), whole.text.len().to_string());

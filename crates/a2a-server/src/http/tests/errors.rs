@@ -15,7 +15,7 @@ const RPC: &str = "/a2a";
 
 async fn raw(server: &Server, headers: &[(&str, &str)], body: &str) -> Value {
     let reply = server
-        .ask(Method::POST, RPC, headers, Some(body.to_owned()))
+        .request(Method::POST, RPC, headers, Some(body.to_owned()))
         .await;
     assert_eq!(reply.status, StatusCode::OK);
     reply.json()
@@ -141,7 +141,7 @@ async fn invalid_json_is_parse_error_with_null_id() {
         );
     }
     let reply = server
-        .ask(
+        .request(
             Method::POST,
             "/rest/message:send",
             &[V1],
@@ -207,7 +207,7 @@ async fn response_repeats_id_verbatim() {
         let body = format!(
             "{{\"jsonrpc\": \"2.0\", \"id\": {id}, \"method\": \"ListTasks\", \"params\": {{}}}}"
         );
-        let reply = server.ask(Method::POST, RPC, &[V1], Some(body)).await;
+        let reply = server.request(Method::POST, RPC, &[V1], Some(body)).await;
         assert!(
             reply.text.contains(&format!("\"id\":{id},")),
             "{}",
@@ -323,7 +323,7 @@ async fn unauthorized_body_is_not_read() {
     let server = refusing(ErrorReason::Unauthenticated, None).await;
     let headers = [("content-type", "text/plain")];
     let reply = server
-        .ask(Method::POST, RPC, &headers, Some("{".to_owned()))
+        .request(Method::POST, RPC, &headers, Some("{".to_owned()))
         .await;
     assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
 }

@@ -106,8 +106,8 @@ impl Server {
                 options.agents.iter().copied(),
             )),
             store: options.store,
-            sender: Arc::new(Nowhere),
-            sessions: Arc::new(Plain),
+            sender: Arc::new(NoPushSender),
+            sessions: Arc::new(ContextIdSessions),
             env: Arc::new(SystemEnvironment),
             clients: None,
         })
@@ -135,7 +135,7 @@ impl Server {
     }
 
     /// Starts a request, with an optional JSON body.
-    pub(super) async fn begin(
+    pub(super) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -156,14 +156,14 @@ impl Server {
         request.send().await.unwrap()
     }
 
-    pub(super) async fn ask(
+    pub(super) async fn request(
         &self,
         method: Method,
         path: &str,
         headers: &[(&str, &str)],
         body: Option<String>,
     ) -> Reply {
-        let response = self.begin(method, path, headers, body).await;
+        let response = self.send(method, path, headers, body).await;
         Reply {
             status: response.status(),
             headers: response.headers().clone(),
@@ -172,11 +172,11 @@ impl Server {
     }
 
     pub(super) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
-        self.ask(Method::GET, path, headers, None).await
+        self.request(Method::GET, path, headers, None).await
     }
 
     pub(super) async fn post(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
-        self.ask(Method::POST, path, headers, Some(body.to_string()))
+        self.request(Method::POST, path, headers, Some(body.to_string()))
             .await
     }
 
@@ -193,7 +193,7 @@ impl Server {
     }
 
     /// Starts a task that works until it is canceled, and returns its id.
-    pub(super) async fn slow_task(&self) -> String {
+    pub(super) async fn start_slow_task(&self) -> String {
         let params = json!({
             "message": message("slow"),
             "configuration": {"returnImmediately": true},
@@ -206,7 +206,7 @@ impl Server {
     }
 
     /// Completes a task and returns its id.
-    pub(super) async fn done_task(&self) -> String {
+    pub(super) async fn complete_task(&self) -> String {
         let reply = self
             .rpc("SendMessage", json!({"message": message("echo done")}))
             .await;
@@ -359,9 +359,9 @@ async fn add_context(
     next.run(request).await
 }
 
-struct Nowhere;
+struct NoPushSender;
 
-impl PushSender for Nowhere {
+impl PushSender for NoPushSender {
     fn accepts(&self, url: &Url) -> Result<(), String> {
         if url.scheme() == "https" {
             Ok(())
@@ -380,9 +380,9 @@ impl PushSender for Nowhere {
     }
 }
 
-struct Plain;
+struct ContextIdSessions;
 
-impl Sessions for Plain {
+impl Sessions for ContextIdSessions {
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
         format!("{}-{context_id}", client.unwrap_or_default())
     }

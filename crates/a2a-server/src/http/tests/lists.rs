@@ -40,15 +40,15 @@ async fn list_of_failing_store_is_503_or_breaks_off() {
     };
     let request = serde_json::from_value(Value::Object(serde_json::Map::new())).unwrap();
     let page = server.service.list(&caller, request).await.unwrap();
-    let begun = list::response(page, Dialect::V1_0, Binding::Rest, "application/json");
-    let mut begun = begun.into_body().into_data_stream();
+    let response = list::response(page, Dialect::V1_0, Binding::Rest, "application/json");
+    let mut response = response.into_body().into_data_stream();
     for _ in 0..2 {
-        begun.next().await.unwrap().unwrap();
+        response.next().await.unwrap().unwrap();
     }
     let other = rusqlite::Connection::open(store.path()).unwrap();
     other.execute_batch("DROP TABLE log").unwrap();
-    assert!(begun.next().await.unwrap().is_err());
-    assert!(begun.next().await.is_none());
+    assert!(response.next().await.unwrap().is_err());
+    assert!(response.next().await.is_none());
     let refused = server.get("/rest/tasks", &[V1]).await;
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
 }

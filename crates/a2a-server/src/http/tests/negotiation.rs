@@ -50,27 +50,27 @@ async fn path_of_other_version_is_rejected() {
 async fn version_ignores_patch_number() {
     let server = Server::start().await;
     let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}});
-    for said in ["1.0", "1.0.0", "1.0.7", " 1.0 "] {
+    for version in ["1.0", "1.0.0", "1.0.7", " 1.0 "] {
         let reply = server
-            .post(RPC, &[("a2a-version", said)], listing.clone())
+            .post(RPC, &[("a2a-version", version)], listing.clone())
             .await;
         assert!(
             reply.json().get("result").is_some(),
-            "{said}: {}",
+            "{version}: {}",
             reply.text
         );
     }
-    for said in ["2.0", "1.1", "0.2", "1", "0.30", "one"] {
+    for version in ["2.0", "1.1", "0.2", "1", "0.30", "one"] {
         let reply = server
-            .post(RPC, &[("a2a-version", said)], listing.clone())
+            .post(RPC, &[("a2a-version", version)], listing.clone())
             .await;
-        assert_eq!(reply.code(), -32009, "{said}");
+        assert_eq!(reply.code(), -32009, "{version}");
     }
-    for said in ["", "0.3", "0.3.0"] {
+    for version in ["", "0.3", "0.3.0"] {
         let body =
             json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "no"}});
-        let reply = server.post(RPC, &[("a2a-version", said)], body).await;
-        assert_eq!(reply.code(), -32001, "{said}");
+        let reply = server.post(RPC, &[("a2a-version", version)], body).await;
+        assert_eq!(reply.code(), -32001, "{version}");
     }
 }
 
@@ -104,7 +104,7 @@ async fn other_content_type_is_rejected_unread() {
         for media_type in types {
             let headers = [("content-type", media_type)];
             let reply = server
-                .ask(
+                .request(
                     Method::POST,
                     path,
                     &headers_of(path, &headers),
@@ -134,10 +134,10 @@ fn headers_of<'a>(path: &str, headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &
 #[tokio::test]
 async fn request_with_origin_needs_content_type() {
     let server = Server::start().await;
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let headers = [V1, ("origin", "https://evil.test")];
     let reply = server
-        .ask(
+        .request(
             Method::POST,
             &format!("/rest/tasks/{id}:cancel"),
             &headers,
@@ -159,7 +159,9 @@ async fn both_json_media_types_are_accepted() {
     ] {
         let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks"}).to_string();
         let headers = [V1, ("content-type", media_type)];
-        let reply = server.ask(Method::POST, RPC, &headers, Some(listing)).await;
+        let reply = server
+            .request(Method::POST, RPC, &headers, Some(listing))
+            .await;
         assert!(reply.json().get("result").is_some(), "{media_type}");
     }
 }

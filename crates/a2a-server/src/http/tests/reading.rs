@@ -177,7 +177,7 @@ async fn null_and_unknown_fields_are_ignored() {
 #[tokio::test]
 async fn numbers_may_be_strings() {
     let server = Server::start().await;
-    let id = server.done_task().await;
+    let id = server.complete_task().await;
     let task = server
         .rpc("GetTask", json!({"id": id, "historyLength": "0"}))
         .await

@@ -16,7 +16,7 @@ fn two() -> Options {
 #[tokio::test]
 async fn trailing_slash_makes_no_difference() {
     let server = Server::start().await;
-    let id = server.done_task().await;
+    let id = server.complete_task().await;
     for path in [
         "/.well-known/agent-card.json".to_owned(),
         "/.well-known/agent.json".to_owned(),
@@ -67,7 +67,7 @@ async fn wrong_http_method_is_405_with_allow() {
         ),
         (Method::POST, "/rest/v1/card", "GET, HEAD"),
     ] {
-        let reply = server.ask(method.clone(), path, &[V1], None).await;
+        let reply = server.request(method.clone(), path, &[V1], None).await;
         assert_eq!(
             reply.status,
             StatusCode::METHOD_NOT_ALLOWED,
@@ -81,7 +81,7 @@ async fn wrong_http_method_is_405_with_allow() {
 #[tokio::test]
 async fn root_accepts_json_rpc_by_post_only() {
     let server = Server::start().await;
-    let reply = server.ask(Method::PUT, "/", &[], None).await;
+    let reply = server.request(Method::PUT, "/", &[], None).await;
     assert_eq!(reply.status, StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(reply.header("allow"), "POST");
 }
@@ -114,13 +114,15 @@ async fn head_is_get_without_body() {
     let server = Server::start().await;
     let card = "/.well-known/agent-card.json";
     let whole = server.get(card, &[]).await;
-    let head = server.ask(Method::HEAD, card, &[], None).await;
+    let head = server.request(Method::HEAD, card, &[], None).await;
     assert_eq!((head.status, head.text.as_str()), (StatusCode::OK, ""));
     assert_eq!(head.header("content-length"), whole.text.len().to_string());
-    let head = server.ask(Method::HEAD, "/rest/tasks", &[V1], None).await;
+    let head = server
+        .request(Method::HEAD, "/rest/tasks", &[V1], None)
+        .await;
     assert_eq!((head.status, head.text.as_str()), (StatusCode::OK, ""));
     let head = server
-        .ask(Method::HEAD, "/rest/tasks/no", &[V1], None)
+        .request(Method::HEAD, "/rest/tasks/no", &[V1], None)
         .await;
     assert_eq!(head.status, StatusCode::NOT_FOUND);
 }
@@ -128,7 +130,7 @@ async fn head_is_get_without_body() {
 #[tokio::test]
 async fn path_ids_may_be_escaped() {
     let server = Server::start().await;
-    let id = server.slow_task().await.replace('-', "%2D");
+    let id = server.start_slow_task().await.replace('-', "%2D");
     let reply = server
         .post(&format!("/rest/tasks/{id}%3Acancel"), &[V1], json!({}))
         .await;
@@ -141,9 +143,9 @@ async fn path_ids_may_be_escaped() {
 }
 
 /// Returns the agent in the answer to the command `who`.
-fn who(task: &serde_json::Value) -> String {
-    let said = &task["artifacts"][0]["parts"][0]["data"]["agent"];
-    said.as_str().unwrap_or("unknown").to_owned()
+fn answering_agent(task: &serde_json::Value) -> String {
+    let agent = &task["artifacts"][0]["parts"][0]["data"]["agent"];
+    agent.as_str().unwrap_or("unknown").to_owned()
 }
 
 #[tokio::test]
@@ -153,12 +155,12 @@ async fn path_selects_agent() {
     let reply = server
         .post("/agents/coder/rest/message:send", &[V1], body)
         .await;
-    assert_eq!(who(&reply.json()["task"]), "coder");
+    assert_eq!(answering_agent(&reply.json()["task"]), "coder");
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {
         "message": message_0_3("who"), "configuration": {"blocking": true},
     }});
     let reply = server.post("/agents/coder", &[], body).await;
-    assert_eq!(who(&reply.result()), "coder");
+    assert_eq!(answering_agent(&reply.result()), "coder");
 }
 
 #[tokio::test]
@@ -166,11 +168,11 @@ async fn metadata_selects_agent() {
     let server = Server::with(two()).await;
     let params = json!({"message": message("who"), "metadata": {AGENT: "coder"}});
     let reply = server.rpc("SendMessage", params).await;
-    assert_eq!(who(&reply.result()["task"]), "coder");
+    assert_eq!(answering_agent(&reply.result()["task"]), "coder");
     let mut message = message("who");
     message["metadata"] = json!({AGENT: "coder"});
     let reply = server.rpc("SendMessage", json!({"message": message})).await;
-    assert_eq!(who(&reply.result()["task"]), "coder");
+    assert_eq!(answering_agent(&reply.result()["task"]), "coder");
 }
 
 #[tokio::test]
@@ -178,10 +180,10 @@ async fn tenant_selects_agent() {
     let server = Server::with(two()).await;
     let params = json!({"message": message("who"), "tenant": "coder"});
     let reply = server.rpc("SendMessage", params).await;
-    assert_eq!(who(&reply.result()["task"]), "coder");
+    assert_eq!(answering_agent(&reply.result()["task"]), "coder");
     let body = json!({"message": message("who"), "tenant": "coder"});
     let reply = server.post("/rest/coder/message:send", &[V1], body).await;
-    assert_eq!(who(&reply.json()["task"]), "coder");
+    assert_eq!(answering_agent(&reply.json()["task"]), "coder");
 }
 
 #[tokio::test]

@@ -64,11 +64,11 @@ async fn chunks_arrive_in_order_with_last_marked() {
         .iter()
         .map(|(_, data)| &data["artifactUpdate"])
         .collect();
-    let said: Vec<_> = pieces
+    let texts: Vec<_> = pieces
         .iter()
         .map(|piece| &piece["artifact"]["parts"][0]["text"])
         .collect();
-    assert_eq!(said, ["0 ", "1 ", "2 "]);
+    assert_eq!(texts, ["0 ", "1 ", "2 "]);
     let append: Vec<_> = pieces.iter().map(|piece| &piece["append"]).collect();
     assert_eq!(append, [false, true, true]);
     let last: Vec<_> = pieces.iter().map(|piece| &piece["lastChunk"]).collect();
@@ -172,12 +172,12 @@ async fn stream_ends_at_interrupted_state() {
 #[tokio::test]
 async fn stream_of_answer_continues_to_the_end() {
     let server = Server::start().await;
-    let asked = server
+    let question = server
         .rpc("SendMessage", json!({"message": message("ask colour")}))
         .await
         .result();
     let mut answer = message("blue");
-    answer["taskId"] = asked["task"]["id"].clone();
+    answer["taskId"] = question["task"]["id"].clone();
     let events = rpc(&server, "SendStreamingMessage", json!({"message": answer})).await;
     let last = &events.last().unwrap().1["statusUpdate"]["status"];
     assert_eq!(last["state"], "TASK_STATE_COMPLETED");
@@ -201,9 +201,9 @@ async fn subscribed(
     path: &str,
     headers: &[(&str, &str)],
 ) -> Vec<(Option<String>, Value)> {
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let path = path.replace("ID", &id);
-    let response = server.begin(method, &path, headers, None).await;
+    let response = server.send(method, &path, headers, None).await;
     assert_eq!(response.status(), StatusCode::OK);
     server.rpc("CancelTask", json!({"id": id})).await.result();
     let text = response.text().await.unwrap();
@@ -238,10 +238,10 @@ async fn subscribe_works_over_json_rpc() {
         ("SubscribeToTask", &[V1][..]),
         ("tasks/resubscribe", &[][..]),
     ] {
-        let id = server.slow_task().await;
+        let id = server.start_slow_task().await;
         let body = json!({"jsonrpc": "2.0", "id": "s", "method": method, "params": {"id": id}});
         let response = server
-            .begin(Method::POST, "/a2a", headers, Some(body.to_string()))
+            .send(Method::POST, "/a2a", headers, Some(body.to_string()))
             .await;
         server.rpc("CancelTask", json!({"id": id})).await.result();
         let text = response.text().await.unwrap();
@@ -262,7 +262,7 @@ async fn subscribe_works_over_json_rpc() {
 #[tokio::test]
 async fn subscribe_to_terminal_task_fails_in_1_0() {
     let server = Server::start().await;
-    let id = server.done_task().await;
+    let id = server.complete_task().await;
     let reply = server.rpc("SubscribeToTask", json!({"id": id})).await;
     assert_eq!((reply.status, reply.code()), (StatusCode::OK, -32004));
     let reply = server
@@ -278,7 +278,7 @@ async fn subscribe_to_terminal_task_fails_in_1_0() {
 #[tokio::test]
 async fn subscribe_to_terminal_task_returns_it_in_0_3() {
     let server = Server::start().await;
-    let id = server.done_task().await;
+    let id = server.complete_task().await;
     let events = rpc_0_3(&server, "tasks/resubscribe", json!({"id": id})).await;
     assert_eq!(events[0]["kind"], "task");
     assert_eq!(events[1]["kind"], "status-update");
@@ -308,9 +308,9 @@ async fn silent_stream_sends_keep_alive() {
         ..Options::default()
     })
     .await;
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let path = format!("/rest/tasks/{id}:subscribe");
-    let response = server.begin(Method::GET, &path, &[V1], None).await;
+    let response = server.send(Method::GET, &path, &[V1], None).await;
     let mut bytes = response.bytes_stream();
     let mut text = String::new();
     while !text.contains("\n: keep-alive\n\n") {
@@ -323,7 +323,7 @@ async fn disconnect_does_not_stop_task() {
     let server = Server::start().await;
     let body = json!({"message": message("slow 300")}).to_string();
     let response = server
-        .begin(Method::POST, "/rest/message:stream", &[V1], Some(body))
+        .send(Method::POST, "/rest/message:stream", &[V1], Some(body))
         .await;
     let mut bytes = response.bytes_stream();
     let first = bytes.next().await.unwrap().unwrap();

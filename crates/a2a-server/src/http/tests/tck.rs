@@ -10,20 +10,20 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::harness::{Reply, Server};
-use super::unary::{Way, rest};
+use super::unary::{Interface, rest};
 
 /// The bindings of 0.3.
-const WAYS: [Way; 2] = [Way::Rpc0, Way::Rest0];
+const V0_3_INTERFACES: [Interface; 2] = [Interface::Rpc0, Interface::Rest0];
 
 /// The states that the kit accepts after a message.
 const ACCEPTED: [&str; 4] = ["submitted", "working", "input-required", "completed"];
 
 /// Returns a message with an id in the format of the kit.
-fn message(way: Way, prefix: &str, part: &Value) -> Value {
+fn message(interface: Interface, prefix: &str, part: &Value) -> Value {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let id = format!("{prefix}{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    match way {
-        Way::Rest0 => {
+    match interface {
+        Interface::Rest0 => {
             let mut part = part.clone();
             part.as_object_mut().unwrap().remove("kind");
             json!({"messageId": id, "role": "ROLE_USER", "content": [part]})
@@ -36,11 +36,18 @@ fn text() -> Value {
     json!({"kind": "text", "text": "Hello from the kit"})
 }
 
-async fn post(server: &Server, way: Way, message: Value) -> Value {
+async fn post(server: &Server, interface: Interface, message: Value) -> Value {
     let params = json!({"message": message});
-    match way {
-        Way::Rest0 => {
-            let reply = rest(server, way, Method::POST, "/message:send", Some(params)).await;
+    match interface {
+        Interface::Rest0 => {
+            let reply = rest(
+                server,
+                interface,
+                Method::POST,
+                "/message:send",
+                Some(params),
+            )
+            .await;
             assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
             reply.json()["task"].clone()
         }
@@ -49,34 +56,45 @@ async fn post(server: &Server, way: Way, message: Value) -> Value {
 }
 
 /// Sends a plain message and returns the task.
-async fn plain(server: &Server, way: Way) -> Value {
-    post(server, way, message(way, "text-message-id-", &text())).await
+async fn plain(server: &Server, interface: Interface) -> Value {
+    post(
+        server,
+        interface,
+        message(interface, "text-message-id-", &text()),
+    )
+    .await
 }
 
 /// Sends a plain message to a task.
-async fn answer(server: &Server, way: Way, prefix: &str, task: &Value) -> Value {
-    let mut message = message(way, prefix, &text());
+async fn answer(server: &Server, interface: Interface, prefix: &str, task: &Value) -> Value {
+    let mut message = message(interface, prefix, &text());
     message["taskId"] = task["id"].clone();
-    post(server, way, message).await
+    post(server, interface, message).await
 }
 
-async fn call(server: &Server, way: Way, method: &str, task: &str, history: Option<u32>) -> Reply {
+async fn call(
+    server: &Server,
+    interface: Interface,
+    method: &str,
+    task: &str,
+    history: Option<u32>,
+) -> Reply {
     let query = history.map_or_else(String::new, |length| format!("?historyLength={length}"));
-    match (way, method) {
-        (Way::Rest0, "get") => {
+    match (interface, method) {
+        (Interface::Rest0, "get") => {
             rest(
                 server,
-                way,
+                interface,
                 Method::GET,
                 &format!("/tasks/{task}{query}"),
                 None,
             )
             .await
         }
-        (Way::Rest0, _) => {
+        (Interface::Rest0, _) => {
             rest(
                 server,
-                way,
+                interface,
                 Method::POST,
                 &format!("/tasks/{task}:{method}"),
                 None,
@@ -93,9 +111,9 @@ async fn call(server: &Server, way: Way, method: &str, task: &str, history: Opti
     }
 }
 
-fn body(way: Way, reply: &Reply) -> Value {
-    match way {
-        Way::Rest0 => reply.json(),
+fn body(interface: Interface, reply: &Reply) -> Value {
+    match interface {
+        Interface::Rest0 => reply.json(),
         _ => reply.result(),
     }
 }
@@ -115,19 +133,19 @@ fn is_accepted(task: &Value) {
 #[tokio::test]
 async fn plain_message_leaves_an_open_task() {
     let server = Server::start().await;
-    for way in WAYS {
-        is_accepted(&plain(&server, way).await);
+    for interface in V0_3_INTERFACES {
+        is_accepted(&plain(&server, interface).await);
     }
 }
 
 #[tokio::test]
 async fn message_continues_the_task() {
     let server = Server::start().await;
-    for way in WAYS {
-        let task = plain(&server, way).await;
-        let again = answer(&server, way, "continuation-message-id-", &task).await;
-        assert_eq!(again["id"], task["id"], "{way:?}");
-        assert_eq!(again["contextId"], task["contextId"], "{way:?}");
+    for interface in V0_3_INTERFACES {
+        let task = plain(&server, interface).await;
+        let again = answer(&server, interface, "continuation-message-id-", &task).await;
+        assert_eq!(again["id"], task["id"], "{interface:?}");
+        assert_eq!(again["contextId"], task["contextId"], "{interface:?}");
         is_accepted(&again);
     }
 }
@@ -135,33 +153,39 @@ async fn message_continues_the_task() {
 #[tokio::test]
 async fn task_of_a_plain_message_is_canceled() {
     let server = Server::start().await;
-    for way in WAYS {
-        let task = plain(&server, way).await;
+    for interface in V0_3_INTERFACES {
+        let task = plain(&server, interface).await;
         let id = task["id"].as_str().unwrap();
-        let canceled = body(way, &call(&server, way, "cancel", id, None).await);
-        assert_eq!(canceled["id"], task["id"], "{way:?}");
-        assert_eq!(state(&canceled), "canceled", "{way:?}");
+        let canceled = body(
+            interface,
+            &call(&server, interface, "cancel", id, None).await,
+        );
+        assert_eq!(canceled["id"], task["id"], "{interface:?}");
+        assert_eq!(state(&canceled), "canceled", "{interface:?}");
     }
 }
 
 #[tokio::test]
 async fn history_is_limited_after_four_messages() {
     let server = Server::start().await;
-    for way in WAYS {
-        let task = plain(&server, way).await;
+    for interface in V0_3_INTERFACES {
+        let task = plain(&server, interface).await;
         let id = task["id"].as_str().unwrap();
         for _ in 0..3 {
-            answer(&server, way, "test-history-message-", &task).await;
+            answer(&server, interface, "test-history-message-", &task).await;
         }
         for length in [1, 2] {
-            let got = body(way, &call(&server, way, "get", id, Some(length)).await);
+            let got = body(
+                interface,
+                &call(&server, interface, "get", id, Some(length)).await,
+            );
             let history = got["history"].as_array().unwrap();
-            assert_eq!(history.len() as u32, length, "{way:?}: {got}");
+            assert_eq!(history.len() as u32, length, "{interface:?}: {got}");
         }
-        let got = body(way, &call(&server, way, "get", id, None).await);
+        let got = body(interface, &call(&server, interface, "get", id, None).await);
         assert!(
             got["history"].as_array().unwrap().len() >= 4,
-            "{way:?}: {got}"
+            "{interface:?}: {got}"
         );
     }
 }
@@ -169,14 +193,14 @@ async fn history_is_limited_after_four_messages() {
 #[tokio::test]
 async fn unknown_task_is_not_found() {
     let server = Server::start().await;
-    for way in WAYS {
+    for interface in V0_3_INTERFACES {
         for method in ["get", "cancel"] {
-            let reply = call(&server, way, method, "nonexistent-task-id", None).await;
-            let error = match way {
-                Way::Rest0 => reply.json()["code"].clone(),
+            let reply = call(&server, interface, method, "nonexistent-task-id", None).await;
+            let error = match interface {
+                Interface::Rest0 => reply.json()["code"].clone(),
                 _ => reply.code().into(),
             };
-            assert_eq!(error, -32001, "{way:?} {method}: {}", reply.text);
+            assert_eq!(error, -32001, "{interface:?} {method}: {}", reply.text);
         }
     }
 }
@@ -189,7 +213,7 @@ async fn message_without_required_fields_is_invalid() {
     assert_eq!(reply.code(), -32602);
     let reply = rest(
         &server,
-        Way::Rest0,
+        Interface::Rest0,
         Method::POST,
         "/message:send",
         Some(params),
@@ -204,15 +228,15 @@ async fn file_and_data_parts_leave_open_tasks() {
     let file = json!({"kind": "file", "file": {"name": "test.txt", "mimeType": "text/plain", "uri": "https://example.com/test.txt"}});
     let data = json!({"kind": "data", "data": {"key": "value", "nested": {"array": [1, 2, 3]}}});
     for part in [file, data] {
-        let message = message(Way::Rpc0, "file-message-id-", &part);
-        is_accepted(&post(&server, Way::Rpc0, message).await);
+        let message = message(Interface::Rpc0, "file-message-id-", &part);
+        is_accepted(&post(&server, Interface::Rpc0, message).await);
     }
 }
 
 #[tokio::test]
 async fn stream_of_a_plain_message_has_events_and_an_end() {
     let server = Server::start().await;
-    let params = json!({"message": message(Way::Rpc0, "test-stream-message-id-", &text())});
+    let params = json!({"message": message(Interface::Rpc0, "test-stream-message-id-", &text())});
     let events = server.rpc_0_3("message/stream", params).await.events();
     let (_, last) = events.last().unwrap();
     assert!(events.len() >= 2, "{events:?}");
@@ -222,11 +246,11 @@ async fn stream_of_a_plain_message_has_events_and_an_end() {
 #[tokio::test]
 async fn open_task_is_resubscribed_to() {
     let server = Server::start().await;
-    let message = message(Way::Rpc0, "test-resubscribe-message-id-", &text());
-    let task = post(&server, Way::Rpc0, message).await;
+    let message = message(Interface::Rpc0, "test-resubscribe-message-id-", &text());
+    let task = post(&server, Interface::Rpc0, message).await;
     let reply = call(
         &server,
-        Way::Rpc0,
+        Interface::Rpc0,
         "resubscribe",
         task["id"].as_str().unwrap(),
         None,
@@ -239,7 +263,7 @@ async fn open_task_is_resubscribed_to() {
 #[tokio::test]
 async fn task_of_a_plain_message_takes_webhooks() {
     let server = Server::start().await;
-    let task = plain(&server, Way::Rpc0).await;
+    let task = plain(&server, Interface::Rpc0).await;
     let url = "https://example.com/webhook";
     let set = json!({"taskId": task["id"], "pushNotificationConfig": {"url": url}});
     let name = "tasks/pushNotificationConfig";

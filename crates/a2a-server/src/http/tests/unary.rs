@@ -8,82 +8,92 @@ use crate::service::Settings;
 
 /// The version and the binding of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum Interface {
     Rpc1,
     Rest1,
     Rpc0,
     Rest0,
 }
 
-pub(super) const ALL: [Way; 4] = [Way::Rpc1, Way::Rest1, Way::Rpc0, Way::Rest0];
+pub(super) const ALL_INTERFACES: [Interface; 4] = [
+    Interface::Rpc1,
+    Interface::Rest1,
+    Interface::Rpc0,
+    Interface::Rest0,
+];
 
 pub(super) async fn rest(
     server: &Server,
-    way: Way,
+    interface: Interface,
     method: Method,
     path: &str,
     body: Option<Value>,
 ) -> Reply {
-    let (base, headers): (&str, &[(&str, &str)]) = match way {
-        Way::Rest0 => ("/rest/v1", &[]),
+    let (base, headers): (&str, &[(&str, &str)]) = match interface {
+        Interface::Rest0 => ("/rest/v1", &[]),
         _ => ("/rest", &[V1]),
     };
     let body = body.map(|body| body.to_string());
     server
-        .ask(method, &format!("{base}{path}"), headers, body)
+        .request(method, &format!("{base}{path}"), headers, body)
         .await
 }
 
 /// Sends `text`, and returns the answer in this form.
-pub(super) async fn send(server: &Server, way: Way, text: &str, configuration: Value) -> Value {
-    match way {
-        Way::Rpc1 => {
+pub(super) async fn send(
+    server: &Server,
+    interface: Interface,
+    text: &str,
+    configuration: Value,
+) -> Value {
+    match interface {
+        Interface::Rpc1 => {
             let params = json!({"message": message(text), "configuration": configuration});
             server.rpc("SendMessage", params).await.result()
         }
-        Way::Rpc0 => {
+        Interface::Rpc0 => {
             let params = json!({"message": message_0_3(text), "configuration": configuration});
             server.rpc_0_3("message/send", params).await.result()
         }
-        Way::Rest1 | Way::Rest0 => {
-            let message = match way {
-                Way::Rest0 => proto_0_3(text),
+        Interface::Rest1 | Interface::Rest0 => {
+            let message = match interface {
+                Interface::Rest0 => proto_0_3(text),
                 _ => message(text),
             };
             let body = json!({"message": message, "configuration": configuration});
-            let reply = rest(server, way, Method::POST, "/message:send", Some(body)).await;
+            let reply = rest(server, interface, Method::POST, "/message:send", Some(body)).await;
             assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
             reply.json()
         }
     }
 }
 
-fn waiting(way: Way) -> Value {
-    match way {
-        Way::Rpc1 | Way::Rest1 => json!({"returnImmediately": false}),
-        Way::Rpc0 | Way::Rest0 => json!({"blocking": true}),
+fn blocking_configuration(interface: Interface) -> Value {
+    match interface {
+        Interface::Rpc1 | Interface::Rest1 => json!({"returnImmediately": false}),
+        Interface::Rpc0 | Interface::Rest0 => json!({"blocking": true}),
     }
 }
 
-pub(super) fn at_once(way: Way) -> Value {
-    match way {
-        Way::Rpc1 | Way::Rest1 => json!({"returnImmediately": true}),
-        Way::Rpc0 | Way::Rest0 => json!({"blocking": false}),
+pub(super) fn immediate_configuration(interface: Interface) -> Value {
+    match interface {
+        Interface::Rpc1 | Interface::Rest1 => json!({"returnImmediately": true}),
+        Interface::Rpc0 | Interface::Rest0 => json!({"blocking": false}),
     }
 }
 
 /// Returns the task in an answer to a message.
-pub(super) fn task(way: Way, answer: &Value) -> &Value {
-    match way {
-        Way::Rpc0 => answer,
+pub(super) fn task(interface: Interface, answer: &Value) -> &Value {
+    match interface {
+        Interface::Rpc0 => answer,
         _ => &answer["task"],
     }
 }
 
-fn state(way: Way, name: &str) -> String {
-    match (way, name) {
-        (Way::Rpc0, name) => name.to_owned(),
-        (Way::Rest0, "canceled") => "TASK_STATE_CANCELLED".to_owned(),
+fn state(interface: Interface, name: &str) -> String {
+    match (interface, name) {
+        (Interface::Rpc0, name) => name.to_owned(),
+        (Interface::Rest0, "canceled") => "TASK_STATE_CANCELLED".to_owned(),
         (_, name) => format!("TASK_STATE_{}", name.to_uppercase()),
     }
 }
@@ -91,27 +101,43 @@ fn state(way: Way, name: &str) -> String {
 #[tokio::test]
 async fn send_returns_the_completed_task() {
     let server = Server::start().await;
-    for way in ALL {
-        let answer = send(&server, way, "echo over there", waiting(way)).await;
-        let task = task(way, &answer);
-        assert_eq!(task["status"]["state"], state(way, "completed"), "{way:?}");
+    for interface in ALL_INTERFACES {
+        let answer = send(
+            &server,
+            interface,
+            "echo over there",
+            blocking_configuration(interface),
+        )
+        .await;
+        let task = task(interface, &answer);
+        assert_eq!(
+            task["status"]["state"],
+            state(interface, "completed"),
+            "{interface:?}"
+        );
         assert_eq!(
             task["artifacts"][0]["parts"][0]["text"], "over there",
-            "{way:?}"
+            "{interface:?}"
         );
-        assert!(task["contextId"].is_string(), "{way:?}");
-        let said = match way {
-            Way::Rest0 => &task["history"][0]["content"],
+        assert!(task["contextId"].is_string(), "{interface:?}");
+        let parts = match interface {
+            Interface::Rest0 => &task["history"][0]["content"],
             _ => &task["history"][0]["parts"],
         };
-        assert_eq!(said[0]["text"], "echo over there", "{way:?}");
+        assert_eq!(parts[0]["text"], "echo over there", "{interface:?}");
     }
 }
 
 #[tokio::test]
 async fn json_rpc_task_of_0_3_has_kind_and_no_wrapper() {
     let server = Server::start().await;
-    let answer = send(&server, Way::Rpc0, "echo a", waiting(Way::Rpc0)).await;
+    let answer = send(
+        &server,
+        Interface::Rpc0,
+        "echo a",
+        blocking_configuration(Interface::Rpc0),
+    )
+    .await;
     assert_eq!(answer["kind"], "task");
     assert_eq!(answer["history"][0]["kind"], "message");
     assert_eq!(answer["history"][0]["role"], "user");
@@ -121,28 +147,40 @@ async fn json_rpc_task_of_0_3_has_kind_and_no_wrapper() {
 #[tokio::test]
 async fn send_may_return_a_message() {
     let server = Server::start().await;
-    for way in ALL {
-        let answer = send(&server, way, "message hello", waiting(way)).await;
-        let (message, parts, role) = match way {
-            Way::Rpc0 => (&answer, "parts", "agent"),
-            Way::Rest0 => (&answer["message"], "content", "ROLE_AGENT"),
+    for interface in ALL_INTERFACES {
+        let answer = send(
+            &server,
+            interface,
+            "message hello",
+            blocking_configuration(interface),
+        )
+        .await;
+        let (message, parts, role) = match interface {
+            Interface::Rpc0 => (&answer, "parts", "agent"),
+            Interface::Rest0 => (&answer["message"], "content", "ROLE_AGENT"),
             _ => (&answer["message"], "parts", "ROLE_AGENT"),
         };
-        assert_eq!(message[parts][0]["text"], "hello", "{way:?}");
-        assert_eq!(message["role"], role, "{way:?}");
+        assert_eq!(message[parts][0]["text"], "hello", "{interface:?}");
+        assert_eq!(message["role"], role, "{interface:?}");
     }
 }
 
 #[tokio::test]
 async fn non_blocking_send_returns_unfinished_task() {
     let server = Server::start().await;
-    for way in ALL {
-        let answer = send(&server, way, "slow", at_once(way)).await;
-        let found = &task(way, &answer)["status"]["state"];
-        let open = [state(way, "submitted"), state(way, "working")];
+    for interface in ALL_INTERFACES {
+        let answer = send(
+            &server,
+            interface,
+            "slow",
+            immediate_configuration(interface),
+        )
+        .await;
+        let found = &task(interface, &answer)["status"]["state"];
+        let open = [state(interface, "submitted"), state(interface, "working")];
         assert!(
             open.iter().any(|state| found == state.as_str()),
-            "{way:?}: {found}"
+            "{interface:?}: {found}"
         );
     }
 }
@@ -150,14 +188,14 @@ async fn non_blocking_send_returns_unfinished_task() {
 #[tokio::test]
 async fn send_blocks_by_default_in_1_0_only() {
     let server = Server::start().await;
-    for way in ALL {
-        let answer = send(&server, way, "slow 200", json!({})).await;
-        let found = task(way, &answer)["status"]["state"].clone();
-        let done = found == state(way, "completed");
+    for interface in ALL_INTERFACES {
+        let answer = send(&server, interface, "slow 200", json!({})).await;
+        let found = task(interface, &answer)["status"]["state"].clone();
+        let done = found == state(interface, "completed");
         assert_eq!(
             done,
-            matches!(way, Way::Rpc1 | Way::Rest1),
-            "{way:?}: {found}"
+            matches!(interface, Interface::Rpc1 | Interface::Rest1),
+            "{interface:?}: {found}"
         );
     }
 }
@@ -172,26 +210,26 @@ async fn waiting_server_answers_0_3_with_message() {
         ..Options::default()
     })
     .await;
-    let answer = send(&server, Way::Rpc0, "say done", json!({})).await;
+    let answer = send(&server, Interface::Rpc0, "say done", json!({})).await;
     assert_eq!(answer["kind"], "message");
     assert_eq!(answer["parts"][0]["text"], "done");
-    let answer = send(&server, Way::Rest0, "say done", json!({})).await;
+    let answer = send(&server, Interface::Rest0, "say done", json!({})).await;
     assert_eq!(answer["message"]["content"][0]["text"], "done");
 }
 
-async fn get(server: &Server, way: Way, id: &str, length: Option<u32>) -> Reply {
+async fn get(server: &Server, interface: Interface, id: &str, length: Option<u32>) -> Reply {
     let mut params = json!({"id": id});
     if let Some(length) = length {
         params["historyLength"] = length.into();
     }
     let query = length.map_or_else(String::new, |length| format!("?historyLength={length}"));
-    match way {
-        Way::Rpc1 => server.rpc("GetTask", params).await,
-        Way::Rpc0 => server.rpc_0_3("tasks/get", params).await,
+    match interface {
+        Interface::Rpc1 => server.rpc("GetTask", params).await,
+        Interface::Rpc0 => server.rpc_0_3("tasks/get", params).await,
         _ => {
             rest(
                 server,
-                way,
+                interface,
                 Method::GET,
                 &format!("/tasks/{id}{query}"),
                 None,
@@ -201,9 +239,9 @@ async fn get(server: &Server, way: Way, id: &str, length: Option<u32>) -> Reply 
     }
 }
 
-fn bare(way: Way, reply: &Reply) -> Value {
-    match way {
-        Way::Rpc1 | Way::Rpc0 => reply.result(),
+fn bare(interface: Interface, reply: &Reply) -> Value {
+    match interface {
+        Interface::Rpc1 | Interface::Rpc0 => reply.result(),
         _ => reply.json(),
     }
 }
@@ -211,44 +249,59 @@ fn bare(way: Way, reply: &Reply) -> Value {
 #[tokio::test]
 async fn get_returns_task_without_wrapper() {
     let server = Server::start().await;
-    let id = server.done_task().await;
-    for way in ALL {
-        let task = bare(way, &get(&server, way, &id, None).await);
-        assert_eq!(task["id"], id.as_str(), "{way:?}");
-        assert_eq!(task["status"]["state"], state(way, "completed"), "{way:?}");
-        assert_eq!(task["history"].as_array().unwrap().len(), 1, "{way:?}");
+    let id = server.complete_task().await;
+    for interface in ALL_INTERFACES {
+        let task = bare(interface, &get(&server, interface, &id, None).await);
+        assert_eq!(task["id"], id.as_str(), "{interface:?}");
+        assert_eq!(
+            task["status"]["state"],
+            state(interface, "completed"),
+            "{interface:?}"
+        );
+        assert_eq!(
+            task["history"].as_array().unwrap().len(),
+            1,
+            "{interface:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn history_length_zero_omits_history() {
     let server = Server::start().await;
-    let id = server.done_task().await;
-    for way in ALL {
-        let task = bare(way, &get(&server, way, &id, Some(0)).await);
-        let left_out = task.get("history").is_none();
-        assert_eq!(left_out, !matches!(way, Way::Rest0), "{way:?}");
+    let id = server.complete_task().await;
+    for interface in ALL_INTERFACES {
+        let task = bare(interface, &get(&server, interface, &id, Some(0)).await);
+        let has_no_history = task.get("history").is_none();
+        assert_eq!(
+            has_no_history,
+            !matches!(interface, Interface::Rest0),
+            "{interface:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn timestamp_is_utc() {
     let server = Server::start().await;
-    let id = server.done_task().await;
-    for way in ALL {
-        let task = bare(way, &get(&server, way, &id, None).await);
+    let id = server.complete_task().await;
+    for interface in ALL_INTERFACES {
+        let task = bare(interface, &get(&server, interface, &id, None).await);
         let time = task["status"]["timestamp"].as_str().unwrap();
-        assert!(time.ends_with('Z') && time.contains('T'), "{way:?}: {time}");
+        assert!(
+            time.ends_with('Z') && time.contains('T'),
+            "{interface:?}: {time}"
+        );
     }
 }
 
-async fn cancel(server: &Server, way: Way, id: &str) -> Reply {
-    match way {
-        Way::Rpc1 => server.rpc("CancelTask", json!({"id": id})).await,
-        Way::Rpc0 => server.rpc_0_3("tasks/cancel", json!({"id": id})).await,
+async fn cancel(server: &Server, interface: Interface, id: &str) -> Reply {
+    match interface {
+        Interface::Rpc1 => server.rpc("CancelTask", json!({"id": id})).await,
+        Interface::Rpc0 => server.rpc_0_3("tasks/cancel", json!({"id": id})).await,
         _ => {
             let path = format!("/tasks/{id}:cancel");
-            rest(server, way, Method::POST, &path, Some(json!({}))).await
+            rest(server, interface, Method::POST, &path, Some(json!({}))).await
         }
     }
 }
@@ -256,23 +309,27 @@ async fn cancel(server: &Server, way: Way, id: &str) -> Reply {
 #[tokio::test]
 async fn cancel_returns_canceled_task() {
     let server = Server::start().await;
-    for way in ALL {
-        let id = server.slow_task().await;
-        let task = bare(way, &cancel(&server, way, &id).await);
-        assert_eq!(task["status"]["state"], state(way, "canceled"), "{way:?}");
+    for interface in ALL_INTERFACES {
+        let id = server.start_slow_task().await;
+        let task = bare(interface, &cancel(&server, interface, &id).await);
+        assert_eq!(
+            task["status"]["state"],
+            state(interface, "canceled"),
+            "{interface:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn terminal_task_is_not_cancelable() {
     let server = Server::start().await;
-    let id = server.done_task().await;
-    assert_eq!(cancel(&server, Way::Rpc1, &id).await.code(), -32002);
-    assert_eq!(cancel(&server, Way::Rpc0, &id).await.code(), -32002);
-    let reply = cancel(&server, Way::Rest1, &id).await;
+    let id = server.complete_task().await;
+    assert_eq!(cancel(&server, Interface::Rpc1, &id).await.code(), -32002);
+    assert_eq!(cancel(&server, Interface::Rpc0, &id).await.code(), -32002);
+    let reply = cancel(&server, Interface::Rest1, &id).await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
     assert_eq!(reply.json()["error"]["status"], "FAILED_PRECONDITION");
-    let reply = cancel(&server, Way::Rest0, &id).await;
+    let reply = cancel(&server, Interface::Rest0, &id).await;
     assert_eq!(reply.status, StatusCode::CONFLICT);
     assert_eq!(reply.json()["code"], -32002);
 }
@@ -281,10 +338,10 @@ async fn terminal_task_is_not_cancelable() {
 async fn http_json_cancel_needs_no_body() {
     let server = Server::start().await;
     for path in ["/rest/tasks", "/rest/v1/tasks"] {
-        let id = server.slow_task().await;
+        let id = server.start_slow_task().await;
         let headers: &[_] = if path == "/rest/tasks" { &[V1] } else { &[] };
         let path = format!("{path}/{id}:cancel");
-        let reply = server.ask(Method::POST, &path, headers, None).await;
+        let reply = server.request(Method::POST, &path, headers, None).await;
         assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
     }
 }
@@ -292,7 +349,7 @@ async fn http_json_cancel_needs_no_body() {
 #[tokio::test]
 async fn null_body_is_empty() {
     let server = Server::start().await;
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let path = format!("/rest/tasks/{id}:cancel");
     let reply = server.post(&path, &[V1], Value::Null).await;
     assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
@@ -302,7 +359,7 @@ async fn null_body_is_empty() {
 async fn list_returns_pages() {
     let server = Server::start().await;
     for _ in 0..3 {
-        server.done_task().await;
+        server.complete_task().await;
     }
     let first = server
         .rpc("ListTasks", json!({"pageSize": 2}))
@@ -327,8 +384,8 @@ async fn list_returns_pages() {
 #[tokio::test]
 async fn list_filters_by_context_state_and_time() {
     let server = Server::start().await;
-    server.done_task().await;
-    let slow = server.slow_task().await;
+    server.complete_task().await;
+    let slow = server.start_slow_task().await;
     let task = server.rpc("GetTask", json!({"id": slow})).await.result();
     let context = task["contextId"].as_str().unwrap();
     let listed = server
@@ -357,8 +414,8 @@ async fn page_size_is_1_to_100() {
 #[tokio::test]
 async fn list_path_of_0_3_lists_tasks() {
     let server = Server::start().await;
-    let id = server.done_task().await;
-    let listed = rest(&server, Way::Rest0, Method::GET, "/tasks", None)
+    let id = server.complete_task().await;
+    let listed = rest(&server, Interface::Rest0, Method::GET, "/tasks", None)
         .await
         .json();
     assert_eq!(listed["tasks"][0]["id"], id.as_str());

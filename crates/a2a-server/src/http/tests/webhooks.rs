@@ -4,12 +4,12 @@ use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::harness::Server;
-use super::unary::{ALL, Way, at_once, rest, send, task};
+use super::unary::{ALL_INTERFACES, Interface, immediate_configuration, rest, send, task};
 
 #[tokio::test]
 async fn webhook_crud_over_json_rpc_1_0() {
     let server = Server::start().await;
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let config = json!({
         "taskId": id, "id": "one", "url": "https://hook.test/a", "token": "t",
         "authentication": {"scheme": "Bearer", "credentials": "c"},
@@ -46,27 +46,33 @@ async fn webhook_crud_over_json_rpc_1_0() {
 #[tokio::test]
 async fn webhook_crud_over_http_json_1_0() {
     let server = Server::start().await;
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let path = format!("/tasks/{id}/pushNotificationConfigs");
     let one = format!("{path}/one");
     let config = json!({"id": "one", "url": "https://hook.test/a"});
     let full = json!({"id": "one", "url": "https://hook.test/a", "taskId": id});
-    let way = Way::Rest1;
-    let made = rest(&server, way, Method::POST, &path, Some(config)).await;
+    let interface = Interface::Rest1;
+    let made = rest(&server, interface, Method::POST, &path, Some(config)).await;
     assert_eq!((made.status, made.json()), (StatusCode::OK, full.clone()));
     assert_eq!(
-        rest(&server, way, Method::GET, &one, None).await.json(),
+        rest(&server, interface, Method::GET, &one, None)
+            .await
+            .json(),
         full
     );
-    let listed = rest(&server, way, Method::GET, &path, None).await.json();
+    let listed = rest(&server, interface, Method::GET, &path, None)
+        .await
+        .json();
     assert_eq!(listed, json!({"configs": [full], "nextPageToken": ""}));
-    let deleted = rest(&server, way, Method::DELETE, &one, None).await;
+    let deleted = rest(&server, interface, Method::DELETE, &one, None).await;
     assert_eq!(
         (deleted.status, deleted.json()),
         (StatusCode::OK, json!({}))
     );
     assert_ne!(
-        rest(&server, way, Method::GET, &one, None).await.status,
+        rest(&server, interface, Method::GET, &one, None)
+            .await
+            .status,
         StatusCode::OK
     );
 }
@@ -74,7 +80,7 @@ async fn webhook_crud_over_http_json_1_0() {
 #[tokio::test]
 async fn webhook_crud_over_json_rpc_0_3() {
     let server = Server::start().await;
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let config = json!({"taskId": id, "pushNotificationConfig": {
         "id": "one", "url": "https://hook.test/a", "token": "t",
         "authentication": {"schemes": ["Bearer"], "credentials": "c"},
@@ -111,56 +117,65 @@ async fn webhook_crud_over_json_rpc_0_3() {
 #[tokio::test]
 async fn webhook_crud_over_http_json_0_3() {
     let server = Server::start().await;
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let path = format!("/tasks/{id}/pushNotificationConfigs");
     let one = format!("{path}/one");
     let name = format!("tasks/{id}/pushNotificationConfigs/one");
     let full = json!({"name": name, "pushNotificationConfig": {"id": "one", "url": "https://hook.test/a"}});
     let body = json!({"parent": format!("tasks/{id}"), "configId": "one", "config": full});
-    let way = Way::Rest0;
+    let interface = Interface::Rest0;
     assert_eq!(
-        rest(&server, way, Method::POST, &path, Some(body))
+        rest(&server, interface, Method::POST, &path, Some(body))
             .await
             .json(),
         full
     );
     assert_eq!(
-        rest(&server, way, Method::GET, &one, None).await.json(),
+        rest(&server, interface, Method::GET, &one, None)
+            .await
+            .json(),
         full
     );
-    let listed = rest(&server, way, Method::GET, &path, None).await.json();
+    let listed = rest(&server, interface, Method::GET, &path, None)
+        .await
+        .json();
     assert_eq!(listed, json!({"configs": [full], "nextPageToken": ""}));
-    let deleted = rest(&server, way, Method::DELETE, &one, None).await;
+    let deleted = rest(&server, interface, Method::DELETE, &one, None).await;
     assert_eq!(deleted.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn message_may_register_webhook() {
     let server = Server::start().await;
-    for way in ALL {
-        let (name, auth) = match way {
-            Way::Rpc1 | Way::Rest1 => ("taskPushNotificationConfig", json!({"scheme": "Bearer"})),
-            Way::Rpc0 => ("pushNotificationConfig", json!({"schemes": ["Bearer"]})),
-            Way::Rest0 => ("pushNotification", json!({"schemes": ["Bearer"]})),
+    for interface in ALL_INTERFACES {
+        let (name, auth) = match interface {
+            Interface::Rpc1 | Interface::Rest1 => {
+                ("taskPushNotificationConfig", json!({"scheme": "Bearer"}))
+            }
+            Interface::Rpc0 => ("pushNotificationConfig", json!({"schemes": ["Bearer"]})),
+            Interface::Rest0 => ("pushNotification", json!({"schemes": ["Bearer"]})),
         };
-        let mut configuration = at_once(way);
+        let mut configuration = immediate_configuration(interface);
         configuration[name] = json!({"url": "https://hook.test/b", "authentication": auth});
-        let answer = send(&server, way, "slow", configuration).await;
-        let id = task(way, &answer)["id"].clone();
+        let answer = send(&server, interface, "slow", configuration).await;
+        let id = task(interface, &answer)["id"].clone();
         let listed = server
             .rpc("ListTaskPushNotificationConfigs", json!({"taskId": id}))
             .await
             .result();
         let config = &listed["configs"][0];
-        assert_eq!(config["url"], "https://hook.test/b", "{way:?}");
-        assert_eq!(config["authentication"]["scheme"], "Bearer", "{way:?}");
+        assert_eq!(config["url"], "https://hook.test/b", "{interface:?}");
+        assert_eq!(
+            config["authentication"]["scheme"], "Bearer",
+            "{interface:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn forbidden_webhook_is_rejected() {
     let server = Server::start().await;
-    let id = server.slow_task().await;
+    let id = server.start_slow_task().await;
     let config = json!({"taskId": id, "url": "http://hook.test/a"});
     let reply = server.rpc("CreateTaskPushNotificationConfig", config).await;
     assert_eq!(reply.code(), -32602);

@@ -4,7 +4,7 @@ use http::HeaderValue;
 
 use super::*;
 
-fn answered(code: u16, retry_after: Option<&'static str>) -> AttemptOutcome {
+fn outcome_of(code: u16, retry_after: Option<&'static str>) -> AttemptOutcome {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(code).unwrap();
     if let Some(value) = retry_after {
@@ -15,26 +15,26 @@ fn answered(code: u16, retry_after: Option<&'static str>) -> AttemptOutcome {
     classify(Some(Ok(response)), now)
 }
 
-fn again(wish: Option<u64>, code: u16) -> AttemptOutcome {
-    let why = format!("the webhook answers {code}");
-    AttemptOutcome::Retry(why, wish.map(Duration::from_secs))
+fn retry(retry_after_s: Option<u64>, code: u16) -> AttemptOutcome {
+    let error = format!("the webhook answers {code}");
+    AttemptOutcome::Retry(error, retry_after_s.map(Duration::from_secs))
 }
 
 #[test]
 fn any_2xx_is_a_delivery() {
     for code in [200, 201, 202, 204] {
-        assert_eq!(answered(code, None), AttemptOutcome::Delivered);
+        assert_eq!(outcome_of(code, None), AttemptOutcome::Delivered);
     }
 }
 
 #[test]
 fn only_transient_errors_are_retried() {
     for code in [408, 429, 500, 502, 503, 504] {
-        assert_eq!(answered(code, None), again(None, code));
+        assert_eq!(outcome_of(code, None), retry(None, code));
     }
     for code in [301, 307, 400, 401, 403, 404, 410] {
         assert!(
-            matches!(answered(code, None), AttemptOutcome::Permanent(_)),
+            matches!(outcome_of(code, None), AttemptOutcome::Permanent(_)),
             "{code}"
         );
     }
@@ -42,12 +42,12 @@ fn only_transient_errors_are_retried() {
 
 #[test]
 fn retry_after_accepts_seconds_and_date() {
-    assert_eq!(answered(429, Some("7")), again(Some(7), 429));
+    assert_eq!(outcome_of(429, Some("7")), retry(Some(7), 429));
     let date = "Sun, 06 Nov 1994 08:49:47 GMT";
-    assert_eq!(answered(503, Some(date)), again(Some(10), 503));
+    assert_eq!(outcome_of(503, Some(date)), retry(Some(10), 503));
     let past = "Sun, 06 Nov 1994 08:00:00 GMT";
-    assert_eq!(answered(503, Some(past)), again(Some(0), 503));
-    assert_eq!(answered(503, Some("soon")), again(None, 503));
+    assert_eq!(outcome_of(503, Some(past)), retry(Some(0), 503));
+    assert_eq!(outcome_of(503, Some("soon")), retry(None, 503));
 }
 
 #[test]
@@ -71,9 +71,9 @@ fn jitter_shortens_delay_by_up_to_half() {
 #[test]
 fn retry_after_counts_within_bounds() {
     let retry_policy = RetryPolicy::default();
-    let wait = |wish| {
+    let wait = |retry_after_s| {
         retry_policy
-            .delay(1, Some(Duration::from_secs(wish)), 0.0)
+            .delay(1, Some(Duration::from_secs(retry_after_s)), 0.0)
             .as_secs()
     };
     assert_eq!([wait(0), wait(7), wait(86_400)], [1, 7, 60]);

@@ -2,7 +2,7 @@ use super::*;
 
 #[tokio::test]
 async fn full_queue_keeps_the_newest() {
-    let hook = Hook::that_answers([Answer::Never]).await;
+    let hook = TestWebhook::start([Answer::Hang]).await;
     let limits = ServiceLimits {
         waiting_pushes: 4,
         ..ServiceLimits::default()
@@ -11,9 +11,9 @@ async fn full_queue_keeps_the_newest() {
         response_timeout: Duration::from_secs(600),
         ..FAST
     };
-    let mut rig = Rig::with(limits, patient).await;
-    rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.becomes(TaskState::Working).await;
+    let mut fixture = Fixture::with(limits, patient).await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
     // The first notification is in flight from here on.
     hook.next().await;
     for state in [
@@ -21,17 +21,17 @@ async fn full_queue_keeps_the_newest() {
         TaskState::Working,
         TaskState::Completed,
     ] {
-        rig.becomes(state).await;
-        settle(&rig).await;
+        fixture.set_state(state).await;
+        drain(&fixture).await;
     }
-    let figures = rig.notifier.figures();
+    let figures = fixture.notifier.figures();
     // The origin may use half of the capacity: the notification in flight and the newest one.
     assert_eq!((figures.waiting, figures.dropped), (2, 2));
 }
 
 /// Waits until the dispatcher has looked up the webhooks of every change.
-async fn settle(rig: &Rig) {
-    while rig.notifier.intake.capacity() < rig.notifier.intake.max_capacity() {
+async fn drain(fixture: &Fixture) {
+    while fixture.notifier.intake.capacity() < fixture.notifier.intake.max_capacity() {
         tokio::task::yield_now().await;
     }
     // The dispatcher may still process the message that it received last.
@@ -42,8 +42,8 @@ async fn settle(rig: &Rig) {
 
 #[tokio::test]
 async fn invalid_configuration_names_its_field() {
-    let rig = Rig::new().await;
-    for (url, wrong) in [
+    let fixture = Fixture::new().await;
+    for (url, field) in [
         ("hook", "is not a URL"),
         ("ftp://hook.test/", "begins with `ftp:`"),
         (
@@ -52,12 +52,14 @@ async fn invalid_configuration_names_its_field() {
         ),
         ("https://hook.test:1/", "leads to a forbidden port"),
     ] {
-        let refused = rig.notifier.accepts(&config("w1", url)).unwrap_err();
+        let refused = fixture.notifier.accepts(&config("w1", url)).unwrap_err();
         assert_eq!(refused.field.as_deref(), Some("url"), "{url}");
-        assert!(refused.text.contains(wrong), "{}", refused.text);
+        assert!(refused.text.contains(field), "{}", refused.text);
     }
     assert_eq!(
-        rig.notifier.accepts(&config("w1", "https://hook.test/")),
+        fixture
+            .notifier
+            .accepts(&config("w1", "https://hook.test/")),
         Ok(())
     );
 }

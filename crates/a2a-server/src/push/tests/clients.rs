@@ -20,29 +20,29 @@ const PATIENT: RetryPolicy = RetryPolicy {
 
 #[tokio::test]
 async fn webhook_of_removed_client_receives_no_more_notifications() {
-    let mut rig = Rig::with(ServiceLimits::default(), PATIENT).await;
-    let hook = Hook::that_answers([Answer::Never]).await;
-    rig.register("w", &hook.url, Version::V1_0).await;
-    rig.becomes(TaskState::Working).await;
+    let mut fixture = Fixture::with(ServiceLimits::default(), PATIENT).await;
+    let hook = TestWebhook::start([Answer::Hang]).await;
+    fixture.register("w", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
     assert_eq!(hook.next().await.state(), Some("TASK_STATE_WORKING"));
-    rig.becomes(TaskState::InputRequired).await;
-    rig.notifier.barrier().await;
-    rig.notifier.retain_clients(&Arc::new(HashSet::new()));
-    rig.becomes(TaskState::Canceled).await;
-    let figures = rig.done().await;
+    fixture.set_state(TaskState::InputRequired).await;
+    fixture.notifier.barrier().await;
+    fixture.notifier.retain_clients(&Arc::new(HashSet::new()));
+    fixture.set_state(TaskState::Canceled).await;
+    let figures = fixture.drain().await;
     // The notification in flight and the queued one.
     assert_eq!((figures.delivered, figures.failed), (0, 2));
-    assert_eq!(hook.rest().await, 0);
+    assert_eq!(hook.pending_count().await, 0);
 }
 
 /// Counts requests and never answers them.
 #[derive(Default)]
-struct Stuck {
+struct StuckSender {
     posts: AtomicUsize,
     posted: Notify,
 }
 
-impl PushSender for Stuck {
+impl PushSender for StuckSender {
     fn accepts(&self, _: &Url) -> Result<(), String> {
         Ok(())
     }
@@ -61,25 +61,27 @@ impl PushSender for Stuck {
 
 #[tokio::test]
 async fn removal_starts_no_queued_request() {
-    let sender = Arc::new(Stuck::default());
-    let mut rig = Rig::with_sender(sender.clone(), ServiceLimits::default(), PATIENT).await;
-    rig.register("w", "http://hook.test/", Version::V1_0).await;
-    rig.becomes(TaskState::Working).await;
+    let sender = Arc::new(StuckSender::default());
+    let mut fixture = Fixture::with_sender(sender.clone(), ServiceLimits::default(), PATIENT).await;
+    fixture
+        .register("w", "http://hook.test/", Version::V1_0)
+        .await;
+    fixture.set_state(TaskState::Working).await;
     sender.posted.notified().await;
-    rig.becomes(TaskState::Completed).await;
-    rig.notifier.barrier().await;
-    rig.notifier.retain_clients(&Arc::new(HashSet::new()));
-    assert_eq!(rig.done().await.failed, 2);
+    fixture.set_state(TaskState::Completed).await;
+    fixture.notifier.barrier().await;
+    fixture.notifier.retain_clients(&Arc::new(HashSet::new()));
+    assert_eq!(fixture.drain().await.failed, 2);
     assert_eq!(sender.posts.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
 async fn webhook_of_client_that_stays_is_notified() {
-    let mut rig = Rig::new().await;
-    let hook = Hook::that_answers([Answer::Status(200)]).await;
-    rig.register("w", &hook.url, Version::V1_0).await;
-    let all = HashSet::from([rig.record.owner.clone()]);
-    rig.notifier.retain_clients(&Arc::new(all));
-    rig.becomes(TaskState::Working).await;
+    let mut fixture = Fixture::new().await;
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    fixture.register("w", &hook.url, Version::V1_0).await;
+    let all = HashSet::from([fixture.record.owner.clone()]);
+    fixture.notifier.retain_clients(&Arc::new(all));
+    fixture.set_state(TaskState::Working).await;
     assert_eq!(hook.next().await.state(), Some("TASK_STATE_WORKING"));
 }

@@ -2,15 +2,15 @@ use super::log_capture::CapturedLog;
 use super::*;
 
 /// Notifies a webhook that gives these answers, and returns the webhook and the counts.
-async fn notify_once(answers: impl Into<Vec<Answer>>) -> (Hook, PushCounts) {
-    let hook = Hook::that_answers(answers).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.becomes(TaskState::Completed).await;
+async fn notify_once(answers: impl Into<Vec<Answer>>) -> (TestWebhook, PushCounts) {
+    let hook = TestWebhook::start(answers).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Completed).await;
     // Wait for all attempts first, because `close` would shorten the delays.
     let settled = async {
         loop {
-            let figures = rig.notifier.figures();
+            let figures = fixture.notifier.figures();
             if figures.delivered + figures.failed > 0 && figures.waiting == 0 {
                 return figures;
             }
@@ -18,8 +18,8 @@ async fn notify_once(answers: impl Into<Vec<Answer>>) -> (Hook, PushCounts) {
         }
     };
     let figures = tokio::time::timeout(Duration::from_secs(20), settled).await;
-    let kept = rig.store.load(TASK).await.unwrap().unwrap();
-    assert_eq!(kept, rig.record, "the task has changed");
+    let stored = fixture.store.load(TASK).await.unwrap().unwrap();
+    assert_eq!(stored, fixture.record, "the task has changed");
     (hook, figures.expect("it is delivered or given up"))
 }
 
@@ -44,56 +44,59 @@ async fn failing_webhook_is_retried() {
         Answer::Status(200),
     ];
     let (hook, figures) = notify_once(answers).await;
-    assert_eq!((hook.rest().await, figures), (3, DELIVERED));
+    assert_eq!((hook.pending_count().await, figures), (3, DELIVERED));
 }
 
 #[tokio::test]
 async fn closed_connection_is_retried() {
     let (hook, figures) = notify_once([Answer::Close, Answer::Status(204)]).await;
-    assert_eq!((hook.rest().await, figures), (2, DELIVERED));
+    assert_eq!((hook.pending_count().await, figures), (2, DELIVERED));
 }
 
 #[tokio::test]
 async fn silent_webhook_is_retried() {
-    let (hook, figures) = notify_once([Answer::Never, Answer::Status(200)]).await;
-    assert_eq!((hook.rest().await, figures), (2, DELIVERED));
+    let (hook, figures) = notify_once([Answer::Hang, Answer::Status(200)]).await;
+    assert_eq!((hook.pending_count().await, figures), (2, DELIVERED));
 }
 
 #[tokio::test]
 async fn missing_webhook_fails_after_all_attempts() {
     let (hook, figures) = notify_once([Answer::Close]).await;
-    assert_eq!((hook.rest().await, figures), (3, FAILED));
+    assert_eq!((hook.pending_count().await, figures), (3, FAILED));
 }
 
 #[tokio::test]
 async fn redirect_is_not_followed() {
-    let other = Hook::that_answers([Answer::Status(200)]).await;
-    let elsewhere = Answer::With(307, "location", other.url.clone());
+    let other = TestWebhook::start([Answer::Status(200)]).await;
+    let elsewhere = Answer::StatusWithHeader(307, "location", other.url.clone());
     let (hook, figures) = notify_once([elsewhere]).await;
-    assert_eq!((hook.rest().await, other.rest().await), (1, 0));
+    assert_eq!(
+        (hook.pending_count().await, other.pending_count().await),
+        (1, 0)
+    );
     assert_eq!(figures, FAILED);
 }
 
 #[tokio::test]
 async fn rejecting_webhook_is_not_retried() {
     let (hook, figures) = notify_once([Answer::Status(404)]).await;
-    assert_eq!((hook.rest().await, figures), (1, FAILED));
+    assert_eq!((hook.pending_count().await, figures), (1, FAILED));
 }
 
 #[tokio::test]
 async fn busy_webhook_is_retried() {
-    let busy = Answer::With(429, "retry-after", "0".to_owned());
+    let busy = Answer::StatusWithHeader(429, "retry-after", "0".to_owned());
     let (hook, figures) = notify_once([busy, Answer::Status(200)]).await;
-    assert_eq!((hook.rest().await, figures), (2, DELIVERED));
+    assert_eq!((hook.pending_count().await, figures), (2, DELIVERED));
 }
 
 #[tokio::test]
 async fn later_notification_waits_for_failed_one() {
-    let hook = Hook::that_answers([Answer::Status(500), Answer::Status(200)]).await;
-    let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.becomes(TaskState::Working).await;
-    rig.becomes(TaskState::Completed).await;
+    let hook = TestWebhook::start([Answer::Status(500), Answer::Status(200)]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
+    fixture.set_state(TaskState::Completed).await;
     let mut states = Vec::new();
     for _ in 0..3 {
         states.push(hook.next().await.state().unwrap().to_owned());
@@ -104,18 +107,18 @@ async fn later_notification_waits_for_failed_one() {
 
 #[tokio::test]
 async fn silent_webhook_delays_no_other() {
-    let dead = Hook::that_answers([Answer::Never]).await;
-    let live = Hook::that_answers([Answer::Status(200)]).await;
+    let dead = TestWebhook::start([Answer::Hang]).await;
+    let live = TestWebhook::start([Answer::Status(200)]).await;
     let patient = RetryPolicy {
         response_timeout: Duration::from_secs(600),
         ..FAST
     };
-    let mut rig = Rig::with(ServiceLimits::default(), patient).await;
+    let mut fixture = Fixture::with(ServiceLimits::default(), patient).await;
     for id in ["d1", "d2", "d3", "d4", "d5", "d6"] {
-        rig.register(id, &dead.url, Version::V1_0).await;
+        fixture.register(id, &dead.url, Version::V1_0).await;
     }
-    rig.register("w1", &live.url, Version::V1_0).await;
-    rig.becomes(TaskState::Completed).await;
+    fixture.register("w1", &live.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Completed).await;
     assert_eq!(live.next().await.state(), Some("TASK_STATE_COMPLETED"));
 }
 

@@ -19,21 +19,21 @@ use crate::push::{PushError, PushSender};
 pub(super) enum Answer {
     Status(u16),
     /// A status with one header.
-    With(u16, &'static str, String),
+    StatusWithHeader(u16, &'static str, String),
     /// Closes the connection.
     Close,
     /// Keeps the connection open without an answer.
-    Never,
+    Hang,
 }
 
 /// A notification that the webhook received.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct ReceivedNotification {
     pub(super) request: Request,
     pub(super) body: Value,
 }
 
-impl Arrived {
+impl ReceivedNotification {
     /// Returns the value of a header.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.request.header(&name.to_ascii_lowercase())
@@ -45,15 +45,15 @@ impl Arrived {
     }
 }
 
-pub(super) struct Hook {
+pub(super) struct TestWebhook {
     pub(super) url: String,
-    arrived: Mutex<mpsc::UnboundedReceiver<Arrived>>,
+    arrived: Mutex<mpsc::UnboundedReceiver<ReceivedNotification>>,
     _server: Server,
 }
 
-impl Hook {
+impl TestWebhook {
     /// Creates a webhook that gives these answers in order and repeats the last one.
-    pub(super) async fn that_answers(answers: impl Into<Vec<Answer>>) -> Self {
+    pub(super) async fn start(answers: impl Into<Vec<Answer>>) -> Self {
         let (received, arrived) = mpsc::unbounded_channel();
         let answers = answers.into();
         let server = Server::start(move |stream, number| {
@@ -69,14 +69,14 @@ impl Hook {
     }
 
     /// Waits for the next notification.
-    pub(super) async fn next(&self) -> Arrived {
+    pub(super) async fn next(&self) -> ReceivedNotification {
         let mut arrived = self.arrived.lock().await;
         let next = tokio::time::timeout(Duration::from_secs(20), arrived.recv()).await;
         next.expect("a notification within 20 seconds").unwrap()
     }
 
     /// Returns the number of further notifications that have arrived.
-    pub(super) async fn rest(&self) -> usize {
+    pub(super) async fn pending_count(&self) -> usize {
         self.arrived.lock().await.len()
     }
 }
@@ -84,18 +84,20 @@ impl Hook {
 async fn serve(
     mut connection: Connection,
     answer: Answer,
-    received: mpsc::UnboundedSender<Arrived>,
+    received: mpsc::UnboundedSender<ReceivedNotification>,
 ) -> std::io::Result<()> {
     let Some(request) = connection.next().await? else {
         return Ok(());
     };
     let body = request.json();
-    received.send(Arrived { request, body }).unwrap();
+    received
+        .send(ReceivedNotification { request, body })
+        .unwrap();
     let (status, header) = match answer {
         Answer::Status(status) => (status, String::new()),
-        Answer::With(status, name, value) => (status, format!("{name}: {value}\r\n")),
+        Answer::StatusWithHeader(status, name, value) => (status, format!("{name}: {value}\r\n")),
         Answer::Close => return Ok(()),
-        Answer::Never => return std::future::pending().await,
+        Answer::Hang => return std::future::pending().await,
     };
     let status = format!("{status} X");
     connection
@@ -104,9 +106,9 @@ async fn serve(
 }
 
 /// Posts to any address, and fails for port 1.
-pub(super) struct Tcp;
+pub(super) struct PlainPushSender;
 
-impl PushSender for Tcp {
+impl PushSender for PlainPushSender {
     fn accepts(&self, url: &Url) -> Result<(), String> {
         match url.port() {
             Some(1) => Err("leads to a forbidden port".to_owned()),
@@ -141,6 +143,6 @@ async fn exchange(url: Url, headers: HeaderMap, body: Bytes) -> Option<Response<
 }
 
 /// Returns a shared sender.
-pub(super) fn tcp() -> Arc<dyn PushSender> {
-    Arc::new(Tcp)
+pub(super) fn plain_sender() -> Arc<dyn PushSender> {
+    Arc::new(PlainPushSender)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::super::active_task::TaskEnd;
-use super::super::core::refused;
+use super::super::core::to_a2a_error;
 use super::super::status;
 use super::TaskRunner;
 use crate::store::StoreError;
@@ -50,12 +50,12 @@ impl TaskRunner {
             let id = &self.record.task.id;
             match self.core.store.append(id, revision, at_ms, &changes).await {
                 Ok(()) => break,
-                Err(StoreError::Failed(why) | StoreError::Damaged(why))
+                Err(StoreError::Failed(cause) | StoreError::Damaged(cause))
                     if tries < MAX_APPEND_ATTEMPTS =>
                 {
                     tracing::warn!(
                         task_id = id,
-                        why,
+                        cause,
                         tries,
                         "the task store failed; trying again"
                     );
@@ -71,7 +71,7 @@ impl TaskRunner {
                     }
                 }
                 Err(error @ (StoreError::Failed(_) | StoreError::Damaged(_))) => {
-                    let refusal = refused(error, id);
+                    let refusal = to_a2a_error(error, id);
                     self.unstored = changes.into_iter().next();
                     return Err(WriteError::Store(refusal));
                 }
@@ -98,7 +98,7 @@ impl TaskRunner {
                 Ok(())
             }
             Ok(_) => Err(WriteError::Superseded),
-            Err(error) => Err(WriteError::Store(refused(error, id))),
+            Err(error) => Err(WriteError::Store(to_a2a_error(error, id))),
         }
     }
 
@@ -118,7 +118,7 @@ impl TaskRunner {
                 match self.core.store.load(id).await {
                     Ok(Some(record)) => TaskEnd::Task(Arc::new(record)),
                     Ok(None) => TaskEnd::Error(A2aError::task_not_found(id)),
-                    Err(error) => TaskEnd::Error(refused(error, id)),
+                    Err(error) => TaskEnd::Error(to_a2a_error(error, id)),
                 }
             }
         }

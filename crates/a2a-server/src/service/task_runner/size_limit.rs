@@ -34,12 +34,12 @@ impl TaskRunner {
 
 /// Returns the bytes of an outcome's parts.
 pub(super) fn outcome_bytes(outcome: &Outcome) -> usize {
-    let said: Option<&Vec<Part>> = match outcome {
+    let parts: Option<&Vec<Part>> = match outcome {
         Outcome::Completed(parts) => parts.as_ref(),
         Outcome::Message(parts) | Outcome::InputRequired(parts) | Outcome::AuthRequired(parts) => {
             Some(parts)
         }
         Outcome::Rejected(_) | Outcome::Failed { .. } => None,
     };
-    said.map_or(0, json_bytes)
+    parts.map_or(0, json_bytes)
 }

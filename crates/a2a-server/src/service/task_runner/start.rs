@@ -35,12 +35,12 @@ impl TaskRunner {
         };
         let history = self.record.task.history.take().unwrap_or_default();
         self.continued = history.len() > 1;
-        let asked = |message: &Message| message.role == Role::User;
+        let is_request = |message: &Message| message.role == Role::User;
         let message = if json_bytes(&history) >= UNLOAD_BYTES {
             self.unloaded = true;
-            history.into_iter().rfind(asked)
+            history.into_iter().rfind(is_request)
         } else {
-            let message = history.iter().rfind(|message| asked(message)).cloned();
+            let message = history.iter().rfind(|message| is_request(message)).cloned();
             self.record.task.history = Some(history).filter(|history| !history.is_empty());
             message
         };

@@ -2,44 +2,44 @@
 
 use super::*;
 
-fn of(agent: &str) -> CallContext {
+fn with_agent_path(agent: &str) -> CallContext {
     CallContext {
         agent: Some(agent.to_owned()),
         ..alice()
     }
 }
 
-fn to(agent: &str) -> SendMessage {
-    let mut send = says("hello");
+fn with_agent_metadata(agent: &str) -> SendMessage {
+    let mut send = text_message("hello");
     send.request.message.metadata = metadata(AGENT, agent);
     send
 }
 
 #[tokio::test]
 async fn path_metadata_or_tenant_names_agent() {
-    let mut theatre = theatre().await;
-    let mut in_request = says("hello");
+    let mut harness = harness().await;
+    let mut in_request = text_message("hello");
     in_request.request.metadata = metadata(AGENT, "other");
-    let mut as_tenant = says("hello");
+    let mut as_tenant = text_message("hello");
     as_tenant.request.tenant = Some("other".to_owned());
     for (caller, send) in [
-        (of("other"), says("hello")),
-        (alice(), to("other")),
+        (with_agent_path("other"), text_message("hello")),
+        (alice(), with_agent_metadata("other")),
         (alice(), in_request),
         (alice(), as_tenant),
-        (of("other"), to("other")),
+        (with_agent_path("other"), with_agent_metadata("other")),
     ] {
-        theatre.begin_as(&caller, send).await;
-        let run = theatre.run().await;
+        harness.send_immediate_as(&caller, send).await;
+        let run = harness.run().await;
         assert_eq!(run.input.agent.as_deref(), Some("other"));
     }
 }
 
 #[tokio::test]
 async fn executor_chooses_without_agent() {
-    let mut theatre = theatre().await;
-    theatre.begin(says("hello")).await;
-    assert_eq!(theatre.run().await.input.agent, None);
+    let mut harness = harness().await;
+    harness.send_immediate(text_message("hello")).await;
+    assert_eq!(harness.run().await.input.agent, None);
 }
 
 #[tokio::test]
@@ -48,17 +48,20 @@ async fn configured_agent_is_the_default() {
         agent_id: Some("main".to_owned()),
         ..Settings::default()
     };
-    let mut theatre = TestService::with(settings).await;
-    theatre.begin(says("hello")).await;
-    assert_eq!(theatre.run().await.input.agent.as_deref(), Some("main"));
-    theatre.begin(to("other")).await;
-    assert_eq!(theatre.run().await.input.agent.as_deref(), Some("other"));
+    let mut harness = TestService::with(settings).await;
+    harness.send_immediate(text_message("hello")).await;
+    assert_eq!(harness.run().await.input.agent.as_deref(), Some("main"));
+    harness.send_immediate(with_agent_metadata("other")).await;
+    assert_eq!(harness.run().await.input.agent.as_deref(), Some("other"));
 }
 
 #[tokio::test]
 async fn unknown_agent_is_rejected() {
-    let theatre = theatre().await;
-    let refused = theatre.service.send(&alice(), to("unknown")).await;
+    let harness = harness().await;
+    let refused = harness
+        .service
+        .send(&alice(), with_agent_metadata("unknown"))
+        .await;
     let refusal = refused.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert!(refusal.text.contains("main, other"), "{refusal}");
@@ -66,42 +69,50 @@ async fn unknown_agent_is_rejected() {
 
 #[tokio::test]
 async fn contradicting_agents_are_rejected() {
-    let theatre = theatre().await;
-    let refused = theatre.service.send(&of("main"), to("other")).await;
+    let harness = harness().await;
+    let refused = harness
+        .service
+        .send(&with_agent_path("main"), with_agent_metadata("other"))
+        .await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
 }
 
 #[tokio::test]
 async fn task_stays_with_its_agent() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(to("other")).await.id;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = harness
+        .send_immediate(with_agent_metadata("other"))
+        .await
+        .id;
+    let run = harness.run().await;
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
-    theatre.ended(&id).await;
-    let refused = theatre
+    harness.ended(&id).await;
+    let refused = harness
         .service
-        .send(&alice(), to("main").answering(&id))
+        .send(&alice(), with_agent_metadata("main").to_task(&id))
         .await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
-    theatre.begin(says("this one").answering(&id)).await;
-    assert_eq!(theatre.run().await.input.agent.as_deref(), Some("other"));
+    harness
+        .send_immediate(text_message("this one").to_task(&id))
+        .await;
+    assert_eq!(harness.run().await.input.agent.as_deref(), Some("other"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn cached_agents_outlast_executor_errors() {
-    let theatre = theatre().await;
-    let before = theatre.service.agents().await.unwrap();
+    let harness = harness().await;
+    let before = harness.service.agents().await.unwrap();
     let gone = ExecutorError("the gateway is gone".to_owned());
-    *theatre.stage.agents.lock() = Err(gone);
+    *harness.executor.agents.lock() = Err(gone);
     tokio::time::advance(120 * SECOND).await;
-    assert_eq!(theatre.service.agents().await.unwrap(), before);
+    assert_eq!(harness.service.agents().await.unwrap(), before);
 }
 
 #[tokio::test]
 async fn agents_without_cache_are_unavailable() {
-    let theatre = theatre().await;
+    let harness = harness().await;
     let gone = ExecutorError("the gateway is gone".to_owned());
-    *theatre.stage.agents.lock() = Err(gone);
-    let refusal = theatre.service.agents().await.unwrap_err();
+    *harness.executor.agents.lock() = Err(gone);
+    let refusal = harness.service.agents().await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
 }

@@ -20,108 +20,111 @@ fn history(length: i32) -> SendMessageConfiguration {
 
 #[tokio::test]
 async fn v1_0_blocks_by_default() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    theatre.run().await.done();
-    let task = task(asked.await.unwrap().unwrap());
+    let mut harness = harness().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    harness.run().await.done();
+    let task = task(response.await.unwrap().unwrap());
     assert_eq!(task.status.state, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn v1_0_return_immediately_does_not_block() {
-    let theatre = theatre().await;
-    let answer = theatre
+    let harness = harness().await;
+    let answer = harness
         .service
-        .send(&alice(), says("hello").at_once())
+        .send(&alice(), text_message("hello").returning_immediately())
         .await;
     assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
 }
 
 #[tokio::test]
 async fn v1_0_reads_return_immediately_of_configuration() {
-    let theatre = theatre().await;
-    let send = says("hello").configured(SendMessageConfiguration {
+    let harness = harness().await;
+    let send = text_message("hello").with_configuration(SendMessageConfiguration {
         return_immediately: Some(true),
         ..history(1)
     });
-    let answer = theatre.service.send(&alice(), send).await;
+    let answer = harness.service.send(&alice(), send).await;
     assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
 }
 
 #[tokio::test]
 async fn v0_3_does_not_block_in_async_mode() {
-    let theatre = theatre().await;
-    let answer = theatre.service.send(&old_alice(), says("hello")).await;
+    let harness = harness().await;
+    let answer = harness
+        .service
+        .send(&alice_0_3(), text_message("hello"))
+        .await;
     assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
 }
 
 #[tokio::test]
 async fn v0_3_blocking_returns_the_task() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(old_alice(), says("hello").waiting());
-    theatre.run().await.done();
-    let task = task(asked.await.unwrap().unwrap());
+    let mut harness = harness().await;
+    let response = harness.spawn_send(alice_0_3(), text_message("hello").blocking());
+    harness.run().await.done();
+    let task = task(response.await.unwrap().unwrap());
     assert_eq!(task.status.state, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn v0_3_without_async_mode_returns_message() {
-    let mut theatre = TestService::with(sync()).await;
-    let asked = theatre.ask(old_alice(), says("hello"));
-    let run = theatre.run().await;
+    let mut harness = TestService::with(sync()).await;
+    let response = harness.spawn_send(alice_0_3(), text_message("hello"));
+    let run = harness.run().await;
     run.report(artifact("a", "forty")).await;
     run.end(Outcome::Completed(Some(vec![Part::text("two")])));
-    let message = message(asked.await.unwrap().unwrap());
+    let message = message(response.await.unwrap().unwrap());
     assert_eq!(message.parts, [Part::text("forty"), Part::text("two")]);
     let id = message.task_id.unwrap();
-    assert_eq!(theatre.state(&id).await, TaskState::Completed);
+    assert_eq!(harness.state(&id).await, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn v0_3_without_async_mode_returns_failed_task() {
-    let mut theatre = TestService::with(sync()).await;
-    let asked = theatre.ask(old_alice(), says("hello"));
-    theatre.run().await.end(Outcome::Rejected("no".to_owned()));
-    let task = task(asked.await.unwrap().unwrap());
+    let mut harness = TestService::with(sync()).await;
+    let response = harness.spawn_send(alice_0_3(), text_message("hello"));
+    harness.run().await.end(Outcome::Rejected("no".to_owned()));
+    let task = task(response.await.unwrap().unwrap());
     assert_eq!(task.status.state, TaskState::Rejected);
 }
 
 #[tokio::test]
 async fn v0_3_blocking_overrides_async_mode() {
-    let mut theatre = TestService::with(sync()).await;
-    let answer = theatre
+    let mut harness = TestService::with(sync()).await;
+    let answer = harness
         .service
-        .send(&old_alice(), says("one").at_once())
+        .send(&alice_0_3(), text_message("one").returning_immediately())
         .await;
     assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
-    let _first = theatre.run().await;
-    let asked = theatre.ask(old_alice(), says("two").waiting());
-    theatre.run().await.done();
+    let _first = harness.run().await;
+    let response = harness.spawn_send(alice_0_3(), text_message("two").blocking());
+    harness.run().await.done();
     assert_eq!(
-        task(asked.await.unwrap().unwrap()).status.state,
+        task(response.await.unwrap().unwrap()).status.state,
         TaskState::Completed
     );
 }
 
 #[tokio::test]
 async fn v1_0_ignores_async_mode() {
-    let mut theatre = TestService::with(sync()).await;
-    let asked = theatre.ask(alice(), says("hello"));
-    theatre.run().await.done();
+    let mut harness = TestService::with(sync()).await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    harness.run().await.done();
     assert_eq!(
-        task(asked.await.unwrap().unwrap()).status.state,
+        task(response.await.unwrap().unwrap()).status.state,
         TaskState::Completed
     );
 }
 
 #[tokio::test]
 async fn blocking_send_ends_at_question() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(alice(), says("hello"));
+    let mut harness = harness().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
     let question = vec![Part::text("which?")];
-    theatre.run().await.end(Outcome::InputRequired(question));
+    harness.run().await.end(Outcome::InputRequired(question));
     assert_eq!(
-        task(asked.await.unwrap().unwrap()).status.state,
+        task(response.await.unwrap().unwrap()).status.state,
         TaskState::InputRequired
     );
 }
@@ -132,104 +135,109 @@ async fn blocking_send_returns_task_at_timeout() {
         timeout: 10 * SECOND,
         ..Settings::default()
     };
-    let mut theatre = TestService::with(settings).await;
+    let mut harness = TestService::with(settings).await;
     // The earlier run of the context occupies most of the timeout.
-    let first = theatre.begin(says("one").in_context("c")).await;
-    let run = theatre.run().await;
+    let first = harness
+        .send_immediate(text_message("one").to_context("c"))
+        .await;
+    let run = harness.run().await;
     tokio::time::sleep(5 * SECOND).await;
-    let asked = theatre.ask(alice(), says("two").in_context("c"));
+    let response = harness.spawn_send(alice(), text_message("two").to_context("c"));
     tokio::time::sleep(SECOND).await;
     run.done();
-    theatre.ended(&first.id).await;
-    let _second = theatre.run().await;
-    let answer = task(asked.await.unwrap().unwrap());
+    harness.ended(&first.id).await;
+    let _second = harness.run().await;
+    let answer = task(response.await.unwrap().unwrap());
     assert_eq!(answer.status.state, TaskState::Working);
 }
 
 #[tokio::test]
 async fn direct_message_leaves_no_task() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(alice(), says("hello").in_context("c"));
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let response = harness.spawn_send(alice(), text_message("hello").to_context("c"));
+    let run = harness.run().await;
     let id = run.input.task_id.clone();
     run.end(Outcome::Message(vec![Part::text("hi")]));
-    let message = message(asked.await.unwrap().unwrap());
+    let message = message(response.await.unwrap().unwrap());
     assert_eq!(text(&message), "hi");
     assert_eq!(message.role, Role::Agent);
     assert_eq!(message.task_id, None);
     assert_eq!(message.context_id.as_deref(), Some("c"));
-    assert_eq!(theatre.store.load(&id).await.unwrap(), None);
+    assert_eq!(harness.store.load(&id).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn direct_message_completes_returned_task() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Completed);
-    assert_eq!(said(&task), "hi");
+    assert_eq!(status_text(&task), "hi");
 }
 
 #[tokio::test]
 async fn direct_message_completes_a_task_that_was_read() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
-    theatre.get(&run.input.task_id).await;
+    let mut harness = harness().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
+    harness.get(&run.input.task_id).await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
-    let task = task(asked.await.unwrap().unwrap());
-    assert_eq!(said(&task), "hi");
+    let task = task(response.await.unwrap().unwrap());
+    assert_eq!(status_text(&task), "hi");
 }
 
 #[tokio::test]
 async fn message_after_report_completes_task() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
     run.report(artifact("a", "one")).await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
-    let task = task(asked.await.unwrap().unwrap());
+    let task = task(response.await.unwrap().unwrap());
     assert_eq!(task.artifacts.as_ref().unwrap().len(), 1);
-    assert_eq!(said(&task), "hi");
+    assert_eq!(status_text(&task), "hi");
 }
 
 #[tokio::test]
 async fn disconnect_does_not_stop_task() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
     let id = run.input.task_id.clone();
-    asked.abort();
-    assert!(asked.await.unwrap_err().is_cancelled());
+    response.abort();
+    assert!(response.await.unwrap_err().is_cancelled());
     assert!(!run.cancel.is_cancelled());
     run.done();
-    assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
+    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn answer_has_requested_history() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(alice(), says("hello").configured(history(0)));
-    theatre.run().await.done();
-    assert_eq!(task(asked.await.unwrap().unwrap()).history, None);
+    let mut harness = harness().await;
+    let response = harness.spawn_send(
+        alice(),
+        text_message("hello").with_configuration(history(0)),
+    );
+    harness.run().await.done();
+    assert_eq!(task(response.await.unwrap().unwrap()).history, None);
 }
 
 #[tokio::test]
 async fn incomplete_message_is_rejected() {
-    let theatre = theatre().await;
-    let empty = says("hello").named("");
-    let mut nothing = says("hello");
+    let harness = harness().await;
+    let empty = text_message("hello").with_message_id("");
+    let mut nothing = text_message("hello");
     nothing.request.message.parts.clear();
-    let mut agent = says("hello");
+    let mut agent = text_message("hello");
     agent.request.message.role = Role::Agent;
     for (send, field) in [
         (empty, "message.messageId"),
         (nothing, "message.parts"),
         (agent, "message.role"),
     ] {
-        let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+        let refusal = harness.service.send(&alice(), send).await.unwrap_err();
         assert_eq!(refusal.reason, ErrorReason::InvalidParams);
         assert_eq!(refusal.field.as_deref(), Some(field));
     }
@@ -237,10 +245,10 @@ async fn incomplete_message_is_rejected() {
 
 #[tokio::test]
 async fn message_with_too_many_parts_is_rejected() {
-    let theatre = theatre().await;
-    let mut send = says("hello");
+    let harness = harness().await;
+    let mut send = text_message("hello");
     send.request.message.parts = vec![Part::text("x"); ServiceLimits::default().parts + 1];
-    let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+    let refusal = harness.service.send(&alice(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert!(
         refusal
@@ -252,45 +260,49 @@ async fn message_with_too_many_parts_is_rejected() {
 
 #[tokio::test]
 async fn negative_history_length_is_rejected() {
-    let theatre = theatre().await;
-    let send = says("hello").configured(history(-1));
-    let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+    let harness = harness().await;
+    let send = text_message("hello").with_configuration(history(-1));
+    let refusal = harness.service.send(&alice(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
-    assert_eq!(theatre.service.under_way(), 0);
+    assert_eq!(harness.service.active_task_count(), 0);
 }
 
 #[tokio::test]
 async fn unfinished_tasks_of_a_client_are_bounded() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 2;
-    let mut theatre = TestService::with(settings).await;
-    theatre.begin(says("one")).await;
-    theatre.begin(says("two")).await;
-    let refusal = theatre
+    let mut harness = TestService::with(settings).await;
+    harness.send_immediate(text_message("one")).await;
+    harness.send_immediate(text_message("two")).await;
+    let refusal = harness
         .service
-        .send(&alice(), says("three"))
+        .send(&alice(), text_message("three"))
         .await
         .unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
     // Tasks of other clients and terminal tasks do not count.
-    theatre.begin_as(&bob(), says("of bob")).await;
-    let run = theatre.run().await;
+    harness
+        .send_immediate_as(&bob(), text_message("of bob"))
+        .await;
+    let run = harness.run().await;
     let id = run.input.task_id.clone();
     run.done();
-    theatre.ended(&id).await;
-    theatre.begin(says("three")).await;
+    harness.ended(&id).await;
+    harness.send_immediate(text_message("three")).await;
 }
 
 #[tokio::test]
 async fn rejected_message_does_not_count() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
-    let theatre = TestService::with(settings).await;
-    theatre.begin_as(&bob(), says("his").in_context("c")).await;
+    let harness = TestService::with(settings).await;
+    harness
+        .send_immediate_as(&bob(), text_message("his").to_context("c"))
+        .await;
     for _ in 0..3 {
-        let send = says("hers").in_context("c");
-        let refused = theatre.service.send(&alice(), send).await;
+        let send = text_message("hers").to_context("c");
+        let refused = harness.service.send(&alice(), send).await;
         assert_eq!(refused.unwrap_err().reason, ErrorReason::TaskNotFound);
     }
-    theatre.begin(says("hers")).await;
+    harness.send_immediate(text_message("hers")).await;
 }

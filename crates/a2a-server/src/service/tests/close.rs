@@ -4,16 +4,16 @@ use super::*;
 
 #[tokio::test]
 async fn close_stops_and_marks_runs() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     let stopped = tokio::spawn(async move {
         run.cancel.cancelled().await;
         run.done();
     });
-    theatre.service.close(10 * SECOND).await;
+    harness.service.close(10 * SECOND).await;
     stopped.await.unwrap();
-    let task = theatre.store.load(&id).await.unwrap().unwrap().task;
+    let task = harness.store.load(&id).await.unwrap().unwrap().task;
     assert_eq!(task.status.state, TaskState::Failed);
     let metadata = task.status.message.unwrap().metadata.unwrap();
     assert_eq!(metadata[REASON], INTERRUPTED);
@@ -21,66 +21,70 @@ async fn close_stops_and_marks_runs() {
 
 #[tokio::test]
 async fn close_marks_queued_tasks() {
-    let mut theatre = theatre().await;
-    theatre.begin(says("one").in_context("c")).await;
-    let second = theatre.begin(says("two").in_context("c")).await;
-    theatre.run().await.done();
-    theatre.service.close(SECOND).await;
-    let state = theatre.store.load(&second.id).await.unwrap().unwrap();
+    let mut harness = harness().await;
+    harness
+        .send_immediate(text_message("one").to_context("c"))
+        .await;
+    let second = harness
+        .send_immediate(text_message("two").to_context("c"))
+        .await;
+    harness.run().await.done();
+    harness.service.close(SECOND).await;
+    let state = harness.store.load(&second.id).await.unwrap().unwrap();
     assert!(state.is_terminal());
 }
 
 #[tokio::test]
 async fn close_keeps_interrupted_tasks() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     let question = vec![Part::text("which?")];
-    theatre.run().await.end(Outcome::InputRequired(question));
-    theatre.ended(&id).await;
-    theatre.service.close(SECOND).await;
-    let kept = theatre.store.load(&id).await.unwrap().unwrap();
-    assert_eq!(kept.task.status.state, TaskState::InputRequired);
+    harness.run().await.end(Outcome::InputRequired(question));
+    harness.ended(&id).await;
+    harness.service.close(SECOND).await;
+    let stored = harness.store.load(&id).await.unwrap().unwrap();
+    assert_eq!(stored.task.status.state, TaskState::InputRequired);
 }
 
 #[tokio::test(start_paused = true)]
 async fn close_drops_stuck_run_in_time() {
-    let mut theatre = theatre().await;
-    theatre.begin(says("hello")).await;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    harness.send_immediate(text_message("hello")).await;
+    let run = harness.run().await;
     let before = tokio::time::Instant::now();
-    theatre.service.close(5 * SECOND).await;
+    harness.service.close(5 * SECOND).await;
     assert!(before.elapsed() <= 5 * SECOND);
     assert!(run.is_dropped());
 }
 
 #[tokio::test]
 async fn close_rejects_messages() {
-    let theatre = theatre().await;
-    theatre.service.close(SECOND).await;
-    let refused = theatre.service.send(&alice(), says("hello")).await;
+    let harness = harness().await;
+    harness.service.close(SECOND).await;
+    let refused = harness.service.send(&alice(), text_message("hello")).await;
     let refusal = refused.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert!(refusal.retry_after_s.is_some());
-    assert!(theatre.service.ready().await.is_err());
+    assert!(harness.service.ready().await.is_err());
 }
 
 #[tokio::test]
 async fn close_answers_waiting_sender() {
-    let mut theatre = theatre().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
-    let closing = theatre.service.close(SECOND);
+    let mut harness = harness().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
+    let closing = harness.service.close(SECOND);
     let stopping = async {
         run.cancel.cancelled().await;
         run.done();
     };
     tokio::join!(closing, stopping);
-    let task = task(asked.await.unwrap().unwrap());
+    let task = task(response.await.unwrap().unwrap());
     assert_eq!(task.status.state, TaskState::Failed);
 }
 
 #[tokio::test]
 async fn running_service_is_ready() {
-    let theatre = theatre().await;
-    assert_eq!(theatre.service.ready().await, Ok(()));
+    let harness = harness().await;
+    assert_eq!(harness.service.ready().await, Ok(()));
 }

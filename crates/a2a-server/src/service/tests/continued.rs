@@ -3,33 +3,38 @@
 use super::*;
 
 /// Creates a task that waits for the answer to the question "which?".
-async fn asking(theatre: &mut TestService) -> Task {
-    let id = theatre.begin(says("hello").in_context("c")).await.id;
-    let run = theatre.run().await;
+async fn ask_question(harness: &mut TestService) -> Task {
+    let id = harness
+        .send_immediate(text_message("hello").to_context("c"))
+        .await
+        .id;
+    let run = harness.run().await;
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
-    theatre.ended(&id).await
+    harness.ended(&id).await
 }
 
 #[tokio::test]
 async fn answer_continues_task() {
-    let mut theatre = theatre().await;
-    let id = asking(&mut theatre).await.id;
-    let asked = theatre.ask(alice(), says("this one").answering(&id));
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = ask_question(&mut harness).await.id;
+    let response = harness.spawn_send(alice(), text_message("this one").to_task(&id));
+    let run = harness.run().await;
     assert_eq!(run.input.task_id, id);
     assert_eq!(run.input.context_id, "c");
     assert_eq!(text(&run.input.message), "this one");
     run.done();
-    let task = task(asked.await.unwrap().unwrap());
+    let task = task(response.await.unwrap().unwrap());
     assert_eq!(task.id, id);
     assert_eq!(task.status.state, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn question_is_between_message_and_answer() {
-    let mut theatre = theatre().await;
-    let id = asking(&mut theatre).await.id;
-    let task = theatre.begin(says("this one").answering(&id)).await;
+    let mut harness = harness().await;
+    let id = ask_question(&mut harness).await.id;
+    let task = harness
+        .send_immediate(text_message("this one").to_task(&id))
+        .await;
     let history = task.history.unwrap();
     let texts: Vec<&str> = history.iter().map(text).collect();
     assert_eq!(texts, ["hello", "this one", "which?"]);
@@ -37,97 +42,115 @@ async fn question_is_between_message_and_answer() {
 
 #[tokio::test]
 async fn task_may_ask_repeatedly() {
-    let mut theatre = theatre().await;
-    let id = asking(&mut theatre).await.id;
-    theatre.begin(says("this one").answering(&id)).await;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = ask_question(&mut harness).await.id;
+    harness
+        .send_immediate(text_message("this one").to_task(&id))
+        .await;
+    let run = harness.run().await;
     run.end(Outcome::AuthRequired(vec![Part::text("log in")]));
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::AuthRequired);
-    theatre.begin(says("logged in").answering(&id)).await;
-    theatre.run().await.done();
-    assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
+    harness
+        .send_immediate(text_message("logged in").to_task(&id))
+        .await;
+    harness.run().await.done();
+    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn repeated_answer_is_not_a_retry() {
-    let mut theatre = theatre().await;
-    let id = asking(&mut theatre).await.id;
+    let mut harness = harness().await;
+    let id = ask_question(&mut harness).await.id;
     for _ in 0..2 {
-        theatre.begin(says("yes").named("m").answering(&id)).await;
-        let run = theatre.run().await;
+        harness
+            .send_immediate(text_message("yes").with_message_id("m").to_task(&id))
+            .await;
+        let run = harness.run().await;
         run.end(Outcome::InputRequired(vec![Part::text("sure?")]));
-        theatre.ended(&id).await;
+        harness.ended(&id).await;
     }
-    let history = theatre.get(&id).await.history.unwrap();
+    let history = harness.get(&id).await.history.unwrap();
     let yes = history.iter().filter(|message| text(message) == "yes");
     assert_eq!(yes.count(), 2);
 }
 
-async fn refusal(theatre: &TestService, send: SendMessage) -> A2aError {
-    theatre.service.send(&alice(), send).await.unwrap_err()
+async fn refusal(harness: &TestService, send: SendMessage) -> A2aError {
+    harness.service.send(&alice(), send).await.unwrap_err()
 }
 
 #[tokio::test]
 async fn message_to_terminal_task_is_rejected() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    theatre.run().await.done();
-    theatre.ended(&id).await;
-    let refusal = refusal(&theatre, says("more").answering(&id)).await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    harness.run().await.done();
+    harness.ended(&id).await;
+    let refusal = refusal(&harness, text_message("more").to_task(&id)).await;
     assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
     assert!(refusal.text.contains("has ended"), "{refusal}");
 }
 
 #[tokio::test]
 async fn message_to_working_task_is_rejected() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let refusal = refusal(&theatre, says("more").answering(&id)).await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let refusal = refusal(&harness, text_message("more").to_task(&id)).await;
     assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
     assert!(refusal.text.contains("is working"), "{refusal}");
-    theatre.run().await.done();
-    let history = theatre.ended(&id).await.history.unwrap();
+    harness.run().await.done();
+    let history = harness.ended(&id).await.history.unwrap();
     assert_eq!(history.len(), 1);
 }
 
 #[tokio::test]
 async fn message_to_unknown_task_is_rejected() {
-    let theatre = theatre().await;
-    let refusal = refusal(&theatre, says("more").answering("none")).await;
+    let harness = harness().await;
+    let refusal = refusal(&harness, text_message("more").to_task("none")).await;
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]
 async fn context_of_another_task_is_rejected() {
-    let mut theatre = theatre().await;
-    let id = asking(&mut theatre).await.id;
-    let refusal = refusal(&theatre, says("more").answering(&id).in_context("d")).await;
+    let mut harness = harness().await;
+    let id = ask_question(&mut harness).await.id;
+    let refusal = refusal(&harness, text_message("more").to_task(&id).to_context("d")).await;
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
 }
 
 #[tokio::test]
 async fn one_of_two_concurrent_answers_is_accepted() {
-    let mut theatre = theatre().await;
-    let id = asking(&mut theatre).await.id;
-    let first = theatre.ask(alice(), says("this").answering(&id).at_once());
-    let second = theatre.ask(alice(), says("that").answering(&id).at_once());
+    let mut harness = harness().await;
+    let id = ask_question(&mut harness).await.id;
+    let first = harness.spawn_send(
+        alice(),
+        text_message("this").to_task(&id).returning_immediately(),
+    );
+    let second = harness.spawn_send(
+        alice(),
+        text_message("that").to_task(&id).returning_immediately(),
+    );
     let taken = [first.await.unwrap(), second.await.unwrap()];
     assert_eq!(taken.iter().filter(|taken| taken.is_ok()).count(), 1);
-    theatre.run().await.done();
-    assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
-    assert!(theatre.runs.try_recv().is_err());
+    harness.run().await.done();
+    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
+    assert!(harness.runs.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn accepted_concurrent_answer_can_be_canceled() {
-    let mut theatre = theatre().await;
-    let id = asking(&mut theatre).await.id;
-    let first = theatre.ask(alice(), says("this").answering(&id).at_once());
-    let second = theatre.ask(alice(), says("that").answering(&id).at_once());
+    let mut harness = harness().await;
+    let id = ask_question(&mut harness).await.id;
+    let first = harness.spawn_send(
+        alice(),
+        text_message("this").to_task(&id).returning_immediately(),
+    );
+    let second = harness.spawn_send(
+        alice(),
+        text_message("that").to_task(&id).returning_immediately(),
+    );
     let _ = (first.await.unwrap(), second.await.unwrap());
-    let run = theatre.run().await;
-    theatre.service.cancel(&alice(), &id).await.unwrap();
+    let run = harness.run().await;
+    harness.service.cancel(&alice(), &id).await.unwrap();
     run.cancel.cancelled().await;
 }

@@ -3,11 +3,11 @@
 use super::failing_store::FailingStore;
 use super::*;
 
-async fn ends_as(outcome: Outcome) -> Task {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    theatre.run().await.end(outcome);
-    theatre.ended(&id).await
+async fn task_after(outcome: Outcome) -> Task {
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    harness.run().await.end(outcome);
+    harness.ended(&id).await
 }
 
 fn reason(task: &Task) -> Option<&str> {
@@ -17,16 +17,16 @@ fn reason(task: &Task) -> Option<&str> {
 
 #[tokio::test]
 async fn new_task_is_submitted() {
-    let theatre = theatre().await;
-    let task = theatre.begin(says("hello")).await;
+    let harness = harness().await;
+    let task = harness.send_immediate(text_message("hello")).await;
     assert_eq!(task.status.state, TaskState::Submitted);
     assert!(task.status.timestamp.is_some());
 }
 
 #[tokio::test]
 async fn history_begins_with_the_message() {
-    let theatre = theatre().await;
-    let task = theatre.begin(says("hello")).await;
+    let harness = harness().await;
+    let task = harness.send_immediate(text_message("hello")).await;
     let history = task.history.unwrap();
     assert_eq!(history.len(), 1);
     assert_eq!(text(&history[0]), "hello");
@@ -36,50 +36,50 @@ async fn history_begins_with_the_message() {
 
 #[tokio::test]
 async fn completed_task_has_last_message() {
-    let task = ends_as(Outcome::Completed(Some(vec![Part::text("42")]))).await;
+    let task = task_after(Outcome::Completed(Some(vec![Part::text("42")]))).await;
     assert_eq!(task.status.state, TaskState::Completed);
-    assert_eq!(said(&task), "42");
+    assert_eq!(status_text(&task), "42");
     assert_eq!(task.status.message.as_ref().unwrap().role, Role::Agent);
 }
 
 #[tokio::test]
 async fn answer_in_artifact_has_no_status_message() {
-    let task = ends_as(Outcome::Completed(None)).await;
+    let task = task_after(Outcome::Completed(None)).await;
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!(task.status.message, None);
 }
 
 #[tokio::test]
 async fn failed_task_has_reason_and_text() {
-    let task = ends_as(Outcome::Failed {
+    let task = task_after(Outcome::Failed {
         reason: "binary_not_found",
         text: "there is no `openclaw`".to_owned(),
     })
     .await;
     assert_eq!(task.status.state, TaskState::Failed);
-    assert_eq!(said(&task), "there is no `openclaw`");
+    assert_eq!(status_text(&task), "there is no `openclaw`");
     assert_eq!(reason(&task), Some("binary_not_found"));
 }
 
 #[tokio::test]
 async fn rejected_task_has_text() {
-    let task = ends_as(Outcome::Rejected("not my work".to_owned())).await;
+    let task = task_after(Outcome::Rejected("not my work".to_owned())).await;
     assert_eq!(task.status.state, TaskState::Rejected);
-    assert_eq!(said(&task), "not my work");
+    assert_eq!(status_text(&task), "not my work");
 }
 
 #[tokio::test]
 async fn task_waits_for_input() {
-    let task = ends_as(Outcome::InputRequired(vec![Part::text("which one?")])).await;
+    let task = task_after(Outcome::InputRequired(vec![Part::text("which one?")])).await;
     assert_eq!(task.status.state, TaskState::InputRequired);
-    assert_eq!(said(&task), "which one?");
+    assert_eq!(status_text(&task), "which one?");
 }
 
 #[tokio::test]
 async fn task_waits_for_credentials() {
-    let task = ends_as(Outcome::AuthRequired(vec![Part::text("log in")])).await;
+    let task = task_after(Outcome::AuthRequired(vec![Part::text("log in")])).await;
     assert_eq!(task.status.state, TaskState::AuthRequired);
-    assert_eq!(said(&task), "log in");
+    assert_eq!(status_text(&task), "log in");
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,13 +88,17 @@ async fn run_beyond_timeout_fails_its_task() {
         timeout: 5 * SECOND,
         ..Settings::default()
     };
-    let mut theatre = TestService::with(settings).await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
-    let task = theatre.ended(&id).await;
+    let mut harness = TestService::with(settings).await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
     assert_eq!(reason(&task), Some(TIMEOUT));
-    assert!(said(&task).contains("after 5 s"), "{}", said(&task));
+    assert!(
+        status_text(&task).contains("after 5 s"),
+        "{}",
+        status_text(&task)
+    );
     run.cancel.cancelled().await;
 }
 
@@ -104,14 +108,14 @@ async fn report_after_timeout_is_ignored() {
         timeout: Duration::from_millis(1),
         ..Settings::default()
     };
-    let mut theatre = TestService::with(settings).await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
-    theatre.ended(&id).await;
+    let mut harness = TestService::with(settings).await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
+    harness.ended(&id).await;
     run.done();
-    theatre.service.close(SECOND).await;
-    let kept = theatre.store.load(&id).await.unwrap().unwrap();
-    assert_eq!(kept.task.status.state, TaskState::Failed);
+    harness.service.close(SECOND).await;
+    let stored = harness.store.load(&id).await.unwrap().unwrap();
+    assert_eq!(stored.task.status.state, TaskState::Failed);
 }
 
 #[tokio::test]
@@ -146,15 +150,15 @@ async fn panic_fails_its_task_only() {
         settings: Settings::default(),
         executor: Arc::new(Panics),
         store: Arc::new(MemoryStore::new()),
-        sender: Arc::new(Post),
-        sessions: Arc::new(NamedAgents),
+        sender: Arc::new(NoopPushSender),
+        sessions: Arc::new(PrefixedSessions),
         env: Arc::new(SystemEnvironment),
         clients: None,
     })
     .await
     .unwrap();
     for _ in 0..2 {
-        let task = task(service.send(&alice(), says("hello")).await.unwrap());
+        let task = task(service.send(&alice(), text_message("hello")).await.unwrap());
         assert_eq!(task.status.state, TaskState::Failed);
         assert_eq!(reason(&task), Some("internal"));
     }
@@ -162,9 +166,9 @@ async fn panic_fails_its_task_only() {
 
 #[tokio::test]
 async fn reports_become_the_task() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     run.report(ExecutionEvent::Run("run-1".to_owned())).await;
     run.report(artifact("a", "one")).await;
     run.report(ExecutionEvent::Artifact {
@@ -183,31 +187,31 @@ async fn reports_become_the_task() {
     run.report(ExecutionEvent::Metadata(metadata("usage", "3").unwrap()))
         .await;
     run.end(Outcome::Completed(None));
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     let artifacts = task.artifacts.unwrap();
     assert_eq!(artifacts.len(), 1);
     assert_eq!(artifacts[0].parts, [Part::text("one"), Part::text("two")]);
     assert_eq!(task.metadata, metadata("usage", "3"));
-    let kept = theatre.store.load(&id).await.unwrap().unwrap();
-    assert_eq!(kept.run.as_deref(), Some("run-1"));
+    let stored = harness.store.load(&id).await.unwrap().unwrap();
+    assert_eq!(stored.run.as_deref(), Some("run-1"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn silent_run_is_working_after_a_while() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let _run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let _run = harness.run().await;
     tokio::time::sleep(super::super::task_runner::QUIET_PERIOD * 2).await;
-    assert_eq!(theatre.state(&id).await, TaskState::Working);
+    assert_eq!(harness.state(&id).await, TaskState::Working);
 }
 
 #[tokio::test]
 async fn job_has_client_agent_and_session() {
-    let mut theatre = theatre().await;
-    let mut send = says("hello").in_context("c");
+    let mut harness = harness().await;
+    let mut send = text_message("hello").to_context("c");
     send.request.message.metadata = metadata(DELEGATION, "hop");
-    let task = theatre.begin(send).await;
-    let input = theatre.run().await.input;
+    let task = harness.send_immediate(send).await;
+    let input = harness.run().await.input;
     assert_eq!(input.task_id, task.id);
     assert_eq!(input.context_id, "c");
     assert_eq!(input.session, "a2a-c");
@@ -217,33 +221,33 @@ async fn job_has_client_agent_and_session() {
 }
 
 /// Stores `count` tasks that wait for their client.
-async fn asking(store: &MemoryStore, count: usize) {
+async fn interrupt_tasks(store: &MemoryStore, count: usize) {
     for n in 0..count {
-        let mut left = record(&format!("t{n:03}"));
-        left.task.status.state = TaskState::InputRequired;
-        store.create(&left).await.unwrap();
+        let mut record = record(&format!("t{n:03}"));
+        record.task.status.state = TaskState::InputRequired;
+        store.create(&record).await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn undeletable_expired_tasks_starve_no_other() {
     let store = FailingStore::new();
-    asking(&store.memory, 101).await;
+    interrupt_tasks(&store.memory, 101).await;
     store.fail(100);
-    let theatre = store.open().await;
+    let harness = store.open().await;
     tokio::time::sleep(SECOND).await;
-    assert_eq!(theatre.state("t100").await, TaskState::Failed);
-    assert_eq!(theatre.state("t000").await, TaskState::InputRequired);
+    assert_eq!(harness.state("t100").await, TaskState::Failed);
+    assert_eq!(harness.state("t000").await, TaskState::InputRequired);
 }
 
 #[tokio::test]
-async fn task_that_asked_again_does_not_expire() {
-    let theatre = theatre().await;
-    asking(&theatre.store, 1).await;
-    let asked_ms = record("t").changed_ms;
-    let core = &theatre.service.core;
-    assert_eq!(core.expire_task("t000", asked_ms).await, Ok(false));
-    assert_eq!(core.expire_task("t000", asked_ms + 1).await, Ok(true));
+async fn repeated_question_does_not_expire() {
+    let harness = harness().await;
+    interrupt_tasks(&harness.store, 1).await;
+    let interrupted_ms = record("t").changed_ms;
+    let core = &harness.service.core;
+    assert_eq!(core.expire_task("t000", interrupted_ms).await, Ok(false));
+    assert_eq!(core.expire_task("t000", interrupted_ms + 1).await, Ok(true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,20 +256,20 @@ async fn unanswered_question_fails_its_task() {
         unanswered: 3600 * SECOND,
         ..Settings::default()
     };
-    let mut theatre = TestService::with(settings).await;
-    let id = theatre.begin(says("hello")).await.id;
+    let mut harness = TestService::with(settings).await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     let question = vec![Part::text("which?")];
-    theatre.run().await.end(Outcome::InputRequired(question));
-    theatre.ended(&id).await;
-    theatre.clock.resume(3_500 * SECOND);
+    harness.run().await.end(Outcome::InputRequired(question));
+    harness.ended(&id).await;
+    harness.clock.advance(3_500 * SECOND);
     tokio::time::sleep(61 * SECOND).await;
     assert_eq!(
-        theatre.get(&id).await.status.state,
+        harness.get(&id).await.status.state,
         TaskState::InputRequired
     );
-    theatre.clock.resume(200 * SECOND);
+    harness.clock.advance(200 * SECOND);
     tokio::time::sleep(61 * SECOND).await;
-    let task = theatre.get(&id).await;
+    let task = harness.get(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
     let metadata = task.status.message.unwrap().metadata.unwrap();
     assert_eq!(metadata[REASON], UNANSWERED);

@@ -27,11 +27,11 @@ pub(super) struct FailingStore {
     /// Whether `enqueue` fails.
     pub(super) full: bool,
     /// Whether a failing append still stores its change.
-    pub(super) keeps: bool,
+    pub(super) loses_reply: bool,
     /// If set, each `create` waits for a permit.
     pub(super) gate: Option<Arc<Semaphore>>,
     /// Receives the cancel requests to another server.
-    pub(super) asked: Option<broadcast::Sender<String>>,
+    pub(super) cancel_requests: Option<broadcast::Sender<String>>,
 }
 
 impl FailingStore {
@@ -43,15 +43,15 @@ impl FailingStore {
             unread: Arc::default(),
             no_pushes: false,
             full: false,
-            keeps: false,
+            loses_reply: false,
             gate: None,
-            asked: None,
+            cancel_requests: None,
         }
     }
 
     pub(super) fn shared() -> Self {
         Self {
-            asked: Some(broadcast::Sender::new(16)),
+            cancel_requests: Some(broadcast::Sender::new(16)),
             ..Self::new()
         }
     }
@@ -65,7 +65,7 @@ impl FailingStore {
     }
 
     pub(super) async fn open_with(&self, settings: Settings) -> TestService {
-        TestService::behind(
+        TestService::with_store(
             settings,
             self.memory.clone(),
             Arc::new(self.clone()),
@@ -94,14 +94,14 @@ impl TaskStore for FailingStore {
         at_ms: i64,
         changes: &'a [TaskChange],
     ) -> Answer<'a, ()> {
-        let less = |left: usize| left.checked_sub(1);
+        let less = |remaining: usize| remaining.checked_sub(1);
         let order = Ordering::SeqCst;
         self.appends.fetch_add(1, order);
         if self.failing.fetch_update(order, order, less).is_err() {
             return self.memory.append(task_id, revision, at_ms, changes);
         }
         Box::pin(async move {
-            if self.keeps {
+            if self.loses_reply {
                 self.memory
                     .append(task_id, revision, at_ms, changes)
                     .await?;
@@ -148,25 +148,28 @@ impl TaskStore for FailingStore {
     }
 
     fn request_cancel<'a>(&'a self, task_id: &'a str) -> Answer<'a, ()> {
-        if let Some(asked) = &self.asked {
-            let _ = asked.send(task_id.to_owned());
+        if let Some(cancel_requests) = &self.cancel_requests {
+            let _ = cancel_requests.send(task_id.to_owned());
         }
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn cancel_requests(&self) -> BoxStream<'static, String> {
-        let Some(asked) = &self.asked else {
+        let Some(cancel_requests) = &self.cancel_requests else {
             return self.memory.cancel_requests();
         };
-        futures_util::stream::unfold(asked.subscribe(), |mut asked| async move {
-            let id = asked.recv().await.ok()?;
-            Some((id, asked))
-        })
+        futures_util::stream::unfold(
+            cancel_requests.subscribe(),
+            |mut cancel_requests| async move {
+                let id = cancel_requests.recv().await.ok()?;
+                Some((id, cancel_requests))
+            },
+        )
         .boxed()
     }
 
     fn recover(&self) -> Answer<'_, Vec<Summary>> {
-        match self.asked {
+        match self.cancel_requests {
             // The other server is alive, so there are no tasks to recover.
             Some(_) => Box::pin(std::future::ready(Ok(Vec::new()))),
             None => self.memory.recover(),
@@ -174,7 +177,7 @@ impl TaskStore for FailingStore {
     }
 
     fn recovery_interval(&self) -> Option<Duration> {
-        self.asked.as_ref().map(|_| 5 * SECOND)
+        self.cancel_requests.as_ref().map(|_| 5 * SECOND)
     }
 
     fn put_push<'a>(

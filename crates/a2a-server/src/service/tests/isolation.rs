@@ -24,9 +24,9 @@ fn hidden<T>(answer: Result<T, A2aError>, of_nothing: Result<T, A2aError>, id: &
 
 #[tokio::test]
 async fn task_of_other_client_is_unknown() {
-    let theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let service = &theatre.service;
+    let harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let service = &harness.service;
     let create = service.create_push(&alice(), webhook(&id)).await;
     create.unwrap();
     let caller = bob();
@@ -46,8 +46,12 @@ async fn task_of_other_client_is_unknown() {
         &id,
     );
     hidden(
-        service.send(&caller, says("more").answering(&id)).await,
-        service.send(&caller, says("more").answering("none")).await,
+        service
+            .send(&caller, text_message("more").to_task(&id))
+            .await,
+        service
+            .send(&caller, text_message("more").to_task("none"))
+            .await,
         &id,
     );
     hidden(
@@ -70,7 +74,7 @@ async fn task_of_other_client_is_unknown() {
         service.delete_push(&caller, "none", "w").await,
         &id,
     );
-    assert_eq!(theatre.state(&id).await, TaskState::Submitted);
+    assert_eq!(harness.state(&id).await, TaskState::Submitted);
     assert_eq!(
         service.list_pushes(&alice(), &id).await.unwrap().configs,
         [webhook(&id)]
@@ -79,12 +83,14 @@ async fn task_of_other_client_is_unknown() {
 
 #[tokio::test]
 async fn client_lists_own_tasks() {
-    let theatre = theatre().await;
-    let hers = theatre.begin_as(&alice(), says("hers")).await;
-    let his = theatre.begin_as(&bob(), says("his")).await;
+    let harness = harness().await;
+    let hers = harness
+        .send_immediate_as(&alice(), text_message("hers"))
+        .await;
+    let his = harness.send_immediate_as(&bob(), text_message("his")).await;
     for (caller, own) in [(alice(), hers), (bob(), his)] {
-        let listed = theatre.service.list(&caller, lists::all()).await.unwrap();
-        let listed = whole(listed).await.unwrap();
+        let listed = harness.service.list(&caller, lists::all()).await.unwrap();
+        let listed = whole_page(listed).await.unwrap();
         let ids: Vec<String> = listed.tasks.into_iter().map(|task| task.id).collect();
         assert_eq!(ids, [own.id]);
         assert_eq!(listed.total_size, 1);
@@ -93,9 +99,11 @@ async fn client_lists_own_tasks() {
 
 #[tokio::test]
 async fn operator_lists_all_tasks() {
-    let theatre = theatre().await;
-    theatre.begin_as(&alice(), says("hers")).await;
-    theatre.begin_as(&bob(), says("his")).await;
+    let harness = harness().await;
+    harness
+        .send_immediate_as(&alice(), text_message("hers"))
+        .await;
+    harness.send_immediate_as(&bob(), text_message("his")).await;
     let filter = Filter {
         owner: None,
         context_id: None,
@@ -104,6 +112,6 @@ async fn operator_lists_all_tasks() {
         page_size: 10,
         after: None,
     };
-    let listed = theatre.service.tasks(&filter).await.unwrap();
+    let listed = harness.service.tasks(&filter).await.unwrap();
     assert_eq!(listed.total, 2);
 }

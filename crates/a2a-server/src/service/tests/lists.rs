@@ -19,24 +19,29 @@ fn ids(listed: &ListTasksResponse) -> Vec<&str> {
     listed.tasks.iter().map(|task| task.id.as_str()).collect()
 }
 
-async fn list(theatre: &TestService, request: ListTasksRequest) -> ListTasksResponse {
-    let page = theatre.service.list(&alice(), request).await.unwrap();
-    whole(page).await.unwrap()
+async fn list(harness: &TestService, request: ListTasksRequest) -> ListTasksResponse {
+    let page = harness.service.list(&alice(), request).await.unwrap();
+    whole_page(page).await.unwrap()
 }
 
 #[tokio::test]
 async fn pages_contain_every_task_once() {
-    let theatre = theatre().await;
+    let harness = harness().await;
     let mut sent = Vec::new();
     for place in 0..7 {
-        sent.push(theatre.begin(says(&place.to_string())).await.id);
+        sent.push(
+            harness
+                .send_immediate(text_message(&place.to_string()))
+                .await
+                .id,
+        );
     }
     let mut seen = Vec::new();
     let mut token = None;
     let mut sizes = Vec::new();
     loop {
         let page = list(
-            &theatre,
+            &harness,
             ListTasksRequest {
                 page_size: Some(3),
                 page_token: token,
@@ -60,33 +65,33 @@ async fn pages_contain_every_task_once() {
 
 #[tokio::test]
 async fn list_begins_with_last_changed() {
-    let mut theatre = theatre().await;
-    let first = theatre.begin(says("one")).await;
-    let run = theatre.run().await;
-    theatre.begin(says("two")).await;
-    theatre.clock.resume(SECOND);
+    let mut harness = harness().await;
+    let first = harness.send_immediate(text_message("one")).await;
+    let run = harness.run().await;
+    harness.send_immediate(text_message("two")).await;
+    harness.clock.advance(SECOND);
     run.done();
-    theatre.ended(&first.id).await;
-    assert_eq!(ids(&list(&theatre, all()).await)[0], first.id);
+    harness.ended(&first.id).await;
+    assert_eq!(ids(&list(&harness, all()).await)[0], first.id);
 }
 
 #[tokio::test]
 async fn page_size_is_1_to_100_and_50_by_default() {
-    let theatre = theatre().await;
-    assert_eq!(list(&theatre, all()).await.page_size, 50);
+    let harness = harness().await;
+    assert_eq!(list(&harness, all()).await.page_size, 50);
     for size in [1, 100] {
         let request = ListTasksRequest {
             page_size: Some(size),
             ..all()
         };
-        assert_eq!(list(&theatre, request).await.page_size, size);
+        assert_eq!(list(&harness, request).await.page_size, size);
     }
     for size in [i32::MIN, -1, 0, 101, i32::MAX] {
         let request = ListTasksRequest {
             page_size: Some(size),
             ..all()
         };
-        let refusal = theatre.service.list(&alice(), request).await.unwrap_err();
+        let refusal = harness.service.list(&alice(), request).await.unwrap_err();
         assert_eq!(refusal.reason, ErrorReason::InvalidParams);
         assert_eq!(refusal.field.as_deref(), Some("pageSize"));
     }
@@ -94,13 +99,13 @@ async fn page_size_is_1_to_100_and_50_by_default() {
 
 #[tokio::test]
 async fn unknown_page_token_is_rejected() {
-    let theatre = theatre().await;
+    let harness = harness().await;
     for token in ["x", "12", "a.b"] {
         let request = ListTasksRequest {
             page_token: Some(token.to_owned()),
             ..all()
         };
-        let refusal = theatre.service.list(&alice(), request).await.unwrap_err();
+        let refusal = harness.service.list(&alice(), request).await.unwrap_err();
         assert_eq!(refusal.reason, ErrorReason::InvalidParams);
         assert_eq!(refusal.field.as_deref(), Some("pageToken"));
     }
@@ -108,117 +113,125 @@ async fn unknown_page_token_is_rejected() {
 
 #[tokio::test]
 async fn empty_page_token_is_the_first_page() {
-    let theatre = theatre().await;
-    theatre.begin(says("one")).await;
+    let harness = harness().await;
+    harness.send_immediate(text_message("one")).await;
     let request = ListTasksRequest {
         page_token: Some(String::new()),
         ..all()
     };
-    assert_eq!(list(&theatre, request).await.tasks.len(), 1);
+    assert_eq!(list(&harness, request).await.tasks.len(), 1);
 }
 
 #[tokio::test]
 async fn list_filters_by_context_and_state() {
-    let mut theatre = theatre().await;
-    let done = theatre.begin(says("one").in_context("c")).await;
-    theatre.run().await.done();
-    theatre.ended(&done.id).await;
-    let waits = theatre.begin(says("two").in_context("c")).await;
-    let other = theatre.begin(says("three").in_context("d")).await;
+    let mut harness = harness().await;
+    let done = harness
+        .send_immediate(text_message("one").to_context("c"))
+        .await;
+    harness.run().await.done();
+    harness.ended(&done.id).await;
+    let waits = harness
+        .send_immediate(text_message("two").to_context("c"))
+        .await;
+    let other = harness
+        .send_immediate(text_message("three").to_context("d"))
+        .await;
     let of_c = ListTasksRequest {
         context_id: Some("c".to_owned()),
         ..all()
     };
-    let listed = list(&theatre, of_c.clone()).await;
+    let listed = list(&harness, of_c.clone()).await;
     assert_eq!(listed.total_size, 2);
     assert!(!ids(&listed).contains(&other.id.as_str()));
     let completed = ListTasksRequest {
         status: Some(TaskState::Completed),
         ..all()
     };
-    assert_eq!(ids(&list(&theatre, completed).await), [&done.id]);
+    assert_eq!(ids(&list(&harness, completed).await), [&done.id]);
     let both = ListTasksRequest {
         status: Some(TaskState::Submitted),
         ..of_c
     };
-    assert_eq!(ids(&list(&theatre, both).await), [&waits.id]);
+    assert_eq!(ids(&list(&harness, both).await), [&waits.id]);
 }
 
 #[tokio::test]
 async fn list_filters_by_status_timestamp() {
-    let theatre = theatre().await;
-    let task = theatre.begin(says("one")).await;
+    let harness = harness().await;
+    let task = harness.send_immediate(text_message("one")).await;
     let at = task.status.timestamp.unwrap();
     let since = |at| ListTasksRequest {
         status_timestamp_after: Some(at),
         ..all()
     };
-    assert_eq!(list(&theatre, since(at)).await.tasks.len(), 1);
+    assert_eq!(list(&harness, since(at)).await.tasks.len(), 1);
     let later = at + chrono::Duration::milliseconds(1);
-    assert_eq!(list(&theatre, since(later)).await.tasks.len(), 0);
+    assert_eq!(list(&harness, since(later)).await.tasks.len(), 0);
 }
 
 #[tokio::test]
 async fn list_includes_artifacts_on_request() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("one")).await.id;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("one")).await.id;
+    let run = harness.run().await;
     run.report(artifact("a", "text")).await;
     run.done();
-    theatre.ended(&id).await;
-    assert_eq!(list(&theatre, all()).await.tasks[0].artifacts, None);
+    harness.ended(&id).await;
+    assert_eq!(list(&harness, all()).await.tasks[0].artifacts, None);
     let request = ListTasksRequest {
         include_artifacts: Some(true),
         ..all()
     };
-    let listed = list(&theatre, request).await;
+    let listed = list(&harness, request).await;
     assert_eq!(listed.tasks[0].artifacts.as_ref().unwrap().len(), 1);
 }
 
 /// Creates a task with three messages: two of the client, and the question between them.
-async fn talk(theatre: &mut TestService) -> String {
-    let id = theatre.begin(says("one")).await.id;
+async fn add_history(harness: &mut TestService) -> String {
+    let id = harness.send_immediate(text_message("one")).await.id;
     let question = vec![Part::text("which?")];
-    theatre.run().await.end(Outcome::InputRequired(question));
-    theatre.ended(&id).await;
-    theatre.begin(says("two").answering(&id)).await;
+    harness.run().await.end(Outcome::InputRequired(question));
+    harness.ended(&id).await;
+    harness
+        .send_immediate(text_message("two").to_task(&id))
+        .await;
     id
 }
 
 #[tokio::test]
 async fn history_length_bounds_history() {
-    let mut theatre = theatre().await;
-    let id = talk(&mut theatre).await;
+    let mut harness = harness().await;
+    let id = add_history(&mut harness).await;
     let shown = async |length| {
-        let task = theatre.service.get(&alice(), &id, length).await.unwrap();
+        let task = harness.service.get(&alice(), &id, length).await.unwrap();
         task.history.map(|history| history.len())
     };
     assert_eq!(shown(None).await, Some(3));
     assert_eq!(shown(Some(0)).await, None);
     assert_eq!(shown(Some(2)).await, Some(2));
     assert_eq!(shown(Some(1_000_000)).await, Some(3));
-    let refusal = theatre.service.get(&alice(), &id, Some(-1)).await;
+    let refusal = harness.service.get(&alice(), &id, Some(-1)).await;
     assert_eq!(refusal.unwrap_err().reason, ErrorReason::InvalidParams);
 }
 
 #[tokio::test]
 async fn history_keeps_newest_messages() {
-    let mut theatre = theatre().await;
-    let id = talk(&mut theatre).await;
-    let whole = theatre.get(&id).await.history.unwrap();
-    let some = theatre.service.get(&alice(), &id, Some(2)).await.unwrap();
-    assert_eq!(some.history.unwrap(), whole[1..]);
+    let mut harness = harness().await;
+    let id = add_history(&mut harness).await;
+    let whole_page = harness.get(&id).await.history.unwrap();
+    let some = harness.service.get(&alice(), &id, Some(2)).await.unwrap();
+    assert_eq!(some.history.unwrap(), whole_page[1..]);
 }
 
 #[tokio::test]
 async fn list_has_requested_history() {
-    let mut theatre = theatre().await;
-    talk(&mut theatre).await;
+    let mut harness = harness().await;
+    add_history(&mut harness).await;
     let request = ListTasksRequest {
         history_length: Some(1),
         ..all()
     };
-    let listed = list(&theatre, request).await;
+    let listed = list(&harness, request).await;
     assert_eq!(listed.tasks[0].history.as_ref().unwrap().len(), 1);
 }
 
@@ -226,14 +239,19 @@ async fn list_has_requested_history() {
 async fn page_ends_before_byte_limit() {
     let mut settings = Settings::default();
     settings.limits.page_bytes = 3_000;
-    let theatre = TestService::with(settings).await;
+    let harness = TestService::with(settings).await;
     let mut sent = Vec::new();
     for size in [900, 900, 900, 900, 9_000, 900] {
-        sent.push(theatre.begin(says(&"x".repeat(size))).await.id);
+        sent.push(
+            harness
+                .send_immediate(text_message(&"x".repeat(size)))
+                .await
+                .id,
+        );
     }
     let (mut seen, mut sizes, mut request) = (Vec::new(), Vec::new(), all());
     loop {
-        let page = list(&theatre, request.clone()).await;
+        let page = list(&harness, request.clone()).await;
         assert_eq!((page.page_size, page.total_size), (50, 6));
         sizes.push(page.tasks.len());
         seen.extend(page.tasks.into_iter().map(|task| task.id));

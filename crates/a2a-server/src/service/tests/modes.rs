@@ -4,10 +4,10 @@ use a2a::v1_0::AgentSkill;
 
 use super::*;
 
-fn wants(modes: &[&str]) -> SendMessage {
-    says("hello")
-        .at_once()
-        .configured(SendMessageConfiguration {
+fn accepting_modes(modes: &[&str]) -> SendMessage {
+    text_message("hello")
+        .returning_immediately()
+        .with_configuration(SendMessageConfiguration {
             accepted_output_modes: Some(modes.iter().map(|mode| (*mode).to_owned()).collect()),
             task_push_notification_config: None,
             history_length: None,
@@ -17,19 +17,19 @@ fn wants(modes: &[&str]) -> SendMessage {
 
 #[tokio::test]
 async fn unsupported_output_modes_are_rejected() {
-    let theatre = theatre().await;
-    let send = wants(&["image/png", "application/json"]);
-    let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+    let harness = harness().await;
+    let send = accepting_modes(&["image/png", "application/json"]);
+    let refusal = harness.service.send(&alice(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::ContentTypeNotSupported);
     let field = "configuration.acceptedOutputModes";
     assert_eq!(refusal.field.as_deref(), Some(field));
-    let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
+    let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
     assert_eq!(listed.total_size(), 0);
 }
 
 #[tokio::test]
 async fn one_matching_output_mode_is_enough() {
-    let theatre = theatre().await;
+    let harness = harness().await;
     for modes in [
         &["image/png", "text/plain"][..],
         &["Text/Plain; charset=utf-8"],
@@ -39,15 +39,15 @@ async fn one_matching_output_mode_is_enough() {
         &["*/*"],
         &[],
     ] {
-        let answer = theatre.service.send(&alice(), wants(modes)).await;
+        let answer = harness.service.send(&alice(), accepting_modes(modes)).await;
         assert!(answer.is_ok(), "{modes:?}: {answer:?}");
     }
 }
 
 #[tokio::test]
 async fn output_mode_of_skill_matches() {
-    let theatre = theatre().await;
-    if let Ok(agents) = &mut *theatre.stage.agents.lock() {
+    let harness = harness().await;
+    if let Ok(agents) = &mut *harness.executor.agents.lock() {
         agents[0].skills.push(AgentSkill {
             id: "paint".to_owned(),
             name: "Paint".to_owned(),
@@ -59,6 +59,9 @@ async fn output_mode_of_skill_matches() {
             security_requirements: None,
         });
     }
-    let answer = theatre.service.send(&alice(), wants(&["image/png"])).await;
+    let answer = harness
+        .service
+        .send(&alice(), accepting_modes(&["image/png"]))
+        .await;
     assert!(answer.is_ok(), "{answer:?}");
 }

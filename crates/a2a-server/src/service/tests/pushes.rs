@@ -15,16 +15,16 @@ fn webhook(task_id: &str, id: Option<&str>) -> TaskPushNotificationConfig {
 
 #[tokio::test]
 async fn webhook_is_created_read_and_deleted() {
-    let theatre = theatre().await;
-    let service = &theatre.service;
-    let id = theatre.begin(says("hello")).await.id;
-    let kept = service
+    let harness = harness().await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let created = service
         .create_push(&alice(), webhook(&id, Some("w")))
         .await
         .unwrap();
-    assert_eq!(kept, webhook(&id, Some("w")));
+    assert_eq!(created, webhook(&id, Some("w")));
     let read = service.get_push(&alice(), &id, Some("w")).await.unwrap();
-    assert_eq!(read, kept);
+    assert_eq!(read, created);
     service.delete_push(&alice(), &id, "w").await.unwrap();
     let refusal = service
         .get_push(&alice(), &id, Some("w"))
@@ -35,17 +35,17 @@ async fn webhook_is_created_read_and_deleted() {
 
 #[tokio::test]
 async fn deleting_unknown_webhook_succeeds() {
-    let theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let deleted = theatre.service.delete_push(&alice(), &id, "w").await;
+    let harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let deleted = harness.service.delete_push(&alice(), &id, "w").await;
     assert_eq!(deleted, Ok(()));
 }
 
 #[tokio::test]
 async fn webhook_without_id_gets_one() {
-    let theatre = theatre().await;
-    let service = &theatre.service;
-    let id = theatre.begin(says("hello")).await.id;
+    let harness = harness().await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     let one = service.create_push(&alice(), webhook(&id, None)).await;
     let two = service.create_push(&alice(), webhook(&id, None)).await;
     assert_ne!(one.as_ref().unwrap().id, None);
@@ -56,9 +56,9 @@ async fn webhook_without_id_gets_one() {
 
 #[tokio::test]
 async fn get_without_id_returns_first_webhook() {
-    let theatre = theatre().await;
-    let service = &theatre.service;
-    let id = theatre.begin(says("hello")).await.id;
+    let harness = harness().await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     for name in ["a", "b"] {
         let config = webhook(&id, Some(name));
         service.create_push(&alice(), config).await.unwrap();
@@ -69,9 +69,9 @@ async fn get_without_id_returns_first_webhook() {
 
 #[tokio::test]
 async fn webhook_with_same_id_is_replaced() {
-    let theatre = theatre().await;
-    let service = &theatre.service;
-    let id = theatre.begin(says("hello")).await.id;
+    let harness = harness().await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     let mut config = webhook(&id, Some("w"));
     service.create_push(&alice(), config.clone()).await.unwrap();
     config.url = "https://example.com/other".to_owned();
@@ -82,46 +82,46 @@ async fn webhook_with_same_id_is_replaced() {
 
 #[tokio::test]
 async fn message_registers_webhook() {
-    let theatre = theatre().await;
-    let send = says("hello").configured(SendMessageConfiguration {
+    let harness = harness().await;
+    let send = text_message("hello").with_configuration(SendMessageConfiguration {
         accepted_output_modes: None,
         task_push_notification_config: Some(webhook("", Some("w"))),
         history_length: None,
         return_immediately: None,
     });
-    let id = theatre.begin(send).await.id;
-    let listed = theatre.service.list_pushes(&alice(), &id).await.unwrap();
+    let id = harness.send_immediate(send).await.id;
+    let listed = harness.service.list_pushes(&alice(), &id).await.unwrap();
     assert_eq!(listed.configs, [webhook(&id, Some("w"))]);
 }
 
 #[tokio::test]
 async fn forbidden_webhook_rejects_its_message() {
-    let theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
+    let harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     for url in ["http://127.0.0.1/hook", "no url"] {
         let mut config = webhook(&id, None);
         config.url = url.to_owned();
-        let refused = theatre.service.create_push(&alice(), config.clone()).await;
+        let refused = harness.service.create_push(&alice(), config.clone()).await;
         assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
-        let send = says("more").configured(SendMessageConfiguration {
+        let send = text_message("more").with_configuration(SendMessageConfiguration {
             accepted_output_modes: None,
             task_push_notification_config: Some(config),
             history_length: None,
             return_immediately: None,
         });
-        let refused = theatre.service.send(&alice(), send).await;
+        let refused = harness.service.send(&alice(), send).await;
         assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
     }
-    assert_eq!(theatre.service.under_way(), 1);
+    assert_eq!(harness.service.active_task_count(), 1);
 }
 
 #[tokio::test]
 async fn webhooks_of_a_task_are_bounded() {
     let mut settings = Settings::default();
     settings.limits.pushes_per_task = 1;
-    let theatre = TestService::with(settings).await;
-    let service = &theatre.service;
-    let id = theatre.begin(says("hello")).await.id;
+    let harness = TestService::with(settings).await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     let first = webhook(&id, Some("a"));
     service.create_push(&alice(), first.clone()).await.unwrap();
     let refused = service.create_push(&alice(), webhook(&id, Some("b"))).await;
@@ -132,12 +132,12 @@ async fn webhooks_of_a_task_are_bounded() {
 
 #[tokio::test]
 async fn deleted_task_notifies_canceled() {
-    let mut theatre = theatre().await;
-    let service = theatre.service.clone();
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let service = harness.service.clone();
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     run.report(ExecutionEvent::Working(None)).await;
-    while theatre.state(&id).await != TaskState::Working {
+    while harness.state(&id).await != TaskState::Working {
         tokio::task::yield_now().await;
     }
     service.core.notifier.barrier().await;

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns a store with an unfinished task of an earlier process, and the id of the task.
-async fn left(run: Option<&str>, state: TaskState) -> (MemoryStore, String) {
+async fn store_with_task(run: Option<&str>, state: TaskState) -> (MemoryStore, String) {
     let store = MemoryStore::new();
     let mut record = record("t");
     record.run = run.map(str::to_owned);
@@ -16,9 +16,9 @@ async fn left(run: Option<&str>, state: TaskState) -> (MemoryStore, String) {
 #[tokio::test]
 async fn lost_run_fails_as_interrupted() {
     for state in [TaskState::Submitted, TaskState::Working] {
-        let (store, id) = left(None, state).await;
-        let theatre = TestService::over(Settings::default(), store, Vec::new()).await;
-        let task = theatre.get(&id).await;
+        let (store, id) = store_with_task(None, state).await;
+        let harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
+        let task = harness.get(&id).await;
         assert_eq!(task.status.state, TaskState::Failed);
         let metadata = task.status.message.unwrap().metadata.unwrap();
         assert_eq!(metadata[REASON], INTERRUPTED);
@@ -26,23 +26,23 @@ async fn lost_run_fails_as_interrupted() {
 }
 
 #[tokio::test]
-async fn living_run_is_reattached() {
-    let (store, id) = left(Some("run-7"), TaskState::Working).await;
-    let alive = vec!["run-7".to_owned()];
-    let mut theatre = TestService::over(Settings::default(), store, alive).await;
-    let run = theatre.run().await;
+async fn live_run_is_reattached() {
+    let (store, id) = store_with_task(Some("run-7"), TaskState::Working).await;
+    let live_runs = vec!["run-7".to_owned()];
+    let mut harness = TestService::with_memory_store(Settings::default(), store, live_runs).await;
+    let run = harness.run().await;
     assert_eq!(run.reattached.as_deref(), Some("run-7"));
     assert_eq!(run.input.task_id, id);
     assert_eq!(text(&run.input.message), "hello");
     run.done();
-    assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
+    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn missing_run_fails_as_interrupted() {
-    let (store, id) = left(Some("run-7"), TaskState::Working).await;
-    let theatre = TestService::over(Settings::default(), store, Vec::new()).await;
-    let task = theatre.ended(&id).await;
+    let (store, id) = store_with_task(Some("run-7"), TaskState::Working).await;
+    let harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
     let metadata = task.status.message.unwrap().metadata.unwrap();
     assert_eq!(metadata[REASON], INTERRUPTED);
@@ -50,48 +50,50 @@ async fn missing_run_fails_as_interrupted() {
 
 #[tokio::test]
 async fn reattached_run_can_be_canceled() {
-    let (store, id) = left(Some("run-7"), TaskState::Working).await;
-    let alive = vec!["run-7".to_owned()];
-    let mut theatre = TestService::over(Settings::default(), store, alive).await;
-    let run = theatre.run().await;
-    theatre.service.cancel(&alice(), &id).await.unwrap();
+    let (store, id) = store_with_task(Some("run-7"), TaskState::Working).await;
+    let live_runs = vec!["run-7".to_owned()];
+    let mut harness = TestService::with_memory_store(Settings::default(), store, live_runs).await;
+    let run = harness.run().await;
+    harness.service.cancel(&alice(), &id).await.unwrap();
     run.cancel.cancelled().await;
 }
 
 #[tokio::test]
 async fn direct_message_after_restart_completes_task() {
-    let (store, id) = left(Some("run-7"), TaskState::Working).await;
-    let alive = vec!["run-7".to_owned()];
-    let mut theatre = TestService::over(Settings::default(), store, alive).await;
-    let run = theatre.run().await;
+    let (store, id) = store_with_task(Some("run-7"), TaskState::Working).await;
+    let live_runs = vec!["run-7".to_owned()];
+    let mut harness = TestService::with_memory_store(Settings::default(), store, live_runs).await;
+    let run = harness.run().await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
-    assert_eq!(said(&theatre.ended(&id).await), "hi");
+    assert_eq!(status_text(&harness.ended(&id).await), "hi");
 }
 
 #[tokio::test]
 async fn interrupted_task_survives_restart() {
-    let (store, id) = left(None, TaskState::InputRequired).await;
-    let mut theatre = TestService::over(Settings::default(), store, Vec::new()).await;
-    assert_eq!(theatre.state(&id).await, TaskState::InputRequired);
-    theatre.begin(says("this one").answering(&id)).await;
-    assert_eq!(theatre.run().await.input.task_id, id);
+    let (store, id) = store_with_task(None, TaskState::InputRequired).await;
+    let mut harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
+    assert_eq!(harness.state(&id).await, TaskState::InputRequired);
+    harness
+        .send_immediate(text_message("this one").to_task(&id))
+        .await;
+    assert_eq!(harness.run().await.input.task_id, id);
 }
 
 #[tokio::test]
 async fn terminal_task_survives_restart() {
-    let (store, id) = left(None, TaskState::Completed).await;
+    let (store, id) = store_with_task(None, TaskState::Completed).await;
     let before = store.load(&id).await.unwrap();
-    let theatre = TestService::over(Settings::default(), store, Vec::new()).await;
-    assert_eq!(theatre.store.load(&id).await.unwrap(), before);
+    let harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
+    assert_eq!(harness.store.load(&id).await.unwrap(), before);
 }
 
 #[tokio::test]
 async fn recovered_tasks_count_against_quota() {
-    let (store, _) = left(None, TaskState::InputRequired).await;
+    let (store, _) = store_with_task(None, TaskState::InputRequired).await;
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
-    let theatre = TestService::over(settings, store, Vec::new()).await;
-    let refused = theatre.service.send(&alice(), says("one")).await;
+    let harness = TestService::with_memory_store(settings, store, Vec::new()).await;
+    let refused = harness.service.send(&alice(), text_message("one")).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
 }
 
@@ -99,31 +101,31 @@ async fn recovered_tasks_count_against_quota() {
 async fn old_tasks_are_pruned_periodically() {
     let mut settings = Settings::default();
     settings.retention.count = 1;
-    let mut theatre = TestService::with(settings).await;
+    let mut harness = TestService::with(settings).await;
     let mut sent = Vec::new();
     for text in ["one", "two"] {
-        let id = theatre.begin(says(text)).await.id;
-        theatre.run().await.done();
-        theatre.ended(&id).await;
+        let id = harness.send_immediate(text_message(text)).await.id;
+        harness.run().await.done();
+        harness.ended(&id).await;
         sent.push(id);
     }
     tokio::time::sleep(120 * SECOND).await;
-    let kept = theatre.service.list(&alice(), lists::all()).await.unwrap();
-    assert_eq!(kept.total_size(), 1);
+    let page = harness.service.list(&alice(), lists::all()).await.unwrap();
+    assert_eq!(page.total_size(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tasks_are_pruned_by_age() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("one")).await.id;
-    theatre.run().await.done();
-    theatre.ended(&id).await;
-    theatre.clock.resume(Settings::default().retention.age);
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("one")).await.id;
+    harness.run().await.done();
+    harness.ended(&id).await;
+    harness.clock.advance(Settings::default().retention.age);
     tokio::time::sleep(120 * SECOND).await;
-    theatre.get(&id).await;
-    theatre.clock.resume(SECOND);
+    harness.get(&id).await;
+    harness.clock.advance(SECOND);
     tokio::time::sleep(120 * SECOND).await;
-    let refused = theatre.service.get(&alice(), &id, None).await;
+    let refused = harness.service.get(&alice(), &id, None).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::TaskNotFound);
 }
 
@@ -131,9 +133,9 @@ async fn tasks_are_pruned_by_age() {
 async fn unfinished_task_is_never_pruned() {
     let mut settings = Settings::default();
     settings.retention.count = 0;
-    let theatre = TestService::with(settings).await;
-    let id = theatre.begin(says("one")).await.id;
-    theatre.clock.resume(Duration::from_secs(365 * 24 * 3600));
+    let harness = TestService::with(settings).await;
+    let id = harness.send_immediate(text_message("one")).await.id;
+    harness.clock.advance(Duration::from_secs(365 * 24 * 3600));
     tokio::time::sleep(120 * SECOND).await;
-    theatre.get(&id).await;
+    harness.get(&id).await;
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn narrow() -> Settings {
+fn small_artifact_limit() -> Settings {
     let mut settings = Settings::default();
     settings.limits.artifact_bytes = 1000;
     settings
@@ -13,7 +13,7 @@ fn reason(task: &Task) -> Option<String> {
     Some(metadata.get(REASON)?.as_str()?.to_owned())
 }
 
-fn more(id: &str, text: &str) -> ExecutionEvent {
+fn appended(id: &str, text: &str) -> ExecutionEvent {
     match artifact(id, text) {
         ExecutionEvent::Artifact { artifact, .. } => ExecutionEvent::Artifact {
             artifact,
@@ -26,13 +26,13 @@ fn more(id: &str, text: &str) -> ExecutionEvent {
 
 #[tokio::test(start_paused = true)]
 async fn oversized_artifacts_fail_their_task() {
-    let mut theatre = TestService::with(narrow()).await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = TestService::with(small_artifact_limit()).await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     run.report(artifact("a", &"x".repeat(500))).await;
-    run.report(more("a", &"x".repeat(500))).await;
+    run.report(appended("a", &"x".repeat(500))).await;
     run.cancel.cancelled().await;
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
     assert_eq!(reason(&task).as_deref(), Some(TOO_LARGE));
     // Earlier artifacts stay.
@@ -41,116 +41,128 @@ async fn oversized_artifacts_fail_their_task() {
 
 #[tokio::test(start_paused = true)]
 async fn replaced_artifact_frees_its_bytes() {
-    let mut theatre = TestService::with(narrow()).await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = TestService::with(small_artifact_limit()).await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     for _ in 0..5 {
         run.report(artifact("a", &"x".repeat(800))).await;
     }
     run.done();
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Completed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn last_message_has_the_same_limit() {
-    let mut theatre = TestService::with(narrow()).await;
-    let id = theatre.begin(says("hello")).await.id;
+    let mut harness = TestService::with(small_artifact_limit()).await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     let much = vec![Part::text("x".repeat(2000))];
-    theatre.run().await.end(Outcome::Completed(Some(much)));
-    let task = theatre.ended(&id).await;
+    harness.run().await.end(Outcome::Completed(Some(much)));
+    let task = harness.ended(&id).await;
     assert_eq!(reason(&task).as_deref(), Some(TOO_LARGE));
 }
 
 #[tokio::test(start_paused = true)]
 async fn artifacts_of_earlier_turns_count() {
-    let mut theatre = TestService::with(narrow()).await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = TestService::with(small_artifact_limit()).await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     run.report(artifact("a", &"x".repeat(500))).await;
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
-    theatre.ended(&id).await;
-    theatre.begin(says("this one").answering(&id)).await;
-    let run = theatre.run().await;
+    harness.ended(&id).await;
+    harness
+        .send_immediate(text_message("this one").to_task(&id))
+        .await;
+    let run = harness.run().await;
     run.report(artifact("b", &"x".repeat(500))).await;
     run.cancel.cancelled().await;
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     assert_eq!(reason(&task).as_deref(), Some(TOO_LARGE));
 }
 
-fn poor(per_client: u64) -> Settings {
+fn small_budget(per_client: u64) -> Settings {
     let mut settings = Settings::default();
-    settings.limits.kept.per_client = per_client;
+    settings.limits.stored_bytes.per_client = per_client;
     settings
 }
 
 #[tokio::test(start_paused = true)]
 async fn full_client_is_rejected_and_others_are_not() {
-    let theatre = TestService::with(poor(4_000)).await;
-    theatre.begin(says(&"x".repeat(2_500))).await;
-    let more = || says(&"x".repeat(2_500));
-    let refusal = theatre.service.send(&alice(), more()).await.unwrap_err();
+    let harness = TestService::with(small_budget(4_000)).await;
+    harness
+        .send_immediate(text_message(&"x".repeat(2_500)))
+        .await;
+    let message = || text_message(&"x".repeat(2_500));
+    let refusal = harness.service.send(&alice(), message()).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
     assert!(refusal.retry_after_s.is_some());
-    theatre.begin_as(&bob(), more()).await;
-    let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
+    harness.send_immediate_as(&bob(), message()).await;
+    let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
     assert_eq!(listed.total_size(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ended_tasks_make_room_for_the_next() {
-    let mut theatre = TestService::with(poor(4_000)).await;
-    let first = theatre.begin(says(&"x".repeat(2_500))).await.id;
-    theatre.run().await.done();
-    theatre.ended(&first).await;
-    let second = theatre.begin(says(&"x".repeat(2_500))).await.id;
-    let gone = theatre.service.get(&alice(), &first, None).await;
+    let mut harness = TestService::with(small_budget(4_000)).await;
+    let first = harness
+        .send_immediate(text_message(&"x".repeat(2_500)))
+        .await
+        .id;
+    harness.run().await.done();
+    harness.ended(&first).await;
+    let second = harness
+        .send_immediate(text_message(&"x".repeat(2_500)))
+        .await
+        .id;
+    let gone = harness.service.get(&alice(), &first, None).await;
     assert_eq!(gone.unwrap_err().reason, ErrorReason::TaskNotFound);
-    theatre.get(&second).await;
+    harness.get(&second).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn rejected_message_deletes_no_task() {
-    let mut settings = poor(4_000);
+    let mut settings = small_budget(4_000);
     settings.limits.tasks_per_client = 1;
-    let mut theatre = TestService::with(settings).await;
-    let of_bob = theatre.begin_as(&bob(), says("mine").in_context("c")).await;
-    theatre.run().await.done();
-    theatre.ended(&of_bob.id).await;
-    let settled = theatre.begin(says(&"x".repeat(2_500))).await.id;
-    theatre.run().await.done();
-    theatre.ended(&settled).await;
-    let large = || says(&"x".repeat(2_500));
+    let mut harness = TestService::with(settings).await;
+    let of_bob = harness
+        .send_immediate_as(&bob(), text_message("mine").to_context("c"))
+        .await;
+    harness.run().await.done();
+    harness.ended(&of_bob.id).await;
+    let settled = harness
+        .send_immediate(text_message(&"x".repeat(2_500)))
+        .await
+        .id;
+    harness.run().await.done();
+    harness.ended(&settled).await;
+    let large = || text_message(&"x".repeat(2_500));
     for (send, reason) in [
-        (large().answering("none"), ErrorReason::TaskNotFound),
-        (
-            large().answering(&settled),
-            ErrorReason::UnsupportedOperation,
-        ),
-        (large().in_context("c"), ErrorReason::TaskNotFound),
+        (large().to_task("none"), ErrorReason::TaskNotFound),
+        (large().to_task(&settled), ErrorReason::UnsupportedOperation),
+        (large().to_context("c"), ErrorReason::TaskNotFound),
     ] {
-        let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+        let refusal = harness.service.send(&alice(), send).await.unwrap_err();
         assert_eq!(refusal.reason, reason);
-        theatre.get(&settled).await;
+        harness.get(&settled).await;
     }
-    theatre.begin(says("small")).await;
-    let refusal = theatre.service.send(&alice(), large()).await.unwrap_err();
+    harness.send_immediate(text_message("small")).await;
+    let refusal = harness.service.send(&alice(), large()).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
-    theatre.get(&settled).await;
+    harness.get(&settled).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn run_without_room_fails_its_task() {
-    let mut settings = poor(6_000);
+    let mut settings = small_budget(6_000);
     settings.limits.runs = 1;
-    let mut theatre = TestService::with(settings).await;
-    let first = theatre.begin(says("one")).await.id;
-    let second = theatre.begin(says("two")).await.id;
-    let run = theatre.run().await;
+    let mut harness = TestService::with(settings).await;
+    let first = harness.send_immediate(text_message("one")).await.id;
+    let second = harness.send_immediate(text_message("two")).await.id;
+    let run = harness.run().await;
     run.report(artifact("a", &"x".repeat(8_000))).await;
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
-    theatre.ended(&first).await;
-    let task = theatre.ended(&second).await;
+    harness.ended(&first).await;
+    let task = harness.ended(&second).await;
     assert_eq!(task.status.state, TaskState::Failed);
     assert_eq!(reason(&task).as_deref(), Some(NO_ROOM));
 }

@@ -8,13 +8,13 @@ use crate::task_record::TaskChange;
 #[tokio::test(start_paused = true)]
 async fn brief_store_failure_loses_no_task() {
     let store = FailingStore::new();
-    let mut theatre = store.open().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = store.open().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     store.fail(3);
     run.report(artifact("a", "one")).await;
     run.done();
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!(task.artifacts.unwrap().len(), 1);
 }
@@ -22,14 +22,14 @@ async fn brief_store_failure_loses_no_task() {
 #[tokio::test(start_paused = true)]
 async fn waiting_events_are_stored_in_one_write() {
     let store = FailingStore::new();
-    let mut theatre = store.open().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = store.open().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     for name in ["a", "b", "c"] {
         run.report(artifact(name, "one")).await;
     }
     run.done();
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.artifacts.unwrap().len(), 3);
     // Submitted, working, three artifacts and completed: revisions 0 to 5.
     assert_eq!(store.load(&id).await.unwrap().unwrap().revision, 5);
@@ -40,29 +40,29 @@ async fn waiting_events_are_stored_in_one_write() {
 #[tokio::test(start_paused = true)]
 async fn append_with_lost_reply_is_stored_once() {
     let store = FailingStore {
-        keeps: true,
+        loses_reply: true,
         ..FailingStore::new()
     };
-    let mut theatre = store.open().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = store.open().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     run.report(ExecutionEvent::Working(None)).await;
-    while theatre.state(&id).await != TaskState::Working {
+    while harness.state(&id).await != TaskState::Working {
         tokio::task::yield_now().await;
     }
     store.fail(1);
     run.report(artifact("a", "one")).await;
-    while theatre.get(&id).await.artifacts.is_none() {
+    while harness.get(&id).await.artifacts.is_none() {
         tokio::task::yield_now().await;
     }
     store.fail(1);
     run.done();
-    let task = theatre.ended(&id).await;
+    let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!(task.artifacts.unwrap()[0].parts.len(), 1);
     // Submitted, working, artifact and completed.
-    let kept = store.load(&id).await.unwrap().unwrap();
-    assert_eq!(kept.revision, 3);
+    let stored = store.load(&id).await.unwrap().unwrap();
+    assert_eq!(stored.revision, 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,41 +72,41 @@ async fn slow_store_delays_the_answer_of_a_timed_out_run() {
         timeout: 10 * SECOND,
         ..Settings::default()
     };
-    let mut theatre = store.open_with(settings).await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
+    let mut harness = store.open_with(settings).await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
     run.report(artifact("a", "one")).await;
     tokio::time::sleep(SECOND).await;
     store.fail(1);
-    let answer = task(asked.await.unwrap().unwrap());
+    let answer = task(response.await.unwrap().unwrap());
     assert_eq!(answer.status.state, TaskState::Failed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn lasting_store_failure_stops_run() {
     let store = FailingStore::new();
-    let mut theatre = store.open().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
+    let mut harness = store.open().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
     store.fail(usize::MAX);
     run.report(artifact("a", "one")).await;
     run.cancel.cancelled().await;
-    let refusal = asked.await.unwrap().unwrap_err();
+    let refusal = response.await.unwrap().unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert!(!refusal.text.contains("secret"), "{refusal}");
 }
 
 #[tokio::test]
 async fn failing_store_is_not_ready() {
-    let theatre = FailingStore::new().open().await;
-    let why = theatre.service.ready().await.unwrap_err();
+    let harness = FailingStore::new().open().await;
+    let why = harness.service.ready().await.unwrap_err();
     assert_eq!(why, "the task store: no room");
 }
 
 #[tokio::test]
 async fn list_skips_damaged_tasks() {
     let store = FailingStore::new();
-    let theatre = store.open().await;
+    let harness = store.open().await;
     for (n, id) in ["t0", "t1", "t2"].into_iter().enumerate() {
         let mut made = record(id);
         made.owner = alice().client;
@@ -114,14 +114,14 @@ async fn list_skips_damaged_tasks() {
         store.create(&made).await.unwrap();
     }
     let fails = |id: &str, error| store.unread.lock().insert(id.to_owned(), error);
-    let list = async || theatre.service.list(&alice(), lists::all()).await;
+    let list = async || harness.service.list(&alice(), lists::all()).await;
     fails("t2", StoreError::Damaged("secret place: torn".to_owned()));
-    let listed = whole(list().await.unwrap()).await.unwrap();
+    let listed = whole_page(list().await.unwrap()).await.unwrap();
     let ids: Vec<&str> = listed.tasks.iter().map(|task| task.id.as_str()).collect();
     assert_eq!(ids, ["t1", "t0"]);
     // A later failure ends the task, whose run has started.
     fails("t0", StoreError::Failed("secret place: away".to_owned()));
-    let refusal = whole(list().await.unwrap()).await.unwrap_err();
+    let refusal = whole_page(list().await.unwrap()).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert!(!refusal.text.contains("secret"), "{refusal}");
     // The first message is rejected, and no run starts.
@@ -132,9 +132,9 @@ async fn list_skips_damaged_tasks() {
 #[tokio::test]
 async fn run_stops_when_task_ended_elsewhere() {
     let store = FailingStore::new();
-    let mut theatre = store.open().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
+    let mut harness = store.open().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
     let id = run.input.task_id.clone();
     let status = TaskChange::Status(TaskStatus {
         state: TaskState::Canceled,
@@ -145,7 +145,7 @@ async fn run_stops_when_task_ended_elsewhere() {
     store.append(&id, revision, 0, &[status]).await.unwrap();
     run.report(artifact("a", "late")).await;
     run.cancel.cancelled().await;
-    let answer = task(asked.await.unwrap().unwrap());
+    let answer = task(response.await.unwrap().unwrap());
     assert_eq!(answer.status.state, TaskState::Canceled);
     assert_eq!(answer.artifacts, None);
 }
@@ -155,7 +155,7 @@ async fn cancel_reaches_the_running_server() {
     let store = FailingStore::shared();
     let mut one = store.open().await;
     let other = store.open().await;
-    let id = one.begin(says("hello")).await.id;
+    let id = one.send_immediate(text_message("hello")).await.id;
     let run = one.run().await;
     let task = other.service.cancel(&alice(), &id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
@@ -165,11 +165,11 @@ async fn cancel_reaches_the_running_server() {
 #[tokio::test(start_paused = true)]
 async fn cancel_works_without_the_running_server() {
     let store = FailingStore::shared();
-    let theatre = store.open().await;
-    let mut left = record("t");
-    left.task.status.state = TaskState::Working;
-    store.create(&left).await.unwrap();
-    let task = theatre.service.cancel(&alice(), "t").await.unwrap();
+    let harness = store.open().await;
+    let mut record = record("t");
+    record.task.status.state = TaskState::Working;
+    store.create(&record).await.unwrap();
+    let task = harness.service.cancel(&alice(), "t").await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
 }
 
@@ -178,7 +178,7 @@ async fn task_of_another_server_can_be_followed() {
     let store = FailingStore::shared();
     let mut one = store.open().await;
     let other = store.open().await;
-    let id = one.begin(says("hello")).await.id;
+    let id = one.send_immediate(text_message("hello")).await.id;
     assert_eq!(other.state(&id).await, TaskState::Submitted);
     let mut updates = other.service.subscribe(&alice(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
@@ -191,11 +191,13 @@ async fn question_is_answered_at_another_server() {
     let store = FailingStore::shared();
     let mut one = store.open().await;
     let mut other = store.open().await;
-    let id = one.begin(says("hello")).await.id;
+    let id = one.send_immediate(text_message("hello")).await.id;
     let question = vec![Part::text("which?")];
     one.run().await.end(Outcome::InputRequired(question));
     one.ended(&id).await;
-    other.begin(says("this one").answering(&id)).await;
+    other
+        .send_immediate(text_message("this one").to_task(&id))
+        .await;
     assert_eq!(other.run().await.input.task_id, id);
 }
 
@@ -205,12 +207,12 @@ async fn message_without_queue_slot_leaves_no_task() {
         full: true,
         ..FailingStore::new()
     };
-    let theatre = store.open().await;
-    let refused = theatre.service.send(&alice(), says("hello")).await;
+    let harness = store.open().await;
+    let refused = harness.service.send(&alice(), text_message("hello")).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::Unavailable);
-    let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
+    let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
     assert_eq!(listed.total_size(), 0);
-    assert_eq!(theatre.service.under_way(), 0);
+    assert_eq!(harness.service.active_task_count(), 0);
 }
 
 #[tokio::test]
@@ -219,32 +221,32 @@ async fn answer_without_queue_slot_fails_its_task() {
         full: true,
         ..FailingStore::new()
     };
-    let mut left = record("t");
-    left.task.status.state = TaskState::InputRequired;
-    left.changed_ms = TestClock::new().millis();
-    store.create(&left).await.unwrap();
-    let theatre = store.open().await;
-    let send = says("this one").answering("t");
-    let refused = theatre.service.send(&alice(), send).await;
+    let mut record = record("t");
+    record.task.status.state = TaskState::InputRequired;
+    record.changed_ms = TestClock::new().millis();
+    store.create(&record).await.unwrap();
+    let harness = store.open().await;
+    let send = text_message("this one").to_task("t");
+    let refused = harness.service.send(&alice(), send).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::Unavailable);
-    assert_eq!(theatre.state("t").await, TaskState::Failed);
+    assert_eq!(harness.state("t").await, TaskState::Failed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn end_is_stored_once_the_store_recovers() {
     let store = FailingStore::new();
-    let mut theatre = store.open().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
+    let mut harness = store.open().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
     let id = run.input.task_id.clone();
     store.fail(20);
     run.done();
-    let refusal = asked.await.unwrap().unwrap_err();
+    let refusal = response.await.unwrap().unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
-    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     let mut last = next(&mut updates).await;
     while let Some(update) = updates.next().await {
-        last = short(&update.unwrap());
+        last = event_text(&update.unwrap());
     }
     assert_eq!(last, "status Completed");
 }
@@ -252,16 +254,16 @@ async fn end_is_stored_once_the_store_recovers() {
 #[tokio::test(start_paused = true)]
 async fn task_with_lost_event_fails() {
     let store = FailingStore::new();
-    let mut theatre = store.open().await;
-    let asked = theatre.ask(alice(), says("hello"));
-    let run = theatre.run().await;
+    let mut harness = store.open().await;
+    let response = harness.spawn_send(alice(), text_message("hello"));
+    let run = harness.run().await;
     let id = run.input.task_id.clone();
     store.fail(5);
     run.report(artifact("a", "one")).await;
-    asked.await.unwrap().unwrap_err();
-    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    response.await.unwrap().unwrap_err();
+    let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     while updates.next().await.is_some() {}
-    let task = theatre.get(&id).await;
+    let task = harness.get(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
     let metadata = task.status.message.unwrap().metadata.unwrap();
     assert_eq!(metadata[REASON], STORE);
@@ -274,12 +276,12 @@ async fn task_that_ended_elsewhere_leaves_the_quota() {
     settings.limits.tasks_per_client = 1;
     let mut one = store.open_with(settings).await;
     let other = store.open().await;
-    let id = one.begin(says("hello")).await.id;
+    let id = one.send_immediate(text_message("hello")).await.id;
     let question = vec![Part::text("which?")];
     one.run().await.end(Outcome::InputRequired(question));
     one.ended(&id).await;
     other.service.cancel(&alice(), &id).await.unwrap();
-    one.begin(says("another")).await;
+    one.send_immediate(text_message("another")).await;
 }
 
 #[tokio::test]
@@ -289,13 +291,13 @@ async fn task_of_another_server_is_not_counted() {
     settings.limits.tasks_per_client = 1;
     let mut one = store.open().await;
     let mut other = store.open_with(settings).await;
-    let id = one.begin(says("hello")).await.id;
+    let id = one.send_immediate(text_message("hello")).await.id;
     let question = vec![Part::text("which?")];
     one.run().await.end(Outcome::InputRequired(question));
     one.ended(&id).await;
-    other.begin(says("mine")).await;
+    other.send_immediate(text_message("mine")).await;
     let _running = other.run().await;
     other.service.cancel(&alice(), &id).await.unwrap();
-    let refused = other.service.send(&alice(), says("one more")).await;
+    let refused = other.service.send(&alice(), text_message("one more")).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
 }

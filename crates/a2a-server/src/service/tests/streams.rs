@@ -3,31 +3,34 @@
 use super::*;
 
 /// Streams a message until its run starts.
-pub(super) async fn streamed(
-    theatre: &mut TestService,
+pub(super) async fn start_stream(
+    harness: &mut TestService,
     send: SendMessage,
 ) -> (tokio::task::JoinHandle<TaskUpdates>, Run) {
-    let service = theatre.service.clone();
+    let service = harness.service.clone();
     let updates = tokio::spawn(async move { service.stream(&alice(), send).await.unwrap() });
-    let run = theatre.run().await;
+    let run = harness.run().await;
     (updates, run)
 }
 
 /// Returns all events of a stream.
-async fn received(updates: TaskUpdates) -> Vec<String> {
-    updates.map(|event| short(&event.unwrap())).collect().await
+async fn collect_events(updates: TaskUpdates) -> Vec<String> {
+    updates
+        .map(|event| event_text(&event.unwrap()))
+        .collect()
+        .await
 }
 
 #[tokio::test]
 async fn stream_has_all_events_in_order() {
-    let mut theatre = theatre().await;
-    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let mut harness = harness().await;
+    let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
     run.report(ExecutionEvent::Working(None)).await;
     run.report(artifact("a", "one")).await;
     run.report(artifact("b", "two")).await;
     run.done();
     assert_eq!(
-        received(updates.await.unwrap()).await,
+        collect_events(updates.await.unwrap()).await,
         [
             "task Submitted",
             "status Working",
@@ -40,12 +43,12 @@ async fn stream_has_all_events_in_order() {
 
 #[tokio::test]
 async fn first_artifact_sets_working() {
-    let mut theatre = theatre().await;
-    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let mut harness = harness().await;
+    let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
     run.report(artifact("a", "one")).await;
     run.done();
     assert_eq!(
-        received(updates.await.unwrap()).await,
+        collect_events(updates.await.unwrap()).await,
         [
             "task Submitted",
             "status Working",
@@ -57,8 +60,8 @@ async fn first_artifact_sets_working() {
 
 #[tokio::test]
 async fn stream_ends_at_question() {
-    let mut theatre = theatre().await;
-    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let mut harness = harness().await;
+    let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
     let mut updates = updates.await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
@@ -68,20 +71,20 @@ async fn stream_ends_at_question() {
 
 #[tokio::test]
 async fn stream_of_direct_message_has_one_event() {
-    let mut theatre = theatre().await;
-    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let mut harness = harness().await;
+    let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
     let id = run.input.task_id.clone();
     run.end(Outcome::Message(vec![Part::text("hi")]));
     let mut updates = updates.await.unwrap();
     assert_eq!(next(&mut updates).await, "message hi");
     assert!(updates.next().await.is_none());
-    assert_eq!(theatre.store.load(&id).await.unwrap(), None);
+    assert_eq!(harness.store.load(&id).await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn stream_of_silent_run_begins_after_a_while() {
-    let mut theatre = theatre().await;
-    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let mut harness = harness().await;
+    let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
     let mut updates = updates.await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
     assert_eq!(next(&mut updates).await, "status Working");
@@ -92,18 +95,20 @@ async fn stream_of_silent_run_begins_after_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn stream_of_queued_message_begins_after_a_while() {
-    let mut theatre = theatre().await;
-    theatre.begin(says("one").in_context("c")).await;
-    let _run = theatre.run().await;
-    let send = says("two").in_context("c");
-    let mut updates = theatre.service.stream(&alice(), send).await.unwrap();
+    let mut harness = harness().await;
+    harness
+        .send_immediate(text_message("one").to_context("c"))
+        .await;
+    let _run = harness.run().await;
+    let send = text_message("two").to_context("c");
+    let mut updates = harness.service.stream(&alice(), send).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
 }
 
 #[tokio::test]
 async fn metadata_comes_with_last_event() {
-    let mut theatre = theatre().await;
-    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let mut harness = harness().await;
+    let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
     run.report(ExecutionEvent::Metadata(metadata("usage", "3").unwrap()))
         .await;
     run.done();
@@ -116,26 +121,26 @@ async fn metadata_comes_with_last_event() {
 
 #[tokio::test]
 async fn cut_stream_does_not_stop_task() {
-    let mut theatre = theatre().await;
-    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let mut harness = harness().await;
+    let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
     let id = run.input.task_id.clone();
     run.report(ExecutionEvent::Working(None)).await;
     drop(updates.await.unwrap());
     assert!(!run.cancel.is_cancelled());
     run.done();
-    assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
+    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn subscriber_receives_task_and_updates() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     run.report(artifact("a", "one")).await;
-    while theatre.get(&id).await.artifacts.is_none() {
+    while harness.get(&id).await.artifacts.is_none() {
         tokio::task::yield_now().await;
     }
-    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     let Some(Ok(StreamResponse::Task(task))) = updates.next().await else {
         unreachable!("no task");
     };
@@ -149,18 +154,18 @@ async fn subscriber_receives_task_and_updates() {
 
 #[tokio::test]
 async fn subscribers_receive_the_same_events() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
     let mut all = Vec::new();
     for _ in 0..5 {
-        all.push(theatre.service.subscribe(&alice(), &id).await.unwrap());
+        all.push(harness.service.subscribe(&alice(), &id).await.unwrap());
     }
     run.report(artifact("a", "one")).await;
     run.done();
     for updates in all {
         assert_eq!(
-            received(updates).await,
+            collect_events(updates).await,
             [
                 "task Submitted",
                 "status Working",
@@ -173,16 +178,16 @@ async fn subscribers_receive_the_same_events() {
 
 #[tokio::test]
 async fn slow_subscriber_receives_snapshot_and_end() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let run = theatre.run().await;
-    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
+    let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
     for place in 0..200 {
         run.report(artifact(&place.to_string(), "x")).await;
     }
     run.done();
-    theatre.ended(&id).await;
+    harness.ended(&id).await;
     let mut last = None;
     let mut events = 0;
     while let Some(event) = updates.next().await {
@@ -199,26 +204,28 @@ async fn slow_subscriber_receives_snapshot_and_end() {
 
 #[tokio::test]
 async fn subscriber_stays_while_task_is_interrupted() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
     let question = vec![Part::text("which?")];
-    theatre.run().await.end(Outcome::InputRequired(question));
-    theatre.ended(&id).await;
-    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    harness.run().await.end(Outcome::InputRequired(question));
+    harness.ended(&id).await;
+    let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task InputRequired");
-    theatre.begin(says("this one").answering(&id)).await;
+    harness
+        .send_immediate(text_message("this one").to_task(&id))
+        .await;
     assert_eq!(next(&mut updates).await, "status Submitted");
-    theatre.run().await.done();
+    harness.run().await.done();
     assert_eq!(next(&mut updates).await, "status Completed");
 }
 
 #[tokio::test]
 async fn v1_0_rejects_subscription_to_terminal_task() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    theatre.run().await.done();
-    theatre.ended(&id).await;
-    let refused = theatre.service.subscribe(&alice(), &id).await;
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    harness.run().await.done();
+    harness.ended(&id).await;
+    let refused = harness.service.subscribe(&alice(), &id).await;
     let Err(refusal) = refused else {
         unreachable!("subscribed");
     };
@@ -227,23 +234,23 @@ async fn v1_0_rejects_subscription_to_terminal_task() {
 
 #[tokio::test]
 async fn v0_3_sends_terminal_task_once() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    theatre.run().await.done();
-    theatre.ended(&id).await;
-    let mut updates = theatre.service.subscribe(&old_alice(), &id).await.unwrap();
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    harness.run().await.done();
+    harness.ended(&id).await;
+    let mut updates = harness.service.subscribe(&alice_0_3(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Completed");
     assert!(updates.next().await.is_none());
 }
 
 #[tokio::test]
 async fn stream_of_deleted_task_ends() {
-    let mut theatre = theatre().await;
-    let id = theatre.begin(says("hello")).await.id;
-    let _run = theatre.run().await;
-    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    let mut harness = harness().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let _run = harness.run().await;
+    let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
-    theatre.service.delete(&id).await.unwrap();
+    harness.service.delete(&id).await.unwrap();
     assert_eq!(next(&mut updates).await, "status Canceled");
     assert!(updates.next().await.is_none());
 }

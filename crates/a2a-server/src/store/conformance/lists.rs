@@ -4,31 +4,31 @@ use std::time::Duration;
 
 use a2a::v1_0::TaskState;
 
-use super::{Any, all, append, artifact, create, ids, load, moment, settle};
+use super::{SharedStore, all, append, artifact, create, ids, load, set_final_state, test_time};
 use crate::store::{Budget, Filter, Retention, Summary, SummaryPage};
 use crate::task_record::TaskChange;
 
-pub(crate) async fn last_changed_comes_first(store: Any) {
+pub(crate) async fn last_changed_comes_first(store: SharedStore) {
     let mut first = create(&store, "first", "ann", "c", 0).await;
     create(&store, "second", "ann", "c", 10).await;
     create(&store, "third", "ann", "c", 20).await;
     assert_eq!(ids(&store, &all()).await, ["third", "second", "first"]);
-    settle(&store, &mut first, TaskState::Completed, 30).await;
+    set_final_state(&store, &mut first, TaskState::Completed, 30).await;
     assert_eq!(ids(&store, &all()).await, ["first", "third", "second"]);
     let listed = store.list(&all()).await.unwrap();
     assert_eq!(listed.tasks[0], Summary::new(&first));
 }
 
-pub(crate) async fn list_has_excerpts(store: Any) {
+pub(crate) async fn list_has_excerpts(store: SharedStore) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
-    let mut asks = super::status(TaskState::InputRequired, 1);
-    asks.message = Some(super::message("m-1", &"which one? ".repeat(100)));
-    append(&store, &mut made, TaskChange::Status(asks), 1).await;
+    let mut question = super::status(TaskState::InputRequired, 1);
+    question.message = Some(super::message("m-1", &"which one? ".repeat(100)));
+    append(&store, &mut made, TaskChange::Status(question), 1).await;
     let listed = store.list(&all()).await.unwrap().tasks;
     assert_eq!(listed, [Summary::new(&made)]);
-    assert_eq!(listed[0].asked.as_deref(), Some("do it"));
-    let says = listed[0].says.as_ref().unwrap().chars().count();
-    assert!((200..=241).contains(&says), "{says}");
+    assert_eq!(listed[0].request_excerpt.as_deref(), Some("do it"));
+    let status_excerpt = listed[0].status_excerpt.as_ref().unwrap().chars().count();
+    assert!((200..=241).contains(&status_excerpt), "{status_excerpt}");
     append(
         &store,
         &mut made,
@@ -36,14 +36,14 @@ pub(crate) async fn list_has_excerpts(store: Any) {
         2,
     )
     .await;
-    settle(&store, &mut made, TaskState::Completed, 3).await;
+    set_final_state(&store, &mut made, TaskState::Completed, 3).await;
     assert_eq!(
         store.list(&all()).await.unwrap().tasks,
         [Summary::new(&made)]
     );
 }
 
-pub(crate) async fn filter_selects_owner(store: Any) {
+pub(crate) async fn filter_selects_owner(store: SharedStore) {
     create(&store, "a1", "ann", "c", 0).await;
     create(&store, "b1", "bob", "d", 1).await;
     create(&store, "a2", "ann", "e", 2).await;
@@ -58,7 +58,7 @@ pub(crate) async fn filter_selects_owner(store: Any) {
     assert_eq!(store.list(&all()).await.unwrap().total, 3);
 }
 
-pub(crate) async fn filter_selects_context(store: Any) {
+pub(crate) async fn filter_selects_context(store: SharedStore) {
     create(&store, "t1", "ann", "c", 0).await;
     create(&store, "t2", "ann", "d", 1).await;
     create(&store, "t3", "ann", "c", 2).await;
@@ -74,10 +74,10 @@ pub(crate) async fn filter_selects_context(store: Any) {
     assert_eq!(store.list(&of(Some("ann"), "c")).await.unwrap().total, 2);
 }
 
-pub(crate) async fn filter_selects_state(store: Any) {
+pub(crate) async fn filter_selects_state(store: SharedStore) {
     let mut done = create(&store, "done", "ann", "c", 0).await;
     create(&store, "new", "ann", "c", 1).await;
-    settle(&store, &mut done, TaskState::Completed, 2).await;
+    set_final_state(&store, &mut done, TaskState::Completed, 2).await;
     let of = |state| Filter {
         state: Some(state),
         ..all()
@@ -91,7 +91,7 @@ pub(crate) async fn filter_selects_state(store: Any) {
     );
 }
 
-pub(crate) async fn filter_selects_by_status_timestamp(store: Any) {
+pub(crate) async fn filter_selects_by_status_timestamp(store: SharedStore) {
     let mut old = create(&store, "old", "ann", "c", 0).await;
     create(&store, "new", "ann", "c", 20).await;
     let change = TaskChange::Artifact {
@@ -101,7 +101,7 @@ pub(crate) async fn filter_selects_by_status_timestamp(store: Any) {
     };
     append(&store, &mut old, change, 30).await;
     let after = |at| Filter {
-        changed_after: Some(moment(at)),
+        changed_after: Some(test_time(at)),
         ..all()
     };
     assert_eq!(ids(&store, &after(10)).await, ["new"]);
@@ -110,7 +110,7 @@ pub(crate) async fn filter_selects_by_status_timestamp(store: Any) {
 }
 
 /// Reads all pages, and awaits `between` after the first one.
-async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<SummaryPage> {
+async fn pages(store: &SharedStore, size: usize, between: impl AsyncFnOnce()) -> Vec<SummaryPage> {
     let mut between = Some(between);
     let mut filter = Filter {
         page_size: size,
@@ -136,7 +136,7 @@ fn read(pages: &[SummaryPage]) -> Vec<String> {
     records.map(|task| task.id.clone()).collect()
 }
 
-pub(crate) async fn pages_have_every_task_once(store: Any) {
+pub(crate) async fn pages_have_every_task_once(store: SharedStore) {
     for n in 0..7 {
         create(&store, &format!("t{n}"), "ann", "c", n).await;
     }
@@ -149,21 +149,21 @@ pub(crate) async fn pages_have_every_task_once(store: Any) {
     assert!(all.iter().all(|page| page.total == 7));
 }
 
-pub(crate) async fn task_changed_between_pages_comes_once(store: Any) {
+pub(crate) async fn task_changed_between_pages_comes_once(store: SharedStore) {
     let mut made = Vec::new();
     for n in 0..6 {
         made.push(create(&store, &format!("t{n}"), "ann", "c", n).await);
     }
     let all = pages(&store, 2, async || {
         // Change a task of the first page, and create a new task.
-        settle(&store, &mut made[5], TaskState::Completed, 50).await;
+        set_final_state(&store, &mut made[5], TaskState::Completed, 50).await;
         create(&store, "new", "ann", "c", 60).await;
     })
     .await;
     assert_eq!(read(&all), ["t5", "t4", "t3", "t2", "t1", "t0"]);
 }
 
-pub(crate) async fn tasks_of_one_millisecond_are_all_listed(store: Any) {
+pub(crate) async fn tasks_of_one_millisecond_are_all_listed(store: SharedStore) {
     for n in 0..25 {
         create(&store, &format!("t{n}"), "ann", "c", 5).await;
     }
@@ -173,88 +173,88 @@ pub(crate) async fn tasks_of_one_millisecond_are_all_listed(store: Any) {
     assert_eq!(all, ids);
 }
 
-pub(crate) async fn empty_store_lists_nothing(store: Any) {
+pub(crate) async fn empty_store_lists_nothing(store: SharedStore) {
     assert_eq!(store.list(&all()).await, Ok(SummaryPage::default()));
 }
 
-pub(crate) async fn prune_deletes_tasks_beyond_age(store: Any) {
+pub(crate) async fn prune_deletes_tasks_beyond_age(store: SharedStore) {
     for (id, at) in [("old", 0), ("older", -5_000), ("new", 60_000)] {
         let mut made = create(&store, id, "ann", "c", at - 10_000).await;
-        settle(&store, &mut made, TaskState::Completed, at).await;
+        set_final_state(&store, &mut made, TaskState::Completed, at).await;
     }
     let retention = Retention {
         age: Duration::from_secs(60),
         count: 1_000,
     };
-    assert_eq!(store.prune(&retention, moment(60_001)).await, Ok(2));
+    assert_eq!(store.prune(&retention, test_time(60_001)).await, Ok(2));
     assert_eq!(ids(&store, &all()).await, ["new"]);
     assert_eq!(load(&store, "old").await, None);
-    assert_eq!(store.prune(&retention, moment(60_001)).await, Ok(0));
+    assert_eq!(store.prune(&retention, test_time(60_001)).await, Ok(0));
 }
 
-pub(crate) async fn prune_keeps_the_last_ended(store: Any) {
+pub(crate) async fn prune_keeps_the_last_ended(store: SharedStore) {
     for n in 0..10 {
         let mut made = create(&store, &format!("t{n}"), "ann", "c", n).await;
         // The tasks end in the reverse order of their creation.
-        settle(&store, &mut made, TaskState::Failed, 100 - n).await;
+        set_final_state(&store, &mut made, TaskState::Failed, 100 - n).await;
     }
     let retention = Retention {
         age: Duration::from_secs(60),
         count: 3,
     };
-    assert_eq!(store.prune(&retention, moment(200)).await, Ok(7));
+    assert_eq!(store.prune(&retention, test_time(200)).await, Ok(7));
     assert_eq!(ids(&store, &all()).await, ["t0", "t1", "t2"]);
 }
 
-pub(crate) async fn prune_counts_each_client(store: Any) {
+pub(crate) async fn prune_counts_each_client(store: SharedStore) {
     for n in 0..3 {
         let mut made = create(&store, &format!("bob-{n}"), "bob", "d", n).await;
-        settle(&store, &mut made, TaskState::Completed, n).await;
+        set_final_state(&store, &mut made, TaskState::Completed, n).await;
     }
     for n in 0..400 {
         let mut made = create(&store, &format!("ann-{n:03}"), "ann", "c", 10 + n).await;
-        settle(&store, &mut made, TaskState::Completed, 10 + n).await;
+        set_final_state(&store, &mut made, TaskState::Completed, 10 + n).await;
     }
     let retention = Retention {
         age: Duration::from_secs(60),
         count: 100,
     };
-    assert_eq!(store.prune(&retention, moment(500)).await, Ok(300));
+    assert_eq!(store.prune(&retention, test_time(500)).await, Ok(300));
     let of = |owner: &str| Filter {
         owner: Some(owner.to_owned()),
         ..all()
     };
     assert_eq!(ids(&store, &of("bob")).await, ["bob-2", "bob-1", "bob-0"]);
-    let left = ids(&store, &of("ann")).await;
-    assert_eq!((left.len(), left[99].as_str()), (100, "ann-300"));
+    let remaining = ids(&store, &of("ann")).await;
+    assert_eq!((remaining.len(), remaining[99].as_str()), (100, "ann-300"));
 }
 
-pub(crate) async fn prune_keeps_unfinished_tasks(store: Any) {
+pub(crate) async fn prune_keeps_unfinished_tasks(store: SharedStore) {
     let mut waits = create(&store, "waits", "ann", "c", 0).await;
     let waiting = TaskChange::Status(super::status(TaskState::InputRequired, 1));
     append(&store, &mut waits, waiting, 1).await;
     let mut done = create(&store, "done", "ann", "c", 2).await;
-    settle(&store, &mut done, TaskState::Completed, 3).await;
+    set_final_state(&store, &mut done, TaskState::Completed, 3).await;
     let retention = Retention {
         age: Duration::from_millis(1),
         count: 0,
     };
-    assert_eq!(store.prune(&retention, moment(86_400_000)).await, Ok(1));
+    assert_eq!(store.prune(&retention, test_time(86_400_000)).await, Ok(1));
     assert_eq!(ids(&store, &all()).await, ["waits"]);
 }
 
 /// Creates terminal tasks of about `bytes` each.
-async fn large(store: &Any, owner: &str, count: i64, bytes: usize) {
+async fn large(store: &SharedStore, owner: &str, count: i64, bytes: usize) {
     for n in 0..count {
         let id = format!("{owner}-{n}");
         let mut made = super::record(&id, owner, owner, n);
         made.task.history = Some(vec![super::message(&id, &"x".repeat(bytes))]);
         store.create(&made).await.unwrap();
-        settle(store, &mut made, TaskState::Completed, n).await;
+        set_final_state(store, &mut made, TaskState::Completed, n).await;
     }
 }
 
-pub(crate) async fn make_room_deletes_own_ended_tasks(store: Any) {
+pub(crate) async fn make_room_deletes_own_ended_tasks(store: SharedStore) {
     large(&store, "bob", 2, 10_000).await;
     large(&store, "ann", 4, 10_000).await;
     let budget = Budget {
@@ -268,11 +268,11 @@ pub(crate) async fn make_room_deletes_own_ended_tasks(store: Any) {
         store.make_room("ann", 25_000, &budget, true).await,
         Ok(true)
     );
-    let left = ids(&store, &all()).await;
-    assert_eq!(left, ["ann-3", "ann-2", "bob-1", "bob-0"]);
+    let remaining = ids(&store, &all()).await;
+    assert_eq!(remaining, ["ann-3", "ann-2", "bob-1", "bob-0"]);
 }
 
-pub(crate) async fn make_room_deletes_none_if_others_fill_total(store: Any) {
+pub(crate) async fn make_room_deletes_none_if_others_fill_total(store: SharedStore) {
     large(&store, "bob", 2, 10_000).await;
     large(&store, "ann", 2, 10_000).await;
     let budget = Budget {
@@ -294,7 +294,7 @@ pub(crate) async fn make_room_deletes_none_if_others_fill_total(store: Any) {
     assert_eq!(ids(&store, &all()).await, ["bob-1", "ann-1", "bob-0"]);
 }
 
-pub(crate) async fn make_room_without_forget_deletes_none(store: Any) {
+pub(crate) async fn make_room_without_forget_deletes_none(store: SharedStore) {
     large(&store, "ann", 2, 10_000).await;
     let budget = Budget {
         per_client: 25_000,
@@ -307,7 +307,7 @@ pub(crate) async fn make_room_without_forget_deletes_none(store: Any) {
     assert_eq!(ids(&store, &all()).await.len(), 2);
 }
 
-pub(crate) async fn make_room_deletes_none_if_insufficient(store: Any) {
+pub(crate) async fn make_room_deletes_none_if_insufficient(store: SharedStore) {
     large(&store, "bob", 5, 10_000).await;
     large(&store, "ann", 1, 10_000).await;
     create(&store, "open", "ann", "c", 9).await;
@@ -322,7 +322,7 @@ pub(crate) async fn make_room_deletes_none_if_insufficient(store: Any) {
     assert_eq!(ids(&store, &all()).await.len(), 7);
 }
 
-pub(crate) async fn deleted_tasks_free_their_bytes(store: Any) {
+pub(crate) async fn deleted_tasks_free_their_bytes(store: SharedStore) {
     let budget = Budget {
         per_client: 20_000,
         total: 20_000,
@@ -352,7 +352,7 @@ pub(crate) async fn deleted_tasks_free_their_bytes(store: Any) {
     }
 }
 
-pub(crate) async fn unanswered_tasks_are_found(store: Any) {
+pub(crate) async fn unanswered_tasks_are_found(store: SharedStore) {
     let states = [
         ("asks", TaskState::InputRequired, 10),
         ("locked", TaskState::AuthRequired, 20),
@@ -362,7 +362,7 @@ pub(crate) async fn unanswered_tasks_are_found(store: Any) {
     ];
     for (id, state, at) in states {
         let mut made = create(&store, id, "ann", "c", 0).await;
-        settle(&store, &mut made, state, at).await;
+        set_final_state(&store, &mut made, state, at).await;
     }
     let found = async |before, skip, limit| {
         let found = store.unanswered(super::ms(before), skip, limit).await;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
-use super::{Any, create, settle};
+use super::{SharedStore, create, set_final_state};
 use crate::call_context::Version;
 use crate::store::{Context, QueueTicket, StoreError};
 
-pub(crate) async fn context_belongs_to_first_client(store: Any) {
+pub(crate) async fn context_belongs_to_first_client(store: SharedStore) {
     let anns = Context {
         owner: "ann".to_owned(),
         session: "s1".to_owned(),
@@ -36,7 +36,7 @@ pub(crate) async fn context_belongs_to_first_client(store: Any) {
     );
 }
 
-pub(crate) async fn context_is_deleted_with_its_last_task(store: Any) {
+pub(crate) async fn context_is_deleted_with_its_last_task(store: SharedStore) {
     store.get_or_create_context("c", "ann", "s").await.unwrap();
     create(&store, "t1", "ann", "c", 0).await;
     create(&store, "t2", "ann", "c", 0).await;
@@ -58,11 +58,11 @@ async fn waits(future: &mut QueueTicket) -> bool {
         .is_err()
 }
 
-async fn enqueue(store: &Any, queue: &str, task: &str) -> QueueTicket {
+async fn enqueue(store: &SharedStore, queue: &str, task: &str) -> QueueTicket {
     store.enqueue(queue, task).await.unwrap()
 }
 
-pub(crate) async fn queue_is_first_in_first_out(store: Any) {
+pub(crate) async fn queue_is_first_in_first_out(store: SharedStore) {
     let first = enqueue(&store, "q", "t1").await.await.unwrap();
     let mut second = enqueue(&store, "q", "t2").await;
     let mut third = enqueue(&store, "q", "t3").await;
@@ -75,7 +75,7 @@ pub(crate) async fn queue_is_first_in_first_out(store: Any) {
     third.await.unwrap();
 }
 
-pub(crate) async fn enqueue_takes_position_before_waiting(store: Any) {
+pub(crate) async fn enqueue_takes_position_before_waiting(store: SharedStore) {
     let first = enqueue(&store, "q", "t1").await;
     let mut second = enqueue(&store, "q", "t2").await;
     assert!(waits(&mut second).await);
@@ -83,12 +83,12 @@ pub(crate) async fn enqueue_takes_position_before_waiting(store: Any) {
     second.await.unwrap();
 }
 
-pub(crate) async fn queues_are_independent(store: Any) {
+pub(crate) async fn queues_are_independent(store: SharedStore) {
     let _one = enqueue(&store, "q", "t1").await.await.unwrap();
     let _other = enqueue(&store, "p", "t2").await.await.unwrap();
 }
 
-pub(crate) async fn dropped_ticket_leaves_the_queue(store: Any) {
+pub(crate) async fn dropped_ticket_leaves_the_queue(store: SharedStore) {
     let first = enqueue(&store, "q", "t1").await.await.unwrap();
     let mut second = enqueue(&store, "q", "t2").await;
     let mut last = enqueue(&store, "q", "t3").await;
@@ -111,7 +111,7 @@ fn config(task: &str, id: &str, url: &str) -> TaskPushNotificationConfig {
     }
 }
 
-pub(crate) async fn push_configuration_is_stored(store: Any) {
+pub(crate) async fn push_configuration_is_stored(store: SharedStore) {
     create(&store, "t", "ann", "c", 0).await;
     let made = config("t", "one", "https://example.com/hook");
     store.put_push(&made, Version::V0_3).await.unwrap();
@@ -119,19 +119,22 @@ pub(crate) async fn push_configuration_is_stored(store: Any) {
     assert_eq!(store.pushes("other").await, Ok(Vec::new()));
 }
 
-pub(crate) async fn push_configurations_keep_order(store: Any) {
+pub(crate) async fn push_configurations_keep_order(store: SharedStore) {
     create(&store, "t", "ann", "c", 0).await;
     let names = ["z", "a", "m", "b", "y", "c", "x", "d", "w", "e", "v"];
     for name in names {
         let made = config("t", name, "https://example.com/hook");
         store.put_push(&made, Version::V1_0).await.unwrap();
     }
-    let kept = store.pushes("t").await.unwrap();
-    let kept: Vec<_> = kept.into_iter().filter_map(|(made, _)| made.id).collect();
-    assert_eq!(kept, names);
+    let configs = store.pushes("t").await.unwrap();
+    let configs: Vec<_> = configs
+        .into_iter()
+        .filter_map(|(made, _)| made.id)
+        .collect();
+    assert_eq!(configs, names);
 }
 
-pub(crate) async fn push_configuration_with_same_id_is_replaced(store: Any) {
+pub(crate) async fn push_configuration_with_same_id_is_replaced(store: SharedStore) {
     create(&store, "t", "ann", "c", 0).await;
     let (old, new) = (
         config("t", "one", "https://a.example/"),
@@ -142,7 +145,7 @@ pub(crate) async fn push_configuration_with_same_id_is_replaced(store: Any) {
     assert_eq!(store.pushes("t").await, Ok(vec![(new, Version::V1_0)]));
 }
 
-pub(crate) async fn deleted_push_configuration_is_gone(store: Any) {
+pub(crate) async fn deleted_push_configuration_is_gone(store: SharedStore) {
     let mut task = create(&store, "t", "ann", "c", 0).await;
     let (one, two) = (
         config("t", "one", "https://a.example/"),
@@ -151,14 +154,14 @@ pub(crate) async fn deleted_push_configuration_is_gone(store: Any) {
     store.put_push(&one, Version::V1_0).await.unwrap();
     store.put_push(&two, Version::V1_0).await.unwrap();
     // A client may delete configurations of a terminal task.
-    settle(&store, &mut task, TaskState::Completed, 1).await;
+    set_final_state(&store, &mut task, TaskState::Completed, 1).await;
     assert_eq!(store.delete_push("t", "one").await, Ok(true));
     assert_eq!(store.delete_push("t", "one").await, Ok(false));
     assert_eq!(store.delete_push("other", "two").await, Ok(false));
     assert_eq!(store.pushes("t").await, Ok(vec![(two, Version::V1_0)]));
 }
 
-pub(crate) async fn deleted_task_deletes_its_configurations(store: Any) {
+pub(crate) async fn deleted_task_deletes_its_configurations(store: SharedStore) {
     create(&store, "t", "ann", "c", 0).await;
     let made = config("t", "one", "https://a.example/");
     store.put_push(&made, Version::V1_0).await.unwrap();
@@ -166,7 +169,7 @@ pub(crate) async fn deleted_task_deletes_its_configurations(store: Any) {
     assert_eq!(store.pushes("t").await, Ok(Vec::new()));
 }
 
-pub(crate) async fn push_configuration_needs_its_task(store: Any) {
+pub(crate) async fn push_configuration_needs_its_task(store: SharedStore) {
     let made = config("t", "one", "https://a.example/");
     assert_eq!(
         store.put_push(&made, Version::V1_0).await,
@@ -174,6 +177,6 @@ pub(crate) async fn push_configuration_needs_its_task(store: Any) {
     );
 }
 
-pub(crate) async fn working_store_is_ready(store: Any) {
+pub(crate) async fn working_store_is_ready(store: SharedStore) {
     assert_eq!(store.ready().await, Ok(()));
 }

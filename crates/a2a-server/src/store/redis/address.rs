@@ -59,7 +59,7 @@ pub(super) struct Address {
     /// The prefix of channels. It contains the database, because all databases of a Redis share channels.
     pub(super) channels: String,
     /// Host, port and database, for messages.
-    pub(super) shown: String,
+    pub(super) display_address: String,
 }
 
 impl Address {
@@ -69,22 +69,24 @@ impl Address {
     /// The URL is invalid. The error does not contain it, because it may contain a password.
     pub(super) fn read(options: &Options) -> Result<Self, StoreError> {
         let url = Url::parse(options.url.expose_secret())
-            .map_err(|why| wrong(&format!("is not a URL ({why})")))?;
+            .map_err(|error| invalid_url(&format!("is not a URL ({error})")))?;
         if !matches!(url.scheme(), "redis" | "rediss") {
-            return Err(wrong("begins with neither `redis://` nor `rediss://`"));
+            return Err(invalid_url(
+                "begins with neither `redis://` nor `rediss://`",
+            ));
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(wrong("names no host"));
+            return Err(invalid_url("names no host"));
         }
         if url.fragment().is_some() {
-            return Err(wrong(
+            return Err(invalid_url(
                 "has a fragment (`#`); certificates are always checked, and a `#` in a password is written `%23`",
             ));
         }
         let prefix = prefix(&url)?;
         let mut info: ConnectionInfo = url
             .into_connection_info()
-            .map_err(|why| wrong(&format!("is invalid ({why})")))?;
+            .map_err(|error| invalid_url(&format!("is invalid ({error})")))?;
         if let Some(password) = &options.password {
             let settings = info
                 .redis_settings()
@@ -93,13 +95,13 @@ impl Address {
             info = info.set_redis_settings(settings);
         }
         let database = info.redis_settings().db();
-        let shown = format!("{}/{database}", host_and_port(info.addr()));
+        let display_address = format!("{}/{database}", host_and_port(info.addr()));
         let channels = format!("{prefix}@{database}:");
         Ok(Self {
             client: client(info, options.roots.clone())?,
             prefix,
             channels,
-            shown,
+            display_address,
         })
     }
 }
@@ -107,7 +109,7 @@ impl Address {
 fn client(info: ConnectionInfo, roots: Option<Vec<u8>>) -> Result<Client, StoreError> {
     let encrypted = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
     match roots {
-        Some(_) if !encrypted => Err(wrong(
+        Some(_) if !encrypted => Err(invalid_url(
             "has root certificates but does not begin with `rediss://`",
         )),
         Some(roots) => Client::build_with_tls(
@@ -117,12 +119,12 @@ fn client(info: ConnectionInfo, roots: Option<Vec<u8>>) -> Result<Client, StoreE
                 root_cert: Some(roots),
             },
         )
-        .map_err(|why| {
+        .map_err(|error| {
             StoreError::Failed(format!(
-                "cannot read the certificates for Redis: {why}; write them in PEM"
+                "cannot read the certificates for Redis: {error}; write them in PEM"
             ))
         }),
-        None => Client::open(info).map_err(|why| wrong(&format!("is invalid ({why})"))),
+        None => Client::open(info).map_err(|error| invalid_url(&format!("is invalid ({error})"))),
     }
 }
 
@@ -130,12 +132,14 @@ fn prefix(url: &Url) -> Result<String, StoreError> {
     let mut prefix = None;
     for (key, value) in url.query_pairs() {
         if key != "prefix" {
-            return Err(wrong("has an unknown parameter; the only one is `prefix`"));
+            return Err(invalid_url(
+                "has an unknown parameter; the only one is `prefix`",
+            ));
         }
         prefix = Some(value.into_owned());
     }
     match prefix {
-        Some(prefix) if prefix.is_empty() || prefix.len() > 100 => Err(wrong(
+        Some(prefix) if prefix.is_empty() || prefix.len() > 100 => Err(invalid_url(
             "has a `prefix` that is empty or longer than 100 bytes",
         )),
         Some(prefix) => Ok(prefix),
@@ -157,9 +161,9 @@ fn host_and_port(address: &ConnectionAddr) -> String {
     }
 }
 
-fn wrong(what: &str) -> StoreError {
+fn invalid_url(problem: &str) -> StoreError {
     StoreError::Failed(format!(
-        "the address of Redis {what}; it is written `redis://USER:PASSWORD@HOST:PORT/DATABASE?prefix=PREFIX`, with \
+        "the address of Redis {problem}; it is written `redis://USER:PASSWORD@HOST:PORT/DATABASE?prefix=PREFIX`, with \
          `rediss://` for TLS, and all but the host may be left out"
     ))
 }

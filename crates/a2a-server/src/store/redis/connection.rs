@@ -18,13 +18,13 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait for a response.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the result of a failed connection attempt applies to further calls.
-const HEALTH_CHECK_PAUSE: Duration = Duration::from_millis(50);
+const RECONNECT_DELAY: Duration = Duration::from_millis(50);
 
 /// A connection to Redis that reconnects.
 pub(super) struct RedisConnection {
     client: Client,
     config: AsyncConnectionConfig,
-    shown: String,
+    display_address: String,
     slot: Mutex<Slot>,
 }
 
@@ -33,12 +33,12 @@ struct Slot {
     connection: Option<MultiplexedConnection>,
     /// The number of this connection, so that an error of an earlier connection does not close it.
     number: u64,
-    failed: Option<(Instant, RedisError)>,
+    last_failure: Option<(Instant, RedisError)>,
 }
 
 impl RedisConnection {
-    /// Creates a connection that opens on first use. `shown` is the address for messages.
-    pub(super) fn new(client: Client, shown: String) -> Self {
+    /// Creates a connection that opens on first use. `display_address` is for messages.
+    pub(super) fn new(client: Client, display_address: String) -> Self {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(RESPONSE_TIMEOUT))
@@ -46,18 +46,18 @@ impl RedisConnection {
         Self {
             client,
             config,
-            shown,
+            display_address,
             slot: Mutex::default(),
         }
     }
 
     /// Calls a script, and calls it once more if the connection broke. All scripts are idempotent.
     pub(super) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, StoreError> {
-        match self.once(call).await {
-            Err(why) if is_retryable(&why) => self.once(call).await,
+        match self.call_once(call).await {
+            Err(error) if is_retryable(&error) => self.call_once(call).await,
             done => done,
         }
-        .map_err(|why| self.failed(&why))
+        .map_err(|error| self.store_error(&error))
     }
 
     /// Calls a script, and retries for at most `timeout` while Redis is unavailable.
@@ -67,14 +67,14 @@ impl RedisConnection {
         timeout: Duration,
     ) -> Result<T, StoreError> {
         let end = Instant::now() + timeout;
-        let mut pause = HEALTH_CHECK_PAUSE;
+        let mut pause = RECONNECT_DELAY;
         loop {
-            match self.once(call).await {
-                Err(why) if is_unavailable(&why) && Instant::now() + pause < end => {
+            match self.call_once(call).await {
+                Err(error) if is_unavailable(&error) && Instant::now() + pause < end => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));
                 }
-                done => return done.map_err(|why| self.failed(&why)),
+                done => return done.map_err(|error| self.store_error(&error)),
             }
         }
     }
@@ -82,10 +82,10 @@ impl RedisConnection {
     /// Sends a command, and sends it once more if the connection broke.
     pub(super) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, StoreError> {
         match self.send(cmd).await {
-            Err(why) if is_retryable(&why) => self.send(cmd).await,
+            Err(error) if is_retryable(&error) => self.send(cmd).await,
             done => done,
         }
-        .map_err(|why| self.failed(&why))
+        .map_err(|error| self.store_error(&error))
     }
 
     async fn send<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, RedisError> {
@@ -96,26 +96,26 @@ impl RedisConnection {
     }
 
     /// Converts an error of Redis to an error of the store.
-    pub(super) fn failed(&self, why: &RedisError) -> StoreError {
-        error::server_message(why, &self.shown)
+    pub(super) fn store_error(&self, error: &RedisError) -> StoreError {
+        error::to_store_error(error, &self.display_address)
     }
 
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
 
-    pub(super) fn shown(&self) -> &str {
-        &self.shown
+    pub(super) fn display_address(&self) -> &str {
+        &self.display_address
     }
 
-    async fn once<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, RedisError> {
+    async fn call_once<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, RedisError> {
         let (number, mut connection) = self.connection().await?;
         let mut answer = call.cmd.query_async(&mut connection).await;
-        if matches!(&answer, Err(why) if why.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+        if matches!(&answer, Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
         {
             answer = match call.lua.script.load_async(&mut connection).await {
                 Ok(_) => call.cmd.query_async(&mut connection).await,
-                Err(why) => Err(why),
+                Err(error) => Err(error),
             };
         }
         self.discard_broken(number, &answer).await;
@@ -128,32 +128,32 @@ impl RedisConnection {
         if let Some(connection) = &slot.connection {
             return Ok((slot.number, connection.clone()));
         }
-        if let Some((at, why)) = &slot.failed
-            && at.elapsed() < HEALTH_CHECK_PAUSE
+        if let Some((at, error)) = &slot.last_failure
+            && at.elapsed() < RECONNECT_DELAY
         {
-            return Err(why.clone());
+            return Err(error.clone());
         }
-        let made = self
+        let connected = self
             .client
             .get_multiplexed_async_connection_with_config(&self.config)
             .await;
-        match made {
+        match connected {
             Ok(connection) => {
                 slot.number += 1;
                 slot.connection = Some(connection.clone());
-                slot.failed = None;
+                slot.last_failure = None;
                 Ok((slot.number, connection))
             }
-            Err(why) => {
-                slot.failed = Some((Instant::now(), why.clone()));
-                Err(why)
+            Err(error) => {
+                slot.last_failure = Some((Instant::now(), error.clone()));
+                Err(error)
             }
         }
     }
 
     /// Drops the connection if the error shows that it is broken.
     async fn discard_broken<T>(&self, number: u64, answer: &Result<T, RedisError>) {
-        if matches!(answer, Err(why) if is_unavailable(why)) {
+        if matches!(answer, Err(error) if is_unavailable(error)) {
             let mut slot = self.slot.lock().await;
             if slot.number == number {
                 slot.connection = None;
@@ -164,6 +164,6 @@ impl RedisConnection {
 
 /// Returns whether a new connection may succeed at once. A timeout does not count, because it has used up the caller's
 /// time.
-fn is_retryable(why: &RedisError) -> bool {
-    is_unavailable(why) && !why.is_timeout()
+fn is_retryable(error: &RedisError) -> bool {
+    is_unavailable(error) && !error.is_timeout()
 }

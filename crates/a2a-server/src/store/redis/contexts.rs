@@ -48,9 +48,9 @@ impl Inner {
             config: config.clone(),
             version,
         })
-        .map_err(|why| {
+        .map_err(|error| {
             StoreError::Failed(format!(
-                "cannot write the push notification configuration: {why}"
+                "cannot write the push notification configuration: {error}"
             ))
         })?;
         let call = self
@@ -60,8 +60,8 @@ impl Inner {
             .arg(&config.task_id)
             .arg(config.id.as_deref().unwrap_or_default())
             .arg(entry);
-        let said: String = self.connection.call(&call).await?;
-        match said.as_str() {
+        let reply: String = self.connection.call(&call).await?;
+        match reply.as_str() {
             "ok" => Ok(()),
             _ => Err(StoreError::NotFound),
         }
@@ -77,9 +77,9 @@ impl Inner {
             .await?;
         let mut found = Vec::with_capacity(entries.len());
         for entry in &entries {
-            found.push(read(entry).ok_or_else(|| self.unread_push(task_id))?);
+            found.push(read(entry).ok_or_else(|| self.unreadable_push(task_id))?);
         }
-        found.sort_by_key(|(place, _)| *place);
+        found.sort_by_key(|(position, _)| *position);
         Ok(found
             .into_iter()
             .map(|(_, push)| (push.config, push.version))
@@ -101,18 +101,18 @@ impl Inner {
     }
 
     /// Returns the error of unreadable configurations. It contains no stored bytes, because they may be credentials.
-    fn unread_push(&self, task_id: &str) -> StoreError {
+    fn unreadable_push(&self, task_id: &str) -> StoreError {
         StoreError::Failed(format!(
             "the push notification configurations of task `{task_id}` in Redis at {} cannot be read; another program, or \
              another version of this one, has written under the prefix",
-            self.connection.shown()
+            self.connection.display_address()
         ))
     }
 }
 
 fn read(entry: &[u8]) -> Option<(u64, Push)> {
     let space = entry.iter().position(|byte| *byte == b' ')?;
-    let (place, push) = entry.split_at(space);
-    let place = std::str::from_utf8(place).ok()?.parse().ok()?;
-    Some((place, serde_json::from_slice(push).ok()?))
+    let (position, push) = entry.split_at(space);
+    let position = std::str::from_utf8(position).ok()?.parse().ok()?;
+    Some((position, serde_json::from_slice(push).ok()?))
 }

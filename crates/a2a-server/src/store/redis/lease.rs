@@ -12,7 +12,7 @@ use super::notifiers::Notifiers;
 use crate::store::{StoreError, Summary};
 
 /// The maximum number of tasks that one call recovers.
-const MAX_HANDED_OUT: usize = 500;
+const RECOVERY_BATCH: usize = 500;
 /// The maximum number of cancel requests that one call reads.
 const CANCEL_BATCH: isize = 64;
 
@@ -22,14 +22,14 @@ pub(super) async fn renew_lease(inner: Arc<Inner>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        if let Err(why) = inner.heartbeat().await {
-            tracing::warn!(%why, "cannot renew the lease of this server");
+        if let Err(error) = inner.heartbeat().await {
+            tracing::warn!(%error, "cannot renew the lease of this server");
         }
     }
 }
 
 /// Forwards the cancel requests for this server to `to` until its receiver is dropped.
-pub(super) async fn pass_cancellations(
+pub(super) async fn forward_cancellations(
     inner: Arc<Inner>,
     notifiers: Arc<Notifiers>,
     to: Sender<String>,
@@ -41,8 +41,8 @@ pub(super) async fn pass_cancellations(
             match forward_batch(&inner, &key, &to).await {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(why) => {
-                    tracing::warn!(%why, "cannot read the cancel requests");
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the cancel requests");
                     tokio::time::sleep(inner.lease / 6).await;
                 }
             }
@@ -57,16 +57,16 @@ pub(super) async fn pass_cancellations(
 async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
     let mut range = redis::cmd("LRANGE");
     range.arg(key).arg(0).arg(CANCEL_BATCH - 1);
-    let asked: Vec<String> = inner.connection.query(&range).await?;
-    let any = !asked.is_empty();
-    for task_id in asked {
+    let task_ids: Vec<String> = inner.connection.query(&range).await?;
+    let found = !task_ids.is_empty();
+    for task_id in task_ids {
         // Removed only after forwarding, so that a request may arrive twice but is never lost.
         let mut done = redis::cmd("LREM");
         done.arg(key).arg(0).arg(&task_id);
         let _ = to.send(task_id).await;
         let _: usize = inner.connection.query(&done).await?;
     }
-    Ok(any)
+    Ok(found)
 }
 
 /// Recovered tasks that need a further step.
@@ -101,9 +101,9 @@ impl Inner {
     ) -> Result<Vec<Summary>, StoreError> {
         while let Some(task_id) = { recovery.lock().canceled.pop() } {
             // All other errors mean that the task is deleted or terminal, so it needs no cancel request.
-            if let Err(StoreError::Failed(why)) = self.request_cancel(&task_id).await {
+            if let Err(StoreError::Failed(error)) = self.request_cancel(&task_id).await {
                 recovery.lock().canceled.push(task_id);
-                return Err(StoreError::Failed(why));
+                return Err(StoreError::Failed(error));
             }
         }
         if self.is_young().await? {
@@ -114,13 +114,13 @@ impl Inner {
             .recover
             .call()
             .arg(self.lease_ms())
-            .arg(MAX_HANDED_OUT);
-        let (taken, canceled): (Vec<String>, Vec<String>) = self.connection.call(&call).await?;
-        if taken.is_empty() {
+            .arg(RECOVERY_BATCH);
+        let (task_ids, canceled): (Vec<String>, Vec<String>) = self.connection.call(&call).await?;
+        if task_ids.is_empty() {
             return Ok(Vec::new());
         }
         let (mut tasks, mut done) = (Vec::new(), Vec::new());
-        for task_id in taken {
+        for task_id in task_ids {
             if !recovery.lock().unconfirmed.contains(&task_id) {
                 match self.load(&task_id).await {
                     Ok(Some(record)) if !record.is_terminal() => {
@@ -129,8 +129,8 @@ impl Inner {
                     }
                     Ok(_) => {}
                     // Continue with the other tasks. The next call returns this one again.
-                    Err(why) => {
-                        tracing::warn!(task_id, %why, "cannot recover a task of a dead server");
+                    Err(error) => {
+                        tracing::warn!(task_id, %error, "cannot recover a task of a dead server");
                         continue;
                     }
                 }
@@ -139,7 +139,9 @@ impl Inner {
         }
         let call = done
             .iter()
-            .fold(self.scripts.handed_out.call(), |call, id| call.arg(id));
+            .fold(self.scripts.confirm_recovery.call(), |call, id| {
+                call.arg(id)
+            });
         let confirmed: Result<String, StoreError> = self.connection.call(&call).await;
         let mut recovery = recovery.lock();
         recovery.canceled.extend(

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::inner::Inner;
 use super::tasks::{Row, summary};
-use crate::store::{Budget, Filter, Retention, StoreError, Summary, SummaryPage, state_word};
+use crate::store::{Budget, Filter, Retention, StoreError, Summary, SummaryPage, state_name};
 
 /// The number of tasks that one step deletes. Redis executes no other command in the meantime.
 const PRUNE_BATCH: usize = 100;
@@ -16,7 +16,7 @@ const PRUNE_BATCH: usize = 100;
 /// Returns the set to read, and the owner and the state to filter by.
 fn index(filter: &Filter) -> (String, &str, &'static str) {
     let owner = filter.owner.as_deref();
-    let state = filter.state.as_ref().map(state_word);
+    let state = filter.state.as_ref().map(state_name);
     match (&filter.context_id, owner, state) {
         (Some(context), owner, state) => (
             format!("context:{context}"),
@@ -60,11 +60,11 @@ impl Inner {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let mut waits = Vec::new();
+        let mut waiting = Vec::new();
         for state in [TaskState::InputRequired, TaskState::AuthRequired] {
             let mut range = redis::cmd("ZRANGEBYSCORE");
             range
-                .arg(format!("{}state:{}", self.prefix, state_word(&state)))
+                .arg(format!("{}state:{}", self.prefix, state_name(&state)))
                 .arg("-inf")
                 .arg(format!("({before_ms}"))
                 .arg("WITHSCORES")
@@ -72,10 +72,10 @@ impl Inner {
                 .arg(0)
                 .arg(skip.saturating_add(limit));
             let found: Vec<(String, i64)> = self.connection.query(&range).await?;
-            waits.extend(found.into_iter().map(|(id, changed_ms)| (changed_ms, id)));
+            waiting.extend(found.into_iter().map(|(id, changed_ms)| (changed_ms, id)));
         }
-        waits.sort_unstable();
-        let ids = waits.into_iter().skip(skip).take(limit);
+        waiting.sort_unstable();
+        let ids = waiting.into_iter().skip(skip).take(limit);
         Ok(ids.map(|(_, id)| id).collect())
     }
 
@@ -104,7 +104,7 @@ impl Inner {
         now: DateTime<Utc>,
     ) -> Result<usize, StoreError> {
         let before = retention.before_ms(now);
-        let mut forgotten = 0;
+        let mut deleted = 0;
         loop {
             let call = self
                 .scripts
@@ -114,9 +114,9 @@ impl Inner {
                 .arg(retention.count)
                 .arg(PRUNE_BATCH);
             let step: usize = self.connection.call(&call).await?;
-            forgotten += step;
+            deleted += step;
             if step < PRUNE_BATCH {
-                return Ok(forgotten);
+                return Ok(deleted);
             }
         }
     }

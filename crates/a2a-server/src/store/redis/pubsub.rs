@@ -65,7 +65,7 @@ enum ListenEnd {
 impl PubSubListener {
     /// Connects and subscribes to the channels of all tasks in `tasks`.
     pub(super) async fn connect(&self) -> Result<PubSubHalves, StoreError> {
-        let made = async {
+        let connected = async {
             let pubsub = self.inner.connection.client().get_async_pubsub().await?;
             let (mut sink, stream) = pubsub.split();
             let own = format!("{}server:{}", self.inner.channels, self.inner.server);
@@ -74,8 +74,8 @@ impl PubSubListener {
             sink.subscribe(&channels).await?;
             Ok((sink, stream))
         };
-        match timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, made).await {
-            Ok(made) => made.map_err(|why| self.inner.connection.failed(&why)),
+        match timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, connected).await {
+            Ok(connected) => connected.map_err(|error| self.inner.connection.store_error(&error)),
             Err(_) => Err(self.unavailable()),
         }
     }
@@ -85,7 +85,7 @@ impl PubSubListener {
         let mut halves = Some(halves);
         let mut pause = RECONNECT_BASE_DELAY;
         loop {
-            let why = match halves.take() {
+            let error = match halves.take() {
                 Some(halves) => {
                     pause = RECONNECT_BASE_DELAY;
                     self.is_open.store(true, Ordering::Relaxed);
@@ -98,25 +98,25 @@ impl PubSubListener {
                         return;
                     }
                     tracing::warn!(
-                        redis = self.inner.connection.shown(),
+                        redis = self.inner.connection.display_address(),
                         "the subscribing connection to Redis broke"
                     );
                     self.unavailable()
                 }
                 None => match self.connect().await {
-                    Ok(made) => {
+                    Ok(connected) => {
                         tracing::info!(
-                            redis = self.inner.connection.shown(),
+                            redis = self.inner.connection.display_address(),
                             "subscribed to Redis again"
                         );
-                        halves = Some(made);
+                        halves = Some(connected);
                         continue;
                     }
-                    Err(why) => why,
+                    Err(error) => error,
                 },
             };
             if matches!(
-                self.reject_requests(&why, pause).await,
+                self.reject_requests(&error, pause).await,
                 ListenEnd::StoreClosed
             ) {
                 return;
@@ -131,16 +131,16 @@ impl PubSubListener {
         let mut requests = Vec::new();
         loop {
             tokio::select! {
-                said = stream.next() => match said {
-                    Some(said) => self.handle_message(&said),
+                message = stream.next() => match message {
+                    Some(message) => self.handle_message(&message),
                     None => return ListenEnd::Broken,
                 },
                 taken = self.requests.recv_many(&mut requests, MAX_BATCH) => {
                     if taken == 0 {
                         return ListenEnd::StoreClosed;
                     }
-                    if let Err(why) = self.apply_requests(&mut sink, &mut requests).await {
-                        tracing::debug!(%why, "cannot subscribe to a task");
+                    if let Err(error) = self.apply_requests(&mut sink, &mut requests).await {
+                        tracing::debug!(%error, "cannot subscribe to a task");
                         return ListenEnd::Broken;
                     }
                 }
@@ -153,14 +153,14 @@ impl PubSubListener {
         }
     }
 
-    fn handle_message(&self, said: &Msg) {
-        let Some(name) = said
+    fn handle_message(&self, message: &Msg) {
+        let Some(name) = message
             .get_channel_name()
             .strip_prefix(self.inner.channels.as_str())
         else {
             return;
         };
-        let payload = said.get_payload_bytes();
+        let payload = message.get_payload_bytes();
         if let Some(task_id) = name.strip_prefix("task:") {
             if !self.events.has_listeners(task_id) {
                 return;
@@ -205,7 +205,7 @@ impl PubSubListener {
             }
         }
         // A task whose subscriber came and left is in both lists, so unsubscribe last.
-        let asked = async {
+        let changes = async {
             if !begin.is_empty() {
                 sink.subscribe(&begin).await?;
             }
@@ -214,8 +214,8 @@ impl PubSubListener {
             }
             Ok(())
         };
-        let outcome = match timeout(RESPONSE_TIMEOUT, asked).await {
-            Ok(outcome) => outcome.map_err(|why| self.inner.connection.failed(&why)),
+        let outcome = match timeout(RESPONSE_TIMEOUT, changes).await {
+            Ok(outcome) => outcome.map_err(|error| self.inner.connection.store_error(&error)),
             Err(_) => Err(self.unavailable()),
         };
         for reply in waiting {
@@ -225,13 +225,13 @@ impl PubSubListener {
         outcome
     }
 
-    /// Replies to all requests with the error `why`, for the duration `pause`.
-    async fn reject_requests(&mut self, why: &StoreError, pause: Duration) -> ListenEnd {
+    /// Replies to all requests with `error`, for the duration `pause`.
+    async fn reject_requests(&mut self, error: &StoreError, pause: Duration) -> ListenEnd {
         let end = Instant::now() + pause;
         loop {
             match tokio::time::timeout_at(end, self.requests.recv()).await {
                 Ok(Some(SubscriptionRequest::Subscribe(_, reply))) => {
-                    let _ = reply.send(Err(why.clone()));
+                    let _ = reply.send(Err(error.clone()));
                 }
                 Ok(Some(SubscriptionRequest::Unsubscribe(task_id))) => {
                     if !self.events.has_listeners(&task_id) {
@@ -251,7 +251,7 @@ impl PubSubListener {
     fn unavailable(&self) -> StoreError {
         StoreError::Failed(format!(
             "Redis at {} does not answer; the server reconnects by itself",
-            self.inner.connection.shown()
+            self.inner.connection.display_address()
         ))
     }
 }

@@ -50,12 +50,12 @@ pub(super) async fn enqueue(
         released,
     };
     let notify = notifiers.insert(&slot.slot);
-    let mut mine = try_acquire(&inner, &slot).await?;
+    let mut is_head = try_acquire(&inner, &slot).await?;
     Ok(async move {
-        while !mine {
+        while !is_head {
             let _ = timeout(inner.lease / 2, notify.notified()).await;
             // While Redis is unavailable, no slot counts as the head.
-            mine = try_acquire(&inner, &slot).await.unwrap_or(false);
+            is_head = try_acquire(&inner, &slot).await.unwrap_or(false);
         }
         Ok(QueuePermit::new(move || drop(slot)))
     }
@@ -82,13 +82,13 @@ pub(super) async fn release_slots(
     while let Some((queue, slot)) = released.recv().await {
         let call = inner.scripts.leave.call().arg(&queue).arg(&slot);
         loop {
-            let left: Result<String, StoreError> =
+            let removed: Result<String, StoreError> =
                 inner.connection.call_until(&call, inner.lease).await;
-            match left {
+            match removed {
                 Ok(_) => break,
                 // Retry without limit: other servers do not skip the slot while this server is alive.
-                Err(why) => {
-                    tracing::warn!(%why, "cannot remove a slot from a queue yet");
+                Err(error) => {
+                    tracing::warn!(%error, "cannot remove a slot from a queue yet");
                     tokio::time::sleep(inner.lease / 3).await;
                 }
             }

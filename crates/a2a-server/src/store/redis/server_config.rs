@@ -14,19 +14,19 @@ const FORMAT: &str = "2";
 pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError> {
     let call = inner.scripts.open.call().arg(FORMAT);
     let said: String = inner.connection.call(&call).await?;
-    let shown = inner.connection.shown();
+    let display_address = inner.connection.display_address();
     match said.as_str() {
         "ok" => {}
         "foreign" => {
             return Err(StoreError::Failed(format!(
-                "keys under the prefix `{}` in Redis at {shown} belong to another program; name another prefix with \
+                "keys under the prefix `{}` in Redis at {display_address} belong to another program; name another prefix with \
                  `?prefix=`",
                 inner.prefix
             )));
         }
         _ => {
             return Err(StoreError::Failed(format!(
-                "the tasks under the prefix `{}` in Redis at {shown} were written by another version; use that one, or \
+                "the tasks under the prefix `{}` in Redis at {display_address} were written by another version; use that one, or \
                  name another prefix with `?prefix=`",
                 inner.prefix
             )));
@@ -37,19 +37,19 @@ pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError>
     let limited = field(&info, "maxmemory").is_some_and(|bytes| bytes != "0");
     if evicts && limited {
         tracing::warn!(
-            redis = shown,
+            redis = display_address,
             "Redis evicts tasks when it is full; set `maxmemory-policy` to `noeviction`"
         );
     }
     let appends = field(&info, "aof_enabled") == Some("1");
     tracing::info!(
-        redis = shown,
+        redis = display_address,
         appendonly = appends,
         "stores tasks in Redis; durability depends on its persistence settings"
     );
     if !appends {
         tracing::warn!(
-            redis = shown,
+            redis = display_address,
             "`appendonly` is off: Redis loses the changes since its last snapshot when it stops"
         );
     }

@@ -59,17 +59,17 @@ pub(super) async fn subscribe(
     task_id: &str,
 ) -> Result<Option<TaskSubscription>, StoreError> {
     // Declared before the listener, so that it is dropped after the listener.
-    let left = UnsubscribeGuard {
+    let unsubscribe = UnsubscribeGuard {
         task_id: task_id.to_owned(),
         requests: requests.clone(),
     };
     let listener = events.subscribe(task_id);
     let (reply, listening) = oneshot::channel();
-    let gone = || StoreError::Failed("the store is closed".to_owned());
+    let store_closed = || StoreError::Failed("the store is closed".to_owned());
     requests
         .send(SubscriptionRequest::Subscribe(task_id.to_owned(), reply))
-        .map_err(|_| gone())?;
-    listening.await.map_err(|_| gone())??;
+        .map_err(|_| store_closed())?;
+    listening.await.map_err(|_| store_closed())??;
     let Some(record) = inner.load(task_id).await? else {
         return Ok(None);
     };
@@ -78,7 +78,7 @@ pub(super) async fn subscribe(
         record: subscription.record,
         updates: RedisUpdates {
             updates: subscription.updates,
-            _unsubscribe: left,
+            _unsubscribe: unsubscribe,
         }
         .boxed(),
     }))

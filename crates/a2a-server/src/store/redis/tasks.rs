@@ -4,11 +4,11 @@
 //! task with many changes compacts them.
 
 use super::inner::Inner;
-use crate::store::{Phase, StoreError, Summary, SummaryChange, body, parse_state, state_word};
+use crate::store::{Phase, StoreError, Summary, SummaryChange, body, parse_state, state_name};
 use crate::task_record::{TaskChange, TaskRecord};
 
 /// Returns the name of a phase in the scripts.
-fn phase_word(phase: Phase) -> &'static str {
+fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Working => "run",
         Phase::Interrupted => "wait",
@@ -30,17 +30,17 @@ impl Inner {
             .arg(&record.owner)
             .arg(&record.task.context_id)
             .arg(&record.session)
-            .arg(state_word(&summary.state))
+            .arg(state_name(&summary.state))
             .arg(number(summary.since_us))
             .arg(record.changed_ms)
-            .arg(phase_word(phase))
+            .arg(phase_name(phase))
             .arg(self.token())
             .arg(record.created_ms)
             .arg(summary.agent.unwrap_or_default())
-            .arg(summary.asked.unwrap_or_default())
-            .arg(summary.says.unwrap_or_default());
-        let said: String = self.connection.call(&call).await?;
-        self.outcome(&record.task.id, Some(phase), &said)
+            .arg(summary.request_excerpt.unwrap_or_default())
+            .arg(summary.status_excerpt.unwrap_or_default());
+        let reply: String = self.connection.call(&call).await?;
+        self.outcome(&record.task.id, Some(phase), &reply)
     }
 
     pub(super) async fn append(
@@ -50,7 +50,10 @@ impl Inner {
         at_ms: i64,
         changes: &[TaskChange],
     ) -> Result<(), StoreError> {
-        let SummaryChange { status, asked } = SummaryChange::all(changes);
+        let SummaryChange {
+            status,
+            request_excerpt,
+        } = SummaryChange::all(changes);
         let phase = status.as_ref().map(|status| Phase::new(&status.state));
         let mut call = self
             .scripts
@@ -63,23 +66,27 @@ impl Inner {
             .arg(
                 status
                     .as_ref()
-                    .map_or("", |status| state_word(&status.state)),
+                    .map_or("", |status| state_name(&status.state)),
             )
             .arg(number(status.as_ref().and_then(|status| status.since_us)))
-            .arg(phase.map_or("", phase_word))
+            .arg(phase.map_or("", phase_name))
             .arg(i32::from(self.is_running(task_id)))
-            .arg(asked.unwrap_or_default())
-            .arg(status.and_then(|status| status.says).unwrap_or_default());
+            .arg(request_excerpt.unwrap_or_default())
+            .arg(
+                status
+                    .and_then(|status| status.status_excerpt)
+                    .unwrap_or_default(),
+            );
         for change in changes {
             call = call.arg(body::encode(change)?);
         }
         // Retry for the lease time, so that a run survives a restart of Redis. Afterwards another server owns the task.
-        let said: String = self.connection.call_until(&call, self.lease).await?;
-        self.outcome(task_id, phase, &said)
+        let reply: String = self.connection.call_until(&call, self.lease).await?;
+        self.outcome(task_id, phase, &reply)
     }
 
-    fn outcome(&self, task_id: &str, phase: Option<Phase>, said: &str) -> Result<(), StoreError> {
-        match said {
+    fn outcome(&self, task_id: &str, phase: Option<Phase>, reply: &str) -> Result<(), StoreError> {
+        match reply {
             "ok" => {
                 match phase {
                     Some(Phase::Working) => self.mark_running(task_id),
@@ -131,14 +138,16 @@ impl Inner {
         if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
             return Ok(None);
         }
-        let (base, from, log): (Vec<u8>, u64, Vec<Vec<u8>>) =
-            redis::from_redis_value(found).map_err(|why| self.unread(task_id, &why.to_string()))?;
-        let mut record = body::decode_record(&base).map_err(|why| self.unread(task_id, &why))?;
+        let (base, from, log): (Vec<u8>, u64, Vec<Vec<u8>>) = redis::from_redis_value(found)
+            .map_err(|error| self.unreadable(task_id, &error.to_string()))?;
+        let mut record =
+            body::decode_record(&base).map_err(|error| self.unreadable(task_id, &error))?;
         let many = log.len() >= body::MAX_CHANGES;
         for entry in log {
             let (at_ms, change) = entry_of(&entry)
-                .ok_or_else(|| self.unread(task_id, "an entry of its log has no time"))?;
-            body::apply(&mut record, at_ms, change).map_err(|why| self.unread(task_id, &why))?;
+                .ok_or_else(|| self.unreadable(task_id, "an entry of its log has no time"))?;
+            body::apply(&mut record, at_ms, change)
+                .map_err(|error| self.unreadable(task_id, &error))?;
         }
         if many {
             self.compact(&record, from).await;
@@ -148,7 +157,7 @@ impl Inner {
 
     /// Replaces the record at revision `from` and the changes up to `record` by `record`.
     async fn compact(&self, record: &TaskRecord, from: u64) {
-        let Ok(whole) = body::encode(record) else {
+        let Ok(encoded) = body::encode(record) else {
             return;
         };
         let call = self
@@ -158,33 +167,33 @@ impl Inner {
             .arg(&record.task.id)
             .arg(from)
             .arg(record.revision)
-            .arg(whole);
+            .arg(encoded);
         // A failure loses no data: the next load tries again.
         let _: Result<i64, StoreError> = self.connection.call(&call).await;
     }
 
     pub(super) async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
         let call = self.scripts.delete.call().arg(task_id);
-        let was: bool = self.connection.call(&call).await?;
+        let existed: bool = self.connection.call(&call).await?;
         self.mark_ended(task_id);
-        Ok(was)
+        Ok(existed)
     }
 
     pub(super) async fn request_cancel(&self, task_id: &str) -> Result<(), StoreError> {
         let call = self.scripts.cancel.call().arg(task_id);
-        let said: String = self.connection.call(&call).await?;
-        match said.as_str() {
+        let reply: String = self.connection.call(&call).await?;
+        match reply.as_str() {
             // A terminal task needs no cancel request.
             "ok" | "settled" => Ok(()),
             _ => Err(StoreError::NotFound),
         }
     }
 
-    fn unread(&self, task_id: &str, why: &str) -> StoreError {
+    fn unreadable(&self, task_id: &str, cause: &str) -> StoreError {
         StoreError::Damaged(format!(
-            "task `{task_id}` in Redis at {} cannot be read ({why}); another program, or another version of this one, \
+            "task `{task_id}` in Redis at {} cannot be read ({cause}); another program, or another version of this one, \
              has written under the prefix",
-            self.connection.shown()
+            self.connection.display_address()
         ))
     }
 }
@@ -205,7 +214,18 @@ pub(super) type Row = (
 
 /// Converts a row to a summary.
 pub(super) fn summary(row: Row) -> Summary {
-    let (id, changed_ms, context_id, owner, agent, state, since_us, created_ms, asked, says) = row;
+    let (
+        id,
+        changed_ms,
+        context_id,
+        owner,
+        agent,
+        state,
+        since_us,
+        created_ms,
+        request_excerpt,
+        status_excerpt,
+    ) = row;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     Summary {
         id,
@@ -216,8 +236,8 @@ pub(super) fn summary(row: Row) -> Summary {
         since_us: since_us.parse().ok(),
         created_ms,
         changed_ms,
-        asked: some(asked),
-        says: some(says),
+        request_excerpt: some(request_excerpt),
+        status_excerpt: some(status_excerpt),
     }
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::{Options, RedisStore};
 use crate::store::TaskStore;
-use crate::store::conformance::{Any, store_laws};
+use crate::store::conformance::{SharedStore, store_conformance_tests};
 use common::environment::SystemEnvironment;
 
 use testkit::support::redis_server::RedisServer;
 
-async fn open() -> Option<(Any, RedisServer)> {
+async fn open() -> Option<(SharedStore, RedisServer)> {
     let server = RedisServer::start();
     let store = RedisStore::connect(&Options::new(server.url()), &SystemEnvironment)
         .await
@@ -19,4 +19,4 @@ async fn open() -> Option<(Any, RedisServer)> {
     Some((Arc::new(store) as Arc<dyn TaskStore>, server))
 }
 
-store_laws!(open());
+store_conformance_tests!(open());

@@ -53,10 +53,10 @@ impl SqlError {
         match self {
             Self::Rejected(error) => error,
             Self::Sql(error) => match failed(verb, path, &error) {
-                StoreError::Failed(why)
+                StoreError::Failed(cause)
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) =>
                 {
-                    StoreError::Damaged(why)
+                    StoreError::Damaged(cause)
                 }
                 error => error,
             },

@@ -10,7 +10,7 @@ use super::database::SqlError;
 use super::tasks::number;
 use crate::call_context::Version;
 use crate::store::{
-    Context, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_word, usage,
+    Context, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_name, usage,
 };
 use crate::task_record::TaskRecord;
 
@@ -34,8 +34,8 @@ fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, rusqlite::Error> {
         since_us: row.get(5)?,
         created_ms: row.get(6)?,
         changed_ms: row.get(7)?,
-        asked: row.get(8)?,
-        says: row.get(9)?,
+        request_excerpt: row.get(8)?,
+        status_excerpt: row.get(9)?,
     })
 }
 
@@ -118,29 +118,29 @@ pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreEr
                 body::apply(&mut loaded.record, row.at_ms, &row.json)
             }
         };
-        read.map_err(|why| unreadable(id, &why))?;
+        read.map_err(|cause| unreadable(id, &cause))?;
         if loaded
             .as_ref()
             .is_some_and(|loaded| number(loaded.record.revision) != revision)
         {
-            let why = format!("the changes before its revision {revision} are missing");
-            return Err(unreadable(id, &why));
+            let cause = format!("the changes before its revision {revision} are missing");
+            return Err(unreadable(id, &cause));
         }
     }
     let found = loaded.as_ref().map(|loaded| number(loaded.record.revision));
     match (log.revision, found) {
         (Some(_), None) => Err(unreadable(id, "its record is missing")),
         (Some(revision), Some(found)) if revision != found => {
-            let why = format!("it is at revision {revision}, and its record ends at {found}");
-            Err(unreadable(id, &why))
+            let cause = format!("it is at revision {revision}, and its record ends at {found}");
+            Err(unreadable(id, &cause))
         }
         _ => Ok(loaded),
     }
 }
 
-fn unreadable(id: &str, why: &str) -> StoreError {
+fn unreadable(id: &str, cause: &str) -> StoreError {
     StoreError::Damaged(format!(
-        "cannot read the task `{id}`: {why}; delete it, or restore the directory of the task store from a copy"
+        "cannot read the task `{id}`: {cause}; delete it, or restore the directory of the task store from a copy"
     ))
 }
 
@@ -184,7 +184,7 @@ fn conditions(filter: &Filter) -> (Vec<&'static str>, Vec<Value>) {
     }
     if let Some(state) = &filter.state {
         clauses.push("state = ?");
-        values.push(Value::Text(state_word(state).to_owned()));
+        values.push(Value::Text(state_name(state).to_owned()));
     }
     if let Some(after) = &filter.changed_after {
         clauses.push("since_us >= ?");

@@ -15,7 +15,7 @@ use crate::task_record::TaskRecord;
 /// # Errors
 /// The file cannot be opened.
 pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
-    let mut wrong = Vec::new();
+    let mut faults = Vec::new();
     {
         let path = database::path(directory);
         let connection = open(directory)?;
@@ -26,13 +26,13 @@ pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
                 rows.collect::<Result<Vec<_>, _>>()
             });
         match checked {
-            Ok(lines) => wrong.extend(lines.into_iter().filter(|line| line != "ok")),
-            Err(error) => wrong.push(database::failed("check", &path, &error).to_string()),
+            Ok(lines) => faults.extend(lines.into_iter().filter(|line| line != "ok")),
+            Err(error) => faults.push(database::failed("check", &path, &error).to_string()),
         }
     }
-    let unread = export(directory, |_| {})?;
-    wrong.extend(unread.iter().map(ToString::to_string));
-    Ok(wrong)
+    let unreadable = export(directory, |_| {})?;
+    faults.extend(unreadable.iter().map(ToString::to_string));
+    Ok(faults)
 }
 
 /// Calls `each` with every readable task, and returns the errors of the others.
@@ -45,16 +45,16 @@ pub fn export(
 ) -> Result<Vec<StoreError>, StoreError> {
     let path = database::path(directory);
     let connection = open(directory)?;
-    let (keys, mut unread) = keys(&connection, &path);
+    let (keys, mut unreadable) = keys(&connection, &path);
     for key in keys {
         match queries::load_key(&connection, key) {
             Ok(Some(loaded)) => each(loaded.record),
             // The task was deleted in the meantime, or only an index refers to it, which `integrity_check` reports.
             Ok(None) => {}
-            Err(error) => unread.push(error.into_store("read a task of", &path)),
+            Err(error) => unreadable.push(error.into_store("read a task of", &path)),
         }
     }
-    Ok(unread)
+    Ok(unreadable)
 }
 
 fn open(directory: &Path) -> Result<Connection, StoreError> {
@@ -70,7 +70,7 @@ fn open(directory: &Path) -> Result<Connection, StoreError> {
 /// from both ends.
 fn keys(connection: &Connection, path: &Path) -> (BTreeSet<i64>, Vec<StoreError>) {
     let mut keys = BTreeSet::new();
-    let mut unread = Vec::new();
+    let mut unreadable = Vec::new();
     for scan in [
         "SELECT DISTINCT task FROM log ORDER BY task",
         "SELECT DISTINCT task FROM log ORDER BY task DESC",
@@ -87,8 +87,8 @@ fn keys(connection: &Connection, path: &Path) -> (BTreeSet<i64>, Vec<StoreError>
             Ok(())
         });
         if let Err(error) = scanned {
-            unread.push(database::failed("list the tasks of", path, &error));
+            unreadable.push(database::failed("list the tasks of", path, &error));
         }
     }
-    (keys, unread)
+    (keys, unreadable)
 }

@@ -53,9 +53,9 @@ impl TaskStore for SqliteStore {
             let encoded = Arc::new(encoded);
             let bytes = encoded.iter().map(Vec::len).sum();
             let (id, effect) = (task_id.to_owned(), SummaryChange::all(changes));
-            let kept = Arc::clone(&encoded);
+            let encoded_changes = Arc::clone(&encoded);
             let work = move |connection: &Connection| {
-                tasks::append(connection, &id, revision, at_ms, &effect, &kept)
+                tasks::append(connection, &id, revision, at_ms, &effect, &encoded_changes)
             };
             let usage = self.shared.usage.clone();
             let (events, id) = (self.shared.events.clone(), task_id.to_owned());
@@ -147,10 +147,10 @@ impl TaskStore for SqliteStore {
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
         async move {
-            let left = self.shared.left.lock().take();
-            match left {
-                Some(last) => {
-                    self.read(move |connection| queries::open(connection, last))
+            let last_key = self.shared.last_existing_key.lock().take();
+            match last_key {
+                Some(last_key) => {
+                    self.read(move |connection| queries::open(connection, last_key))
                         .await
                 }
                 None => Ok(Vec::new()),
@@ -246,14 +246,15 @@ impl TaskStore for SqliteStore {
         forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         async move {
-            let Some(lacks) = self.shared.usage.lacks(owner, bytes, budget) else {
+            let Some(shortfall) = self.shared.usage.shortfall(owner, bytes, budget) else {
                 return Ok(false);
             };
-            if lacks == 0 {
+            if shortfall == 0 {
                 return Ok(true);
             }
             let whose = owner.to_owned();
-            let oldest = self.read(move |connection| queries::oldest(connection, &whose, lacks));
+            let oldest =
+                self.read(move |connection| queries::oldest(connection, &whose, shortfall));
             let oldest = oldest.await?;
             let room = !oldest.is_empty();
             for some in oldest.chunks(DELETE_BATCH).filter(|_| forget) {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::database::SqlError;
 use crate::call_context::Version;
 use crate::store::usage::length;
-use crate::store::{Phase, StatusChange, StoreError, Summary, SummaryChange, state_word};
+use crate::store::{Phase, StatusChange, StoreError, Summary, SummaryChange, state_name};
 
 /// A new task.
 pub(super) struct NewTask {
@@ -28,15 +28,15 @@ pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlEr
         task.owner,
         task.context_id,
         task.agent,
-        state_word(&task.state),
+        state_name(&task.state),
         Phase::new(&task.state) as i64,
         task.since_us,
         task.created_ms,
         task.changed_ms,
         revision,
         length(new.json.len()),
-        task.asked,
-        task.says,
+        task.request_excerpt,
+        task.status_excerpt,
     ])?;
     if inserted == 0 {
         return Err(StoreError::Conflict.into());
@@ -76,12 +76,15 @@ pub(super) fn append(
         insert_log(connection, key, next, at_ms, json)?;
     }
     let bytes = length(encoded.iter().map(Vec::len).sum());
-    let SummaryChange { status, asked } = effect;
+    let SummaryChange {
+        status,
+        request_excerpt,
+    } = effect;
     match status {
         Some(StatusChange {
             state,
             since_us,
-            says,
+            status_excerpt,
         }) => connection
             .prepare_cached(
                 "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5), state = ?6,
@@ -92,17 +95,17 @@ pub(super) fn append(
                 at_ms,
                 next,
                 bytes,
-                asked,
-                state_word(state),
+                request_excerpt,
+                state_name(state),
                 Phase::new(state) as i64,
                 since_us,
-                says
+                status_excerpt
             ])?,
         None => connection
             .prepare_cached(
                 "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5) WHERE key = ?1",
             )?
-            .execute(params![key, at_ms, next, bytes, asked])?,
+            .execute(params![key, at_ms, next, bytes, request_excerpt])?,
     };
     Ok(owner)
 }
@@ -227,7 +230,7 @@ pub(super) fn put_push(
              SELECT key, ?2, (SELECT coalesce(max(place), 0) + 1 FROM pushes WHERE task = key), ?3, ?4 FROM tasks WHERE id = ?1
              ON CONFLICT (task, config) DO UPDATE SET version = excluded.version, body = excluded.body",
         )?
-        .execute([task_id, config_id, version_word(version), json])?;
+        .execute([task_id, config_id, version_name(version), json])?;
     match put {
         0 => Err(StoreError::NotFound.into()),
         _ => Ok(()),
@@ -251,7 +254,7 @@ pub(super) fn number(revision: u64) -> i64 {
     i64::try_from(revision).unwrap_or(i64::MAX)
 }
 
-fn version_word(version: Version) -> &'static str {
+fn version_name(version: Version) -> &'static str {
     match version {
         Version::V0_3 => "0.3",
         Version::V1_0 => "1.0",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::{Options, SqliteStore};
-use crate::store::conformance::{moment, store_laws};
+use crate::store::conformance::{store_conformance_tests, test_time};
 use crate::store::{StoreError, TaskStore};
 
 mod damage;
@@ -19,13 +19,13 @@ fn open(directory: &TempDir) -> SqliteStore {
 }
 
 fn try_open(directory: &Path) -> Result<SqliteStore, StoreError> {
-    SqliteStore::open(&Options::new(directory), moment(0))
+    SqliteStore::open(&Options::new(directory), test_time(0))
 }
 
 /// Returns why a directory cannot be opened.
 fn refused(directory: &Path) -> String {
     match try_open(directory) {
-        Err(StoreError::Failed(why) | StoreError::Damaged(why)) => why,
+        Err(StoreError::Failed(error) | StoreError::Damaged(error)) => error,
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("it was opened"),
     }
@@ -42,7 +42,7 @@ async fn reopen(store: SqliteStore, directory: &TempDir) -> SqliteStore {
     open(directory)
 }
 
-store_laws!(async {
+store_conformance_tests!(async {
     let directory = tempfile::tempdir().unwrap();
     let store: Arc<dyn TaskStore> = Arc::new(open(&directory));
     (store, directory)

@@ -46,8 +46,8 @@ impl Task {
     fn subscribe(&self) -> futures_util::stream::BoxStream<'static, TaskUpdate> {
         let listener = self.events.subscribe("t");
         let now = self.record.lock().clone();
-        let kept = self.record.clone();
-        let reload = move |_| std::future::ready(Some(kept.lock().clone())).boxed();
+        let record = self.record.clone();
+        let reload = move |_| std::future::ready(Some(record.lock().clone())).boxed();
         listener.subscription(now, reload).updates
     }
 }

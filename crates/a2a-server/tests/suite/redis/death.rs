@@ -8,7 +8,9 @@ use a2a_server::store::redis::RedisStore;
 use a2a_server::store::{StoreError, Summary, TaskStore};
 use futures_util::StreamExt;
 
-use crate::redis::rig::{SHORT, append, chunk, create, mortal, set_state, soon, spoil, until};
+use crate::redis::rig::{
+    SHORT_LEASE, append, chunk, corrupt_task, create, in_time, set_state, short_lease_server, until,
+};
 use testkit::support::redis_server::RedisServer;
 
 /// Waits until `store` recovers tasks, and returns them.
@@ -24,7 +26,10 @@ async fn taken(store: &RedisStore) -> Vec<String> {
 #[tokio::test]
 async fn tasks_of_dead_server_are_recovered() {
     let redis = RedisServer::start();
-    let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
+    let (dead, living) = (
+        short_lease_server(&redis).await,
+        short_lease_server(&redis).await,
+    );
     let mut task = create(&dead, "t").await;
     append(&dead, &mut task, chunk("so far")).await;
     drop(dead);
@@ -40,11 +45,14 @@ async fn tasks_of_dead_server_are_recovered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn task_of_dead_server_is_recovered_once() {
     let redis = RedisServer::start();
-    let dead = mortal(&redis).await;
+    let dead = short_lease_server(&redis).await;
     for n in 0..50 {
         create(&dead, &format!("t{n}")).await;
     }
-    let living = [mortal(&redis).await, mortal(&redis).await];
+    let living = [
+        short_lease_server(&redis).await,
+        short_lease_server(&redis).await,
+    ];
     drop(dead);
     let mut times = HashMap::new();
     let mut rounds_after = 0;
@@ -55,10 +63,10 @@ async fn task_of_dead_server_is_recovered_once() {
                 *times.entry(record.id).or_insert(0) += 1;
             }
             rounds_after += usize::from(times.len() == 50);
-            tokio::time::sleep(SHORT / 3).await;
+            tokio::time::sleep(SHORT_LEASE / 3).await;
         }
     };
-    soon(counted).await;
+    in_time(counted).await;
     assert!(times.values().all(|times| *times == 1), "{times:?}");
 }
 
@@ -66,9 +74,9 @@ async fn task_of_dead_server_is_recovered_once() {
 async fn live_server_keeps_its_tasks() {
     let redis = RedisServer::start();
     let (living, dead, other) = (
-        mortal(&redis).await,
-        mortal(&redis).await,
-        mortal(&redis).await,
+        short_lease_server(&redis).await,
+        short_lease_server(&redis).await,
+        short_lease_server(&redis).await,
     );
     create(&living, "lives").await;
     create(&dead, "dies").await;
@@ -80,7 +88,10 @@ async fn live_server_keeps_its_tasks() {
 #[tokio::test]
 async fn ended_and_interrupted_tasks_are_not_recovered() {
     let redis = RedisServer::start();
-    let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
+    let (dead, living) = (
+        short_lease_server(&redis).await,
+        short_lease_server(&redis).await,
+    );
     let mut settled = create(&dead, "settled").await;
     set_state(&dead, &mut settled, TaskState::Completed).await;
     let mut waits = create(&dead, "waits").await;
@@ -94,10 +105,13 @@ async fn ended_and_interrupted_tasks_are_not_recovered() {
 #[tokio::test]
 async fn unreadable_task_delays_no_other() {
     let redis = RedisServer::start();
-    let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
+    let (dead, living) = (
+        short_lease_server(&redis).await,
+        short_lease_server(&redis).await,
+    );
     create(&dead, "broken").await;
     create(&dead, "whole").await;
-    spoil(&redis, "broken").await;
+    corrupt_task(&redis, "broken").await;
     drop(dead);
     assert_eq!(taken(&living).await, ["whole"]);
 }
@@ -105,7 +119,10 @@ async fn unreadable_task_delays_no_other() {
 #[tokio::test]
 async fn fenced_server_cannot_write() {
     let redis = RedisServer::start();
-    let (lost, living) = (mortal(&redis).await, mortal(&redis).await);
+    let (lost, living) = (
+        short_lease_server(&redis).await,
+        short_lease_server(&redis).await,
+    );
     let task = create(&lost, "t").await;
     // Its heartbeat has stopped, unknown to itself.
     lost.close().await.unwrap();
@@ -120,15 +137,18 @@ async fn fenced_server_cannot_write() {
 #[tokio::test]
 async fn unread_cancel_reaches_the_recovering_server() {
     let redis = RedisServer::start();
-    let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
+    let (dead, living) = (
+        short_lease_server(&redis).await,
+        short_lease_server(&redis).await,
+    );
     create(&dead, "t").await;
     drop(dead);
     living.request_cancel("t").await.unwrap();
     assert_eq!(taken(&living).await, ["t"]);
     // The next call, because the task has to be recovered before it can be canceled.
     assert_eq!(living.recover().await, Ok(Vec::new()));
-    let mut asked = living.cancel_requests();
-    assert_eq!(soon(asked.next()).await.as_deref(), Some("t"));
+    let mut cancel_requests = living.cancel_requests();
+    assert_eq!(in_time(cancel_requests.next()).await.as_deref(), Some("t"));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use a2a::v1_0::TaskState;
 use a2a_server::store::{TaskStore, TaskUpdate};
 use futures_util::StreamExt;
 
-use crate::redis::rig::{append, chunk, client, create, server, set_state, soon, until};
+use crate::redis::rig::{append, chunk, client, create, in_time, server, set_state, until};
 use testkit::support::redis_server::RedisServer;
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn slow_subscriber_receives_snapshot() {
     set_state(&one, &mut task, TaskState::Completed).await;
     let mut last = None;
     let mut received = 0;
-    while let Some(updates) = soon(subscription.updates.next()).await {
+    while let Some(updates) = in_time(subscription.updates.next()).await {
         received += 1;
         if let TaskUpdate::Snapshot(whole) = updates {
             last = Some(*whole);
@@ -88,12 +88,12 @@ async fn load_compacts_task_with_many_changes() {
         append(&store, &mut task, chunk(&n.to_string())).await;
     }
     assert_eq!(store.load("t").await, Ok(Some(task.clone())));
-    let left: usize = redis::cmd("LLEN")
+    let remaining: usize = redis::cmd("LLEN")
         .arg("remote-agent:log:t")
         .query_async(&mut client(&redis).await)
         .await
         .unwrap();
-    assert_eq!(left, 0);
+    assert_eq!(remaining, 0);
     append(&store, &mut task, chunk("more")).await;
     assert_eq!(store.load("t").await, Ok(Some(task)));
 }

@@ -7,7 +7,7 @@ use a2a_server::store::redis::Options;
 use a2a_server::store::{StoreError, TaskStore};
 
 use crate::redis::proxy::Proxy;
-use crate::redis::rig::{append, chunk, connect, create, record, server, set_state, soon};
+use crate::redis::rig::{append, chunk, connect, create, in_time, record, server, set_state};
 use testkit::support::redis_server::RedisServer;
 
 #[tokio::test]
@@ -16,9 +16,9 @@ async fn change_with_lost_reply_is_stored_once() {
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
     let mut task = create(&store, "t").await;
-    proxy.lose_an_answer();
+    proxy.lose_next_reply();
     append(&store, &mut task, chunk("once")).await;
-    assert!(proxy.has_lost());
+    assert!(proxy.has_lost_reply());
     assert_eq!(store.load("t").await, Ok(Some(task)));
 }
 
@@ -27,9 +27,9 @@ async fn create_with_lost_reply_creates_once() {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
-    proxy.lose_an_answer();
+    proxy.lose_next_reply();
     assert_eq!(store.create(&record("t")).await, Ok(()));
-    assert!(proxy.has_lost());
+    assert!(proxy.has_lost_reply());
     // Another call creates another task of the same id.
     assert_eq!(store.create(&record("t")).await, Err(StoreError::Conflict));
 }
@@ -42,11 +42,15 @@ async fn enqueue_with_lost_reply_takes_one_slot() {
         connect(&Options::new(proxy.url())).await,
         server(&redis).await,
     );
-    proxy.lose_an_answer();
-    let turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
-    assert!(proxy.has_lost());
+    proxy.lose_next_reply();
+    let turn = in_time(one.enqueue("q", "t1").await.unwrap())
+        .await
+        .unwrap();
+    assert!(proxy.has_lost_reply());
     drop(turn);
-    soon(other.enqueue("q", "t2").await.unwrap()).await.unwrap();
+    in_time(other.enqueue("q", "t2").await.unwrap())
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -54,12 +58,12 @@ async fn silent_connection_times_out() {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
-    proxy.fall_silent();
+    proxy.hold_replies();
     let start = Instant::now();
-    let Err(StoreError::Failed(why)) = store.create(&record("t")).await else {
+    let Err(StoreError::Failed(error)) = store.create(&record("t")).await else {
         panic!("it was kept");
     };
-    assert!(why.contains("does not answer"), "{why}");
+    assert!(error.contains("does not answer"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(8));
 }
 
@@ -94,7 +98,7 @@ async fn killed_redis_keeps_acknowledged_tasks() {
     }
     let reader = server(&redis).await;
     for writer in writers {
-        let task = soon(writer).await.unwrap();
+        let task = in_time(writer).await.unwrap();
         let parts = &task.task.artifacts.as_ref().unwrap()[0].parts;
         assert!(
             parts

@@ -7,7 +7,9 @@ use a2a_server::store::redis::{Options, RedisStore};
 use a2a_server::store::{StoreError, TaskStore, TaskUpdate};
 use futures_util::StreamExt;
 
-use crate::redis::rig::{append, chunk, connect, create, record, server, set_state, soon, until};
+use crate::redis::rig::{
+    append, chunk, connect, create, in_time, record, server, set_state, until,
+};
 use testkit::support::redis_server::RedisServer;
 
 /// Starts a Redis that syncs every write.
@@ -40,11 +42,11 @@ async fn writes_fail_while_redis_is_away() {
         store.enqueue("q", "t").await.err(),
         store.ready().await.err(),
     ] {
-        let Some(StoreError::Failed(why)) = refused else {
+        let Some(StoreError::Failed(error)) = refused else {
             panic!("{refused:?}");
         };
-        assert!(why.contains("does not answer"), "{why}");
-        assert!(why.contains(&redis.port().to_string()), "{why}");
+        assert!(error.contains("does not answer"), "{error}");
+        assert!(error.contains(&redis.port().to_string()), "{error}");
     }
     redis.start_again();
     is_ready(&store).await;
@@ -67,9 +69,9 @@ async fn run_survives_redis_restart() {
         (one, task)
     });
     redis.start_again();
-    let (_one, task) = soon(writer).await.unwrap();
+    let (_one, task) = in_time(writer).await.unwrap();
     let mut received = subscription.record;
-    while let Some(updates) = soon(subscription.updates.next()).await {
+    while let Some(updates) = in_time(subscription.updates.next()).await {
         match updates {
             TaskUpdate::Change(_, change) => {
                 received.apply(change.as_ref().clone(), received.changed_ms + 1)
@@ -85,12 +87,14 @@ async fn run_survives_redis_restart() {
 async fn queue_survives_redis_restart() {
     let mut redis = lasting();
     let (one, other) = (server(&redis).await, server(&redis).await);
-    let turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
+    let turn = in_time(one.enqueue("q", "t1").await.unwrap())
+        .await
+        .unwrap();
     let mine = tokio::spawn(other.enqueue("q", "t2").await.unwrap());
     redis.kill();
     drop(turn);
     redis.start_again();
-    soon(mine).await.unwrap().unwrap();
+    in_time(mine).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -102,7 +106,7 @@ async fn cancel_survives_redis_restart() {
     redis.start_again();
     until(|| async { other.request_cancel("t").await.ok() }).await;
     assert_eq!(
-        soon(one.cancel_requests().next()).await.as_deref(),
+        in_time(one.cancel_requests().next()).await.as_deref(),
         Some("t")
     );
 }
@@ -132,6 +136,6 @@ async fn redis_restart_kills_no_lease() {
 async fn connect_fails_without_redis() {
     let mut redis = lasting();
     redis.kill();
-    let why = crate::redis::rig::refused(&Options::new(redis.url())).await;
-    assert!(why.contains("does not answer"), "{why}");
+    let error = crate::redis::rig::refused(&Options::new(redis.url())).await;
+    assert!(error.contains("does not answer"), "{error}");
 }

@@ -10,13 +10,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 const OPEN: u8 = 0;
-const LOSES: u8 = 1;
+const LOSE_NEXT_REPLY: u8 = 1;
 const SILENT: u8 = 2;
 
-/// A proxy that forwards until it is received to fail.
+/// A proxy that forwards until a test makes it fail.
 pub(crate) struct Proxy {
     address: SocketAddr,
-    how: Arc<AtomicU8>,
+    mode: Arc<AtomicU8>,
     _connections: JoinSet<()>,
 }
 
@@ -25,9 +25,9 @@ impl Proxy {
     pub(crate) async fn start(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let how = Arc::new(AtomicU8::new(OPEN));
+        let mode = Arc::new(AtomicU8::new(OPEN));
         let mut connections = JoinSet::new();
-        let shared = how.clone();
+        let shared = mode.clone();
         connections.spawn(async move {
             let mut pumps = JoinSet::new();
             loop {
@@ -37,13 +37,13 @@ impl Proxy {
                 };
                 let (near_reads, near_writes) = near.into_split();
                 let (far_reads, far_writes) = far.into_split();
-                pumps.spawn(ask(near_reads, far_writes));
-                pumps.spawn(answer(far_reads, near_writes, shared.clone()));
+                pumps.spawn(forward_requests(near_reads, far_writes));
+                pumps.spawn(forward_replies(far_reads, near_writes, shared.clone()));
             }
         });
         Self {
             address,
-            how,
+            mode,
             _connections: connections,
         }
     }
@@ -54,35 +54,35 @@ impl Proxy {
     }
 
     /// Loses the next reply, and closes its connection.
-    pub(crate) fn lose_an_answer(&self) {
-        self.how.store(LOSES, Ordering::SeqCst);
+    pub(crate) fn lose_next_reply(&self) {
+        self.mode.store(LOSE_NEXT_REPLY, Ordering::SeqCst);
     }
 
     /// Returns whether the reply was lost.
-    pub(crate) fn has_lost(&self) -> bool {
-        self.how.load(Ordering::SeqCst) != LOSES
+    pub(crate) fn has_lost_reply(&self) -> bool {
+        self.mode.load(Ordering::SeqCst) != LOSE_NEXT_REPLY
     }
 
     /// Holds back all replies without closing connections.
-    pub(crate) fn fall_silent(&self) {
-        self.how.store(SILENT, Ordering::SeqCst);
+    pub(crate) fn hold_replies(&self) {
+        self.mode.store(SILENT, Ordering::SeqCst);
     }
 }
 
-async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+async fn forward_requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
     let _ = tokio::io::copy(&mut from, &mut to).await;
 }
 
-async fn answer(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, how: Arc<AtomicU8>) {
+async fn forward_replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mode: Arc<AtomicU8>) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        if how
-            .compare_exchange(LOSES, OPEN, Ordering::SeqCst, Ordering::SeqCst)
+        if mode
+            .compare_exchange(LOSE_NEXT_REPLY, OPEN, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
         {
             return;
         }
-        if how.load(Ordering::SeqCst) == SILENT {
+        if mode.load(Ordering::SeqCst) == SILENT {
             continue;
         }
         if to.write_all(&buffer[..count]).await.is_err() {

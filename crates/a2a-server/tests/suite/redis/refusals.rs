@@ -56,10 +56,10 @@ async fn password_may_be_in_url_or_options() {
 #[tokio::test]
 async fn wrong_password_is_not_in_the_error() {
     let redis = locked();
-    for wrong in [with(&redis, ":hunter2"), Options::new(redis.url())] {
-        let why = refused(&wrong).await;
-        assert!(why.contains("the user or the password"), "{why}");
-        assert!(!why.contains("hunter2"), "{why}");
+    for options in [with(&redis, ":hunter2"), Options::new(redis.url())] {
+        let error = refused(&options).await;
+        assert!(error.contains("the user or the password"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 }
 
@@ -71,7 +71,7 @@ async fn debug_output_has_no_password() {
         ..with(&redis, ":hunter2")
     };
     let store = connect(&options).await;
-    let shown = format!("{options:?} {store:?} {}", store.shown());
+    let shown = format!("{options:?} {store:?} {}", store.display_address());
     assert!(
         !shown.contains("hunter2") && !shown.contains("horse"),
         "{shown}"
@@ -81,7 +81,7 @@ async fn debug_output_has_no_password() {
 
 #[tokio::test]
 async fn invalid_url_is_not_repeated() {
-    for (wrong, says) in [
+    for (options, expected) in [
         ("redis://:hunter2@", "empty host"),
         ("redis:/hunter2", "names no host"),
         ("hunter2", "not a URL"),
@@ -94,17 +94,17 @@ async fn invalid_url_is_not_repeated() {
         ("redis://:hunter2@localhost/?prefix=", "empty"),
         ("rediss://:hunter2@localhost/#insecure", "fragment"),
     ] {
-        let why = refused(&Options::new(wrong)).await;
-        assert!(why.contains(says), "{wrong}: {why}");
-        assert!(!why.contains("hunter2"), "{why}");
+        let error = refused(&Options::new(options)).await;
+        assert!(error.contains(expected), "{options}: {error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 }
 
 #[tokio::test]
 async fn unknown_database_is_reported() {
     let redis = RedisServer::start();
-    let why = refused(&Options::new(format!("{}99", redis.url()))).await;
-    assert!(why.contains("no database of that number"), "{why}");
+    let error = refused(&Options::new(format!("{}99", redis.url()))).await;
+    assert!(error.contains("no database of that number"), "{error}");
 }
 
 #[tokio::test]
@@ -112,9 +112,9 @@ async fn foreign_prefix_is_rejected() {
     let redis = RedisServer::start();
     let mut client = client(&redis).await;
     set(&mut client, "remote-agent:all", "mine").await;
-    let why = refused(&Options::new(redis.url())).await;
-    assert!(why.contains("another program"), "{why}");
-    assert!(why.contains("?prefix="), "{why}");
+    let error = refused(&Options::new(redis.url())).await;
+    assert!(error.contains("another program"), "{error}");
+    assert!(error.contains("?prefix="), "{error}");
     let still: String = redis::cmd("GET")
         .arg("remote-agent:all")
         .query_async(&mut client)
@@ -135,10 +135,10 @@ async fn foreign_key_is_reported() {
             .await
             .err(),
     ] {
-        let Some(StoreError::Failed(why)) = refused else {
+        let Some(StoreError::Failed(error)) = refused else {
             panic!("{refused:?}");
         };
-        assert!(why.contains("another program"), "{why}");
+        assert!(error.contains("another program"), "{error}");
     }
     // Its id is in use.
     assert_eq!(
@@ -152,8 +152,8 @@ async fn foreign_key_is_reported() {
 async fn data_of_other_version_is_rejected() {
     let redis = RedisServer::start();
     set(&mut client(&redis).await, "remote-agent:format", "3").await;
-    let why = refused(&Options::new(redis.url())).await;
-    assert!(why.contains("another version"), "{why}");
+    let error = refused(&Options::new(redis.url())).await;
+    assert!(error.contains("another version"), "{error}");
 }
 
 #[tokio::test]
@@ -185,10 +185,10 @@ async fn user_with_documented_permissions_suffices() {
         .exec_async(&mut client)
         .await
         .unwrap();
-    let Err(StoreError::Failed(why)) = store.load("t").await else {
+    let Err(StoreError::Failed(error)) = store.load("t").await else {
         panic!("it was let in");
     };
-    assert!(why.contains("may not"), "{why}");
+    assert!(error.contains("may not"), "{error}");
 }
 
 #[tokio::test]
@@ -202,10 +202,10 @@ async fn full_redis_is_not_ready() {
         .await
         .unwrap();
     for refused in [store.create(&record("u")).await, store.ready().await] {
-        let Err(StoreError::Failed(why)) = refused else {
+        let Err(StoreError::Failed(error)) = refused else {
             panic!("it was kept");
         };
-        assert!(why.contains("is full"), "{why}");
+        assert!(error.contains("is full"), "{error}");
     }
     // Stored tasks are still readable.
     assert_eq!(store.load("t").await, Ok(Some(record("t"))));

@@ -12,10 +12,10 @@ pub(crate) use crate::record::{record, status};
 use testkit::support::redis_server::RedisServer;
 
 /// A short lease.
-pub(crate) const SHORT: Duration = Duration::from_millis(400);
+pub(crate) const SHORT_LEASE: Duration = Duration::from_millis(400);
 
 /// How long to wait for an expected event.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a server on `redis` with the default lease.
 pub(crate) async fn server(redis: &RedisServer) -> RedisStore {
@@ -23,9 +23,9 @@ pub(crate) async fn server(redis: &RedisServer) -> RedisStore {
 }
 
 /// Starts a server on `redis` with a short lease.
-pub(crate) async fn mortal(redis: &RedisServer) -> RedisStore {
+pub(crate) async fn short_lease_server(redis: &RedisServer) -> RedisStore {
     connect(&Options {
-        lease: SHORT,
+        lease: SHORT_LEASE,
         ..Options::new(redis.url())
     })
     .await
@@ -34,14 +34,14 @@ pub(crate) async fn mortal(redis: &RedisServer) -> RedisStore {
 pub(crate) async fn connect(options: &Options) -> RedisStore {
     RedisStore::connect(options, &SystemEnvironment)
         .await
-        .unwrap_or_else(|why| panic!("{why}"))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns why these options do not connect.
 pub(crate) async fn refused(options: &Options) -> String {
     match RedisStore::connect(options, &SystemEnvironment).await {
         Ok(_) => panic!("it connected"),
-        Err(StoreError::Failed(why)) => why,
+        Err(StoreError::Failed(error)) => error,
         Err(other) => panic!("{other}"),
     }
 }
@@ -96,28 +96,28 @@ pub(crate) async fn set_state(store: &RedisStore, record: &mut TaskRecord, state
     append(store, record, TaskChange::Status(status(state))).await;
 }
 
-/// Polls `what` until it is `Some`.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(mut what: impl FnMut() -> F) -> T {
-    let asked = async {
+/// Calls `poll` until it is `Some`.
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(mut poll: impl FnMut() -> F) -> T {
+    let polling = async {
         loop {
-            if let Some(there) = what().await {
-                return there;
+            if let Some(value) = poll().await {
+                return value;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    soon(asked).await
+    in_time(polling).await
 }
 
 /// Waits for an expected event.
-pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(SOON, future)
+pub(crate) async fn in_time<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(TIMEOUT, future)
         .await
         .expect("it happens in time")
 }
 
 /// Overwrites a task with data that no server can read.
-pub(crate) async fn spoil(redis: &RedisServer, task_id: &str) {
+pub(crate) async fn corrupt_task(redis: &RedisServer, task_id: &str) {
     redis::cmd("HSET")
         .arg(format!("remote-agent:task:{task_id}"))
         .arg(&["base", "{}"])

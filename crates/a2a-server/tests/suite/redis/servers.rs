@@ -8,7 +8,7 @@ use a2a_server::store::{Filter, StoreError, Summary, TaskStore, TaskUpdate};
 use a2a_server::task_record::TaskChange;
 use futures_util::StreamExt;
 
-use crate::redis::rig::{append, chunk, connect, create, server, set_state, soon, spoil};
+use crate::redis::rig::{append, chunk, connect, corrupt_task, create, in_time, server, set_state};
 use testkit::support::redis_server::RedisServer;
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn other_server_subscribes_to_task() {
     assert_eq!(subscription.record, task);
     append(&one, &mut task, chunk("second")).await;
     set_state(&one, &mut task, TaskState::Completed).await;
-    let received: Vec<TaskUpdate> = soon(subscription.updates.collect()).await;
+    let received: Vec<TaskUpdate> = in_time(subscription.updates.collect()).await;
     assert_eq!(
         received,
         [
@@ -49,11 +49,11 @@ async fn cancel_request_reaches_running_server() {
     other.request_cancel("t1").await.unwrap();
     one.request_cancel("t2").await.unwrap();
     assert_eq!(
-        soon(one.cancel_requests().next()).await.as_deref(),
+        in_time(one.cancel_requests().next()).await.as_deref(),
         Some("t1")
     );
     assert_eq!(
-        soon(other.cancel_requests().next()).await.as_deref(),
+        in_time(other.cancel_requests().next()).await.as_deref(),
         Some("t2")
     );
 }
@@ -67,7 +67,7 @@ async fn cancel_request_follows_recovered_task() {
     set_state(&other, &mut task, TaskState::Working).await;
     one.request_cancel("t").await.unwrap();
     assert_eq!(
-        soon(other.cancel_requests().next()).await.as_deref(),
+        in_time(other.cancel_requests().next()).await.as_deref(),
         Some("t")
     );
 }
@@ -86,7 +86,7 @@ async fn deletion_elsewhere_ends_subscriptions() {
     create(&one, "t").await;
     let mut subscription = other.subscribe("t").await.unwrap().unwrap();
     assert_eq!(one.delete("t").await, Ok(true));
-    assert_eq!(soon(subscription.updates.next()).await, None);
+    assert_eq!(in_time(subscription.updates.next()).await, None);
     assert_eq!(other.load("t").await, Ok(None));
 }
 
@@ -121,7 +121,7 @@ async fn changes_of_two_servers_keep_their_order() {
     }
     let mut received = subscription.record;
     while received.revision < 1000 {
-        match soon(subscription.updates.next()).await.unwrap() {
+        match in_time(subscription.updates.next()).await.unwrap() {
             TaskUpdate::Change(revision, change) => {
                 assert_eq!(revision, received.revision + 1);
                 received.apply(change.as_ref().clone(), 1);
@@ -135,9 +135,9 @@ async fn changes_of_two_servers_keep_their_order() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let kept = watcher.load("t").await.unwrap().unwrap();
-    assert_eq!(kept, received);
-    let parts = &kept.task.artifacts.unwrap()[0].parts;
+    let stored = watcher.load("t").await.unwrap().unwrap();
+    assert_eq!(stored, received);
+    let parts = &stored.task.artifacts.unwrap()[0].parts;
     assert_eq!(parts.len(), 1000);
     let different: HashSet<&str> = parts.iter().filter_map(|part| part.as_text()).collect();
     assert_eq!(different.len(), 1000);
@@ -157,7 +157,7 @@ async fn databases_and_prefixes_are_separate() {
         let mut subscription = other.subscribe("t").await.unwrap().unwrap();
         append(&one, &mut task, chunk("not yours")).await;
         other.delete("t").await.unwrap();
-        assert_eq!(soon(subscription.updates.next()).await, None);
+        assert_eq!(in_time(subscription.updates.next()).await, None);
     }
     assert_eq!(one.list(&all()).await.unwrap().total, 1);
     assert_eq!(elsewhere.list(&all()).await.unwrap().total, 0);
@@ -169,7 +169,7 @@ async fn unreadable_task_can_be_listed_and_deleted() {
     let store = server(&redis).await;
     create(&store, "broken").await;
     let whole = create(&store, "whole").await;
-    spoil(&redis, "broken").await;
+    corrupt_task(&redis, "broken").await;
     assert_eq!(store.list(&all()).await.unwrap().total, 2);
     assert!(store.load("broken").await.is_err());
     assert_eq!(store.delete("broken").await, Ok(true));

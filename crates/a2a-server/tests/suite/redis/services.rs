@@ -24,7 +24,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response};
 use url::Url;
 
-use crate::redis::rig::{SHORT, connect, soon, until};
+use crate::redis::rig::{SHORT_LEASE, connect, in_time, until};
 use testkit::support::redis_server::RedisServer;
 
 /// The environment variables of that process: Redis, and its messages.
@@ -53,9 +53,9 @@ impl PushSender for NoPush {
     }
 }
 
-struct ByContext;
+struct ContextSessions;
 
-impl Sessions for ByContext {
+impl Sessions for ContextSessions {
     fn session_id(&self, _: Option<&str>, context_id: &str) -> String {
         format!("session-{context_id}")
     }
@@ -67,7 +67,7 @@ impl Sessions for ByContext {
 
 async fn service(url: &str) -> Service {
     let options = Options {
-        lease: SHORT,
+        lease: SHORT_LEASE,
         ..Options::new(url)
     };
     Service::start(Parts {
@@ -75,7 +75,7 @@ async fn service(url: &str) -> Service {
         executor: Arc::new(ScriptedExecutor::default()),
         store: Arc::new(connect(&options).await),
         sender: Arc::new(NoPush),
-        sessions: Arc::new(ByContext),
+        sessions: Arc::new(ContextSessions),
         env: Arc::new(SystemEnvironment),
         clients: None,
     })
@@ -83,7 +83,7 @@ async fn service(url: &str) -> Service {
     .unwrap()
 }
 
-async fn both(redis: &RedisServer) -> (Service, Service) {
+async fn two_services(redis: &RedisServer) -> (Service, Service) {
     (service(&redis.url()).await, service(&redis.url()).await)
 }
 
@@ -112,14 +112,14 @@ async fn send(service: &Service, message: Message, return_immediately: bool) -> 
         },
         return_immediately: Some(return_immediately),
     };
-    match soon(service.send(&caller(), send)).await.unwrap() {
+    match in_time(service.send(&caller(), send)).await.unwrap() {
         SendMessageResponse::Task(task) => task,
         SendMessageResponse::Message(message) => panic!("{message:?}"),
     }
 }
 
 /// Starts a task that works.
-async fn begin(service: &Service, text: &str) -> Task {
+async fn start_task(service: &Service, text: &str) -> Task {
     send(service, message(text), true).await
 }
 
@@ -127,7 +127,7 @@ async fn get(service: &Service, id: &str) -> Task {
     service.get(&caller(), id, None).await.unwrap()
 }
 
-async fn ended(service: &Service, id: &str) -> Task {
+async fn wait_until_terminal(service: &Service, id: &str) -> Task {
     until(|| async {
         let task = get(service, id).await;
         task.status.state.is_terminal().then_some(task)
@@ -136,13 +136,13 @@ async fn ended(service: &Service, id: &str) -> Task {
 }
 
 /// Waits until the task works. By then its run has a name.
-async fn working(service: &Service, id: &str) {
+async fn wait_until_working(service: &Service, id: &str) {
     until(|| async { (get(service, id).await.status.state == TaskState::Working).then_some(()) })
         .await;
 }
 
 /// Returns the text of the first artifact.
-fn said(task: &Task) -> String {
+fn artifact_text(task: &Task) -> String {
     task.artifacts
         .iter()
         .flatten()
@@ -162,42 +162,42 @@ fn reason(task: &Task) -> Option<&str> {
 }
 
 /// Returns all events until the end.
-async fn all(updates: TaskUpdates) -> Vec<StreamResponse> {
-    soon(updates.map(Result::unwrap).collect()).await
+async fn collect_events(updates: TaskUpdates) -> Vec<StreamResponse> {
+    in_time(updates.map(Result::unwrap).collect()).await
 }
 
 #[tokio::test]
 async fn any_server_returns_task_of_another() {
     let redis = RedisServer::start();
-    let (one, other) = both(&redis).await;
-    let task = begin(&one, "stream 40 10").await;
+    let (one, other) = two_services(&redis).await;
+    let task = start_task(&one, "stream 40 10").await;
     assert_eq!(get(&other, &task.id).await.context_id, task.context_id);
     let everything: ListTasksRequest = serde_json::from_str("{}").unwrap();
     let listed = other.list(&caller(), everything).await.unwrap();
     assert_eq!(listed.total_size(), 1);
     let updates = other.subscribe(&caller(), &task.id).await.unwrap();
-    let received = all(updates).await;
+    let received = collect_events(updates).await;
     assert!(matches!(received[0], StreamResponse::Task(_)));
     assert!(matches!(
         received.last(),
         Some(StreamResponse::StatusUpdate(last)) if last.status.state == TaskState::Completed
     ));
     assert_eq!(
-        said(&get(&other, &task.id).await),
-        said(&ended(&one, &task.id).await)
+        artifact_text(&get(&other, &task.id).await),
+        artifact_text(&wait_until_terminal(&one, &task.id).await)
     );
 }
 
 #[tokio::test]
 async fn any_server_cancels_task_of_another() {
     let redis = RedisServer::start();
-    let (one, other) = both(&redis).await;
-    let task = begin(&one, "slow").await;
-    assert_eq!(one.under_way(), 1);
-    let canceled = soon(other.cancel(&caller(), &task.id)).await.unwrap();
+    let (one, other) = two_services(&redis).await;
+    let task = start_task(&one, "slow").await;
+    assert_eq!(one.active_task_count(), 1);
+    let canceled = in_time(other.cancel(&caller(), &task.id)).await.unwrap();
     assert_eq!(canceled.status.state, TaskState::Canceled);
     // The run has stopped as well.
-    until(|| async { (one.under_way() == 0).then_some(()) }).await;
+    until(|| async { (one.active_task_count() == 0).then_some(()) }).await;
     let task = get(&one, &task.id).await;
     assert_eq!(task.status.state, TaskState::Canceled);
 }
@@ -205,8 +205,8 @@ async fn any_server_cancels_task_of_another() {
 #[tokio::test]
 async fn messages_of_context_take_turns_across_servers() {
     let redis = RedisServer::start();
-    let (one, other) = both(&redis).await;
-    let first = begin(&one, "slow 400").await;
+    let (one, other) = two_services(&redis).await;
+    let first = start_task(&one, "slow 400").await;
     let mut next = message("echo after");
     next.context_id = Some(first.context_id.clone());
     let second = send(&other, next, false).await;
@@ -220,32 +220,35 @@ async fn messages_of_context_take_turns_across_servers() {
 #[tokio::test]
 async fn question_can_be_answered_at_another_server() {
     let redis = RedisServer::start();
-    let (one, other) = both(&redis).await;
-    let asks = send(&one, message("ask which colour"), false).await;
-    assert_eq!(asks.status.state, TaskState::InputRequired);
+    let (one, other) = two_services(&redis).await;
+    let question = send(&one, message("ask which colour"), false).await;
+    assert_eq!(question.status.state, TaskState::InputRequired);
     let mut answer = message("red");
-    answer.task_id = Some(asks.id.clone());
-    answer.context_id = Some(asks.context_id.clone());
+    answer.task_id = Some(question.id.clone());
+    answer.context_id = Some(question.context_id.clone());
     let done = send(&other, answer, false).await;
-    assert_eq!(done.id, asks.id);
+    assert_eq!(done.id, question.id);
     assert_eq!(done.status.state, TaskState::Completed);
-    assert!(said(&done).contains("red"), "{done:?}");
-    assert_eq!(get(&one, &asks.id).await.status.state, TaskState::Completed);
+    assert!(artifact_text(&done).contains("red"), "{done:?}");
+    assert_eq!(
+        get(&one, &question.id).await.status.state,
+        TaskState::Completed
+    );
 }
 
 /// A server in a separate process. Dropping it kills the process.
-struct Apart {
+struct SeparateServer {
     process: Child,
     tasks: Vec<String>,
 }
 
-impl Apart {
+impl SeparateServer {
     /// Starts a server and sends it `work`, one message a line.
     fn start(redis: &RedisServer, work: &str) -> Self {
         let mut process = Command::new(env::current_exe().unwrap())
             .args([
                 "--exact",
-                "redis::services::a_server_apart",
+                "redis::services::run_separate_server",
                 "--ignored",
                 "--nocapture",
             ])
@@ -272,7 +275,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for SeparateServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -281,10 +284,10 @@ impl Drop for Apart {
 
 #[tokio::test]
 #[ignore = "it is the server apart of other tests, and runs until it is killed"]
-async fn a_server_apart() {
+async fn run_separate_server() {
     let service = service(&env::var(ADDRESS).unwrap()).await;
     for work in env::var(WORK).unwrap().lines() {
-        let task = begin(&service, work).await;
+        let task = start_task(&service, work).await;
         println!("\ntask {}", task.id);
     }
     std::future::pending::<()>().await;
@@ -294,63 +297,63 @@ async fn a_server_apart() {
 async fn task_of_killed_server_is_marked() {
     let redis = RedisServer::start();
     let other = service(&redis.url()).await;
-    let mut apart = Apart::start(&redis, "begun so far");
-    let id = apart.tasks[0].clone();
+    let mut separate = SeparateServer::start(&redis, "begun so far");
+    let id = separate.tasks[0].clone();
     let updates = until(|| async {
         let updates = other.subscribe(&caller(), &id).await.unwrap();
-        (said(&get(&other, &id).await) == "so far").then_some(updates)
+        (artifact_text(&get(&other, &id).await) == "so far").then_some(updates)
     })
     .await;
-    apart.kill();
+    separate.kill();
     // Readable at once, and its subscribers receive the end.
     assert_eq!(get(&other, &id).await.status.state, TaskState::Working);
-    let received = all(updates).await;
+    let received = collect_events(updates).await;
     assert!(matches!(
         received.last(),
         Some(StreamResponse::StatusUpdate(last)) if last.status.state == TaskState::Failed
     ));
     let task = get(&other, &id).await;
     assert_eq!(reason(&task), Some(INTERRUPTED));
-    assert_eq!(said(&task), "so far");
+    assert_eq!(artifact_text(&task), "so far");
 }
 
 #[tokio::test]
 async fn living_run_is_reattached_by_another_server() {
     let redis = RedisServer::start();
     let other = service(&redis.url()).await;
-    let mut apart = Apart::start(&redis, "resume 300");
-    working(&other, &apart.tasks[0]).await;
-    apart.kill();
-    let task = ended(&other, &apart.tasks[0]).await;
+    let mut separate = SeparateServer::start(&redis, "resume 300");
+    wait_until_working(&other, &separate.tasks[0]).await;
+    separate.kill();
+    let task = wait_until_terminal(&other, &separate.tasks[0]).await;
     assert_eq!(task.status.state, TaskState::Completed);
-    assert_eq!(said(&task), "taken up again");
+    assert_eq!(artifact_text(&task), "taken up again");
 }
 
 #[tokio::test]
 async fn tasks_of_killed_server_all_end() {
     let redis = RedisServer::start();
-    let (one, other) = both(&redis).await;
+    let (one, other) = two_services(&redis).await;
     // More than the concurrent runs, so some of them wait.
-    let mut apart = Apart::start(&redis, &["slow"; 30].join("\n"));
-    assert_eq!(apart.tasks.len(), 30);
-    apart.kill();
-    for (n, id) in apart.tasks.iter().enumerate() {
-        let asked = if n % 2 == 0 { &one } else { &other };
-        let task = ended(asked, id).await;
+    let mut separate = SeparateServer::start(&redis, &["slow"; 30].join("\n"));
+    assert_eq!(separate.tasks.len(), 30);
+    separate.kill();
+    for (n, id) in separate.tasks.iter().enumerate() {
+        let server = if n % 2 == 0 { &one } else { &other };
+        let task = wait_until_terminal(server, id).await;
         assert_eq!(task.status.state, TaskState::Failed);
         assert_eq!(reason(&task), Some(INTERRUPTED));
     }
-    assert_eq!(one.under_way() + other.under_way(), 0);
+    assert_eq!(one.active_task_count() + other.active_task_count(), 0);
 }
 
 #[tokio::test]
 async fn task_of_killed_server_can_be_canceled() {
     let redis = RedisServer::start();
     let other = service(&redis.url()).await;
-    let mut apart = Apart::start(&redis, "resume 60000");
-    working(&other, &apart.tasks[0]).await;
-    apart.kill();
-    let task = soon(other.cancel(&caller(), &apart.tasks[0]))
+    let mut separate = SeparateServer::start(&redis, "resume 60000");
+    wait_until_working(&other, &separate.tasks[0]).await;
+    separate.kill();
+    let task = in_time(other.cancel(&caller(), &separate.tasks[0]))
         .await
         .unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);

@@ -73,6 +73,6 @@ async fn untrusted_certificate_is_rejected() {
         roots: Some(other.cert.pem().into_bytes()),
         ..Options::new(url(tls_port(&redis).await))
     };
-    let why = refused(&options).await;
-    assert!(why.contains("is not trusted"), "{why}");
+    let error = refused(&options).await;
+    assert!(error.contains("is not trusted"), "{error}");
 }

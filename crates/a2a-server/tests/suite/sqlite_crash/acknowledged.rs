@@ -26,11 +26,11 @@ struct Known {
 
 impl Acknowledged {
     /// Records a line of a writer.
-    pub(crate) fn note(&mut self, line: &str) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let known = self.tasks.entry(words[1].to_owned()).or_default();
-        match words[..] {
-            ["kept", _, revision] => {
+    pub(crate) fn record(&mut self, line: &str) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let known = self.tasks.entry(fields[1].to_owned()).or_default();
+        match fields[..] {
+            ["stored", _, revision] => {
                 known.revision = revision.parse().unwrap();
                 self.changes += 1;
             }
@@ -54,14 +54,14 @@ impl Acknowledged {
     }
 
     /// Opens the directory and compares.
-    pub(crate) fn is_there(&mut self, directory: &Path) {
+    pub(crate) fn assert_stored(&mut self, directory: &Path) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let options = Options::new(directory);
             let store = SqliteStore::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap();
             assert_eq!(check(directory), Ok(Vec::new()));
-            let mut unsettled = 0;
-            let mut there = 0;
+            let mut expected_unfinished = 0;
+            let mut present = 0;
             for (id, known) in &mut self.tasks {
                 let found = store.load(id).await.unwrap();
                 if known.deleted {
@@ -74,16 +74,16 @@ impl Acknowledged {
                     continue;
                 };
                 // The last change may be stored without its acknowledgement.
-                let most = known.revision + 1;
+                let max = known.revision + 1;
                 assert!(
-                    (known.revision..=most).contains(&found.revision),
+                    (known.revision..=max).contains(&found.revision),
                     "{id}: {known:?} and {}",
                     found.revision
                 );
                 known.revision = found.revision;
                 assert_eq!(found, script::after(id, found.revision));
-                there += 1;
-                unsettled += usize::from(!found.is_terminal());
+                present += 1;
+                expected_unfinished += usize::from(!found.is_terminal());
                 if known.configured {
                     let pushes = store.pushes(id).await.unwrap();
                     let pushes: Vec<_> = pushes.into_iter().map(|(push, _)| push).collect();
@@ -97,17 +97,17 @@ impl Acknowledged {
                     .owner;
                 assert_eq!(owner, found.owner);
             }
-            let left = store.recover().await.unwrap();
+            let unfinished = store.recover().await.unwrap();
             let listed = store.list(&all()).await.unwrap().total;
             // Each writer may have created one task without its acknowledgement.
             assert!(
-                (there..there + 200).contains(&listed),
-                "{there} acknowledged, {listed} listed"
+                (present..present + 200).contains(&listed),
+                "{present} acknowledged, {listed} listed"
             );
             assert!(
-                left.len() >= unsettled,
-                "{unsettled} unsettled, {} recovered",
-                left.len()
+                unfinished.len() >= expected_unfinished,
+                "{expected_unfinished} unsettled, {} recovered",
+                unfinished.len()
             );
             store.close().await.unwrap();
         });

@@ -9,7 +9,7 @@ use a2a_server::store::{Fsync, StoreError, TaskStore};
 
 use super::script;
 
-const AT_ONCE: usize = 16;
+const WRITERS: usize = 16;
 
 pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -17,13 +17,13 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
         let mut options = Options::new(directory);
         options.fsync = fsync;
         let store = Arc::new(SqliteStore::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
-        let writers = (0..AT_ONCE).map(|writer| {
+        let writers = (0..WRITERS).map(|writer| {
             let store = Arc::clone(&store);
             let name = format!("{round}.{writer}");
             tokio::spawn(async move {
                 for number in 0_u64.. {
                     let id = format!("{name}.{number}");
-                    task(&store, &id, number).await.unwrap();
+                    write_task(&store, &id, number).await.unwrap();
                 }
             })
         });
@@ -43,7 +43,7 @@ pub(crate) fn write_few(directory: &str) {
         let open = || SqliteStore::open(&options, chrono::DateTime::UNIX_EPOCH);
         let store = open().or_else(|_| open()).unwrap();
         for number in FEW {
-            let _ = task(&store, &format!("few.{number}"), number).await;
+            let _ = write_task(&store, &format!("few.{number}"), number).await;
         }
         let _ = store.close().await;
     });
@@ -60,10 +60,10 @@ pub(crate) fn limit_files(largest: u64) {
 }
 
 /// Runs a task. One in four is deleted, one in four is left unfinished.
-async fn task(store: &SqliteStore, id: &str, number: u64) -> Result<(), StoreError> {
-    let mut record = script::made(id);
+async fn write_task(store: &SqliteStore, id: &str, number: u64) -> Result<(), StoreError> {
+    let mut record = script::new_record(id);
     store.create(&record).await?;
-    say(&format!("kept {id} 0"));
+    print_line(&format!("stored {id} 0"));
     let end = if number % 4 == 1 { 6 } else { script::CHANGES };
     while record.revision < end {
         let revision = record.revision;
@@ -71,23 +71,23 @@ async fn task(store: &SqliteStore, id: &str, number: u64) -> Result<(), StoreErr
         let changes = std::slice::from_ref(&change);
         store.append(id, revision, at_ms, changes).await?;
         record.apply(change, at_ms);
-        say(&format!("kept {id} {}", record.revision));
+        print_line(&format!("stored {id} {}", record.revision));
         if revision == 4 {
             let configuration = script::configuration(id);
             store.put_push(&configuration, Version::V1_0).await?;
-            say(&format!("configured {id}"));
+            print_line(&format!("configured {id}"));
         }
     }
     if number % 4 == 3 {
-        say(&format!("deleting {id}"));
+        print_line(&format!("deleting {id}"));
         store.delete(id).await?;
-        say(&format!("deleted {id}"));
+        print_line(&format!("deleted {id}"));
     }
     Ok(())
 }
 
 /// One line in one write, so that readers see whole lines.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stderr().lock();
     out.write_all(format!("{line}\n").as_bytes()).unwrap();
     out.flush().unwrap();

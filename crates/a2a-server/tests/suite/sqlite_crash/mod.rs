@@ -23,10 +23,10 @@ const ROUNDS: u64 = 10;
 
 /// The distance of the bytes at which a writer is killed: no page, no frame of the log and no sector begins there.
 #[cfg(unix)]
-const BYTES: u64 = 7_919;
+const BYTE_INTERVAL: u64 = 7_919;
 
 /// The round of a writer with few tasks.
-const FEW: &str = "few";
+const FEW_TASKS: &str = "few";
 
 /// The environment variables of the writer: directory, `fsync` mode, round, and the largest file that it may write.
 const WRITER: &str = "SQLITE_CRASH_WRITER";
@@ -35,21 +35,21 @@ const WRITER: &str = "SQLITE_CRASH_WRITER";
 #[test]
 #[ignore = "the other test starts it"]
 fn writes_until_killed() {
-    let order = std::env::var(WRITER).expect("an order of the test below");
-    let [directory, fsync, round, largest] = order.split('\n').collect::<Vec<_>>()[..] else {
-        panic!("{order:?}")
+    let settings = std::env::var(WRITER).expect("an order of the test below");
+    let [directory, fsync, round, largest] = settings.split('\n').collect::<Vec<_>>()[..] else {
+        panic!("{settings:?}")
     };
     if let Ok(largest) = largest.parse() {
         child::limit_files(largest);
     }
     match round {
-        FEW => child::write_few(directory),
+        FEW_TASKS => child::write_few(directory),
         round => child::write(directory, mode(fsync), round),
     }
 }
 
-fn mode(word: &str) -> Fsync {
-    match word {
+fn mode(name: &str) -> Fsync {
+    match name {
         "always" => Fsync::Always,
         "interval" => Fsync::Interval,
         "never" => Fsync::Never,
@@ -65,12 +65,12 @@ fn keeps_every_acknowledged_change_when_killed() {
     let mut killed = 0;
     for round in 0..rounds {
         let fsync = ["interval", "always", "never"][usize::try_from(round % 3).unwrap()];
-        let patience = Duration::from_millis(u64::from(uuid::Uuid::new_v4().as_fields().1) % 300);
+        let delay = Duration::from_millis(u64::from(uuid::Uuid::new_v4().as_fields().1) % 300);
         let mut child = writer(directory.path(), fsync, round, None)
             .spawn()
             .unwrap();
-        killed += u64::from(kill(&mut child, Some(patience), &mut acknowledged));
-        acknowledged.is_there(directory.path());
+        killed += u64::from(kill(&mut child, Some(delay), &mut acknowledged));
+        acknowledged.assert_stored(directory.path());
     }
     assert_eq!(killed, rounds, "a writer ended by itself");
     println!(
@@ -92,18 +92,18 @@ fn keeps_every_acknowledged_change_when_killed_at_a_byte() {
     for round in 0..rounds {
         let directory = tempfile::tempdir().unwrap();
         let mut acknowledged = Acknowledged::default();
-        let limit = Some(round * BYTES);
+        let limit = Some(round * BYTE_INTERVAL);
         let mut child = writer(directory.path(), "always", round, limit)
             .spawn()
             .unwrap();
         assert!(
             kill(&mut child, None, &mut acknowledged),
             "byte {}",
-            round * BYTES
+            round * BYTE_INTERVAL
         );
         let signal = child.wait().unwrap().signal();
         assert_eq!(signal, Some(rustix::process::Signal::XFSZ.as_raw()));
-        acknowledged.is_there(directory.path());
+        acknowledged.assert_stored(directory.path());
         changes += acknowledged.changes;
     }
     println!("killed at {rounds} bytes: {changes} changes acknowledged, none lost");
@@ -111,11 +111,11 @@ fn keeps_every_acknowledged_change_when_killed_at_a_byte() {
 
 /// Runs a writer with few tasks for each of its writes, or some of them, and lets `at` happen there.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn at_writes(at: AtWrite, check: impl Fn(&Acknowledged, bool)) {
+fn run_at_writes(at: AtWrite, check: impl Fn(&Acknowledged, bool)) {
     let run = |stop: Option<usize>| {
         let directory = tempfile::tempdir().unwrap();
         let mut command = trace::command(&std::env::current_exe().unwrap());
-        order(&mut command, directory.path(), "always", FEW, "");
+        configure_writer(&mut command, directory.path(), "always", FEW_TASKS, "");
         let mut child = command.spawn().unwrap();
         let writes = trace::follow(&mut child, directory.path(), move |number, grows| {
             // A full disk fails only the writes that need space.
@@ -127,7 +127,7 @@ fn at_writes(at: AtWrite, check: impl Fn(&Acknowledged, bool)) {
         });
         let mut acknowledged = Acknowledged::default();
         let killed = kill(&mut child, None, &mut acknowledged);
-        acknowledged.is_there(directory.path());
+        acknowledged.assert_stored(directory.path());
         check(&acknowledged, killed);
         writes.join().unwrap()
     };
@@ -143,15 +143,15 @@ fn at_writes(at: AtWrite, check: impl Fn(&Acknowledged, bool)) {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn keeps_every_acknowledged_change_when_killed_at_a_write() {
-    at_writes(AtWrite::Kill, |acknowledged, killed| {
+    run_at_writes(AtWrite::Kill, |acknowledged, killed| {
         assert!(killed || acknowledged.deletions() == 2);
     });
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
-fn goes_on_after_a_write_without_space() {
-    at_writes(AtWrite::NoSpace, |acknowledged, killed| {
+fn writer_continues_after_a_write_without_space() {
+    run_at_writes(AtWrite::NoSpace, |acknowledged, killed| {
         assert!(!killed && acknowledged.deletions() >= 1);
     });
 }
@@ -159,36 +159,42 @@ fn goes_on_after_a_write_without_space() {
 fn writer(directory: &Path, fsync: &str, round: u64, largest: Option<u64>) -> Command {
     let largest = largest.map_or(String::new(), |largest| largest.to_string());
     let mut command = Command::new(std::env::current_exe().unwrap());
-    order(&mut command, directory, fsync, &round.to_string(), &largest);
+    configure_writer(&mut command, directory, fsync, &round.to_string(), &largest);
     command
 }
 
-fn order(command: &mut Command, directory: &Path, fsync: &str, round: &str, largest: &str) {
-    let order = format!("{}\n{fsync}\n{round}\n{largest}", directory.display());
+fn configure_writer(
+    command: &mut Command,
+    directory: &Path,
+    fsync: &str,
+    round: &str,
+    largest: &str,
+) {
+    let settings = format!("{}\n{fsync}\n{round}\n{largest}", directory.display());
     command
         .args(["--exact", "sqlite_crash::writes_until_killed", "--ignored"])
         .args(["--nocapture", "--quiet"])
-        .env(WRITER, order)
+        .env(WRITER, settings)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
 }
 
-/// Records the acknowledgements of a writer, and kills it `patience` after the first. Returns whether it was killed.
-fn kill(child: &mut Child, patience: Option<Duration>, acknowledged: &mut Acknowledged) -> bool {
+/// Records the acknowledgements of a writer, and kills it `delay` after the first. Returns whether it was killed.
+fn kill(child: &mut Child, delay: Option<Duration>, acknowledged: &mut Acknowledged) -> bool {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    if patience.is_some() {
+    if delay.is_some() {
         let first = lines.next().expect("an acknowledgement").unwrap();
-        acknowledged.note(&first);
+        acknowledged.record(&first);
     }
     // Drains the pipe, so that the writer does not block.
     let reader = std::thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<_>>());
-    if let Some(patience) = patience {
-        std::thread::sleep(patience);
+    if let Some(delay) = delay {
+        std::thread::sleep(delay);
         child.kill().unwrap();
     }
     // The lines end with the process. Until then only a tracer may wait for it.
     for line in reader.join().unwrap() {
-        acknowledged.note(&line);
+        acknowledged.record(&line);
     }
     child.wait().unwrap().code().is_none()
 }

@@ -9,7 +9,7 @@ use crate::record::record;
 pub(crate) const CHANGES: u64 = 12;
 
 /// Returns the task at revision 0.
-pub(crate) fn made(id: &str) -> TaskRecord {
+pub(crate) fn new_record(id: &str) -> TaskRecord {
     let submitted = record(id);
     TaskRecord {
         task: Task {
@@ -53,7 +53,7 @@ pub(crate) fn at_ms(revision: u64) -> i64 {
 
 /// Returns the task at a revision.
 pub(crate) fn after(id: &str, revision: u64) -> TaskRecord {
-    let mut record = made(id);
+    let mut record = new_record(id);
     for revision in 0..revision {
         record.apply(change(id, revision), at_ms(revision));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_server::http::api::shown;
+use a2a_server::http::api::task_json;
 use a2a_server::store::{Cursor, Filter, StoreError, TaskStore};
 
 use super::Page;
@@ -25,7 +25,7 @@ impl StoredTasks {
         };
         let listed = self.0.list(&filter).await.map_err(failed)?;
         Ok(Page {
-            tasks: listed.tasks.iter().map(shown).collect(),
+            tasks: listed.tasks.iter().map(task_json).collect(),
             next: listed.next.map(|next| next.to_string()),
         })
     }

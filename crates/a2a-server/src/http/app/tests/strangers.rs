@@ -34,14 +34,14 @@ const PATHS: [&str; 24] = [
 
 #[tokio::test]
 async fn every_spelling_of_a_path_needs_a_token() {
-    let whole = with_clients().await;
-    let id = whole.working("ada").await;
+    let server = with_clients().await;
+    let id = server.start_task("ada").await;
     for path in PATHS {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PROPFIND"] {
             let what = format!("{method} {path}");
-            let answer = whole
-                .server
-                .ask(&what, &["A2A-Version: 1.0", OWN], "")
+            let answer = server
+                .http
+                .request(&what, &["A2A-Version: 1.0", OWN_PAGE], "")
                 .await;
             assert!(
                 matches!(answer.status, 401 | 404 | 405),
@@ -55,7 +55,7 @@ async fn every_spelling_of_a_path_needs_a_token() {
 
 #[tokio::test]
 async fn token_counts_in_authorization_only() {
-    let whole = with_clients().await;
+    let server = with_clients().await;
     for (path, line) in [
         ("/rest/tasks?access_token=token-of-ada", "X-Nothing: 1"),
         ("/rest/tasks?token=token-of-ada", "X-Nothing: 1"),
@@ -67,10 +67,10 @@ async fn token_counts_in_authorization_only() {
         ("/rest/tasks", "Authorization: Bearer token-of-adaa"),
         ("/rest/tasks", "Proxy-Authorization: Bearer token-of-ada"),
     ] {
-        let status = whole.server.get(path, &["A2A-Version: 1.0", line]).await;
+        let status = server.http.get(path, &["A2A-Version: 1.0", line]).await;
         assert_eq!(status, 401, "{path} {line}");
     }
-    let known = whole.server.get("/rest/tasks", &["A2A-Version: 1.0", ADA]);
+    let known = server.http.get("/rest/tasks", &["A2A-Version: 1.0", ADA]);
     assert_eq!(known.await, 200);
 }
 
@@ -79,8 +79,8 @@ const OTHER: &str = OPERATOR;
 
 #[tokio::test]
 async fn http_json_hides_tasks_of_other_clients() {
-    let whole = with_clients().await;
-    let id = whole.working("ada").await;
+    let server = with_clients().await;
+    let id = server.start_task("ada").await;
     let push = r#"{"url": "https://hooks.example/"}"#;
     for (what, body) in [
         (format!("GET /rest/tasks/{id}"), ""),
@@ -106,7 +106,7 @@ async fn http_json_hides_tasks_of_other_clients() {
             (what.replace("/rest/", "/rest/v1/"), "A2A-Version: 0.3"),
         ] {
             let lines = [OTHER, version, "Content-Type: application/json"];
-            let answer = whole.server.ask(&what, &lines, body).await;
+            let answer = server.http.request(&what, &lines, body).await;
             assert_eq!(answer.status, 404, "{what}: {}", answer.body);
             assert!(
                 answer.body.contains("TASK_NOT_FOUND"),
@@ -115,14 +115,14 @@ async fn http_json_hides_tasks_of_other_clients() {
             );
         }
     }
-    let tasks = whole.tasks(&[OPERATOR]).await;
+    let tasks = server.tasks(&[OPERATOR]).await;
     assert_eq!(tasks["tasks"][0]["state"], "working");
 }
 
 #[tokio::test]
 async fn json_rpc_hides_tasks_of_other_clients() {
-    let whole = with_clients().await;
-    let id = whole.working("ada").await;
+    let server = with_clients().await;
+    let id = server.start_task("ada").await;
     let url = "https://hooks.example/";
     for (version, method, params) in [
         ("1.0", "GetTask", json!({"id": id})),
@@ -155,24 +155,24 @@ async fn json_rpc_hides_tasks_of_other_clients() {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let version = format!("A2A-Version: {version}");
         let lines = [OTHER, &version, "Content-Type: application/json"];
-        let answer = whole
-            .server
-            .ask("POST /a2a", &lines, &body.to_string())
+        let answer = server
+            .http
+            .request("POST /a2a", &lines, &body.to_string())
             .await;
         let answer: Value = serde_json::from_str(&answer.body).unwrap();
         assert_eq!(answer["error"]["code"], -32001, "{method}: {answer}");
     }
-    let tasks = whole.tasks(&[OPERATOR]).await;
+    let tasks = server.tasks(&[OPERATOR]).await;
     assert_eq!(tasks["tasks"][0]["state"], "working");
 }
 
 #[tokio::test]
 async fn client_lists_own_tasks_only() {
-    let whole = with_clients().await;
-    let id = whole.working("ada").await;
+    let server = with_clients().await;
+    let id = server.start_task("ada").await;
     for (who, seen) in [(ADA, true), (OTHER, false)] {
         let lines = [who, "A2A-Version: 1.0"];
-        let answer = whole.server.ask("GET /rest/tasks", &lines, "").await;
+        let answer = server.http.request("GET /rest/tasks", &lines, "").await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.body.contains(&id), seen, "{who}: {}", answer.body);
     }
@@ -180,7 +180,7 @@ async fn client_lists_own_tasks_only() {
 
 #[tokio::test]
 async fn form_post_of_foreign_page_is_rejected() {
-    let whole = alone().await;
+    let server = without_clients().await;
     let sent =
         json!({"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "x"}]}});
     for kind in [
@@ -192,24 +192,24 @@ async fn form_post_of_foreign_page_is_rejected() {
         let kind = format!("Content-Type: {kind}");
         let lines = ["A2A-Version: 1.0", &kind];
         let what = "POST /rest/message:send?A2A-Version=1.0";
-        let answer = whole.server.ask(what, &lines, &sent.to_string()).await;
+        let answer = server.http.request(what, &lines, &sent.to_string()).await;
         assert_eq!(answer.status, 415, "{kind}");
     }
-    assert_eq!(whole.tasks(&[]).await["total"], 0);
+    assert_eq!(server.tasks(&[]).await["total"], 0);
 }
 
 #[tokio::test]
 async fn preflight_of_foreign_page_is_rejected() {
-    let whole = alone().await;
+    let server = without_clients().await;
     let lines = [
         "Origin: https://evil.example",
         "Access-Control-Request-Method: POST",
         "Access-Control-Request-Headers: content-type,a2a-version",
     ];
     for path in ["/a2a", "/", "/api/tasks", "/.well-known/agent-card.json"] {
-        let answer = whole
-            .server
-            .ask(&format!("OPTIONS {path}"), &lines, "")
+        let answer = server
+            .http
+            .request(&format!("OPTIONS {path}"), &lines, "")
             .await;
         assert_eq!(answer.status, 403, "{path}");
         assert!(

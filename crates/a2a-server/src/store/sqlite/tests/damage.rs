@@ -3,7 +3,7 @@
 use a2a::v1_0::TaskState;
 
 use super::{any, open, refused};
-use crate::store::conformance::{append, artifact, create, load, settle};
+use crate::store::conformance::{append, artifact, create, load, set_final_state};
 use crate::store::sqlite::{check, export};
 use crate::store::{StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -24,7 +24,7 @@ async fn made(directory: &tempfile::TempDir) -> Vec<TaskRecord> {
             append(&tasks, &mut task, change, n).await;
         }
         if n % 2 == 0 {
-            settle(&tasks, &mut task, TaskState::Completed, n).await;
+            set_final_state(&tasks, &mut task, TaskState::Completed, n).await;
         }
         made.push(task);
     }
@@ -60,19 +60,21 @@ async fn changed_byte_damages_its_task_only() {
     let directory = tempfile::tempdir().unwrap();
     let made = made(&directory).await;
     let mut bytes = std::fs::read(file(&directory)).unwrap();
-    let said = b"message-of-t3\"";
-    let at = bytes.windows(said.len()).position(|piece| piece == said);
+    let excerpt = b"message-of-t3\"";
+    let at = bytes
+        .windows(excerpt.len())
+        .position(|piece| piece == excerpt);
     bytes[at.unwrap()] ^= 0x01;
     std::fs::write(file(&directory), bytes).unwrap();
     let store = open(&directory);
-    let Err(StoreError::Damaged(why)) = store.load("t3").await else {
+    let Err(StoreError::Damaged(error)) = store.load("t3").await else {
         panic!("it was read");
     };
     assert!(
-        why.starts_with("cannot read the task `t3`: its revision 0 is damaged"),
-        "{why}"
+        error.starts_with("cannot read the task `t3`: its revision 0 is damaged"),
+        "{error}"
     );
-    assert!(why.contains("delete it, or restore"), "{why}");
+    assert!(error.contains("delete it, or restore"), "{error}");
     for task in made.iter().filter(|task| task.task.id != "t3") {
         assert_eq!(load(&any(&store), &task.task.id).await.as_ref(), Some(task));
     }
@@ -91,30 +93,30 @@ async fn without(which: &str) -> String {
     let taken = connection.execute(&format!("DELETE FROM log WHERE {t3} AND {which}"), []);
     assert!(taken.unwrap() > 0);
     drop(connection);
-    let wrong = check(directory.path()).unwrap();
-    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    let faults = check(directory.path()).unwrap();
+    assert_eq!(faults.len(), 1, "{faults:?}");
     let mut found = 0;
     let unread = export(directory.path(), |_| found += 1).unwrap();
     assert_eq!((found, unread.len()), (made.len() - 1, 1));
     let store = open(&directory);
-    let Err(StoreError::Damaged(why)) = store.load("t3").await else {
+    let Err(StoreError::Damaged(error)) = store.load("t3").await else {
         panic!("it was read");
     };
-    why
+    error
 }
 
 #[tokio::test]
 async fn task_without_record_is_damaged() {
-    let why = without("1").await;
-    assert!(why.contains("its record is missing"), "{why}");
+    let error = without("1").await;
+    assert!(error.contains("its record is missing"), "{error}");
 }
 
 #[tokio::test]
 async fn task_without_last_change_is_damaged() {
-    let why = without("revision = 2").await;
+    let error = without("revision = 2").await;
     assert!(
-        why.contains("it is at revision 2, and its record ends at 1"),
-        "{why}"
+        error.contains("it is at revision 2, and its record ends at 1"),
+        "{error}"
     );
 }
 
@@ -129,15 +131,15 @@ async fn damaged_page_leaves_other_tasks_exportable() {
         let mut bytes = whole.clone();
         bytes[page * 4096..(page + 1) * 4096].fill(0xa5);
         std::fs::write(file(&directory), bytes).unwrap();
-        let wrong = check(directory.path()).unwrap();
-        assert!(!wrong.is_empty(), "page {page}");
+        let faults = check(directory.path()).unwrap();
+        assert!(!faults.is_empty(), "page {page}");
         let mut found = Vec::new();
         export(directory.path(), |record| found.push(record)).unwrap();
         for record in &found {
             assert!(made.contains(record), "page {page}: {}", record.task.id);
         }
         // The damaged page is the root of the log's tree, so no task can be listed.
-        let log = wrong.iter().any(|line| line.contains("list the tasks of"));
+        let log = faults.iter().any(|line| line.contains("list the tasks of"));
         assert!(
             log || found.len() >= made.len() - 8,
             "page {page}: {} found",
@@ -153,10 +155,10 @@ async fn file_without_header_is_reported_with_hint() {
     let mut bytes = std::fs::read(file(&directory)).unwrap();
     bytes[..100].fill(0);
     std::fs::write(file(&directory), bytes).unwrap();
-    let why = refused(directory.path());
+    let error = refused(directory.path());
     assert!(
-        why.contains("tasks.db") && why.contains("the file is damaged"),
-        "{why}"
+        error.contains("tasks.db") && error.contains("the file is damaged"),
+        "{error}"
     );
-    assert!(why.contains("serve tasks export"), "{why}");
+    assert!(error.contains("serve tasks export"), "{error}");
 }

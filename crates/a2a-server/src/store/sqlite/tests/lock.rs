@@ -1,7 +1,7 @@
 //! The lock on the directory of a store.
 
 use super::{open, refused, reopen, try_open};
-use crate::store::conformance::moment;
+use crate::store::conformance::test_time;
 use crate::store::sqlite::{Holder, holder};
 use crate::store::{StoreError, TaskStore};
 
@@ -9,22 +9,22 @@ use crate::store::{StoreError, TaskStore};
 async fn second_server_gets_the_holder() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
-    let why = refused(directory.path());
+    let error = refused(directory.path());
     assert!(
-        why.contains(&format!("in use by process {}", std::process::id())),
-        "{why}"
+        error.contains(&format!("in use by process {}", std::process::id())),
+        "{error}"
     );
-    assert!(why.contains("since 2026-09-21 14:13:20 UTC"), "{why}");
+    assert!(error.contains("since 2026-09-21 14:13:20 UTC"), "{error}");
     assert!(
-        why.contains(&directory.path().display().to_string()),
-        "{why}"
+        error.contains(&directory.path().display().to_string()),
+        "{error}"
     );
     store
         .announce("http://127.0.0.1:8123".to_owned())
         .await
         .unwrap();
-    let why = refused(directory.path());
-    assert!(why.contains("at http://127.0.0.1:8123,"), "{why}");
+    let error = refused(directory.path());
+    assert!(error.contains("at http://127.0.0.1:8123,"), "{error}");
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn holder_is_readable_by_commands() {
     store.announce("http://[::1]:9".to_owned()).await.unwrap();
     let expected = Holder {
         process: std::process::id(),
-        since: moment(0),
+        since: test_time(0),
         url: Some("http://[::1]:9".to_owned()),
     };
     assert_eq!(holder(directory.path()), Ok(Some(Some(expected))));
@@ -47,10 +47,10 @@ async fn holder_is_readable_by_commands() {
 async fn closed_store_releases_the_lock() {
     let directory = tempfile::tempdir().unwrap();
     let first = open(&directory);
-    let kept = first.clone();
+    let clone = first.clone();
     let second = reopen(first, &directory).await;
     assert_eq!(second.ready().await, Ok(()));
-    let late = kept.delete("t").await.unwrap_err();
+    let late = clone.delete("t").await.unwrap_err();
     assert_eq!(
         late,
         StoreError::Failed("the task store is closed".to_owned())
@@ -75,6 +75,9 @@ async fn files_are_readable_by_owner_only() {
 #[cfg(unix)]
 #[test]
 fn failed_directory_creation_names_it() {
-    let why = refused(std::path::Path::new("/proc/no/such"));
-    assert!(why.starts_with("cannot create `/proc/no/such`:"), "{why}");
+    let error = refused(std::path::Path::new("/proc/no/such"));
+    assert!(
+        error.starts_with("cannot create `/proc/no/such`:"),
+        "{error}"
+    );
 }

@@ -4,7 +4,9 @@ use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{any, open, refused, reopen};
 use crate::call_context::Version;
-use crate::store::conformance::{all, append, artifact, create, ids, load, moment, settle, status};
+use crate::store::conformance::{
+    all, append, artifact, create, ids, load, set_final_state, status, test_time,
+};
 use crate::store::{Filter, Summary, TaskStore};
 use crate::task_record::TaskChange;
 
@@ -38,7 +40,7 @@ async fn reopened_store_has_everything() {
     }
     let mut done = create(&tasks, "done", "bob", "d", 200).await;
     append(&tasks, &mut done, chunk("all", false), 210).await;
-    settle(&tasks, &mut done, TaskState::Completed, 220).await;
+    set_final_state(&tasks, &mut done, TaskState::Completed, 220).await;
     create(&tasks, "deleted", "bob", "d", 300).await;
     store.delete("deleted").await.unwrap();
     store.get_or_create_context("e", "cid", "s").await.unwrap();
@@ -79,7 +81,7 @@ async fn task_continues_after_restart() {
     let store = reopen(store, &directory).await;
     append(&any(&store), &mut task, chunk("two", true), 2).await;
     let store = reopen(store, &directory).await;
-    settle(&any(&store), &mut task, TaskState::Completed, 3).await;
+    set_final_state(&any(&store), &mut task, TaskState::Completed, 3).await;
     let store = reopen(store, &directory).await;
     assert_eq!(load(&any(&store), "t").await, Some(task));
 }
@@ -89,7 +91,7 @@ async fn lists_survive_restart() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut done = create(&any(&store), "done", "ann", "c", 0).await;
-    settle(&any(&store), &mut done, TaskState::Failed, 50).await;
+    set_final_state(&any(&store), &mut done, TaskState::Failed, 50).await;
     create(&any(&store), "new", "ann", "d", 20).await;
     let store = any(&reopen(store, &directory).await);
     let state = |state| Filter {
@@ -97,7 +99,7 @@ async fn lists_survive_restart() {
         ..all()
     };
     let after = |at| Filter {
-        changed_after: Some(moment(at)),
+        changed_after: Some(test_time(at)),
         ..all()
     };
     assert_eq!(ids(&store, &all()).await, ["done", "new"]);
@@ -107,14 +109,14 @@ async fn lists_survive_restart() {
 }
 
 #[tokio::test]
-async fn recover_returns_left_tasks_once() {
+async fn recover_returns_unfinished_tasks_once() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut waits = create(&any(&store), "waits", "ann", "c", 0).await;
     let waiting = TaskChange::Status(status(TaskState::InputRequired, 1));
     append(&any(&store), &mut waits, waiting, 1).await;
     let mut done = create(&any(&store), "done", "ann", "c", 0).await;
-    settle(&any(&store), &mut done, TaskState::Completed, 3).await;
+    set_final_state(&any(&store), &mut done, TaskState::Completed, 3).await;
     assert_eq!(store.recover().await, Ok(Vec::new()));
     let store = reopen(store, &directory).await;
     create(&any(&store), "own", "ann", "c", 5).await;
@@ -137,14 +139,14 @@ async fn push_configurations_survive_restart() {
         }
         store.delete_push(task, "two").await.unwrap();
     }
-    settle(&any(&store), &mut done, TaskState::Completed, 3).await;
+    set_final_state(&any(&store), &mut done, TaskState::Completed, 3).await;
     store.delete_push("done", "one").await.unwrap();
     store
         .put_push(&config("done", "four"), Version::V1_0)
         .await
         .unwrap();
     let store = reopen(store, &directory).await;
-    let kept = |task, ids: [(&str, Version); 2]| {
+    let stored_task = |task, ids: [(&str, Version); 2]| {
         Ok(ids
             .map(|(id, version)| (config(task, id), version))
             .to_vec())
@@ -152,11 +154,11 @@ async fn push_configurations_survive_restart() {
     let (old, new) = (Version::V0_3, Version::V1_0);
     assert_eq!(
         store.pushes("running").await,
-        kept("running", [("one", old), ("three", old)])
+        stored_task("running", [("one", old), ("three", old)])
     );
     assert_eq!(
         store.pushes("done").await,
-        kept("done", [("three", old), ("four", new)])
+        stored_task("done", [("three", old), ("four", new)])
     );
 }
 
@@ -188,8 +190,8 @@ async fn file_of_other_version_is_rejected() {
     let connection = rusqlite::Connection::open(path).unwrap();
     connection.pragma_update(None, "user_version", 2).unwrap();
     drop(connection);
-    let why = refused(directory.path());
-    assert!(why.contains("format 2, this is 1"), "{why}");
+    let error = refused(directory.path());
+    assert!(error.contains("format 2, this is 1"), "{error}");
 }
 
 #[test]
@@ -198,6 +200,6 @@ fn foreign_database_is_rejected() {
     let connection = rusqlite::Connection::open(directory.path().join("tasks.db")).unwrap();
     connection.execute_batch("CREATE TABLE t (x)").unwrap();
     drop(connection);
-    let why = refused(directory.path());
-    assert!(why.contains("of another program"), "{why}");
+    let error = refused(directory.path());
+    assert!(error.contains("of another program"), "{error}");
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use a2a::v1_0::TaskState;
 
 use super::{any, open};
-use crate::store::conformance::{append, artifact, create, load, moment, record, settle};
+use crate::store::conformance::{
+    append, artifact, create, load, record, set_final_state, test_time,
+};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Retention, StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -21,7 +23,7 @@ async fn talk(store: &SqliteStore, id: &str, at: i64) -> TaskRecord {
         };
         append(&tasks, &mut task, change, at).await;
     }
-    settle(&tasks, &mut task, TaskState::Completed, at).await;
+    set_final_state(&tasks, &mut task, TaskState::Completed, at).await;
     task
 }
 
@@ -36,7 +38,7 @@ async fn deleted_tasks_shrink_the_file() {
         age: Duration::from_secs(3_600),
         count: 5,
     };
-    assert_eq!(store.prune(&retention, moment(100)).await, Ok(95));
+    assert_eq!(store.prune(&retention, test_time(100)).await, Ok(95));
     let path = store.path().to_owned();
     store.close().await.unwrap();
     // A task takes about 12 kB.
@@ -57,7 +59,7 @@ async fn deleted_tasks_shrink_the_file() {
 async fn full_disk_fails_writes_until_there_is_room() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
-    let kept = create(&any(&store), "kept", "ann", "c", 0).await;
+    let stored_task = create(&any(&store), "kept", "ann", "c", 0).await;
     let pages = |pages: i64| {
         store.write(
             0,
@@ -75,15 +77,15 @@ async fn full_disk_fails_writes_until_there_is_room() {
     let mut large = record("large", "ann", "c", 1);
     large.session = "s".repeat(1 << 20);
     let refused = store.create(&large).await;
-    let Err(StoreError::Failed(why)) = refused else {
+    let Err(StoreError::Failed(error)) = refused else {
         panic!("{refused:?}");
     };
     assert!(
-        why.contains("full") && why.contains("free some space"),
-        "{why}"
+        error.contains("full") && error.contains("free some space"),
+        "{error}"
     );
     assert_eq!(store.load("large").await, Ok(None));
-    assert_eq!(load(&any(&store), "kept").await, Some(kept));
+    assert_eq!(load(&any(&store), "kept").await, Some(stored_task));
     pages(1 << 30).await.unwrap();
     assert_eq!(store.create(&large).await, Ok(()));
     assert_eq!(store.ready().await, Ok(()));

@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::conformance::moment;
+use crate::store::conformance::test_time;
 
 fn writer(directory: &TempDir) -> Writer {
     let path = database::path(directory.path());
@@ -11,7 +11,7 @@ fn writer(directory: &TempDir) -> Writer {
         connection: database::open_writer(&path, Fsync::Interval).unwrap(),
         path,
         fsync: Fsync::Interval,
-        lock: DirectoryLock::acquire(directory.path(), moment(0)).unwrap(),
+        lock: DirectoryLock::acquire(directory.path(), test_time(0)).unwrap(),
         last_error: LastError::default(),
         unsynced: None,
         sync_error: None,

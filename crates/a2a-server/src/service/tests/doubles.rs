@@ -34,21 +34,21 @@ impl Run {
         self.end.is_closed()
     }
 
-    pub(super) async fn dropped(&mut self) {
+    pub(super) async fn closed(&mut self) {
         self.end.closed().await;
     }
 }
 
 /// An executor that passes every run to the test.
-pub(super) struct Stage {
+pub(super) struct ControlledExecutor {
     pub(super) runs: mpsc::UnboundedSender<Run>,
     /// The names of the runs that `reattach` finds.
-    pub(super) alive: Vec<String>,
+    pub(super) live_runs: Vec<String>,
     pub(super) agents: Mutex<Result<Vec<Agent>, ExecutorError>>,
 }
 
-impl Stage {
-    fn play(
+impl ControlledExecutor {
+    fn start_run(
         &self,
         input: RunInput,
         events: ExecutionEvents,
@@ -72,7 +72,7 @@ impl Stage {
     }
 }
 
-impl Executor for Stage {
+impl Executor for ControlledExecutor {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         Box::pin(std::future::ready(self.agents.lock().clone()))
     }
@@ -83,7 +83,7 @@ impl Executor for Stage {
         events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
-        self.play(input, events, cancel, None)
+        self.start_run(input, events, cancel, None)
     }
 
     fn reattach(
@@ -93,8 +93,8 @@ impl Executor for Stage {
         events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        let alive = self.alive.contains(&run);
-        alive.then(|| self.play(input, events, cancel, Some(run)))
+        let is_live = self.live_runs.contains(&run);
+        is_live.then(|| self.start_run(input, events, cancel, Some(run)))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
@@ -103,9 +103,9 @@ impl Executor for Stage {
 }
 
 /// Accepts only webhooks of `example.com`, and posts nothing.
-pub(super) struct Post;
+pub(super) struct NoopPushSender;
 
-impl PushSender for Post {
+impl PushSender for NoopPushSender {
     fn accepts(&self, url: &Url) -> Result<(), String> {
         match url.host_str() {
             Some("example.com") => Ok(()),
@@ -124,9 +124,9 @@ impl PushSender for Post {
 }
 
 /// A mapping whose session ids contain the client and the context.
-pub(super) struct NamedAgents;
+pub(super) struct PrefixedSessions;
 
-impl Sessions for NamedAgents {
+impl Sessions for PrefixedSessions {
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
         match client {
             Some(client) => format!("a2a-{client}-{context_id}"),
@@ -152,7 +152,7 @@ impl TestClock {
         self.0.load(Ordering::SeqCst)
     }
 
-    pub(super) fn resume(&self, by: Duration) {
+    pub(super) fn advance(&self, by: Duration) {
         let by = i64::try_from(by.as_millis()).unwrap();
         self.0.fetch_add(by, Ordering::SeqCst);
     }

@@ -6,27 +6,30 @@ use a2a::v1_0::{Part, TaskState};
 use futures_util::StreamExt as _;
 use serde_json::json;
 
-use super::{Any, append, artifact, create, load, message, ms, record, refused, settle, status};
+use super::{
+    SharedStore, append, artifact, create, load, message, ms, record, refused, set_final_state,
+    status,
+};
 use crate::store::{StoreError, Summary, TaskUpdate};
 use crate::task_record::TaskChange;
 
-pub(crate) async fn created_task_is_loaded(store: Any) {
+pub(crate) async fn created_task_is_loaded(store: SharedStore) {
     let made = create(&store, "t", "ann", "c", 0).await;
     assert_eq!(load(&store, "t").await, Some(made));
 }
 
-pub(crate) async fn unknown_task_is_none(store: Any) {
+pub(crate) async fn unknown_task_is_none(store: SharedStore) {
     assert_eq!(load(&store, "t").await, None);
 }
 
-pub(crate) async fn duplicate_id_is_a_conflict(store: Any) {
+pub(crate) async fn duplicate_id_is_a_conflict(store: SharedStore) {
     let first = create(&store, "t", "ann", "c", 0).await;
     let second = store.create(&record("t", "bob", "d", 1)).await;
     assert_eq!(second, Err(StoreError::Conflict));
     assert_eq!(load(&store, "t").await, Some(first));
 }
 
-pub(crate) async fn every_kind_of_change_is_stored(store: Any) {
+pub(crate) async fn every_kind_of_change_is_stored(store: SharedStore) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     let mut failed = status(TaskState::Failed, 60);
     failed.message = Some(message(
@@ -52,7 +55,7 @@ pub(crate) async fn every_kind_of_change_is_stored(store: Any) {
     assert_eq!(expected.revision, 6);
 }
 
-pub(crate) async fn chunks_of_an_artifact_are_joined(store: Any) {
+pub(crate) async fn chunks_of_an_artifact_are_joined(store: SharedStore) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     for n in 0..300 {
         let change = TaskChange::Artifact {
@@ -62,23 +65,23 @@ pub(crate) async fn chunks_of_an_artifact_are_joined(store: Any) {
         };
         append(&store, &mut expected, change, n).await;
     }
-    let kept = load(&store, "t").await.unwrap();
-    let artifacts = kept.task.artifacts.unwrap();
+    let stored = load(&store, "t").await.unwrap();
+    let artifacts = stored.task.artifacts.unwrap();
     assert_eq!(artifacts.len(), 1);
     let texts: Vec<&str> = artifacts[0]
         .parts
         .iter()
         .filter_map(Part::as_text)
         .collect();
-    let wanted: Vec<String> = (0..300).map(|n| format!("chunk {n}")).collect();
-    assert_eq!(texts, wanted);
+    let expected: Vec<String> = (0..300).map(|n| format!("chunk {n}")).collect();
+    assert_eq!(texts, expected);
 }
 
-pub(crate) async fn change_of_unknown_task_is_not_found(store: Any) {
+pub(crate) async fn change_of_unknown_task_is_not_found(store: SharedStore) {
     assert_eq!(refused(&store, "t", 0).await, StoreError::NotFound);
 }
 
-pub(crate) async fn change_at_other_revision_is_a_conflict(store: Any) {
+pub(crate) async fn change_at_other_revision_is_a_conflict(store: SharedStore) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     append(&store, &mut expected, TaskChange::Run("r".to_owned()), 1).await;
     assert_eq!(refused(&store, "t", 0).await, StoreError::Conflict);
@@ -86,7 +89,7 @@ pub(crate) async fn change_at_other_revision_is_a_conflict(store: Any) {
     assert_eq!(load(&store, "t").await, Some(expected));
 }
 
-pub(crate) async fn one_of_two_concurrent_changes_is_a_conflict(store: Any) {
+pub(crate) async fn one_of_two_concurrent_changes_is_a_conflict(store: SharedStore) {
     create(&store, "t", "ann", "c", 0).await;
     let (one, other) = (
         [TaskChange::Run("one".to_owned())],
@@ -101,12 +104,12 @@ pub(crate) async fn one_of_two_concurrent_changes_is_a_conflict(store: Any) {
         (Err(StoreError::Conflict), Ok(())) => "other",
         both => panic!("{both:?}"),
     };
-    let kept = load(&store, "t").await.unwrap();
-    assert_eq!(kept.run.as_deref(), Some(won));
-    assert_eq!(kept.revision, 1);
+    let stored = load(&store, "t").await.unwrap();
+    assert_eq!(stored.run.as_deref(), Some(won));
+    assert_eq!(stored.revision, 1);
 }
 
-pub(crate) async fn changes_of_one_write_are_all_stored(store: Any) {
+pub(crate) async fn changes_of_one_write_are_all_stored(store: SharedStore) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     let mut subscription = store.subscribe("t").await.unwrap().unwrap();
     let mut ended = status(TaskState::Completed, 5);
@@ -130,7 +133,7 @@ pub(crate) async fn changes_of_one_write_are_all_stored(store: Any) {
     assert_eq!(listed.tasks, [Summary::new(&expected)]);
 }
 
-pub(crate) async fn changes_of_a_rejected_write_are_not_stored(store: Any) {
+pub(crate) async fn changes_of_a_rejected_write_are_not_stored(store: SharedStore) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     append(&store, &mut expected, TaskChange::Run("r".to_owned()), 1).await;
     let late = ["one", "two"].map(|run| TaskChange::Run(run.to_owned()));
@@ -139,7 +142,7 @@ pub(crate) async fn changes_of_a_rejected_write_are_not_stored(store: Any) {
     assert_eq!(load(&store, "t").await, Some(expected));
 }
 
-pub(crate) async fn terminal_task_rejects_changes(store: Any) {
+pub(crate) async fn terminal_task_rejects_changes(store: SharedStore) {
     for (id, state) in [
         ("t1", TaskState::Completed),
         ("t2", TaskState::Failed),
@@ -147,7 +150,7 @@ pub(crate) async fn terminal_task_rejects_changes(store: Any) {
         ("t4", TaskState::Rejected),
     ] {
         let mut expected = create(&store, id, "ann", "c", 0).await;
-        settle(&store, &mut expected, state, 1).await;
+        set_final_state(&store, &mut expected, state, 1).await;
         assert_eq!(refused(&store, id, 1).await, StoreError::Terminal);
         // A writer that has missed the end receives `Terminal`, not `Conflict`.
         assert_eq!(refused(&store, id, 0).await, StoreError::Terminal);
@@ -155,7 +158,7 @@ pub(crate) async fn terminal_task_rejects_changes(store: Any) {
     }
 }
 
-pub(crate) async fn interrupted_task_accepts_changes(store: Any) {
+pub(crate) async fn interrupted_task_accepts_changes(store: SharedStore) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     for state in [
         TaskState::InputRequired,
@@ -170,15 +173,15 @@ pub(crate) async fn interrupted_task_accepts_changes(store: Any) {
         )
         .await;
     }
-    settle(&store, &mut expected, TaskState::Completed, 6).await;
+    set_final_state(&store, &mut expected, TaskState::Completed, 6).await;
     assert_eq!(load(&store, "t").await, Some(expected));
 }
 
-pub(crate) async fn deleted_task_is_gone(store: Any) {
+pub(crate) async fn deleted_task_is_gone(store: SharedStore) {
     create(&store, "kept", "ann", "c", 0).await;
     create(&store, "running", "ann", "c", 0).await;
     let mut ended = create(&store, "ended", "ann", "c", 0).await;
-    settle(&store, &mut ended, TaskState::Completed, 1).await;
+    set_final_state(&store, &mut ended, TaskState::Completed, 1).await;
     for id in ["running", "ended"] {
         assert_eq!(store.delete(id).await, Ok(true));
         assert_eq!(load(&store, id).await, None);
@@ -187,11 +190,11 @@ pub(crate) async fn deleted_task_is_gone(store: Any) {
     assert_eq!(super::ids(&store, &super::all()).await, ["kept"]);
 }
 
-pub(crate) async fn delete_of_unknown_task_is_false(store: Any) {
+pub(crate) async fn delete_of_unknown_task_is_false(store: SharedStore) {
     assert_eq!(store.delete("t").await, Ok(false));
 }
 
-pub(crate) async fn concurrent_tasks_are_all_stored(store: Any) {
+pub(crate) async fn concurrent_tasks_are_all_stored(store: SharedStore) {
     let work = (0..50).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
@@ -204,7 +207,7 @@ pub(crate) async fn concurrent_tasks_are_all_stored(store: Any) {
                 };
                 append(&store, &mut expected, change, n + step).await;
             }
-            settle(&store, &mut expected, TaskState::Completed, n + 10).await;
+            set_final_state(&store, &mut expected, TaskState::Completed, n + 10).await;
             expected
         })
     });
