@@ -133,13 +133,13 @@ fn delegation_continues_with_every_step() {
     let body = json!({"additional_input": {"openclaw-remote-agent/delegation": delegation}});
     let step = post(&server, &steps, &body).json();
     let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
-    let said = &seen["result"]["artifacts"][0]["parts"][0]["data"];
-    assert_eq!(said["delegation"], delegation, "{seen}");
+    let parts = &seen["result"]["artifacts"][0]["parts"][0]["data"];
+    assert_eq!(parts["delegation"], delegation, "{seen}");
     let next = json!({"input": "who", "additional_input": {"other": 1}});
     let step = post(&server, &steps, &next).json();
     let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
-    let said = &seen["result"]["artifacts"][0]["parts"][0]["data"];
-    assert_eq!(said["delegation"], delegation, "{seen}");
+    let parts = &seen["result"]["artifacts"][0]["parts"][0]["data"];
+    assert_eq!(parts["delegation"], delegation, "{seen}");
 }
 
 #[test]

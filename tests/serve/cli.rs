@@ -25,7 +25,7 @@ fn refused(flags: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn public_address_needs_clients_and_tls() {
-    for (flags, says) in [
+    for (flags, expected) in [
         (&["--listen", "0.0.0.0:0"][..], "clients add"),
         (&["--listen", "[::]:0"], "clients add"),
         (&["--behind-proxy", "--port", "0"], "clients add"),
@@ -36,7 +36,7 @@ fn public_address_needs_clients_and_tls() {
     ] {
         let (code, text) = refused(flags);
         assert_eq!(code, Some(2), "{flags:?}: {text}");
-        assert!(text.contains(says), "{flags:?}: {text}");
+        assert!(text.contains(expected), "{flags:?}: {text}");
     }
 }
 

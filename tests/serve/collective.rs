@@ -37,7 +37,7 @@ fn reason(task: &Value) -> &str {
         .unwrap_or("no reason")
 }
 
-fn said(task: &Value) -> &str {
+fn status_text(task: &Value) -> &str {
     task["status"]["message"]["parts"][0]["text"]
         .as_str()
         .unwrap_or_default()
@@ -192,7 +192,7 @@ async fn offline_member_fails_the_task_with_its_name() {
     let task = send(&server, "coder", "Are you there?");
     assert_eq!(task["status"]["state"], "TASK_STATE_FAILED", "{task:#}");
     assert_eq!(reason(&task), "agent_offline", "{task:#}");
-    assert!(said(&task).contains("coder"), "{task:#}");
+    assert!(status_text(&task).contains("coder"), "{task:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,7 +215,7 @@ async fn file_is_no_proposal() {
     params["message"]["parts"] = json!([file]);
     let task = call(&server, "SendMessage", &params)["result"]["task"].take();
     assert_eq!(task["status"]["state"], "TASK_STATE_REJECTED", "{task:#}");
-    assert!(said(&task).contains("is not allowed"), "{task:#}");
+    assert!(status_text(&task).contains("is not allowed"), "{task:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -297,7 +297,7 @@ async fn message_fails_with_its_gateway() {
     let task = ended(&server, id).await;
     assert_eq!(reason(&task), "gateway_unreachable", "{task:#}");
     assert!(
-        said(&task).contains("remote-agent gateway status"),
+        status_text(&task).contains("remote-agent gateway status"),
         "{task:#}"
     );
 }

@@ -19,8 +19,8 @@ async fn proposed(client: impl Fn() -> Command) -> Value {
     command.arg(format!("{}/agents/triad", server.url()));
     command.arg("alpha=approve beta=reject charlie=approve");
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

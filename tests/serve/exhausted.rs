@@ -85,9 +85,9 @@ impl Drop for Process {
     }
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
-    while !holds() {
+    while !condition() {
         assert!(began.elapsed() < RECOVERY, "{what}");
         thread::sleep(Duration::from_millis(100));
     }

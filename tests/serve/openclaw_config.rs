@@ -33,17 +33,17 @@ async fn refuse(listener: &TcpListener, refusal: &Value) -> Value {
     let challenge = json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n-1", "ts": 1}});
     let opening = switching(&request, "");
     reader.stream.write_all(opening.as_bytes()).await.unwrap();
-    say(&mut reader.stream, &challenge).await;
+    send_message(&mut reader.stream, &challenge).await;
     let Some(Incoming::Text(text)) = reader.next().await.unwrap() else {
         panic!("no `connect`");
     };
     let request: Value = serde_json::from_slice(&text).unwrap();
     let answer = json!({"type": "res", "id": request["id"], "ok": false, "error": refusal});
-    say(&mut reader.stream, &answer).await;
+    send_message(&mut reader.stream, &answer).await;
     request
 }
 
-async fn say(stream: &mut TcpStream, message: &Value) {
+async fn send_message(stream: &mut TcpStream, message: &Value) {
     let bytes = frame(0x80 | TEXT, message.to_string().as_bytes());
     stream.write_all(&bytes).await.unwrap();
 }

@@ -24,7 +24,7 @@ fn listed(state: &str, flags: &[&str]) -> Vec<Value> {
 }
 
 /// Returns the task with the message `text`.
-fn asked(server: &Server, text: &str) -> String {
+fn start_task(server: &Server, text: &str) -> String {
     let task = call(server, "SendMessage", &message_params(text, true))["result"]["task"].take();
     task["id"].as_str().unwrap().to_owned()
 }
@@ -38,7 +38,7 @@ fn command_lists_tasks_of_running_server() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
-    let question = asked(&server, "ask which colour");
+    let question = start_task(&server, "ask which colour");
     let answer = call(&server, "SendMessage", &message_params("echo blue", false));
     let answer = &answer["result"]["task"]["id"];
     let all = listed(state, &[]);
@@ -55,13 +55,16 @@ fn deleted_task_is_gone_from_running_server() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
-    let (gone, kept) = (asked(&server, "slow"), asked(&server, "ask which colour"));
+    let (gone, kept) = (
+        start_task(&server, "slow"),
+        start_task(&server, "ask which colour"),
+    );
     let deleted = tasks(state, &["delete", &gone]);
     assert!(deleted.status.success(), "{deleted:?}");
     assert_eq!(code_of(&server, &gone), -32001);
     assert_eq!(code_of(&server, &kept), Value::Null);
-    let left = listed(state, &[]);
-    assert_eq!((left.len(), &left[0]["id"]), (1, &json!(kept)));
+    let remaining = listed(state, &[]);
+    assert_eq!((remaining.len(), &remaining[0]["id"]), (1, &json!(kept)));
     let again = tasks(state, &["delete", &gone]);
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains(&format!("unknown task `{gone}`")));
@@ -72,7 +75,10 @@ fn command_works_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
-    let (gone, kept) = (asked(&server, "ask one"), asked(&server, "ask two"));
+    let (gone, kept) = (
+        start_task(&server, "ask one"),
+        start_task(&server, "ask two"),
+    );
     assert!(server.stop().status.success());
     assert_eq!(listed(state, &["--state", "input-required"]).len(), 2);
     assert!(tasks(state, &["delete", &gone]).status.success());
@@ -87,7 +93,7 @@ fn killed_server_frees_its_directory() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
-    let task = asked(&server, "begun well");
+    let task = start_task(&server, "begun well");
     server.kill();
     server.ended();
     assert_eq!(listed(state, &[])[0]["id"], task);

@@ -177,16 +177,16 @@ mod tests {
             "forwarded",
             "for=127.0.0.1, for=\"[2001:db8::1]:80\";host=agents.example;proto=https",
         );
-        let said = proxies.client(&headers(&[standard]));
+        let client = proxies.client(&headers(&[standard]));
         let expected = ForwardedClient {
             address: Some("2001:db8::1".parse().unwrap()),
             host: Some("agents.example".into()),
             is_tls: true,
         };
-        assert_eq!(said, expected);
+        assert_eq!(client, expected);
         let other = ("x-forwarded-for", "192.0.2.9");
-        let said = proxies.client(&headers(&[standard, other]));
-        assert_eq!(said.address, Some("192.0.2.9".parse().unwrap()));
-        assert_eq!(said.host, None);
+        let client = proxies.client(&headers(&[standard, other]));
+        assert_eq!(client.address, Some("192.0.2.9".parse().unwrap()));
+        assert_eq!(client.host, None);
     }
 }

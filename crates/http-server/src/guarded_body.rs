@@ -16,15 +16,15 @@ pub(crate) struct GuardedBody<T> {
     body: Body,
     /// The reserved bytes of later frames, if the length of the body is known.
     reserved: Reservation,
-    _held: T,
+    _guard: T,
 }
 
 impl<T> GuardedBody<T> {
-    pub(crate) fn new(body: Body, reserved: Reservation, held: T) -> Self {
+    pub(crate) fn new(body: Body, reserved: Reservation, guard: T) -> Self {
         Self {
             body,
             reserved,
-            _held: held,
+            _guard: guard,
         }
     }
 

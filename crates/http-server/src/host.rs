@@ -92,10 +92,10 @@ pub struct HostNames {
 }
 
 impl HostNames {
-    /// Creates the names of a server that listens on `listen`, with the configured names `given`. Loopback names are
+    /// Creates the names of a server that listens on `listen`, with the configured `names`. Loopback names are
     /// always included.
-    pub fn new<'a>(listen: IpAddr, given: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut named: HashSet<String> = given.into_iter().map(normalize).collect();
+    pub fn new<'a>(listen: IpAddr, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut named: HashSet<String> = names.into_iter().map(normalize).collect();
         named.insert(listen.to_string());
         Self {
             named,
@@ -143,8 +143,8 @@ fn normalize(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn here(given: &[&str]) -> HostNames {
-        HostNames::new("127.0.0.1".parse().unwrap(), given.iter().copied())
+    fn loopback_host_names(names: &[&str]) -> HostNames {
+        HostNames::new("127.0.0.1".parse().unwrap(), names.iter().copied())
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
             "[::1]",
             "[::ffff:127.0.0.1]",
         ] {
-            assert!(here(&[]).contains(host), "{host}");
+            assert!(loopback_host_names(&[]).contains(host), "{host}");
         }
     }
 
@@ -174,13 +174,13 @@ mod tests {
             "",
             "[",
         ] {
-            assert!(!here(&[]).contains(host), "{host}");
+            assert!(!loopback_host_names(&[]).contains(host), "{host}");
         }
     }
 
     #[test]
     fn host_names_ignore_case_and_dots() {
-        let names = here(&["Agents.Example", "2001:DB8::1"]);
+        let names = loopback_host_names(&["Agents.Example", "2001:DB8::1"]);
         for host in ["agents.example", "AGENTS.example.", "[2001:db8::1]"] {
             assert!(names.contains(host), "{host}");
         }

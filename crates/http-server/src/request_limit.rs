@@ -202,7 +202,7 @@ impl RequestLimiter {
         &self,
         key: RateLimitKey,
         response: Response,
-        held: impl Send + Unpin + 'static,
+        guard: impl Send + Unpin + 'static,
     ) -> Result<Response, LimitError> {
         let length = response.body().size_hint().exact();
         let length = length.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
@@ -216,7 +216,7 @@ impl RequestLimiter {
         } else {
             self.responses.empty(key)
         };
-        Ok(response.map(|body| Body::new(GuardedBody::new(body, reserved, held))))
+        Ok(response.map(|body| Body::new(GuardedBody::new(body, reserved, guard))))
     }
 }
 
@@ -257,12 +257,14 @@ impl BudgetedBytes {
         }
         let capacity = self.bytes.capacity();
         if length > capacity {
-            let wanted = length.max(2 * capacity).max(INITIAL_CAPACITY).min(limit);
-            self.reservation.grow(wanted).map_err(|error| match error {
-                BudgetError::Client(limit) => LimitError::ClientBodies(limit),
-                BudgetError::Total => LimitError::TotalBodies,
-            })?;
-            self.bytes.reserve_exact(wanted - self.bytes.len());
+            let target_capacity = length.max(2 * capacity).max(INITIAL_CAPACITY).min(limit);
+            self.reservation
+                .grow(target_capacity)
+                .map_err(|error| match error {
+                    BudgetError::Client(limit) => LimitError::ClientBodies(limit),
+                    BudgetError::Total => LimitError::TotalBodies,
+                })?;
+            self.bytes.reserve_exact(target_capacity - self.bytes.len());
         }
         self.bytes.extend_from_slice(data);
         Ok(())

@@ -105,10 +105,10 @@ mod tests {
     async fn write_fails_when_the_other_side_does_not_read() {
         let (near, _far) = duplex(8);
         let mut near = WriteTimeout::new(near, TIMEOUT);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let error = near.write_all(&[0; 9]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert_eq!(begun.elapsed().as_secs(), TIMEOUT.as_secs());
+        assert_eq!(started_at.elapsed().as_secs(), TIMEOUT.as_secs());
     }
 
     #[tokio::test(start_paused = true)]

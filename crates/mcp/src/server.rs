@@ -227,8 +227,8 @@ impl McpServer {
             else {
                 break;
             };
-            let asked = context.peer.create_elicitation(form);
-            let Some(Ok(response)) = context.ct.run_until_cancelled(asked).await else {
+            let response_future = context.peer.create_elicitation(form);
+            let Some(Ok(response)) = context.ct.run_until_cancelled(response_future).await else {
                 break;
             };
             let continuation = &value["summary"]["continuation"];

@@ -67,16 +67,16 @@ pub(crate) struct TaskRef {
 /// Returns the id of the task of a continuation in a result; `None` if it has no task.
 pub(crate) fn encode(continuation: &Value, created: &str, owner: Owner<'_>) -> Option<String> {
     let id = continuation["task"]["task_id"].as_str()?;
-    let mut kept =
+    let mut fields =
         json!({ "target": continuation["target"], "task": { "task_id": id }, "at": created });
     if !continuation["conversation"].is_null() {
-        kept["conversation"] = continuation["conversation"].clone();
+        fields["conversation"] = continuation["conversation"].clone();
     }
-    let kept = match owner {
-        None => kept.to_string().into_bytes(),
-        Some((key, client)) => key.seal(client, &kept.to_string())?,
+    let bytes = match owner {
+        None => fields.to_string().into_bytes(),
+        Some((key, client)) => key.seal(client, &fields.to_string())?,
     };
-    Some(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(kept)))
+    Some(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
 /// Returns the task of an id; `None` if this server did not issue the id to this client.

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_given_once_and_only_its_digest_is_kept() {
+    fn only_the_digest_of_a_token_is_stored() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(&folder.path().join("new"));
         assert!(file.read().unwrap().is_empty());
@@ -244,7 +244,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_the_owner_can_read_the_file() {
+    fn client_file_is_readable_by_its_owner_only() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_given_once_and_can_be_given_again_once_it_is_removed() {
+    fn name_is_unique_until_its_client_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         let first = file.add("ada", false).unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn rotation_replaces_the_token_and_keeps_the_rest() {
+    fn rotation_replaces_only_the_token() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         assert!(file.rotate("ada").unwrap().is_none());
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_that_can_be_part_of_a_session() {
+    fn client_names_are_valid_in_session_ids() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         let long = "a".repeat(65);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_written_by_hand_is_one_too() {
+    fn hand_written_names_are_validated() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_list_is_left_as_it_is() {
+    fn invalid_client_file_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         fs::write(file.path(), "{\"clients\": 1}").unwrap();

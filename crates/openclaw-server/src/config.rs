@@ -5,7 +5,7 @@
 mod check;
 mod limits;
 mod openclaw;
-mod place;
+mod resolve;
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use url::Url;
 
 pub use limits::ServeLimits;
-pub use place::default_state_dir;
+pub use resolve::default_state_dir;
 
 use super::executor::{Local, Thinking};
 use common::config::{ConfigError, Secret, SecretMap};
@@ -310,7 +310,7 @@ impl ServeConfig {
         // Parse the file alone first, so that its errors precede those of the combination.
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         Self::from_value(config.clone(), folder)?;
-        place::put_over(&mut config, over);
+        resolve::merge(&mut config, over);
         Self::from_value(config, folder)
     }
 
@@ -331,7 +331,7 @@ impl ServeConfig {
         check::written(&value)?;
         let mut config: Self = serde_json::from_value(value)
             .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
-        place::resolve(&mut config, folder);
+        resolve::resolve(&mut config, folder);
         Ok(config)
     }
 
@@ -369,7 +369,7 @@ impl ServeConfig {
         let Some(word) = &self.task_store else {
             return Ok(TaskStoreKind::Directory(self.state_dir.join("tasks")));
         };
-        place::store(word, variable)
+        resolve::resolve_task_store(word, variable)
     }
 
     /// Returns the token of the gateway. `variable` returns the value of an environment variable.
@@ -382,7 +382,7 @@ impl ServeConfig {
     ) -> Result<Option<SecretString>, ConfigError> {
         let token = self.gateway.token.as_ref();
         token
-            .map(|token| place::secret(token, "/gateway/token", variable))
+            .map(|token| resolve::secret(token, "/gateway/token", variable))
             .transpose()
     }
 

@@ -15,7 +15,7 @@ mod redacted;
 mod settings;
 
 pub use command::{CommandExecutor, CommandSettings};
-pub(crate) use environment::{password, secrets_of, secrets_of_given};
+pub(crate) use environment::{configured_secrets, environment_secrets, password};
 pub use gateway::{GatewayExecutor, GatewayRuns};
 pub use redacted::Redacted;
 pub(crate) use settings::expand_home;

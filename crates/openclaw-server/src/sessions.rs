@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_of_a_conversation_is_found_again_by_a_context_id() {
+    fn session_key_round_trips_through_the_context_id() {
         for context in ["user:123/session:456", "My context", "…", "a"] {
             let session = SessionKeys.session_id(None, context);
             let found = SessionKeys.context_id(&session);
@@ -37,14 +37,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_of_another_kind_has_no_context_id() {
+    fn foreign_session_has_no_context_id() {
         for session in ["main", "my-session", "a2a-", "a2a-Two Words"] {
             assert_eq!(SessionKeys.context_id(session), None, "{session}");
         }
     }
 
     #[test]
-    fn the_same_context_of_two_clients_is_two_sessions() {
+    fn context_of_two_clients_is_two_sessions() {
         let of = |client| SessionKeys.session_id(client, "talk");
         assert_ne!(of(Some("alice")), of(Some("bob")));
         assert_ne!(of(Some("alice")), of(None));

@@ -46,11 +46,12 @@ pub fn of(column: Column, operation: &str) -> Expected {
     if let Some((reason, words)) = refused {
         return Expected::Refused(refusal(column, reason, words));
     }
-    deviation(column, operation).unwrap_or_else(|| Expected::Seen(meant(column, operation)))
+    deviation(column, operation)
+        .unwrap_or_else(|| Expected::Seen(default_expectation(column, operation)))
 }
 
 /// Returns the correct result of an operation.
-fn meant(column: Column, operation: &str) -> Value {
+fn default_expectation(column: Column, operation: &str) -> Value {
     match operation {
         "card" => json!({"name": "OpenClaw", "streaming": true}),
         "send" => json!({"state": "completed", "text": "alpha beta hello"}),

@@ -11,8 +11,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::error::StartError;
 use crate::config::{ExecutorKind, ServeConfig, TaskStoreKind};
 use crate::executor::{
-    CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns, Redacted, password, secrets_of,
-    secrets_of_given, state_dir,
+    CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns, Redacted, configured_secrets,
+    environment_secrets, password, state_dir,
 };
 use crate::tracing_log::TracingLog;
 use common::config::{ConfigError, gateway_url};
@@ -36,9 +36,9 @@ pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartE
 /// Returns the values that clients must not receive: the gateway's token, the store's address, and the secret
 /// environment variables of the server and the command.
 fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
-    let mut all = secrets_of(std::env::vars_os());
+    let mut all = environment_secrets(std::env::vars_os());
     let given = config.env_vars.iter();
-    all.extend(secrets_of_given(
+    all.extend(configured_secrets(
         given.map(|(name, value)| (name.as_str(), value.as_str())),
     ));
     all.extend(token(config)?);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_before_the_server_runs_is_noticed_and_noticed_once() {
+    fn change_before_the_start_is_reported_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         let mut watch = ClientFileWatch::new(&file);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_at_the_time_of_the_last_one_is_noticed() {
+    fn change_with_equal_modification_time_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_of_the_same_time_and_length_has_changed() {
+    fn replaced_file_of_equal_time_and_length_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_left_alone_has_not_changed() {
+    fn unchanged_file_has_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let file = ClientFile::in_directory(folder.path());
         file.add("ada", false).unwrap();

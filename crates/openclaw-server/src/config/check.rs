@@ -10,7 +10,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
 
-use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, place};
+use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, resolve};
 use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
@@ -172,7 +172,7 @@ fn store(config: &ServeConfig) -> Result<(), ConfigError> {
     let Some(word @ Secret::Known(_)) = &config.task_store else {
         return Ok(());
     };
-    match place::store(word, |_| None)? {
+    match resolve::resolve_task_store(word, |_| None)? {
         TaskStoreKind::Directory(path) if path.to_string_lossy().contains("://") => {
             let message =
                 "unknown kind of store; use `memory`, a directory, `redis://` or `rediss://`";

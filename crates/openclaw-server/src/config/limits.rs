@@ -176,7 +176,7 @@ impl ServeLimits {
             history: self.history,
             artifact_bytes: self.artifact_bytes,
             page_bytes: self.page_bytes,
-            kept: Budget {
+            stored_bytes: Budget {
                 per_client: self.bytes_per_client,
                 total: self.total_bytes,
             },

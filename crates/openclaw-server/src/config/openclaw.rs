@@ -67,16 +67,20 @@ pub(super) fn complete(
         None => None,
     };
     let needs_no_token = gateway.token.is_some() || text("OPENCLAW_GATEWAY_TOKEN").is_some();
-    let known = match read(&variable) {
+    let gateway_config = match read(&variable) {
         // The environment provides the port, and the token is not needed, so ignore the error.
         Err(_) if port.is_some() && needs_no_token => Gateway::default(),
-        known => known?,
+        gateway_config => gateway_config?,
     };
-    let scheme = if known.tls.enabled { "wss" } else { "ws" };
-    let port: u16 = port.or(known.port).unwrap_or(DEFAULT_PORT);
+    let scheme = if gateway_config.tls.enabled {
+        "wss"
+    } else {
+        "ws"
+    };
+    let port: u16 = port.or(gateway_config.port).unwrap_or(DEFAULT_PORT);
     gateway.url = Some(format!("{scheme}://127.0.0.1:{port}"));
     if !needs_no_token {
-        gateway.token = token(known.auth.token).filter(|token| match token {
+        gateway.token = token(gateway_config.auth.token).filter(|token| match token {
             Secret::Known(_) | Secret::Resolved(_) => true,
             // Without a value, connect without a token; the gateway reports that it requires one.
             Secret::Unresolved { source, id } => source == "env" && text(id).is_some(),
@@ -93,9 +97,9 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigEr
     let Some(file) = named.or_else(beside) else {
         return Ok(Gateway::default());
     };
-    let wrong = |why: String| {
+    let file_error = |cause: String| {
         let message = format!(
-            "cannot read the gateway's port and token from `{}`: {why}; correct the file, or name the gateway with `--gateway URL`",
+            "cannot read the gateway's port and token from `{}`: {cause}; correct the file, or name the gateway with `--gateway URL`",
             file.display()
         );
         ConfigError::at("/gateway", message)
@@ -105,11 +109,11 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigEr
         Err(error) if error.kind() == ErrorKind::NotFound && !is_named => {
             return Ok(Gateway::default());
         }
-        Err(error) => return Err(wrong(error.to_string())),
+        Err(error) => return Err(file_error(error.to_string())),
     };
     // The error contains only the position, because the line may contain a secret.
     let config: OpenClawConfig = json5::from_str(&text).map_err(|error| {
-        wrong(match error.position() {
+        file_error(match error.position() {
             Some(at) => format!("line {} is not valid", at.line + 1),
             None => "it is not valid".to_owned(),
         })

@@ -61,7 +61,7 @@ fn empty_configuration_equals_schema_defaults() {
 }
 
 #[test]
-fn everything_that_can_be_set_is_read() {
+fn all_settings_are_read() {
     let config = json!({
         "listen": "[::1]:1", "publicUrl": "https://agents.example/a", "hosts": ["desk"], "name": "Desk",
         "description": "One", "documentationUrl": "https://docs.example", "tls": {"certFile": "a", "keyFile": "b"},
@@ -194,7 +194,7 @@ fn refuses_conflicting_settings_with_their_place() {
 }
 
 #[test]
-fn shares_are_a_quarter_unless_they_are_set() {
+fn default_shares_are_a_quarter() {
     let limits = |limits: Value| {
         let config = ServeConfig::parse(&json!({"limits": limits}).to_string()).unwrap();
         (config.limits.connection_share(), config.limits.body_share())
@@ -208,7 +208,7 @@ fn shares_are_a_quarter_unless_they_are_set() {
 }
 
 #[test]
-fn task_store_accepts_word_directory_url_or_variable() {
+fn task_store_accepts_memory_directory_url_or_variable() {
     let store = |word: Value| {
         let config = ServeConfig::parse(&json!({"taskStore": word}).to_string()).unwrap();
         config.store(|name| (name == "REDIS").then(|| "redis://:s3cret@h/0".to_owned()))

@@ -39,7 +39,7 @@ use super::delegated::DelegationWriter;
 use super::environment;
 use super::parts;
 use super::settings::{Local, Thinking, state_dir};
-use answer::Reading;
+use answer::TurnOutput;
 use error::CommandError;
 use process::Ended;
 
@@ -94,7 +94,7 @@ struct CommandRunner {
     /// Whether `--local` is the last accepted mode.
     local: AtomicBool,
     /// Whether the model rejects thinking levels.
-    plain: AtomicBool,
+    rejects_thinking: AtomicBool,
     /// The name of OpenClaw's default agent, once it is known.
     default: OnceCell<String>,
 }
@@ -115,7 +115,7 @@ impl CommandExecutor {
             home: std::env::home_dir().filter(|home| home.components().count() > 1),
             local: AtomicBool::new(settings.local == Local::Always),
             settings,
-            plain: AtomicBool::new(false),
+            rejects_thinking: AtomicBool::new(false),
             default: OnceCell::new(),
         }))
     }
@@ -124,7 +124,7 @@ impl CommandExecutor {
 impl Executor for CommandExecutor {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         Box::pin(async {
-            let listed = self.0.listed().await;
+            let listed = self.0.list_agents().await;
             listed.map_err(|command_error| ExecutorError(command_error.text))
         })
     }
@@ -135,10 +135,10 @@ impl Executor for CommandExecutor {
         events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
-        let turns = Arc::clone(&self.0);
+        let runner = Arc::clone(&self.0);
         Box::pin(async move {
-            turns
-                .turn(input, events, &cancel)
+            runner
+                .run_turn(input, events, &cancel)
                 .await
                 .unwrap_or_else(|outcome| outcome)
         })
@@ -156,7 +156,7 @@ impl Executor for CommandExecutor {
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
-        let found = self.0.is_there();
+        let found = self.0.check_command();
         Box::pin(std::future::ready(
             found.map_err(|command_error| ExecutorError(command_error.text)),
         ))
@@ -164,13 +164,13 @@ impl Executor for CommandExecutor {
 }
 
 impl CommandRunner {
-    async fn turn(
+    async fn run_turn(
         &self,
         input: RunInput,
         events: ExecutionEvents,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Outcome> {
-        let until = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.timeout;
         let agent = input
             .agent
             .clone()
@@ -180,27 +180,27 @@ impl CommandRunner {
                 "{agent:?} is not a valid agent name"
             )));
         }
-        self.note(&agent, &input).await?;
-        let handed = parts::to_agent(input.message.parts);
-        let text = openclaw::text(&handed);
+        self.record_delegation(&agent, &input).await?;
+        let agent_parts = parts::to_agent(input.message.parts);
+        let text = openclaw::text(&agent_parts);
         let text = sanitize(&text);
-        let (mut local, mut turned) = (self.local.load(Ordering::Relaxed), false);
+        let (mut local, mut mode_switched) = (self.local.load(Ordering::Relaxed), false);
         loop {
             let thinking = self.thinking();
             let command = self.command(agent.as_deref(), &input.session, &text, local, thinking);
-            let ended = process::run(command, Some(&text), until, cancel, |_| {}).await;
+            let ended = process::run(command, Some(&text), deadline, cancel, |_| {}).await;
             let ended = ended.map_err(|error| {
-                self.command_error(CommandError::of_start(&error, &self.settings))
+                self.command_error(CommandError::start_failed(&error, &self.settings))
             })?;
-            let reading = match ended {
-                Ended::TimedOut => Err(CommandError::late(self.settings.timeout)),
+            let output = match ended {
+                Ended::TimedOut => Err(CommandError::timed_out(self.settings.timeout)),
                 Ended::Canceled => Err(CommandError::canceled()),
                 Ended::Exited(finished) => {
                     answer::read(&finished, &input.task_id, &input.context_id)
                 }
             };
-            match reading {
-                Ok(Reading::Turn { outcome, metadata }) => {
+            match output {
+                Ok(TurnOutput::Turn { outcome, metadata }) => {
                     self.local.store(local, Ordering::Relaxed);
                     if let Some(metadata) = metadata {
                         let _ = events.send(metadata).await;
@@ -208,12 +208,14 @@ impl CommandRunner {
                     return Ok(outcome);
                 }
                 // In these three cases, OpenClaw has not started the turn.
-                Ok(Reading::OtherMode) => match self.settings.local {
-                    Local::Auto if !turned => (local, turned) = (!local, true),
-                    only => return Err(self.command_error(CommandError::of_way(only))),
+                Ok(TurnOutput::OtherMode) => match self.settings.local {
+                    Local::Auto if !mode_switched => (local, mode_switched) = (!local, true),
+                    only => return Err(self.command_error(CommandError::mode_rejected(only))),
                 },
-                Err(command_error) if thinking.is_some() && self.may_do_without(&command_error) => {
-                    self.plain.store(true, Ordering::Relaxed);
+                Err(command_error)
+                    if thinking.is_some() && self.default_thinking_rejected(&command_error) =>
+                {
+                    self.rejects_thinking.store(true, Ordering::Relaxed);
                 }
                 Err(command_error) => return Err(self.command_error(command_error)),
             }
@@ -222,19 +224,23 @@ impl CommandRunner {
 
     /// Returns the thinking level for the next turn.
     fn thinking(&self) -> Option<Thinking> {
-        let otherwise = (!self.plain.load(Ordering::Relaxed)).then_some(Thinking::Low);
-        self.settings.thinking.or(otherwise)
+        let default = (!self.rejects_thinking.load(Ordering::Relaxed)).then_some(Thinking::Low);
+        self.settings.thinking.or(default)
     }
 
     /// Returns whether OpenClaw rejected a thinking level that is only a default, so that a turn without it may
     /// succeed.
-    fn may_do_without(&self, command_error: &CommandError) -> bool {
+    fn default_thinking_rejected(&self, command_error: &CommandError) -> bool {
         self.settings.thinking.is_none() && command_error.reason == error::THINKING
     }
 
     /// Records the delegation of the session before the turn starts.
-    async fn note(&self, agent: &Option<String>, input: &RunInput) -> Result<(), Outcome> {
-        if !self.delegated.is_kept() {
+    async fn record_delegation(
+        &self,
+        agent: &Option<String>,
+        input: &RunInput,
+    ) -> Result<(), Outcome> {
+        if !self.delegated.is_enabled() {
             return Ok(());
         }
         let agent = match agent {
@@ -242,33 +248,33 @@ impl CommandRunner {
             // The session of the default agent has no delegation yet, so there is none to clear.
             None if input.delegation.is_none() && !self.default.initialized() => return Ok(()),
             None => {
-                let asked = self.default.get_or_try_init(|| self.default_agent()).await;
-                asked.map_err(|command_error| self.command_error(command_error))?
+                let default_agent = self.default.get_or_try_init(|| self.default_agent()).await;
+                default_agent.map_err(|command_error| self.command_error(command_error))?
             }
         };
         let key = session_key::explicit_key(agent, &input.session);
-        self.delegated.note(&key, input.delegation.as_ref()).await
+        self.delegated.record(&key, input.delegation.as_ref()).await
     }
 
     async fn default_agent(&self) -> Result<String, CommandError> {
-        let listed = self.listed().await?;
+        let listed = self.list_agents().await?;
         let first = listed.into_iter().next();
         first
             .map(|agent| agent.name)
             .ok_or_else(CommandError::unknown_agent)
     }
 
-    async fn listed(&self) -> Result<Vec<Agent>, CommandError> {
+    async fn list_agents(&self) -> Result<Vec<Agent>, CommandError> {
         let mut command = self.openclaw();
         command.args(["agents", "list", "--json"]);
-        let until = Instant::now() + LISTING_TIMEOUT;
-        let ended = process::run(command, None, until, &CancellationToken::new(), |_| {}).await;
-        match ended.map_err(|error| CommandError::of_start(&error, &self.settings))? {
+        let deadline = Instant::now() + LISTING_TIMEOUT;
+        let ended = process::run(command, None, deadline, &CancellationToken::new(), |_| {}).await;
+        match ended.map_err(|error| CommandError::start_failed(&error, &self.settings))? {
             Ended::Exited(finished) => listing::read(&finished),
-            Ended::TimedOut => Err(CommandError::late(LISTING_TIMEOUT)),
+            Ended::TimedOut => Err(CommandError::timed_out(LISTING_TIMEOUT)),
             Ended::Canceled => Err(CommandError::canceled()),
         }
-        .map_err(|command_error| command_error.without(self.home.as_deref()))
+        .map_err(|command_error| command_error.redact_home(self.home.as_deref()))
     }
 
     /// Builds the command for one turn. The command reads the message from standard input.
@@ -309,7 +315,7 @@ impl CommandRunner {
         let models = self.settings.local != Local::Never;
         command
             .env_clear()
-            .envs(environment::passed(
+            .envs(environment::child_environment(
                 std::env::vars_os(),
                 models,
                 &self.settings.pass_env,
@@ -324,7 +330,7 @@ impl CommandRunner {
     }
 
     /// Checks that the command exists.
-    fn is_there(&self) -> Result<(), CommandError> {
+    fn check_command(&self) -> Result<(), CommandError> {
         let own = self
             .settings
             .env_vars
@@ -335,7 +341,7 @@ impl CommandRunner {
     }
 
     fn command_error(&self, command_error: CommandError) -> Outcome {
-        let CommandError { reason, text } = command_error.without(self.home.as_deref());
+        let CommandError { reason, text } = command_error.redact_home(self.home.as_deref());
         Outcome::Failed { reason, text }
     }
 }
@@ -343,10 +349,10 @@ impl CommandRunner {
 /// Returns whether a text is a valid name of an agent. Other texts never become arguments, because the command could
 /// parse them as options.
 fn is_name(name: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_word_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
     (1..=64).contains(&name.len())
-        && name.starts_with(word)
-        && name.chars().all(|c| word(c) || c == '-')
+        && name.starts_with(is_word_char)
+        && name.chars().all(|c| is_word_char(c) || c == '-')
 }
 
 #[cfg(all(test, unix))]

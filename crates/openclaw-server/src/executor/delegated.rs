@@ -17,7 +17,7 @@ use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup, M
 pub(super) struct DelegationWriter {
     /// The state directory of OpenClaw; `None` disables the recording.
     state_dir: Option<PathBuf>,
-    kept: DelegationLookup,
+    lookup: DelegationLookup,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
 }
@@ -30,31 +30,36 @@ impl DelegationWriter {
     ) -> Self {
         Self {
             state_dir,
-            kept: DelegationLookup::default(),
+            lookup: DelegationLookup::default(),
             env,
             log,
         }
     }
 
     /// Returns whether delegations are recorded, because a state directory is set.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         self.state_dir.is_some()
     }
 
-    /// Records the delegation `said` for the session of `key`. A message without a delegation clears the record of the
+    /// Records `delegation` for the session of `key`. A message without a delegation clears the record of the
     /// previous message.
     ///
     /// # Errors
     /// The delegation is malformed, or the record could not be written. The caller must not start the run, because
     /// agents without a record could delegate endlessly.
-    pub(super) async fn note(&self, key: &str, said: Option<&Value>) -> Result<(), Outcome> {
-        let work = said.map(|said| Delegation::read(said).ok_or_else(malformed));
-        let work = work.transpose()?;
+    pub(super) async fn record(
+        &self,
+        key: &str,
+        delegation: Option<&Value>,
+    ) -> Result<(), Outcome> {
+        let record =
+            delegation.map(|delegation| Delegation::read(delegation).ok_or_else(malformed));
+        let record = record.transpose()?;
         let Some(state_dir) = &self.state_dir else {
             return Ok(());
         };
-        let work = match work {
-            Some(work) => work,
+        let record = match record {
+            Some(record) => record,
             None if self.is_deep(state_dir, key).await => Delegation {
                 hop: 0,
                 chain: None,
@@ -66,9 +71,9 @@ impl DelegationWriter {
             if !file.is_dir() {
                 return Err(std::io::ErrorKind::NotFound.into());
             }
-            DelegationFile::of_host(&file).record(&key, &work, &*log)
+            DelegationFile::of_host(&file).record(&key, &record, &*log)
         });
-        let why = match written.await {
+        let cause = match written.await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
@@ -76,7 +81,7 @@ impl DelegationWriter {
         Err(Outcome::Failed {
             reason: "delegation_not_recorded",
             text: format!(
-                "cannot record the delegation depth for OpenClaw ({why}), so the run did not start. The operator must \
+                "cannot record the delegation depth for OpenClaw ({cause}), so the run did not start. The operator must \
                  configure the state directory of this OpenClaw"
             ),
         })
@@ -84,9 +89,9 @@ impl DelegationWriter {
 
     async fn is_deep(&self, state_dir: &Path, key: &str) -> bool {
         let known = self
-            .kept
+            .lookup
             .find(state_dir, key, self.env.system_time(), &self.log);
-        known.await.is_some_and(|work| work.hop > 0)
+        known.await.is_some_and(|record| record.hop > 0)
     }
 }
 
@@ -118,25 +123,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hop_is_there_for_the_session_before_the_run() {
+    async fn delegation_is_recorded_before_the_run() {
         let state = tempfile::tempdir().unwrap();
-        let said = json!({"hop": 2, "chain": "c"});
+        let delegation = json!({"hop": 2, "chain": "c"});
         over(state.path())
-            .note("agent:main:a2a-x", Some(&said))
+            .record("agent:main:a2a-x", Some(&delegation))
             .await
             .unwrap();
         let found = DelegationFile::of_host(state.path())
             .find("agent:main:a2a-x")
             .unwrap();
-        assert_eq!(found.unwrap().json(), said);
+        assert_eq!(found.unwrap().json(), delegation);
     }
 
     #[tokio::test]
     async fn undelegated_message_resets_the_chain() {
         let state = tempfile::tempdir().unwrap();
         let delegated = over(state.path());
-        delegated.note("s", Some(&json!({"hop": 3}))).await.unwrap();
-        delegated.note("s", None).await.unwrap();
+        delegated
+            .record("s", Some(&json!({"hop": 3})))
+            .await
+            .unwrap();
+        delegated.record("s", None).await.unwrap();
         let found = DelegationFile::of_host(state.path()).find("s").unwrap();
         assert_eq!(found.unwrap().hop, 0);
     }
@@ -144,7 +152,7 @@ mod tests {
     #[tokio::test]
     async fn undelegated_message_writes_no_file() {
         let state = tempfile::tempdir().unwrap();
-        over(state.path()).note("s", None).await.unwrap();
+        over(state.path()).record("s", None).await.unwrap();
         assert!(!DelegationFile::of_host(state.path()).path().exists());
     }
 
@@ -152,7 +160,7 @@ mod tests {
     async fn run_does_not_start_without_delegation_record() {
         let state = tempfile::tempdir().unwrap();
         let gone = state.path().join("gone");
-        let refused = over(&gone).note("s", Some(&json!({"hop": 1}))).await;
+        let refused = over(&gone).record("s", Some(&json!({"hop": 1}))).await;
         let Err(Outcome::Failed { reason, .. }) = refused else {
             unreachable!("{refused:?}")
         };
@@ -163,8 +171,11 @@ mod tests {
     async fn malformed_delegation_keeps_the_recorded_depth() {
         let state = tempfile::tempdir().unwrap();
         let delegated = over(state.path());
-        delegated.note("s", Some(&json!({"hop": 3}))).await.unwrap();
-        let refused = delegated.note("s", Some(&json!({"hop": "3"}))).await;
+        delegated
+            .record("s", Some(&json!({"hop": 3})))
+            .await
+            .unwrap();
+        let refused = delegated.record("s", Some(&json!({"hop": "3"}))).await;
         let Err(Outcome::Failed { reason, .. }) = refused else {
             unreachable!("{refused:?}")
         };

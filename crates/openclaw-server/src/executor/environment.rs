@@ -151,7 +151,7 @@ const MIN_ADDRESSED_SECRET_BYTES: usize = 8;
 
 /// Returns the variables that the command receives: the common variables, the ones named in `more`, and, if `models` is
 /// true, the credentials of model providers.
-pub(super) fn passed(
+pub(super) fn child_environment(
     variables: impl Iterator<Item = (OsString, OsString)>,
     models: bool,
     more: &[String],
@@ -179,7 +179,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Returns the secret values in the server's own environment variables.
-pub(crate) fn secrets_of(
+pub(crate) fn environment_secrets(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<SecretString> {
     let texts = variables.filter_map(|(name, value)| Some((name, value.into_string().ok()?)));
@@ -194,17 +194,17 @@ pub(crate) fn secrets_of(
 }
 
 /// Returns the secret values in the configured variables of the command: all except the common variables.
-pub(crate) fn secrets_of_given<'a>(
+pub(crate) fn configured_secrets<'a>(
     variables: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Vec<SecretString> {
     let secrets = variables.flat_map(|(name, value)| {
         let name = name.to_ascii_uppercase();
-        let shortest = match has_secret_name(&name) {
+        let min_bytes = match has_secret_name(&name) {
             true => MIN_SECRET_BYTES,
             false if is_common(&name) => usize::MAX,
             false => MIN_ADDRESSED_SECRET_BYTES,
         };
-        let own = (value.len() >= shortest).then(|| value.into());
+        let own = (value.len() >= min_bytes).then(|| value.into());
         password(value).into_iter().chain(own)
     });
     secrets.collect()
@@ -215,19 +215,19 @@ fn has_secret_name(upper: &str) -> bool {
     let mut words = upper.split('_');
     let place = words.clone().next_back();
     let is_place = place.is_some_and(|word| matches!(word, "FILE" | "PATH" | "DIR" | "SOCK"));
-    let said = SECRET_NAME_PARTS.iter().any(|word| upper.contains(word))
+    let has_secret_part = SECRET_NAME_PARTS.iter().any(|word| upper.contains(word))
         || words.any(|word| word == "KEY");
-    said && !is_place
+    has_secret_part && !is_place
 }
 
 /// Returns the password in the URL of a store or proxy, both percent-encoded and decoded.
 pub(crate) fn password(address: &str) -> Vec<SecretString> {
     let parsed = Url::parse(address).ok();
-    let Some(written) = parsed.as_ref().and_then(Url::password) else {
+    let Some(encoded) = parsed.as_ref().and_then(Url::password) else {
         return Vec::new();
     };
-    let plain = percent_encoding::percent_decode_str(written).decode_utf8_lossy();
-    let all = [written.to_owned(), plain.into_owned()];
+    let plain = percent_encoding::percent_decode_str(encoded).decode_utf8_lossy();
+    let all = [encoded.to_owned(), plain.into_owned()];
     let long = all
         .into_iter()
         .filter(|text| text.len() >= MIN_SECRET_BYTES);
@@ -249,7 +249,7 @@ mod tests {
     fn names(models: bool, more: &[&str], all: &[&str]) -> Vec<String> {
         let all: Vec<_> = all.iter().map(|name| (*name, "v")).collect();
         let more: Vec<_> = more.iter().map(|name| (*name).to_owned()).collect();
-        let passed = passed(variables(&all).into_iter(), models, &more);
+        let passed = child_environment(variables(&all).into_iter(), models, &more);
         passed
             .map(|(name, _)| name.to_string_lossy().into_owned())
             .collect()
@@ -305,7 +305,7 @@ mod tests {
             ("TLS_KEY_FILE", "/etc/tls/key.pem"),
             ("STORE", "rediss://:p%40ss-word@h/0"),
         ]);
-        let known = texts(secrets_of(all.into_iter()));
+        let known = texts(environment_secrets(all.into_iter()));
         assert_eq!(
             known,
             ["token-value", "key-value", "p%40ss-word", "p@ss-word"]
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn given_values_are_secrets_unless_every_program_has_them() {
+    fn configured_values_are_secrets_except_common_ones() {
         let given = [
             ("MY_KEY", "k3y!"),
             ("THING", "unnamed-secret"),
@@ -322,7 +322,7 @@ mod tests {
             ("OPENCLAW_STATE_DIR", "/var/lib/openclaw"),
             ("OPENCLAW_GATEWAY_TOKEN", "gate"),
         ];
-        let known = texts(secrets_of_given(given.into_iter()));
+        let known = texts(configured_secrets(given.into_iter()));
         assert_eq!(known, ["k3y!", "unnamed-secret", "gate"]);
     }
 }

@@ -9,8 +9,8 @@
 
 mod abort;
 mod collective;
+mod event_forwarder;
 mod outcome;
-mod run_reporter;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +42,7 @@ use super::delegated::DelegationWriter;
 use super::parts;
 use super::settings::Thinking;
 use abort::{AbortGuard, AbortRequest};
-use run_reporter::RunReporter;
+use event_forwarder::EventForwarder;
 
 /// How long the readiness check of the gateway may take.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -114,8 +114,8 @@ impl Executor for GatewayExecutor {
 
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         Box::pin(async {
-            let listed = self.0.listed().await;
-            listed.map_err(|error| ExecutorError(outcome::for_operator(&error)))
+            let agents = self.0.list_agents().await;
+            agents.map_err(|error| ExecutorError(outcome::for_operator(&error)))
         })
     }
 
@@ -127,7 +127,7 @@ impl Executor for GatewayExecutor {
     ) -> BoxFuture<'static, Outcome> {
         let runs = Arc::clone(&self.0);
         Box::pin(async move {
-            runs.begin(input, events, cancel)
+            runs.start_run(input, events, cancel)
                 .await
                 .unwrap_or_else(|outcome| outcome)
         })
@@ -157,7 +157,7 @@ impl Executor for GatewayExecutor {
         }
         Some(Box::pin(async move {
             let work = async {
-                match handle.again(None).await {
+                match handle.resubscribe(None).await {
                     Ok(stream) => handle.follow(stream, events).await,
                     Err(outcome) => outcome,
                 }
@@ -185,7 +185,7 @@ impl Executor for GatewayExecutor {
 }
 
 impl Runs {
-    async fn listed(&self) -> Result<Vec<Agent>, PeerError> {
+    async fn list_agents(&self) -> Result<Vec<Agent>, PeerError> {
         let mut members = self.gateway.members().await?;
         let triad = self.offers_triad();
         members.retain(|member| member.name != TRIAD || triad);
@@ -236,7 +236,7 @@ impl Runs {
     /// Connects to the gateway, unless an earlier connection has already identified its protocol.
     async fn connect(&self) -> Result<(), Outcome> {
         if self.gateway.connection().dialect.is_none() {
-            let connected = self.listed().await;
+            let connected = self.list_agents().await;
             connected.map_err(|error| outcome::outcome(&error))?;
         }
         Ok(())
@@ -261,11 +261,11 @@ impl Runs {
         if let Some(known) = known {
             return Ok(known);
         }
-        let listed = self
-            .listed()
+        let agents = self
+            .list_agents()
             .await
             .map_err(|error| outcome::outcome(&error))?;
-        listed
+        agents
             .into_iter()
             .next()
             .map(|agent| agent.name)
@@ -274,7 +274,7 @@ impl Runs {
             })
     }
 
-    async fn begin(
+    async fn start_run(
         self: Arc<Self>,
         input: RunInput,
         events: ExecutionEvents,
@@ -284,7 +284,9 @@ impl Runs {
         let agent = self.agent(&input).await?;
         let key = session_key::session_key(&agent, &input.session);
         if self.is_openclaw() {
-            self.delegated.note(&key, input.delegation.as_ref()).await?;
+            self.delegated
+                .record(&key, input.delegation.as_ref())
+                .await?;
         }
         let proposal = match agent == TRIAD {
             true => Some(Proposal::new(
@@ -295,7 +297,7 @@ impl Runs {
             )?),
             false => None,
         };
-        let (run, kept) = match &proposal {
+        let (run, stored_run) = match &proposal {
             Some(proposal) => (proposal.id.clone(), proposal.run()),
             None => {
                 let run = self.run_id();
@@ -304,11 +306,11 @@ impl Runs {
         };
         // Store the name of the run before it starts, so that a restarted server can find it.
         let _ = events
-            .send(ExecutionEvent::Run(format!("{agent}/{kept}")))
+            .send(ExecutionEvent::Run(format!("{agent}/{stored_run}")))
             .await;
-        let outgoing = match &proposal {
+        let request = match &proposal {
             Some(proposal) => proposal.request(),
-            None => self.outgoing(&run, input.message.parts, input.delegation),
+            None => self.send_request(&run, input.message.parts, input.delegation),
         };
         let handle = RunHandle {
             runs: self,
@@ -319,10 +321,10 @@ impl Runs {
             proposal,
         };
         let work = async {
-            match handle.peer().stream(&outgoing).await {
+            match handle.peer().stream(&request).await {
                 Ok(stream) => handle.follow(stream, events).await,
                 // The gateway may have received the message before the connection broke.
-                Err(error) if error.kind.is_cut() => match handle.again(Some(error)).await {
+                Err(error) if error.kind.is_cut() => match handle.resubscribe(Some(error)).await {
                     Ok(stream) => handle.follow(stream, events).await,
                     Err(outcome) => outcome,
                 },
@@ -341,15 +343,15 @@ impl Runs {
         }
     }
 
-    fn outgoing(
+    fn send_request(
         &self,
         run: &str,
-        said: Vec<a2a::v1_0::Part>,
+        parts: Vec<a2a::v1_0::Part>,
         delegation: Option<Value>,
     ) -> SendRequest {
-        let mut parts = parts::to_agent(said);
+        let mut parts = parts::to_agent(parts);
         if let Some(line) = openclaw::line_before(&openclaw::text(&parts)) {
-            parts.insert(0, parts::note(line));
+            parts.insert(0, parts::text_part(line));
         }
         let limit = u64::try_from(self.settings.timeout.as_millis()).unwrap_or(u64::MAX);
         let mut metadata = Map::new();
@@ -402,10 +404,10 @@ impl RunHandle {
 
     /// Follows the run until it ends. Reconnects when the connection breaks.
     async fn follow(&self, mut stream: Box<dyn EventStream>, events: ExecutionEvents) -> Outcome {
-        let reporter = RunReporter::new(events);
+        let forwarder = EventForwarder::new(events);
         loop {
-            let broken = match stream.next().await {
-                Some(Ok((event, _))) => match reporter.on_event(event).await {
+            let error = match stream.next().await {
+                Some(Ok((event, _))) => match forwarder.forward(event).await {
                     Some(outcome) if self.can_repeat(&outcome) => {
                         tokio::time::sleep(REPEAT_DELAY).await;
                         None
@@ -416,7 +418,7 @@ impl RunHandle {
                 Some(Err(error)) => Some(error),
                 None => None,
             };
-            stream = match self.again(broken).await {
+            stream = match self.resubscribe(error).await {
                 Ok(stream) => stream,
                 Err(outcome) => return outcome,
             };
@@ -425,16 +427,16 @@ impl RunHandle {
 
     /// Returns whether the same message may be sent again: a proposal that the gateway dropped when it stopped.
     fn can_repeat(&self, outcome: &Outcome) -> bool {
-        let away =
+        let is_unreachable =
             matches!(outcome, Outcome::Failed { reason, .. } if *reason == outcome::UNREACHABLE);
-        away && self.proposal.is_some()
+        is_unreachable && self.proposal.is_some()
     }
 
-    /// Subscribes to the run again. `broken` is the error that ended the connection.
-    async fn again(&self, broken: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
-        let mut last = broken;
-        for pause in RECONNECT_DELAYS_S {
-            tokio::time::sleep(Duration::from_secs(pause)).await;
+    /// Subscribes to the run again. `error` is the one that ended the connection.
+    async fn resubscribe(&self, error: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
+        let mut last = error;
+        for delay in RECONNECT_DELAYS_S {
+            tokio::time::sleep(Duration::from_secs(delay)).await;
             let opened = match &self.proposal {
                 Some(proposal) if proposal.is_over(&*self.runs.env) => {
                     return Err(collective::undecided());

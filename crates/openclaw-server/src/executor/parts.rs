@@ -12,10 +12,10 @@ use gateway_bridge::openclaw::inert;
 
 /// Converts parts of a client for an agent, and makes their text [`inert`].
 pub(super) fn to_agent(parts: Vec<Part>) -> Vec<a2a::Part> {
-    parts.into_iter().map(handed).collect()
+    parts.into_iter().map(part_to_agent).collect()
 }
 
-fn handed(part: Part) -> a2a::Part {
+fn part_to_agent(part: Part) -> a2a::Part {
     let plain = |text: String| inert(&text).into_owned();
     let (name, media_type) = (part.filename.map(plain), part.media_type.map(plain));
     match part.content {
@@ -39,34 +39,34 @@ fn handed(part: Part) -> a2a::Part {
 /// around a path could look like a part of it.
 fn inert_json(value: Value) -> Value {
     match value {
-        Value::String(text) => inert_in_json(&text).into(),
+        Value::String(text) => inert_text(&text).into(),
         Value::Array(items) => items.into_iter().map(inert_json).collect(),
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(key, value)| (inert_in_json(&key), inert_json(value)))
+            .map(|(key, value)| (inert_text(&key), inert_json(value)))
             .collect(),
         other => other,
     }
 }
 
-fn inert_in_json(text: &str) -> String {
+fn inert_text(text: &str) -> String {
     let plain = inert(text);
-    let written = Value::from(plain.as_ref()).to_string();
-    match inert(&written) {
+    let json_text = Value::from(plain.as_ref()).to_string();
+    match inert(&json_text) {
         Cow::Borrowed(_) => plain.into_owned(),
         // JSON escapes contain no dot, so the text is still valid JSON.
-        Cow::Owned(written) => {
-            serde_json::from_str(&written).unwrap_or_else(|_| plain.replace('.', "[.]"))
+        Cow::Owned(json_text) => {
+            serde_json::from_str(&json_text).unwrap_or_else(|_| plain.replace('.', "[.]"))
         }
     }
 }
 
 /// Converts the parts of an agent's answer. Drops invalid parts.
 pub(super) fn from_agent(parts: &[Value]) -> Vec<Part> {
-    parts.iter().filter_map(answered).collect()
+    parts.iter().filter_map(part_from_agent).collect()
 }
 
-fn answered(part: &Value) -> Option<Part> {
+fn part_from_agent(part: &Value) -> Option<Part> {
     let file = &part["file"];
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let mut read = match part["kind"].as_str().unwrap_or("text") {
@@ -83,25 +83,25 @@ fn answered(part: &Value) -> Option<Part> {
     };
     read.filename = text(&file["name"]);
     read.media_type = text(&file["mimeType"]);
-    read.metadata = part["metadata"].as_object().map(owned);
+    read.metadata = part["metadata"].as_object().map(to_hash_map);
     Some(read)
 }
 
 /// Converts metadata to the type of the server.
-pub(super) fn owned(map: &Map<String, Value>) -> HashMap<String, Value> {
+pub(super) fn to_hash_map(map: &Map<String, Value>) -> HashMap<String, Value> {
     map.iter()
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }
 
 /// Returns the parts of an agent's message.
-pub(super) fn of_message(message: &Value) -> Vec<Part> {
+pub(super) fn message_parts(message: &Value) -> Vec<Part> {
     let parts = message["parts"].as_array();
     from_agent(parts.map_or(&[][..], Vec::as_slice))
 }
 
 /// Returns a text part that the server inserts before the parts of the client.
-pub(super) fn note(text: &str) -> a2a::Part {
+pub(super) fn text_part(text: &str) -> a2a::Part {
     a2a::Part::text(text.to_owned())
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_part_comes_back_as_it_went() {
+    fn parts_survive_the_round_trip() {
         let parts = vec![
             Part::text("hello"),
             Part::raw(vec![0, 255])
@@ -122,15 +122,15 @@ mod tests {
             Part::url("https://example.com/a.png").with_media_type("image/png"),
             Part::data(json!({"a": 1})),
         ];
-        let handed = to_agent(parts.clone());
-        let back: Vec<_> = handed.iter().map(|part| part.json().clone()).collect();
+        let sent = to_agent(parts.clone());
+        let back: Vec<_> = sent.iter().map(|part| part.json().clone()).collect();
         assert_eq!(from_agent(&back), parts);
     }
 
     #[test]
-    fn data_that_is_no_object_is_handed_over_as_its_json() {
-        let handed = to_agent(vec![Part::data(json!([1, 2]))]);
-        assert_eq!(handed[0].json()["text"], "[1,2]");
+    fn data_without_an_object_is_sent_as_json_text() {
+        let sent = to_agent(vec![Part::data(json!([1, 2]))]);
+        assert_eq!(sent[0].json()["text"], "[1,2]");
     }
 
     #[test]

@@ -29,36 +29,36 @@ impl Redacted {
         Self { inner, secrets }
     }
 
-    /// Runs `work`, which sends its events to `said`, and forwards them redacted to `events`.
-    fn filtered(
+    /// Runs `work`, which sends its events to `received`, and forwards them redacted to `events`.
+    fn redact_run(
         &self,
         work: BoxFuture<'static, Outcome>,
-        mut said: mpsc::Receiver<ExecutionEvent>,
+        mut received: mpsc::Receiver<ExecutionEvent>,
         events: ExecutionEvents,
     ) -> BoxFuture<'static, Outcome> {
-        let mut filter = Filter {
+        let mut redactor = EventRedactor {
             secrets: Arc::clone(&self.secrets),
             open: BTreeMap::new(),
         };
         Box::pin(async move {
             let forward = async {
-                while let Some(report) = said.recv().await {
-                    if let Some(report) = filter.report(report)
-                        && events.send(report).await.is_err()
+                while let Some(event) = received.recv().await {
+                    if let Some(event) = redactor.redact_event(event)
+                        && events.send(event).await.is_err()
                     {
-                        said.close();
+                        received.close();
                     }
                 }
-                for report in filter.rest() {
-                    let _ = events.send(report).await;
+                for event in redactor.flush() {
+                    let _ = events.send(event).await;
                 }
             };
             let (outcome, ()) = tokio::join!(work, forward);
-            filter.outcome(outcome)
+            redactor.redact_outcome(outcome)
         })
     }
 
-    fn error(&self, error: ExecutorError) -> ExecutorError {
+    fn redact_error(&self, error: ExecutorError) -> ExecutorError {
         ExecutorError(self.secrets.redact(&error.0).into_owned())
     }
 }
@@ -67,7 +67,7 @@ impl Executor for Redacted {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         Box::pin(async {
             let agents = self.inner.agents().await;
-            let mut agents = agents.map_err(|error| self.error(error))?;
+            let mut agents = agents.map_err(|error| self.redact_error(error))?;
             for agent in &mut agents {
                 for text in [&mut agent.title, &mut agent.description]
                     .into_iter()
@@ -86,8 +86,8 @@ impl Executor for Redacted {
         events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
-        let (say, said) = mpsc::channel(1);
-        self.filtered(self.inner.run(input, say, cancel), said, events)
+        let (sender, received) = mpsc::channel(1);
+        self.redact_run(self.inner.run(input, sender, cancel), received, events)
     }
 
     fn reattach(
@@ -97,15 +97,15 @@ impl Executor for Redacted {
         events: ExecutionEvents,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        let (say, said) = mpsc::channel(1);
-        let work = self.inner.reattach(input, run, say, cancel)?;
-        Some(self.filtered(work, said, events))
+        let (sender, received) = mpsc::channel(1);
+        let work = self.inner.reattach(input, run, sender, cancel)?;
+        Some(self.redact_run(work, received, events))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
         Box::pin(async {
             let ready = self.inner.ready().await;
-            ready.map_err(|error| self.error(error))
+            ready.map_err(|error| self.redact_error(error))
         })
     }
 
@@ -115,7 +115,7 @@ impl Executor for Redacted {
 }
 
 /// Removes secrets from the events of one run.
-struct Filter {
+struct EventRedactor {
     secrets: Arc<Secrets>,
     /// The artifacts that are not complete, by id.
     open: BTreeMap<String, OpenArtifact>,
@@ -130,20 +130,20 @@ struct OpenArtifact {
     first: Option<Artifact>,
 }
 
-impl Filter {
+impl EventRedactor {
     /// Returns the redacted event. Returns `None` to hold it back while its text may end within a secret.
-    fn report(&mut self, report: ExecutionEvent) -> Option<ExecutionEvent> {
-        Some(match report {
+    fn redact_event(&mut self, event: ExecutionEvent) -> Option<ExecutionEvent> {
+        Some(match event {
             // Clients do not receive the name of a run.
             ExecutionEvent::Run(name) => ExecutionEvent::Run(name),
             ExecutionEvent::Working(parts) => {
-                ExecutionEvent::Working(parts.map(|parts| self.parts(parts)))
+                ExecutionEvent::Working(parts.map(|parts| self.redact_parts(parts)))
             }
             ExecutionEvent::Artifact {
                 artifact,
                 append,
                 last_chunk,
-            } => return self.artifact(artifact, append, last_chunk),
+            } => return self.redact_chunk(artifact, append, last_chunk),
             ExecutionEvent::Metadata(mut all) => {
                 redact_metadata(&self.secrets, &mut all);
                 ExecutionEvent::Metadata(all)
@@ -151,12 +151,14 @@ impl Filter {
         })
     }
 
-    fn outcome(&self, outcome: Outcome) -> Outcome {
+    fn redact_outcome(&self, outcome: Outcome) -> Outcome {
         match outcome {
-            Outcome::Completed(parts) => Outcome::Completed(parts.map(|parts| self.parts(parts))),
-            Outcome::Message(parts) => Outcome::Message(self.parts(parts)),
-            Outcome::InputRequired(parts) => Outcome::InputRequired(self.parts(parts)),
-            Outcome::AuthRequired(parts) => Outcome::AuthRequired(self.parts(parts)),
+            Outcome::Completed(parts) => {
+                Outcome::Completed(parts.map(|parts| self.redact_parts(parts)))
+            }
+            Outcome::Message(parts) => Outcome::Message(self.redact_parts(parts)),
+            Outcome::InputRequired(parts) => Outcome::InputRequired(self.redact_parts(parts)),
+            Outcome::AuthRequired(parts) => Outcome::AuthRequired(self.redact_parts(parts)),
             Outcome::Rejected(text) => Outcome::Rejected(self.secrets.redact(&text).into_owned()),
             Outcome::Failed { reason, text } => Outcome::Failed {
                 reason,
@@ -166,7 +168,7 @@ impl Filter {
     }
 
     /// Redacts complete parts. A secret may begin in one text part and end in the next.
-    fn parts(&self, mut parts: Vec<Part>) -> Vec<Part> {
+    fn redact_parts(&self, mut parts: Vec<Part>) -> Vec<Part> {
         let texts = parts.iter_mut().filter_map(|part| match &mut part.content {
             PartContent::Text(text) => Some(text),
             _ => None,
@@ -178,7 +180,7 @@ impl Filter {
         parts
     }
 
-    fn artifact(
+    fn redact_chunk(
         &mut self,
         mut artifact: Artifact,
         append: bool,
@@ -199,8 +201,8 @@ impl Filter {
         let known = self.open.remove(&id).filter(|_| append);
         let parts = mem::take(&mut artifact.parts);
         if last && known.is_none() {
-            artifact.parts = self.parts(parts);
-            return Some(piece(artifact, append, last));
+            artifact.parts = self.redact_parts(parts);
+            return Some(artifact_event(artifact, append, last));
         }
         let mut open = known.unwrap_or_else(|| OpenArtifact {
             text: Redactor::new(Arc::clone(&secrets)),
@@ -211,18 +213,18 @@ impl Filter {
             redact_part(&secrets, &mut part);
             match &mut part.content {
                 PartContent::Text(text) => {
-                    let shown = open.text.push(&mem::take(text));
+                    let text = open.text.push(&mem::take(text));
                     open.part = part;
-                    artifact.parts.extend(open.shown(shown));
+                    artifact.parts.extend(open.text_part(text));
                 }
                 _ => {
-                    artifact.parts.extend(open.rest());
+                    artifact.parts.extend(open.flush());
                     artifact.parts.push(part);
                 }
             }
         }
         if last {
-            artifact.parts.extend(open.rest());
+            artifact.parts.extend(open.flush());
         }
         if artifact.parts.is_empty() && !last {
             self.open.insert(id, open);
@@ -239,44 +241,44 @@ impl Filter {
         if !last {
             self.open.insert(id, open);
         }
-        Some(piece(artifact, append, last))
+        Some(artifact_event(artifact, append, last))
     }
 
     /// Returns the rest of the artifacts that have no last chunk.
-    fn rest(&mut self) -> Vec<ExecutionEvent> {
+    fn flush(&mut self) -> Vec<ExecutionEvent> {
         let all = mem::take(&mut self.open).into_iter();
         let rest = all.filter_map(|(id, mut open)| {
-            let parts = Vec::from_iter([open.rest()?]);
+            let parts = Vec::from_iter([open.flush()?]);
             let append = open.first.is_none();
             let artifact = match open.first {
                 Some(first) => Artifact { parts, ..first },
                 None => Artifact {
                     artifact_id: id,
                     parts,
-                    ..empty()
+                    ..empty_artifact()
                 },
             };
-            Some(piece(artifact, append, false))
+            Some(artifact_event(artifact, append, false))
         });
         rest.collect()
     }
 }
 
 impl OpenArtifact {
-    fn shown(&self, text: String) -> Option<Part> {
+    fn text_part(&self, text: String) -> Option<Part> {
         (!text.is_empty()).then(|| Part {
             content: PartContent::Text(text),
             ..self.part.clone()
         })
     }
 
-    fn rest(&mut self) -> Option<Part> {
+    fn flush(&mut self) -> Option<Part> {
         let rest = self.text.finish();
-        self.shown(rest)
+        self.text_part(rest)
     }
 }
 
-fn piece(artifact: Artifact, append: bool, last_chunk: bool) -> ExecutionEvent {
+fn artifact_event(artifact: Artifact, append: bool, last_chunk: bool) -> ExecutionEvent {
     ExecutionEvent::Artifact {
         artifact,
         append,
@@ -284,7 +286,7 @@ fn piece(artifact: Artifact, append: bool, last_chunk: bool) -> ExecutionEvent {
     }
 }
 
-fn empty() -> Artifact {
+fn empty_artifact() -> Artifact {
     Artifact {
         artifact_id: String::new(),
         name: None,
@@ -315,8 +317,8 @@ fn redact_part(secrets: &Secrets, part: &mut Part) {
 }
 
 fn redact_metadata(secrets: &Secrets, all: &mut HashMap<String, Value>) {
-    let taken = mem::take(all).into_iter();
-    all.extend(taken.map(|(key, mut value)| {
+    let entries = mem::take(all).into_iter();
+    all.extend(entries.map(|(key, mut value)| {
         secrets.redact_value(&mut value);
         (secrets.redact(&key).into_owned(), value)
     }));

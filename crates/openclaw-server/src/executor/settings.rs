@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_where_openclaw_looks_for_it() {
+    fn state_directory_is_that_of_openclaw() {
         let home = ("HOME", "/home/me");
         assert_eq!(of(&[home]), Some("/home/me/.openclaw".into()));
         assert_eq!(
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_level_is_read_as_it_is_written() {
+    fn thinking_levels_round_trip_through_text() {
         for level in Thinking::ALL {
             assert_eq!(level.as_str().parse(), Ok(level));
         }

@@ -42,7 +42,7 @@ fn answers(head: &str) -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn a_notification_arrives_as_it_was_written() {
+async fn notification_is_posted_unchanged() {
     let hook = RawServer::start(vec![answers("429 Busy\r\nretry-after: 7")]).await;
     let sender = sender(&[hook.url("/").as_str()], false);
     let answer = post(&sender, hook.url("/hook?a=b")).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_notification_arrives_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let other = RawServer::start(vec![answers("200 OK")]).await;
     let to_other = format!("307 Elsewhere\r\nlocation: {}", other.url("/"));
     let hook = RawServer::start(vec![answers(&to_other)]).await;
@@ -90,7 +90,7 @@ fn unlisted_webhooks_are_public_and_https() {
 }
 
 #[test]
-fn where_webhooks_are_listed_no_other_is_accepted() {
+fn unlisted_webhook_is_rejected_if_a_list_is_set() {
     let sender = sender(&["http://127.0.0.1:9000/hooks"], false);
     for accepted in [
         "http://127.0.0.1:9000/hooks",
@@ -109,7 +109,7 @@ fn where_webhooks_are_listed_no_other_is_accepted() {
 }
 
 #[test]
-fn the_operator_may_allow_any() {
+fn operator_may_allow_any_webhook() {
     let sender = sender(&[], true);
     for accepted in [
         "http://127.0.0.1:1/",
@@ -121,7 +121,7 @@ fn the_operator_may_allow_any() {
 }
 
 #[tokio::test]
-async fn a_public_name_that_leads_to_this_machine_is_not_connected() {
+async fn public_name_with_a_loopback_address_is_not_connected() {
     let hook = RawServer::start(vec![answers("200 OK")]).await;
     let port = hook.address.port();
     let sender = sender(&[], false);

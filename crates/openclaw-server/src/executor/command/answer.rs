@@ -19,7 +19,7 @@ const MAX_JSON_CANDIDATES: usize = 1000;
 /// The parsed output of a turn.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
-pub(super) enum Reading {
+pub(super) enum TurnOutput {
     /// The turn ended.
     Turn {
         /// The outcome of the run.
@@ -39,50 +39,50 @@ pub(super) fn read(
     finished: &Finished,
     task: &str,
     context: &str,
-) -> Result<Reading, CommandError> {
+) -> Result<TurnOutput, CommandError> {
     let printed = String::from_utf8_lossy(&finished.out);
-    let said = String::from_utf8_lossy(&finished.err);
-    let found = found(&printed, is_answer);
-    if let Some(message) = found.as_ref().and_then(error) {
+    let stderr = String::from_utf8_lossy(&finished.err);
+    let answer = find_json(&printed, is_answer);
+    if let Some(message) = answer.as_ref().and_then(error) {
         return match is_other_mode(message) {
-            true => Ok(Reading::OtherMode),
+            true => Ok(TurnOutput::OtherMode),
             false => Err(CommandError::reported(message)),
         };
     }
-    let Some(answer) = found else {
-        return match !finished.status.success() && is_other_mode(&said) {
-            true => Ok(Reading::OtherMode),
+    let Some(answer) = answer else {
+        return match !finished.status.success() && is_other_mode(&stderr) {
+            true => Ok(TurnOutput::OtherMode),
             false => Err(CommandError::without_answer(finished)),
         };
     };
     let response = match answer.get("payloads") {
-        Some(_) => of_local(answer),
+        Some(_) => wrap_local_answer(answer),
         None => answer,
     };
     let task = openclaw::answered(&response, task, context)
         .map_err(|error| CommandError::malformed(&error.message))?;
-    let said: Vec<_> = task
+    let parts: Vec<_> = task
         .artifacts()
         .flat_map(|artifact| parts::from_agent(artifact.parts()))
         .collect();
     let metadata = task.json()["metadata"].as_object();
     let outcome = match task.state() {
-        TaskState::Completed if finished.status.success() => Outcome::Completed(Some(said)),
+        TaskState::Completed if finished.status.success() => Outcome::Completed(Some(parts)),
         TaskState::Canceled => return Err(CommandError::stopped()),
         _ => {
-            let words: Vec<_> = said.iter().filter_map(|part| part.as_text()).collect();
-            let why = task.status_text().unwrap_or_else(|| words.join("\n\n"));
-            return Err(CommandError::agent(&why));
+            let texts: Vec<_> = parts.iter().filter_map(|part| part.as_text()).collect();
+            let text = task.status_text().unwrap_or_else(|| texts.join("\n\n"));
+            return Err(CommandError::agent(&text));
         }
     };
-    Ok(Reading::Turn {
+    Ok(TurnOutput::Turn {
         outcome,
-        metadata: metadata.map(|all| ExecutionEvent::Metadata(parts::owned(all))),
+        metadata: metadata.map(|all| ExecutionEvent::Metadata(parts::to_hash_map(all))),
     })
 }
 
 /// Converts the format of `--local` to that of a gateway.
-fn of_local(answer: Value) -> Value {
+fn wrap_local_answer(answer: Value) -> Value {
     let aborted = answer.pointer("/meta/aborted") == Some(&json!(true));
     let status = if aborted { "timeout" } else { "ok" };
     let summary = if aborted { "aborted" } else { "completed" };
@@ -108,8 +108,8 @@ fn is_other_mode(message: &str) -> bool {
         || (message.contains("Gateway not reachable at") && message.contains("ECONNREFUSED"))
 }
 
-/// Returns the last JSON value in `printed` that starts a line and that `wanted` accepts.
-pub(super) fn found(printed: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+/// Returns the last JSON value in `printed` that starts a line and for which `accepts` returns true.
+pub(super) fn find_json(printed: &str, accepts: impl Fn(&Value) -> bool) -> Option<Value> {
     let (mut rest, mut last) = (printed, None);
     for _ in 0..MAX_JSON_CANDIDATES {
         rest = rest.trim_start();
@@ -118,7 +118,7 @@ pub(super) fn found(printed: &str, wanted: impl Fn(&Value) -> bool) -> Option<Va
             if let Some(Ok(value)) = values.next() {
                 let read = values.byte_offset();
                 rest = &rest[read..];
-                last = Some(value).filter(&wanted).or(last);
+                last = Some(value).filter(&accepts).or(last);
                 continue;
             }
         }

@@ -27,7 +27,7 @@ impl CommandError {
     }
 
     /// Returns the error of a command that cannot be started.
-    pub(super) fn of_start(error: &io::Error, settings: &CommandSettings) -> Self {
+    pub(super) fn start_failed(error: &io::Error, settings: &CommandSettings) -> Self {
         let folder = settings
             .working_directory
             .as_deref()
@@ -44,7 +44,7 @@ impl CommandError {
             io::ErrorKind::NotFound => Self::not_found(settings),
             // The standard library has no error kind for a file that is not executable code.
             io::ErrorKind::PermissionDenied => Self::not_executable(settings),
-            _ if error.raw_os_error() == Some(NO_PROGRAM) => Self::not_executable(settings),
+            _ if error.raw_os_error() == Some(ENOEXEC) => Self::not_executable(settings),
             _ => Self::new(
                 "not_started",
                 format!("cannot start the command `{path}`: {error}"),
@@ -68,7 +68,7 @@ impl CommandError {
         Self::new("binary_not_executable", text)
     }
 
-    pub(super) fn late(limit: Duration) -> Self {
+    pub(super) fn timed_out(limit: Duration) -> Self {
         let text = format!(
             "OpenClaw did not finish within {} s and was stopped; ask for less, or set a longer `timeout`",
             limit.as_secs_f64()
@@ -96,7 +96,7 @@ impl CommandError {
     }
 
     /// Returns the error if OpenClaw rejected every mode that `local` allows.
-    pub(super) fn of_way(local: Local) -> Self {
+    pub(super) fn mode_rejected(local: Local) -> Self {
         match local {
             Local::Auto => Self::new(
                 "gateway_unreachable",
@@ -114,27 +114,27 @@ impl CommandError {
     }
 
     /// Replaces the home directory in the text by `~`.
-    pub(super) fn without(mut self, home: Option<&Path>) -> Self {
+    pub(super) fn redact_home(mut self, home: Option<&Path>) -> Self {
         if let Some(home) = home.and_then(Path::to_str) {
             self.text = self.text.replace(home, "~");
         }
         self
     }
 
-    pub(super) fn malformed(why: &str) -> Self {
+    pub(super) fn malformed(cause: &str) -> Self {
         Self::new(
             "invalid_json",
-            format!("OpenClaw's answer is invalid: {why}"),
+            format!("OpenClaw's answer is invalid: {cause}"),
         )
     }
 
     /// Returns the error of a turn that OpenClaw reports as failed.
-    pub(super) fn agent(why: &str) -> Self {
-        let text = match shown(why) {
+    pub(super) fn agent(cause: &str) -> Self {
+        let text = match excerpt(cause) {
             none if none.is_empty() => {
                 "the agent's turn failed and OpenClaw does not say why".to_owned()
             }
-            why => why,
+            cause => cause,
         };
         Self::new("agent_failed", text)
     }
@@ -155,15 +155,15 @@ impl CommandError {
             }
             () => "openclaw_error",
         };
-        Self::new(reason, format!("OpenClaw says: {}", shown(message)))
+        Self::new(reason, format!("OpenClaw says: {}", excerpt(message)))
     }
 
     /// Returns the error of output that contains no answer.
     pub(super) fn without_answer(finished: &Finished) -> Self {
-        let said = finished.stderr_tail(MAX_TEXT_CHARS);
-        let with_stderr = |what: String| match said.as_str() {
+        let stderr = finished.stderr_tail(MAX_TEXT_CHARS);
+        let with_stderr = |what: String| match stderr.as_str() {
             "" => what,
-            said => format!("{what}; its last output was: {said}"),
+            stderr => format!("{what}; its last output was: {stderr}"),
         };
         #[cfg(unix)]
         if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&finished.status) {
@@ -187,7 +187,7 @@ impl CommandError {
                 with_stderr("the command printed no JSON answer; check that `openclaw_path` is OpenClaw's command".into()),
             ),
             code => {
-                let lower = said.to_ascii_lowercase();
+                let lower = stderr.to_ascii_lowercase();
                 let bad = lower.contains("config") && (lower.contains("invalid") || lower.contains("parse"));
                 let reason = if bad { "bad_config" } else { "exit_status" };
                 let code = code.map_or("no status".to_owned(), |code| format!("status {code}"));
@@ -201,29 +201,29 @@ impl CommandError {
 pub(super) const THINKING: &str = "thinking_not_supported";
 
 /// The operating system's error for a file that is not executable code (`ENOEXEC`).
-const NO_PROGRAM: i32 = 8;
+const ENOEXEC: i32 = 8;
 
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.trim().chars().take(MAX_TEXT_CHARS).collect()
 }
 
 /// Checks that the command exists. Searches the directories of `path` for a name without `/`.
 pub(super) fn find(settings: &CommandSettings, path: Option<OsString>) -> Result<(), CommandError> {
-    let named = &settings.openclaw_path;
+    let command = &settings.openclaw_path;
     let folder = settings
         .working_directory
         .as_deref()
         .unwrap_or(Path::new(""));
-    let places: Vec<PathBuf> = match named.components().count() {
+    let candidates: Vec<PathBuf> = match command.components().count() {
         0 | 1 => std::env::split_paths(&path.unwrap_or_default())
-            .map(|place| place.join(named))
+            .map(|directory| directory.join(command))
             .collect(),
-        _ => vec![folder.join(named)],
+        _ => vec![folder.join(command)],
     };
-    let files: Vec<_> = places
+    let files: Vec<_> = candidates
         .iter()
-        .filter_map(|place| place.metadata().ok())
-        .filter(|about| about.is_file())
+        .filter_map(|candidate| candidate.metadata().ok())
+        .filter(|metadata| metadata.is_file())
         .collect();
     match () {
         () if files.iter().any(is_executable) => Ok(()),
@@ -232,9 +232,9 @@ pub(super) fn find(settings: &CommandSettings, path: Option<OsString>) -> Result
     }
 }
 
-fn is_executable(about: &std::fs::Metadata) -> bool {
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
     #[cfg(unix)]
-    return std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o111 != 0;
+    return std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0;
     #[cfg(not(unix))]
-    return about.is_file();
+    return metadata.is_file();
 }

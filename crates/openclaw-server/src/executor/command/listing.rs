@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use process::Finished;
 
-use super::answer::{error, found};
+use super::answer::{error, find_json};
 use super::error::CommandError;
 
 /// Returns the agents, the default agent first.
@@ -14,11 +14,12 @@ pub(super) fn read(finished: &Finished) -> Result<Vec<Agent>, CommandError> {
     let is_list = |value: &Value| {
         error(value).is_some() || value.as_array().is_some_and(|all| all.iter().all(is_agent))
     };
-    let found = found(&printed, is_list).ok_or_else(|| CommandError::without_answer(finished))?;
-    if let Some(message) = error(&found) {
+    let list =
+        find_json(&printed, is_list).ok_or_else(|| CommandError::without_answer(finished))?;
+    if let Some(message) = error(&list) {
         return Err(CommandError::reported(message));
     }
-    let mut listed: Vec<_> = found
+    let mut listed: Vec<_> = list
         .as_array()
         .map_or(&[][..], Vec::as_slice)
         .iter()

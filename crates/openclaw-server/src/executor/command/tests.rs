@@ -19,31 +19,31 @@ mod answers;
 mod ends;
 mod faults;
 mod line;
-mod ways;
+mod modes;
 
-const LOCAL: &str = r#"{"payloads":[{"text":"done","mediaUrl":null}],"meta":{"durationMs":12,"agentMeta":{"usage":{"total":15}}}}"#;
-const THROUGH: &str = r#"{"runId":"r","status":"ok","summary":"completed","result":{"payloads":[{"text":"done","mediaUrl":null}],"meta":{"durationMs":12,"agentMeta":{"usage":{"total":15}}}}}"#;
-const RUNS: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"A Gateway is running for this state directory (pid 1, port 2). Run without --local to use it."}}"#;
-const AWAY: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"Gateway not reachable at ws://127.0.0.1:1 (ECONNREFUSED)."}}"#;
+const LOCAL_ANSWER: &str = r#"{"payloads":[{"text":"done","mediaUrl":null}],"meta":{"durationMs":12,"agentMeta":{"usage":{"total":15}}}}"#;
+const GATEWAY_ANSWER: &str = r#"{"runId":"r","status":"ok","summary":"completed","result":{"payloads":[{"text":"done","mediaUrl":null}],"meta":{"durationMs":12,"agentMeta":{"usage":{"total":15}}}}}"#;
+const GATEWAY_RUNS: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"A Gateway is running for this state directory (pid 1, port 2). Run without --local to use it."}}"#;
+const GATEWAY_UNREACHABLE: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"Gateway not reachable at ws://127.0.0.1:1 (ECONNREFUSED)."}}"#;
 
 /// A directory with a script in place of the command `openclaw`.
-struct Fake(TempDir);
+struct FakeCommand(TempDir);
 
-impl Fake {
+impl FakeCommand {
     fn new(script: &str) -> Self {
-        Self::of(&format!("#!/bin/sh\n{script}\n"))
+        Self::write(&format!("#!/bin/sh\n{script}\n"))
     }
 
     /// Writes the script in a separate process: a file cannot be executed while a process that another thread started
     /// has it open.
-    fn of(text: &str) -> Self {
+    fn write(text: &str) -> Self {
         let fake = Self(tempfile::tempdir().unwrap());
-        let written = std::process::Command::new("sh")
+        let wait_for_line = std::process::Command::new("sh")
             .args(["-c", "printf '%s' \"$1\" > \"$0\" && chmod 755 \"$0\""])
             .arg(fake.path())
             .arg(text)
             .status();
-        assert!(written.unwrap().success());
+        assert!(wait_for_line.unwrap().success());
         fake
     }
 
@@ -72,9 +72,12 @@ impl Fake {
     }
 
     /// Returns the arguments of all runs in order.
-    fn seen(&self) -> Vec<String> {
-        let seen = fs::read_to_string(self.0.path().join("seen")).unwrap();
-        seen.split_terminator('\0').map(str::to_owned).collect()
+    fn arguments(&self) -> Vec<String> {
+        let arguments = fs::read_to_string(self.0.path().join("seen")).unwrap();
+        arguments
+            .split_terminator('\0')
+            .map(str::to_owned)
+            .collect()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -115,7 +118,7 @@ async fn failure(executor: &CommandExecutor) -> (&'static str, String) {
     }
 }
 
-async fn answer_of(fake: &Fake) -> Vec<Part> {
+async fn answer_of(fake: &FakeCommand) -> Vec<Part> {
     match outcome_of(&fake.executor(), input("hello")).await.0 {
         Outcome::Completed(Some(parts)) => parts,
         other => panic!("{other:?}"),
@@ -123,7 +126,7 @@ async fn answer_of(fake: &Fake) -> Vec<Part> {
 }
 
 /// Waits until a process has written the file.
-async fn written(path: &Path) -> String {
+async fn wait_for_line(path: &Path) -> String {
     loop {
         match fs::read_to_string(path) {
             Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
@@ -142,7 +145,7 @@ fn is_alive(pid: &str) -> bool {
     state.is_some_and(|state| state != 'Z')
 }
 
-async fn gone(pid: &str) {
+async fn wait_until_gone(pid: &str) {
     while is_alive(pid) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

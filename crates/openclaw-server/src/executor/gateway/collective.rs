@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn role_becomes_a_word() {
+    fn role_is_converted_to_a_slug() {
         for (role, word) in [
             ("Triad member", "triad-member"),
             ("<b>\u{202e}Évaluation</b>", "b-évaluation-b"),

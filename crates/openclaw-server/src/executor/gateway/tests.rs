@@ -50,7 +50,7 @@ async fn outcome_of(executor: &GatewayExecutor, input: RunInput) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_not_there_is_reported_as_such() {
+async fn unreachable_gateway_is_reported() {
     let executor = at(&unused_address());
     let Outcome::Failed { reason, text } = outcome_of(&executor, input(None, "hello")).await else {
         panic!("a run without a gateway")
@@ -66,7 +66,7 @@ async fn a_gateway_that_is_not_there_is_reported_as_such() {
 }
 
 #[tokio::test]
-async fn a_run_without_an_agents_name_is_not_found_again() {
+async fn run_without_an_agent_name_is_not_reattached() {
     let (events, _received) = mpsc::channel(1);
     let executor = at(&unused_address());
     let again = executor.reattach(
@@ -81,8 +81,10 @@ async fn a_run_without_an_agents_name_is_not_found_again() {
 #[test]
 fn slash_command_text_follows_a_comment_line() {
     let executor = at("ws://127.0.0.1:1");
-    let outgoing = executor.0.outgoing("run", vec![Part::text("/reset")], None);
-    let texts: Vec<_> = outgoing
+    let request = executor
+        .0
+        .send_request("run", vec![Part::text("/reset")], None);
+    let texts: Vec<_> = request
         .parts
         .iter()
         .map(|part| part.json()["text"].as_str().unwrap())
@@ -91,17 +93,21 @@ fn slash_command_text_follows_a_comment_line() {
         texts[0].starts_with("// ") && texts[1] == "/reset",
         "{texts:?}"
     );
-    let outgoing = executor.0.outgoing("run", vec![Part::text("hello")], None);
-    assert_eq!(outgoing.parts.len(), 1);
+    let request = executor
+        .0
+        .send_request("run", vec![Part::text("hello")], None);
+    assert_eq!(request.parts.len(), 1);
 }
 
 #[test]
-fn a_run_carries_its_limits_and_where_it_stands_in_a_row() {
+fn request_has_the_time_limit_and_the_delegation() {
     let executor = at("ws://127.0.0.1:1");
-    let said = serde_json::json!({"hop": 2});
-    let outgoing = executor.0.outgoing("run", Vec::new(), Some(said.clone()));
-    let metadata = outgoing.metadata.unwrap();
+    let delegation = serde_json::json!({"hop": 2});
+    let request = executor
+        .0
+        .send_request("run", Vec::new(), Some(delegation.clone()));
+    let metadata = request.metadata.unwrap();
     assert_eq!(metadata[openclaw::TIME_LIMIT], 60_000);
     assert_eq!(metadata[openclaw::THINKING], "high");
-    assert_eq!(metadata[delegation::METADATA_KEY], said);
+    assert_eq!(metadata[delegation::METADATA_KEY], delegation);
 }

@@ -7,9 +7,9 @@ use super::*;
 const SECRET: &str = "s3cret-one";
 
 /// An executor that reports these events and returns this outcome.
-struct Says(Vec<ExecutionEvent>, Outcome);
+struct FixedExecutor(Vec<ExecutionEvent>, Outcome);
 
-impl Executor for Says {
+impl Executor for FixedExecutor {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         Box::pin(std::future::ready(Err(ExecutorError(format!(
             "no {SECRET}"
@@ -50,7 +50,7 @@ impl Executor for Says {
 
 fn redacted(events: Vec<ExecutionEvent>, outcome: Outcome) -> Redacted {
     let secrets = Secrets::new([SECRET.into()]);
-    Redacted::new(Arc::new(Says(events, outcome)), secrets)
+    Redacted::new(Arc::new(FixedExecutor(events, outcome)), secrets)
 }
 
 fn input() -> RunInput {
@@ -78,7 +78,10 @@ async fn received(
 }
 
 /// Returns the redacted events and the redacted outcome.
-async fn reported(events: Vec<ExecutionEvent>, outcome: Outcome) -> (Vec<ExecutionEvent>, Outcome) {
+async fn redacted_events(
+    events: Vec<ExecutionEvent>,
+    outcome: Outcome,
+) -> (Vec<ExecutionEvent>, Outcome) {
     let (say, said) = mpsc::channel(16);
     let run = redacted(events, outcome).run(input(), say, CancellationToken::new());
     received(run, said).await
@@ -88,15 +91,15 @@ fn artifact(parts: Vec<Part>) -> Artifact {
     Artifact {
         artifact_id: "reply".into(),
         parts,
-        ..empty()
+        ..empty_artifact()
     }
 }
 
-fn text_piece(text: &str, append: bool, last: bool) -> ExecutionEvent {
-    piece(artifact(vec![Part::text(text)]), append, last)
+fn text_chunk(text: &str, append: bool, last: bool) -> ExecutionEvent {
+    artifact_event(artifact(vec![Part::text(text)]), append, last)
 }
 
-fn pieces(events: &[ExecutionEvent]) -> Vec<(String, bool, bool)> {
+fn text_chunks(events: &[ExecutionEvent]) -> Vec<(String, bool, bool)> {
     let all = events.iter().map(|report| match report {
         ExecutionEvent::Artifact {
             artifact,
@@ -111,7 +114,7 @@ fn pieces(events: &[ExecutionEvent]) -> Vec<(String, bool, bool)> {
     all.collect()
 }
 
-fn done() -> Outcome {
+fn completed() -> Outcome {
     Outcome::Completed(None)
 }
 
@@ -139,7 +142,7 @@ async fn every_part_of_an_answer_is_redacted() {
     let events = vec![
         ExecutionEvent::Working(Some(parts.clone())),
         ExecutionEvent::Metadata(metadata),
-        piece(whole, false, true),
+        artifact_event(whole, false, true),
     ];
     let outcomes = [
         Outcome::Completed(Some(parts.clone())),
@@ -153,13 +156,16 @@ async fn every_part_of_an_answer_is_redacted() {
         },
     ];
     for outcome in outcomes {
-        let reported = reported(events.clone(), outcome).await;
-        assert_eq!(reported.0.len(), 3);
-        assert!(!format!("{reported:?}").contains(SECRET), "{reported:?}");
+        let redacted_events = redacted_events(events.clone(), outcome).await;
+        assert_eq!(redacted_events.0.len(), 3);
+        assert!(
+            !format!("{redacted_events:?}").contains(SECRET),
+            "{redacted_events:?}"
+        );
         let bytes = format!("{:?}", SECRET.as_bytes());
         assert!(
-            !format!("{reported:?}").contains(bytes.trim_matches(['[', ']'])),
-            "{reported:?}"
+            !format!("{redacted_events:?}").contains(bytes.trim_matches(['[', ']'])),
+            "{redacted_events:?}"
         );
     }
 }
@@ -167,14 +173,14 @@ async fn every_part_of_an_answer_is_redacted() {
 #[tokio::test]
 async fn secret_cut_between_pieces_is_redacted() {
     let events = vec![
-        text_piece("it is s3c", false, false),
-        text_piece("ret-", true, false),
-        text_piece("one. Bye", true, false),
-        text_piece("!", true, true),
+        text_chunk("it is s3c", false, false),
+        text_chunk("ret-", true, false),
+        text_chunk("one. Bye", true, false),
+        text_chunk("!", true, true),
     ];
-    let (events, _) = reported(events, done()).await;
+    let (events, _) = redacted_events(events, completed()).await;
     assert_eq!(
-        pieces(&events),
+        text_chunks(&events),
         [
             ("it is ".into(), false, false),
             ("[redacted]. ".into(), true, false),
@@ -186,9 +192,9 @@ async fn secret_cut_between_pieces_is_redacted() {
 #[tokio::test]
 async fn secret_that_streams_by_characters_is_redacted() {
     let events = SECRET.char_indices();
-    let events = events.map(|(at, c)| text_piece(&c.to_string(), at > 0, false));
-    let (events, _) = reported(events.collect(), done()).await;
-    assert_eq!(pieces(&events), [("[redacted]".into(), false, false)]);
+    let events = events.map(|(at, c)| text_chunk(&c.to_string(), at > 0, false));
+    let (events, _) = redacted_events(events.collect(), completed()).await;
+    assert_eq!(text_chunks(&events), [("[redacted]".into(), false, false)]);
 }
 
 #[tokio::test]
@@ -198,7 +204,7 @@ async fn secret_in_two_texts_of_a_message_is_redacted() {
         Part::data(json!(1)),
         Part::text("-one b"),
     ];
-    let (_, outcome) = reported(Vec::new(), Outcome::Message(parts)).await;
+    let (_, outcome) = redacted_events(Vec::new(), Outcome::Message(parts)).await;
     let parts = vec![
         Part::text("a [redacted]"),
         Part::data(json!(1)),
@@ -211,27 +217,27 @@ async fn secret_in_two_texts_of_a_message_is_redacted() {
 async fn text_before_a_file_comes_before_it() {
     let file = Part::raw(vec![1]);
     let events = vec![
-        text_piece("see", false, false),
-        piece(artifact(vec![file.clone(), Part::text("and")]), true, true),
+        text_chunk("see", false, false),
+        artifact_event(artifact(vec![file.clone(), Part::text("and")]), true, true),
     ];
-    let (events, _) = reported(events, done()).await;
+    let (events, _) = redacted_events(events, completed()).await;
     let parts = vec![Part::text("see"), file, Part::text("and")];
-    assert_eq!(events, [piece(artifact(parts), false, true)]);
+    assert_eq!(events, [artifact_event(artifact(parts), false, true)]);
 }
 
 #[tokio::test]
 async fn run_that_is_found_again_is_redacted() {
-    let events = vec![text_piece(SECRET, false, true)];
+    let events = vec![text_chunk(SECRET, false, true)];
     let (say, said) = mpsc::channel(16);
-    let executor = redacted(events, done());
+    let executor = redacted(events, completed());
     let run = executor.reattach(input(), "run".into(), say, CancellationToken::new());
     let (events, _) = received(run.unwrap(), said).await;
-    assert_eq!(pieces(&events), [("[redacted]".into(), false, true)]);
+    assert_eq!(text_chunks(&events), [("[redacted]".into(), false, true)]);
 }
 
 #[tokio::test]
 async fn executor_errors_are_redacted() {
-    let executor = redacted(Vec::new(), done());
+    let executor = redacted(Vec::new(), completed());
     let redacted = Err(ExecutorError("no [redacted]".into()));
     assert_eq!(executor.ready().await, redacted);
     assert_eq!(executor.agents().await.map(drop), redacted);

@@ -3,9 +3,10 @@
 use super::*;
 
 #[tokio::test]
-async fn both_shapes_of_an_answer_are_read() {
-    for shape in [LOCAL, THROUGH] {
-        let (outcome, events) = outcome_of(&Fake::printing(shape).executor(), input("hello")).await;
+async fn both_answer_formats_are_parsed() {
+    for shape in [LOCAL_ANSWER, GATEWAY_ANSWER] {
+        let (outcome, events) =
+            outcome_of(&FakeCommand::printing(shape).executor(), input("hello")).await;
         assert_eq!(
             outcome,
             Outcome::Completed(Some(vec![Part::text("done")])),
@@ -23,21 +24,21 @@ async fn both_shapes_of_an_answer_are_read() {
 }
 
 #[tokio::test]
-async fn log_lines_around_an_answer_are_passed_over() {
+async fn log_lines_around_an_answer_are_skipped() {
     let noisy = format!(
-        "[agent] starting {{\n[1,2]\n{{\"level\":\"info\"}}\n{LOCAL}\n{{broken\n[agent] done"
+        "[agent] starting {{\n[1,2]\n{{\"level\":\"info\"}}\n{LOCAL_ANSWER}\n{{broken\n[agent] done"
     );
     assert_eq!(
-        answer_of(&Fake::printing(&noisy)).await,
+        answer_of(&FakeCommand::printing(&noisy)).await,
         [Part::text("done")]
     );
 }
 
 #[tokio::test]
-async fn an_answer_over_many_lines_is_read() {
-    let pretty = format!("{:#}", serde_json::from_str::<Value>(LOCAL).unwrap());
+async fn multi_line_answer_is_parsed() {
+    let pretty = format!("{:#}", serde_json::from_str::<Value>(LOCAL_ANSWER).unwrap());
     assert_eq!(
-        answer_of(&Fake::printing(&pretty)).await,
+        answer_of(&FakeCommand::printing(&pretty)).await,
         [Part::text("done")]
     );
 }
@@ -45,7 +46,7 @@ async fn an_answer_over_many_lines_is_read() {
 #[tokio::test]
 async fn media_become_files_with_their_types() {
     let answer = r#"{"payloads":[{"text":"see","mediaUrl":"https://e.com/a.png"},{"mediaUrls":["https://e.com/b.mp3","/home/me/c.pdf"]}],"meta":{}}"#;
-    let parts = answer_of(&Fake::printing(answer)).await;
+    let parts = answer_of(&FakeCommand::printing(answer)).await;
     let reported: Vec<_> = parts
         .iter()
         .map(|part| (&part.content, part.media_type.as_deref()))

@@ -7,80 +7,80 @@ const FAMILY: &str = "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep
     echo $$ > \"$OPENCLAW_STATE_DIR/parent\"; wait";
 
 #[tokio::test]
-async fn when_time_is_up_the_whole_group_ends() {
-    let fake = Fake::new(FAMILY);
+async fn timeout_ends_the_process_group() {
+    let fake = FakeCommand::new(FAMILY);
     let mut settings = fake.settings();
     settings.timeout = Duration::from_millis(500);
     let (reason, text) = failure(&executor(settings)).await;
     assert_eq!(reason, "timeout");
     assert!(text.contains("0.5 s"), "{text}");
     for name in ["parent", "child"] {
-        gone(&written(&fake.file(name)).await).await;
+        wait_until_gone(&wait_for_line(&fake.file(name)).await).await;
     }
 }
 
 #[tokio::test]
 async fn canceled_turn_gets_sigterm_first() {
-    let fake = Fake::new(&format!(
+    let fake = FakeCommand::new(&format!(
         "trap 'echo stopped > \"$OPENCLAW_STATE_DIR/stopped\"; exit 143' TERM; {FAMILY}"
     ));
     let cancel = CancellationToken::new();
     let (events, _received) = mpsc::channel(1);
     let run = tokio::spawn(fake.executor().run(input("hello"), events, cancel.clone()));
-    let child = written(&fake.file("child")).await;
+    let child = wait_for_line(&fake.file("child")).await;
     cancel.cancel();
     let Outcome::Failed { reason, .. } = run.await.unwrap() else {
         panic!("it went on")
     };
     assert_eq!(reason, "canceled");
-    assert_eq!(written(&fake.file("stopped")).await, "stopped");
-    gone(&child).await;
+    assert_eq!(wait_for_line(&fake.file("stopped")).await, "stopped");
+    wait_until_gone(&child).await;
 }
 
 #[tokio::test]
 async fn process_that_ignores_sigterm_is_killed() {
-    let fake = Fake::new(&format!("trap '' TERM; {FAMILY}"));
+    let fake = FakeCommand::new(&format!("trap '' TERM; {FAMILY}"));
     let cancel = CancellationToken::new();
     let (events, _received) = mpsc::channel(1);
     let run = tokio::spawn(fake.executor().run(input("hello"), events, cancel.clone()));
     let (parent, child) = (
-        written(&fake.file("parent")).await,
-        written(&fake.file("child")).await,
+        wait_for_line(&fake.file("parent")).await,
+        wait_for_line(&fake.file("child")).await,
     );
     let begun = Instant::now();
     cancel.cancel();
     run.await.unwrap();
     let took = begun.elapsed();
     assert!((2.0..4.0).contains(&took.as_secs_f64()), "{took:?}");
-    gone(&parent).await;
-    gone(&child).await;
+    wait_until_gone(&parent).await;
+    wait_until_gone(&child).await;
 }
 
 #[tokio::test]
 async fn dropped_run_leaves_no_process() {
-    let fake = Fake::new(FAMILY);
+    let fake = FakeCommand::new(FAMILY);
     let (events, _received) = mpsc::channel(1);
     let run = tokio::spawn(
         fake.executor()
             .run(input("hello"), events, CancellationToken::new()),
     );
     let (parent, child) = (
-        written(&fake.file("parent")).await,
-        written(&fake.file("child")).await,
+        wait_for_line(&fake.file("parent")).await,
+        wait_for_line(&fake.file("child")).await,
     );
     run.abort();
-    gone(&parent).await;
-    gone(&child).await;
+    wait_until_gone(&parent).await;
+    wait_until_gone(&child).await;
 }
 
 #[tokio::test]
 async fn child_processes_end_with_the_turn() {
-    let fake = Fake::new(&format!(
-        "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep 600' & echo '{LOCAL}'; \
+    let fake = FakeCommand::new(&format!(
+        "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep 600' & echo '{LOCAL_ANSWER}'; \
          while [ ! -s \"$OPENCLAW_STATE_DIR/child\" ]; do :; done"
     ));
     let begun = Instant::now();
     assert_eq!(answer_of(&fake).await, [Part::text("done")]);
     assert!(begun.elapsed() < Duration::from_secs(10));
-    gone(&written(&fake.file("child")).await).await;
+    wait_until_gone(&wait_for_line(&fake.file("child")).await).await;
 }

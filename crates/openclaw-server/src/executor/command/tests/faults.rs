@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_command_that_is_not_there_is_named() {
+async fn missing_command_is_named() {
     let settings = CommandSettings {
         openclaw_path: "/nowhere/openclaw".into(),
         ..CommandSettings::default()
@@ -19,8 +19,8 @@ async fn a_command_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_file_that_may_not_be_run_is_named() {
-    let fake = Fake::new("");
+async fn non_executable_file_is_named() {
+    let fake = FakeCommand::new("");
     fs::set_permissions(fake.path(), fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(failure(&fake.executor()).await.0, "binary_not_executable");
     let unready = fake.executor().ready().await.unwrap_err();
@@ -28,14 +28,14 @@ async fn a_file_that_may_not_be_run_is_named() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_program_is_named() {
-    let fake = Fake::of("\u{7f}nothing");
+async fn file_of_another_format_is_named() {
+    let fake = FakeCommand::write("\u{7f}nothing");
     assert_eq!(failure(&fake.executor()).await.0, "binary_not_executable");
 }
 
 #[tokio::test]
-async fn a_command_that_is_there_is_ready_by_its_path_and_by_its_name() {
-    let fake = Fake::new("");
+async fn existing_command_is_ready_by_path_and_by_name() {
+    let fake = FakeCommand::new("");
     fake.executor().ready().await.unwrap();
     let mut settings = fake.settings();
     settings.openclaw_path = "openclaw".into();
@@ -46,7 +46,7 @@ async fn a_command_that_is_there_is_ready_by_its_path_and_by_its_name() {
 
 #[tokio::test]
 async fn missing_working_directory_is_named() {
-    let fake = Fake::printing(LOCAL);
+    let fake = FakeCommand::printing(LOCAL_ANSWER);
     let mut settings = fake.settings();
     settings.working_directory = Some("/nowhere".into());
     let (reason, text) = failure(&executor(settings)).await;
@@ -55,7 +55,7 @@ async fn missing_working_directory_is_named() {
 }
 
 #[tokio::test]
-async fn each_wrong_end_has_its_own_reason() {
+async fn each_failed_exit_has_its_own_reason() {
     for (script, reason, words) in [
         ("", "no_output", "printed nothing"),
         ("echo hello", "invalid_json", "openclaw_path"),
@@ -98,7 +98,7 @@ async fn each_wrong_end_has_its_own_reason() {
             "no model",
         ),
     ] {
-        let (reported, text) = failure(&Fake::new(script).executor()).await;
+        let (reported, text) = failure(&FakeCommand::new(script).executor()).await;
         assert_eq!(reported, reason, "{script}: {text}");
         assert!(text.contains(words), "{script}: {text}");
     }
@@ -114,9 +114,10 @@ fn settings_show_no_value_of_a_variable() {
 }
 
 #[tokio::test]
-async fn of_much_that_is_said_the_end_is_kept() {
-    let fake =
-        Fake::new("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done >&2; exit 1");
+async fn long_stderr_is_cut_to_its_end() {
+    let fake = FakeCommand::new(
+        "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done >&2; exit 1",
+    );
     let (_, text) = failure(&fake.executor()).await;
     assert!(
         text.ends_with("line 19999") && text.len() < 2000,

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn every_setting_is_on_the_command_line() {
-    let fake = Fake::printing(LOCAL);
+    let fake = FakeCommand::printing(LOCAL_ANSWER);
     let settings = CommandSettings {
         agent_id: Some("helper".into()),
         thinking: Some(Thinking::High),
@@ -21,12 +21,12 @@ async fn every_setting_is_on_the_command_line() {
         "--thinking=high",
         "--timeout=42",
     ];
-    assert_eq!(fake.seen(), expected);
+    assert_eq!(fake.arguments(), expected);
 }
 
 #[tokio::test]
-async fn the_agent_of_a_message_comes_before_the_one_of_the_settings() {
-    let fake = Fake::printing(LOCAL);
+async fn agent_of_a_message_overrides_the_setting() {
+    let fake = FakeCommand::printing(LOCAL_ANSWER);
     let settings = CommandSettings {
         agent_id: Some("helper".into()),
         ..fake.settings()
@@ -34,13 +34,16 @@ async fn the_agent_of_a_message_comes_before_the_one_of_the_settings() {
     let mut input = input("hello");
     input.agent = Some("other".into());
     outcome_of(&executor(settings), input).await;
-    let seen = fake.seen();
-    assert!(seen.contains(&"--agent=other".to_owned()), "{seen:?}");
+    let arguments = fake.arguments();
+    assert!(
+        arguments.contains(&"--agent=other".to_owned()),
+        "{arguments:?}"
+    );
 }
 
 #[tokio::test]
 async fn invalid_agent_name_is_not_passed_on() {
-    let fake = Fake::printing(LOCAL);
+    let fake = FakeCommand::printing(LOCAL_ANSWER);
     for name in ["--local", "a b", "", "../x", "agent:main"] {
         let mut input = input("hello");
         input.agent = Some(name.into());
@@ -77,7 +80,7 @@ async fn text_of_a_client_is_no_argument() {
         .into_iter()
         .chain(["$(touch x); `id`", "two\nlines"])
     {
-        let fake = Fake::printing(LOCAL);
+        let fake = FakeCommand::printing(LOCAL_ANSWER);
         outcome_of(&fake.executor(), input(text)).await;
         let expected = [
             "agent",
@@ -87,23 +90,23 @@ async fn text_of_a_client_is_no_argument() {
             "--thinking=low",
             "--timeout=300",
         ];
-        assert_eq!(fake.seen(), expected, "{text}");
+        assert_eq!(fake.arguments(), expected, "{text}");
     }
 }
 
 #[tokio::test]
-async fn every_value_stands_with_its_option() {
-    let fake = Fake::printing(LOCAL);
+async fn every_value_is_in_one_argument_with_its_option() {
+    let fake = FakeCommand::printing(LOCAL_ANSWER);
     outcome_of(&fake.executor(), input("hello")).await;
-    let bare: Vec<_> = fake.seen();
+    let bare: Vec<_> = fake.arguments();
     let bare: Vec<_> = bare.iter().filter(|word| !word.starts_with("--")).collect();
     assert_eq!(bare, ["agent"]);
 }
 
 /// Returns the message that the command reads.
 async fn read(text: &str) -> String {
-    let fake = Fake::new(&format!(
-        "cat /dev/stdin > \"$OPENCLAW_STATE_DIR/read\"; echo '{LOCAL}'"
+    let fake = FakeCommand::new(&format!(
+        "cat /dev/stdin > \"$OPENCLAW_STATE_DIR/read\"; echo '{LOCAL_ANSWER}'"
     ));
     let (outcome, _) = outcome_of(&fake.executor(), input(text)).await;
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
@@ -119,7 +122,7 @@ async fn message_is_read_from_the_input_unchanged() {
 }
 
 #[tokio::test]
-async fn a_slash_in_front_comes_behind_a_line_of_ours() {
+async fn slash_command_text_follows_an_inserted_line() {
     let text = read("/new").await;
     assert!(
         text.starts_with("// ") && text.ends_with("\n\n/new"),
@@ -129,7 +132,7 @@ async fn a_slash_in_front_comes_behind_a_line_of_ours() {
 
 #[tokio::test]
 async fn command_sees_no_other_variables_of_the_server() {
-    let fake = Fake::new(
+    let fake = FakeCommand::new(
         r#"printf '{"payloads":[{"text":"%s %s"}],"meta":{}}' "${CARGO_MANIFEST_DIR-unset}" "${PATH:+set}""#,
     );
     assert_eq!(answer_of(&fake).await, [Part::text("unset set")]);
@@ -137,8 +140,9 @@ async fn command_sees_no_other_variables_of_the_server() {
 
 #[tokio::test]
 async fn command_has_configured_directory_and_environment() {
-    let fake =
-        Fake::new(r#"printf '{"payloads":[{"text":"%s %s"}],"meta":{}}' "$(pwd -P)" "$GIVEN""#);
+    let fake = FakeCommand::new(
+        r#"printf '{"payloads":[{"text":"%s %s"}],"meta":{}}' "$(pwd -P)" "$GIVEN""#,
+    );
     let folder = tempfile::tempdir().unwrap();
     let mut settings = fake.settings();
     settings.working_directory = Some(folder.path().to_owned());

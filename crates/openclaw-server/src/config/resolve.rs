@@ -18,20 +18,20 @@ pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf
 /// Resolves relative paths against `folder`, and `~/` against the home directory. A command without `/` is resolved by
 /// `PATH` later.
 pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
-    let mut all = vec![&mut config.state_dir];
+    let mut paths = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {
-        all.extend([&mut tls.cert_file, &mut tls.key_file]);
+        paths.extend([&mut tls.cert_file, &mut tls.key_file]);
     }
-    all.extend(&mut config.gateway.ca_file);
-    all.extend(&mut config.working_directory);
+    paths.extend(&mut config.gateway.ca_file);
+    paths.extend(&mut config.working_directory);
     if config.openclaw_path.components().count() > 1 {
-        all.push(&mut config.openclaw_path);
+        paths.push(&mut config.openclaw_path);
     }
-    for path in all {
+    for path in paths {
         *path = config::resolved(path, folder);
     }
-    if let Some(Secret::Known(word)) = &config.task_store
-        && let TaskStoreKind::Directory(path) = named(word.expose_secret())
+    if let Some(Secret::Known(value)) = &config.task_store
+        && let TaskStoreKind::Directory(path) = parse_task_store(value.expose_secret())
     {
         let path = config::resolved(&path, folder)
             .to_string_lossy()
@@ -40,34 +40,34 @@ pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
     }
 }
 
-/// Replaces members of `config` by those of `over`, key by key.
-pub(super) fn put_over(config: &mut Value, over: Value) {
-    match (config, over) {
-        (Value::Object(config), Value::Object(over)) => {
-            for (key, value) in over {
-                put_over(config.entry(key).or_insert(Value::Null), value);
+/// Replaces members of `config` by those of `overrides`, key by key.
+pub(super) fn merge(config: &mut Value, overrides: Value) {
+    match (config, overrides) {
+        (Value::Object(config), Value::Object(overrides)) => {
+            for (key, value) in overrides {
+                merge(config.entry(key).or_insert(Value::Null), value);
             }
         }
-        (config, over) => *config = over,
+        (config, overrides) => *config = overrides,
     }
 }
 
 /// Returns the store that a configuration names.
-pub(super) fn store(
-    word: &Secret,
+pub(super) fn resolve_task_store(
+    value: &Secret,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<TaskStoreKind, ConfigError> {
-    let word = secret(word, "/taskStore", variable)?;
-    Ok(named(word.expose_secret()))
+    let value = secret(value, "/taskStore", variable)?;
+    Ok(parse_task_store(value.expose_secret()))
 }
 
-fn named(word: &str) -> TaskStoreKind {
-    match word {
+fn parse_task_store(value: &str) -> TaskStoreKind {
+    match value {
         "memory" => TaskStoreKind::Memory,
-        _ if word.starts_with("redis://") || word.starts_with("rediss://") => {
-            TaskStoreKind::Redis(word.into())
+        _ if value.starts_with("redis://") || value.starts_with("rediss://") => {
+            TaskStoreKind::Redis(value.into())
         }
-        _ => TaskStoreKind::Directory(word.into()),
+        _ => TaskStoreKind::Directory(value.into()),
     }
 }
 

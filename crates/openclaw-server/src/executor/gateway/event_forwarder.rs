@@ -8,62 +8,74 @@ use a2a::{Event, TaskState};
 
 use super::{outcome, parts};
 
-/// Reports the events of one run.
-pub(super) struct RunReporter(ExecutionEvents);
+/// Forwards the events of one run.
+pub(super) struct EventForwarder(ExecutionEvents);
 
-impl RunReporter {
+impl EventForwarder {
     pub(super) fn new(events: ExecutionEvents) -> Self {
         Self(events)
     }
 
-    /// Reports an event. Returns the outcome if the event ends the run.
-    pub(super) async fn on_event(&self, event: Event) -> Option<Outcome> {
-        let said = event.json();
+    /// Forwards an event. Returns the outcome if the event ends the run.
+    pub(super) async fn forward(&self, event: Event) -> Option<Outcome> {
+        let json = event.json();
         let state = match &event {
             Event::Message(message) => {
-                return Some(Outcome::Completed(Some(parts::of_message(message.json()))));
+                return Some(Outcome::Completed(Some(parts::message_parts(
+                    message.json(),
+                ))));
             }
             Event::Task(task) => task.state(),
             Event::Status(update) => update.state(),
             Event::Artifact(_) => {
-                self.artifact(
-                    &said["artifact"],
-                    said["append"] == true,
-                    said["lastChunk"] == true,
+                self.send_artifact(
+                    &json["artifact"],
+                    json["append"] == true,
+                    json["lastChunk"] == true,
                 )
                 .await;
                 return None;
             }
             Event::Unknown(_) => return None,
         };
-        for artifact in said["artifacts"].as_array().map_or(&[][..], Vec::as_slice) {
-            self.artifact(artifact, false, state.is_terminal()).await;
-        }
-        if let Some(metadata) = said["metadata"].as_object().filter(|all| !all.is_empty()) {
-            self.report(ExecutionEvent::Metadata(parts::owned(metadata)))
+        for artifact in json["artifacts"].as_array().map_or(&[][..], Vec::as_slice) {
+            self.send_artifact(artifact, false, state.is_terminal())
                 .await;
         }
-        self.stands(&state, &said["status"]["message"]).await
+        if let Some(metadata) = json["metadata"]
+            .as_object()
+            .filter(|fields| !fields.is_empty())
+        {
+            self.send(ExecutionEvent::Metadata(parts::to_hash_map(metadata)))
+                .await;
+        }
+        self.forward_status(&state, &json["status"]["message"])
+            .await
     }
 
-    /// Reports a state of the run with the status text of the agent. Returns the outcome if the state ends the run.
-    async fn stands(&self, state: &TaskState, message: &Value) -> Option<Outcome> {
-        let words = parts::of_message(message);
+    /// Forwards a state of the run with the status text of the agent. Returns the outcome if the state ends the run.
+    async fn forward_status(&self, state: &TaskState, message: &Value) -> Option<Outcome> {
+        let status_parts = parts::message_parts(message);
         let text = || {
-            let texts: Vec<_> = words.iter().filter_map(|part| part.as_text()).collect();
+            let texts: Vec<_> = status_parts
+                .iter()
+                .filter_map(|part| part.as_text())
+                .collect();
             texts.join("\n\n")
         };
         Some(match state {
             TaskState::Working => {
-                let words = (!words.is_empty()).then_some(words);
-                self.report(ExecutionEvent::Working(words)).await;
+                let status_parts = (!status_parts.is_empty()).then_some(status_parts);
+                self.send(ExecutionEvent::Working(status_parts)).await;
                 return None;
             }
-            TaskState::Completed => Outcome::Completed((!words.is_empty()).then_some(words)),
-            TaskState::InputRequired => Outcome::InputRequired(words),
-            TaskState::AuthRequired => Outcome::AuthRequired(words),
+            TaskState::Completed => {
+                Outcome::Completed((!status_parts.is_empty()).then_some(status_parts))
+            }
+            TaskState::InputRequired => Outcome::InputRequired(status_parts),
+            TaskState::AuthRequired => Outcome::AuthRequired(status_parts),
             TaskState::Rejected => Outcome::Rejected(text()),
-            TaskState::Failed => outcome::failed(or(
+            TaskState::Failed => outcome::failed(text_or(
                 text(),
                 "the agent's run failed without a reason from the gateway",
             )),
@@ -75,18 +87,18 @@ impl RunReporter {
         })
     }
 
-    async fn artifact(&self, artifact: &Value, append: bool, last_chunk: bool) {
+    async fn send_artifact(&self, artifact: &Value, append: bool, last_chunk: bool) {
         let text = |key: &str| artifact[key].as_str().map(str::to_owned);
-        let all = artifact["parts"].as_array();
+        let parts = artifact["parts"].as_array();
         let artifact = Artifact {
             artifact_id: text("artifactId").unwrap_or_default(),
             name: text("name"),
             description: text("description"),
-            parts: parts::from_agent(all.map_or(&[][..], Vec::as_slice)),
-            metadata: artifact["metadata"].as_object().map(parts::owned),
+            parts: parts::from_agent(parts.map_or(&[][..], Vec::as_slice)),
+            metadata: artifact["metadata"].as_object().map(parts::to_hash_map),
             extensions: None,
         };
-        self.report(ExecutionEvent::Artifact {
+        self.send(ExecutionEvent::Artifact {
             artifact,
             append,
             last_chunk,
@@ -95,14 +107,14 @@ impl RunReporter {
     }
 
     /// Sends an event. Ignores that the receiver may have been dropped.
-    async fn report(&self, report: ExecutionEvent) {
-        let _ = self.0.send(report).await;
+    async fn send(&self, event: ExecutionEvent) {
+        let _ = self.0.send(event).await;
     }
 }
 
-fn or(text: String, otherwise: &str) -> String {
+fn text_or(text: String, default: &str) -> String {
     if text.is_empty() {
-        otherwise.to_owned()
+        default.to_owned()
     } else {
         text
     }
@@ -116,23 +128,23 @@ mod tests {
 
     use super::*;
 
-    async fn reporter(event: Value) -> (Vec<ExecutionEvent>, Option<Outcome>) {
+    async fn forward(event: Value) -> (Vec<ExecutionEvent>, Option<Outcome>) {
         let (events, mut received) = mpsc::channel(8);
-        let outcome = RunReporter::new(events)
-            .on_event(Event::read(event).unwrap())
+        let outcome = EventForwarder::new(events)
+            .forward(Event::read(event).unwrap())
             .await;
-        let mut all = Vec::new();
-        while let Some(report) = received.recv().await {
-            all.push(report);
+        let mut forwarded = Vec::new();
+        while let Some(event) = received.recv().await {
+            forwarded.push(event);
         }
-        (all, outcome)
+        (forwarded, outcome)
     }
 
     #[tokio::test]
-    async fn pieces_of_text_are_pieces_of_the_artifact() {
+    async fn text_chunk_is_an_artifact_chunk() {
         let event = json!({"kind": "artifact-update", "taskId": "t", "append": true, "lastChunk": false,
             "artifact": {"artifactId": "reply", "parts": [{"kind": "text", "text": "more"}]}});
-        let (events, outcome) = reporter(event).await;
+        let (events, outcome) = forward(event).await;
         let [
             ExecutionEvent::Artifact {
                 artifact,
@@ -147,37 +159,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_of_the_agent_is_reported_in_words() {
+    async fn tool_call_of_the_agent_is_a_status_text() {
         let event = json!({"kind": "status-update", "taskId": "t", "status": {"state": "working",
             "message": {"kind": "message", "parts": [{"kind": "text", "text": "Tool ls started."}]}}});
-        let (events, outcome) = reporter(event).await;
-        let [ExecutionEvent::Working(Some(words))] = &events[..] else {
+        let (events, outcome) = forward(event).await;
+        let [ExecutionEvent::Working(Some(status_parts))] = &events[..] else {
             unreachable!("{events:?}")
         };
         assert_eq!(
-            (words[0].as_text(), outcome),
+            (status_parts[0].as_text(), outcome),
             (Some("Tool ls started."), None)
         );
     }
 
     #[tokio::test]
-    async fn last_report_has_usage() {
+    async fn final_event_has_usage() {
         let event = json!({"kind": "status-update", "taskId": "t", "final": true, "status": {"state": "completed"},
             "metadata": {"openclaw": {"usage": {"total": 3}}}});
-        let (events, outcome) = reporter(event).await;
-        let [ExecutionEvent::Metadata(all)] = &events[..] else {
+        let (events, outcome) = forward(event).await;
+        let [ExecutionEvent::Metadata(parts)] = &events[..] else {
             unreachable!("{events:?}")
         };
-        assert_eq!(all["openclaw"]["usage"]["total"], 3);
+        assert_eq!(parts["openclaw"]["usage"]["total"], 3);
         assert_eq!(outcome, Some(Outcome::Completed(None)));
     }
 
     #[tokio::test]
-    async fn a_run_that_is_over_already_comes_as_a_whole() {
+    async fn ended_run_is_forwarded_with_its_artifacts() {
         let event = json!({"kind": "task", "id": "t", "status": {"state": "failed",
             "message": {"kind": "message", "parts": [{"kind": "text", "text": "no model"}]}},
             "artifacts": [{"artifactId": "reply", "parts": [{"kind": "text", "text": "so far"}]}]});
-        let (events, outcome) = reporter(event).await;
+        let (events, outcome) = forward(event).await;
         assert!(
             matches!(
                 &events[..],
