@@ -32,7 +32,7 @@ fn others() -> [Value; 5] {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_allowed_may_use_a_target() {
+async fn allowed_agent_uses_target() {
     let peers = desk().await;
     let envelope = call(&rig(&peers, &json!({})), &clerk(), &send()).await;
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");

@@ -91,7 +91,7 @@ async fn delegation_beyond_max_depth_opens_no_connection() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_long_enough_still_looks_after_its_tasks() {
+async fn delegation_at_limit_still_manages_tasks() {
     let peers = desk().await;
     let rig = rig(&peers, 1);
     for action in ["watch", "status", "cancel"] {
@@ -163,7 +163,7 @@ async fn call_argument_precedes_delegation_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_fails_no_call_and_is_reported_of() {
+async fn unusable_log_file_is_reported_and_fails_no_call() {
     let peers = desk().await;
     let state = Folder::new();
     let file = DelegationFile::of_host(state.path());

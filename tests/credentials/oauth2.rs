@@ -100,7 +100,7 @@ async fn refused_token_is_replaced_and_send_succeeds() {
 }
 
 #[tokio::test]
-async fn a_token_is_replaced_before_its_time_is_over() {
+async fn token_is_replaced_before_expiry() {
     let Some(server) = server() else { return };
     let peers = pong().await;
     let mut watched = Watched::with_target(&target(server, "brief", &peers));
@@ -121,7 +121,7 @@ async fn a_token_is_replaced_before_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn calls_at_once_wait_for_one_token() {
+async fn concurrent_calls_wait_for_one_token() {
     let Some(server) = server() else { return };
     let peers = pong().await;
     let mut main = target(server, "slow-shared", &peers);
@@ -147,7 +147,7 @@ async fn calls_at_once_wait_for_one_token() {
 }
 
 #[tokio::test]
-async fn calls_that_are_refused_at_once_get_one_new_token() {
+async fn concurrently_refused_calls_get_one_new_token() {
     let Some(server) = server() else { return };
     let peer = Echo::start().await;
     let rig = Rig::with_target(json!({"baseUrl": peer.origin, "auth": auth(server, "stale")}));
@@ -196,7 +196,7 @@ async fn refused_oauth_client_is_reported_without_peer_call() {
 }
 
 #[tokio::test]
-async fn a_token_endpoint_that_redirects_is_not_followed() {
+async fn redirect_of_token_endpoint_is_not_followed() {
     let to = json!({"status": 307, "headers": {"location": "{{origin:other}}/token"}});
     let peers = peers(json!({
         "main": {"card": card()},

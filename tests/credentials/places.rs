@@ -111,7 +111,7 @@ async fn request_has_one_version_header() {
 }
 
 #[tokio::test]
-async fn the_query_of_a_cards_place_is_not_reported_with_a_failure() {
+async fn failure_omits_query_of_card_url() {
     let peers = crate::credentials::rig::peers(json!({"main": {}})).await;
     let mut watched = Watched::with_target(
         &json!({"baseUrl": peers.origin("main"), "cardPath": "/card?key=sesame-7f3a"}),

@@ -54,7 +54,7 @@ async fn client_certificate_is_sent_and_key_stays_secret() {
 }
 
 #[tokio::test]
-async fn a_connection_with_a_certificate_serves_no_other_target() {
+async fn connection_with_certificate_is_not_shared() {
     let authority = Authority::new("shared");
     let pair = authority.client("shared_desk");
     let peer = Echo::over(Some(authority.server(&Clients::Asked)), None).await;
@@ -90,7 +90,7 @@ async fn certificate_is_not_sent_to_other_origins() {
 }
 
 #[tokio::test]
-async fn a_token_endpoint_is_secured_as_its_target() {
+async fn token_endpoint_is_secured_as_its_target() {
     let authority = Authority::new("tokens");
     let server = Echo::over(Some(authority.server(&Clients::Any)), None).await;
     let peer = Echo::over(Some(authority.server(&Clients::Any)), None).await;

@@ -332,7 +332,7 @@ fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
 }
 
 #[test]
-fn answer_with_one_wrong_value_gives_one_envelope() {
+fn answer_with_invalid_value_gives_one_envelope() {
     let runtime = Runtime::new().unwrap();
     check(60, nearly_right(), |answer| {
         answered_with(&runtime, &answer, &card())

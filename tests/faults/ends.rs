@@ -103,7 +103,7 @@ impl Full {
 }
 
 #[tokio::test]
-async fn an_abort_ends_a_call_that_is_connecting() {
+async fn abort_ends_connecting_call() {
     let full = Full::new().await;
     let rig = Rig::with_target(full.target());
     let cancel = CancellationToken::new();
@@ -115,7 +115,7 @@ async fn an_abort_ends_a_call_that_is_connecting() {
 }
 
 #[tokio::test]
-async fn the_timeout_holds_while_connecting() {
+async fn timeout_applies_while_connecting() {
     let full = Full::new().await;
     let rig = Rig::with_target(full.target());
     let mut request = send();

@@ -77,7 +77,7 @@ fn repeated(chunk: &str, count: Option<usize>) -> Value {
 }
 
 #[tokio::test]
-async fn a_reply_of_100_megabytes() {
+async fn reply_of_100_megabytes() {
     let reply = repeated(&"x".repeat(MEGABYTE), Some(100));
     let envelope = frugal(
         json!({"card": card(), "rpc": {"message/send": reply}}),
@@ -88,7 +88,7 @@ async fn a_reply_of_100_megabytes() {
 }
 
 #[tokio::test]
-async fn a_reply_that_never_ends() {
+async fn endless_reply_is_refused() {
     let reply = repeated(&" ".repeat(MEGABYTE), None);
     let envelope = frugal(
         json!({"card": card(), "rpc": {"message/send": reply}}),
@@ -99,7 +99,7 @@ async fn a_reply_that_never_ends() {
 }
 
 #[tokio::test]
-async fn an_error_that_never_ends() {
+async fn endless_error_is_truncated() {
     let mut reply = repeated(&"x".repeat(MEGABYTE), None);
     reply["status"] = json!(500);
     let envelope = frugal(
@@ -116,7 +116,7 @@ async fn an_error_that_never_ends() {
 }
 
 #[tokio::test]
-async fn a_card_that_never_ends() {
+async fn endless_card_is_refused() {
     let reply = repeated(&" ".repeat(MEGABYTE), None);
     let routes = json!({"GET /.well-known/agent-card.json": reply});
     let envelope = frugal(json!({"routes": routes}), send()).await;
@@ -124,7 +124,7 @@ async fn a_card_that_never_ends() {
 }
 
 #[tokio::test]
-async fn an_event_that_never_ends() {
+async fn endless_event_is_refused() {
     let events =
         json!({"sse": [{"raw": "data: "}, {"raw_repeat": {"chunk": "x".repeat(MEGABYTE)}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
@@ -133,7 +133,7 @@ async fn an_event_that_never_ends() {
 }
 
 #[tokio::test]
-async fn artifacts_that_never_end() {
+async fn endless_artifacts_are_refused() {
     let piece = result(
         json!({"kind": "artifact-update", "taskId": "t-1", "contextId": "c-1", "append": true,
         "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": "x".repeat(MEGABYTE)}]}}),
@@ -150,7 +150,7 @@ async fn artifacts_that_never_end() {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_events() {
+async fn hundred_thousand_events_are_followed() {
     let working = result(
         json!({"kind": "status-update", "taskId": "t-1", "contextId": "c-1",
         "status": {"state": "working", "message": {"kind": "message", "messageId": "m", "role": "agent",
@@ -173,7 +173,7 @@ fn dense(piece: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_reply_of_many_small_values() {
+async fn reply_of_many_small_values() {
     for piece in ["[],", "{\"a\":0},", "[0],"] {
         let envelope = frugal(dense(piece), send()).await;
         assert_eq!(

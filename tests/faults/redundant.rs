@@ -8,7 +8,7 @@ use crate::faults::speech::{body, speeches};
 
 /// The updates of the stream lack `taskId` and `contextId`; its first event is the task.
 #[tokio::test]
-async fn updates_without_ids_belong_to_the_task_of_their_stream() {
+async fn updates_without_ids_belong_to_task_of_stream() {
     for speech in speeches() {
         let events = [
             (speech.event)((speech.task)(speech.named(speech.working))),
@@ -34,7 +34,7 @@ async fn updates_without_ids_belong_to_the_task_of_their_stream() {
 
 /// No event of the subscription has a task id.
 #[tokio::test]
-async fn a_watch_without_ids_belongs_to_the_task_it_watches() {
+async fn watch_without_ids_belongs_to_the_task_it_watches() {
     for speech in speeches() {
         let events = [
             speech.status(speech.working),
@@ -82,7 +82,7 @@ async fn stream_without_task_id_has_a_result() {
 
 /// The message continues a task, and the stream breaks off without a task id: the call follows the task.
 #[tokio::test]
-async fn a_cut_stream_without_ids_is_resumed_by_the_task_it_continues() {
+async fn cut_stream_without_ids_resumes_its_task() {
     for speech in speeches() {
         let cut = json!({"sse": [speech.status(speech.working)], "end": "destroy"});
         let again =
@@ -159,7 +159,7 @@ async fn new_task_without_id_counts_when_finished() {
 
 /// `task_requirement: "required"` requires a task with an id.
 #[tokio::test]
-async fn a_required_task_has_an_id() {
+async fn required_task_has_an_id() {
     let answer = json!({"kind": "task", "status": {"state": "completed"}});
     let peers = speeches()[0]
         .peer(vec![("message/send", result(answer))])
@@ -211,7 +211,7 @@ async fn answer_kind_follows_from_its_shape() {
 
 /// The last event of the stream lacks `final`.
 #[tokio::test]
-async fn a_stream_without_a_final_mark_ends_with_its_task() {
+async fn stream_without_a_final_mark_ends_with_its_task() {
     let mut last = status("completed", true);
     last.as_object_mut().unwrap().remove("final");
     let events = json!({"sse": [result(task("working")), result(last)], "end": "hang"});
@@ -277,7 +277,7 @@ async fn pieces_without_ids_continue_the_newest_artifact() {
 
 /// A marker such as the last chunk's may have no content.
 #[tokio::test]
-async fn an_artifact_without_parts_is_empty() {
+async fn artifact_without_parts_is_empty() {
     let speech = &speeches()[0];
     let mark = json!({"kind": "artifact-update", "taskId": "t-1", "append": true, "lastChunk": true, "artifact": {"artifactId": "a"}});
     let events = [
@@ -294,7 +294,7 @@ async fn an_artifact_without_parts_is_empty() {
 
 /// Each exchange has its connection, so a missing JSON-RPC id is allowed, but not that of another request.
 #[tokio::test]
-async fn a_json_rpc_answer_needs_no_id_and_no_version() {
+async fn json_rpc_answer_needs_no_id_and_no_version() {
     let answers = [
         (json!({"result": message("pong")}), true),
         (json!({"id": null, "result": message("pong")}), true),
@@ -318,7 +318,7 @@ async fn a_json_rpc_answer_needs_no_id_and_no_version() {
 
 /// Cards that lack fields with an implied or default value.
 #[tokio::test]
-async fn a_card_needs_no_more_than_one_address() {
+async fn card_needs_one_address_only() {
     let url = "{{origin}}/a2a/jsonrpc";
     for (card, place) in [
         (json!({ "url": url }), "message/send"),

@@ -70,7 +70,7 @@ async fn finished_call_frees_its_permit() {
 }
 
 #[tokio::test]
-async fn a_busy_target_can_still_be_listed() {
+async fn busy_target_can_still_be_listed() {
     let peers = silent().await;
     let rig = limited(&peers, &json!({"concurrency": 1}));
     let cancel = CancellationToken::new();

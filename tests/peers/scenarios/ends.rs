@@ -11,19 +11,19 @@ fn streamed() -> Value {
     json!({"follow_updates": true})
 }
 
-pub fn a_failed_task_is_an_answer(peer: Peer) -> Run {
+pub fn failed_task_is_an_answer(peer: Peer) -> Run {
     ends(peer, "fail: no luck", json!({}), "failed", "no luck")
 }
 
-pub fn a_failed_task_arrives_by_stream(peer: Peer) -> Run {
+pub fn failed_task_arrives_by_stream(peer: Peer) -> Run {
     ends(peer, "fail: no luck", streamed(), "failed", "no luck")
 }
 
-pub fn a_rejected_task_is_an_answer(peer: Peer) -> Run {
+pub fn rejected_task_is_an_answer(peer: Peer) -> Run {
     reject(peer, json!({}))
 }
 
-pub fn a_rejected_task_arrives_by_stream(peer: Peer) -> Run {
+pub fn rejected_task_arrives_by_stream(peer: Peer) -> Run {
     reject(peer, streamed())
 }
 
@@ -36,11 +36,11 @@ fn reject(peer: Peer, how: Value) -> Run {
     ends(peer, "reject: not me", how, "rejected", "not me")
 }
 
-pub fn an_agent_that_crashes_is_reported(peer: Peer) -> Run {
+pub fn crash_of_agent_is_reported(peer: Peer) -> Run {
     ends(peer, "crash: boom", json!({}), "failed", "boom")
 }
 
-pub fn an_agent_that_crashes_in_a_stream_is_reported(peer: Peer) -> Run {
+pub fn crash_of_agent_during_stream_is_reported(peer: Peer) -> Run {
     ends(peer, "crash: boom", streamed(), "failed", "boom")
 }
 

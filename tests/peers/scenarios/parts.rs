@@ -17,7 +17,7 @@ pub fn binary_file_and_data_reach_the_agent(mut peer: Peer) -> Run {
     give(&mut peer, &given, parts())
 }
 
-pub fn a_text_file_reaches_the_agent(mut peer: Peer) -> Run {
+pub fn text_file_reaches_the_agent(mut peer: Peer) -> Run {
     let given = [
         json!({"kind": "file", "bytes": "aGVsbG8gw6k=", "name": "a.txt", "mime_type": "text/plain"}),
         json!({"kind": "data", "data": {"count": 2}}),

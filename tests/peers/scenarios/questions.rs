@@ -7,14 +7,14 @@ use crate::outcome::Outcome;
 use crate::peer::{Peer, continuation, request};
 use crate::servers::Vendor;
 
-pub fn a_question_is_answered_after_a_restart(peer: Peer) -> Run {
+pub fn question_is_answered_after_a_restart(peer: Peer) -> Run {
     if peer.column.vendor == Vendor::OpenClaw {
         return continue_a_task(peer, json!({}));
     }
     waits_and_goes_on(peer, "ask: which one?", "input-required", &json!({}))
 }
 
-pub fn a_question_is_answered_by_stream_after_a_restart(peer: Peer) -> Run {
+pub fn question_is_answered_by_stream_after_a_restart(peer: Peer) -> Run {
     if peer.column.vendor == Vendor::OpenClaw {
         return continue_a_task(peer, json!({"follow_updates": true}));
     }
@@ -27,11 +27,11 @@ pub fn a_question_is_answered_by_stream_after_a_restart(peer: Peer) -> Run {
     )
 }
 
-pub fn a_task_that_waits_for_authorization_says_so(peer: Peer) -> Run {
+pub fn task_awaiting_authorization_reports_it(peer: Peer) -> Run {
     waits_and_goes_on(peer, "auth: which one?", "auth-required", &json!({}))
 }
 
-pub fn a_task_that_waits_for_authorization_ends_the_stream(peer: Peer) -> Run {
+pub fn task_awaiting_authorization_ends_stream(peer: Peer) -> Run {
     waits_and_goes_on(
         peer,
         "auth: which one?",

@@ -7,7 +7,7 @@ use crate::driver::Reply;
 use crate::outcome::Outcome;
 use crate::peer::{Peer, continuation, request, sending};
 
-pub fn a_streaming_task_is_cancelled_and_what_it_said_is_kept(mut peer: Peer) -> Run {
+pub fn canceled_streaming_task_keeps_its_output(mut peer: Peer) -> Run {
     let mut second = peer.second_plugin();
     let call = peer
         .plugin
@@ -40,7 +40,7 @@ fn is_artifact(update: &Value) -> bool {
     update["raw"]["kind"] == "artifact-update"
 }
 
-pub fn a_task_in_the_background_is_cancelled(mut peer: Peer) -> Run {
+pub fn task_in_the_background_is_cancelled(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("slow", json!({"blocking": false}));
     assert_eq!(task(&sent)?["status"], "working", "{sent:#}");
 
@@ -57,7 +57,7 @@ pub fn a_task_in_the_background_is_cancelled(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_finished_task_is_not_cancelled(mut peer: Peer) -> Run {
+pub fn finished_task_is_not_cancelled(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("task: gamma", json!({}));
     assert_eq!(task(&sent)?["status"], "completed", "{sent:#}");
 
