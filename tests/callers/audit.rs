@@ -97,8 +97,8 @@ async fn audit_log_has_no_content_and_no_secret() {
         call(&rig, &caller(), &request).await;
     }
     call(&rig, &caller(), &json!({"action": "hush-hush"})).await;
-    let wrong = json!({"action": "send", "target_url": "https://hush-hush.example/?key=hush-hush", "parts": []});
-    call(&rig, &caller(), &wrong).await;
+    let invalid = json!({"action": "send", "target_url": "https://hush-hush.example/?key=hush-hush", "parts": []});
+    call(&rig, &caller(), &invalid).await;
     assert_eq!(lines(&rig, &folder).len(), 4);
     let text = text(&folder);
     for word in ["hush-hush", "tok-secret", "pong", "desk-path", "Desk"] {

@@ -53,13 +53,13 @@ async fn silent_peer_times_out_with_one_envelope() {
 }
 
 /// A port with a full accept queue, which neither accepts nor refuses another connection.
-struct Full {
+struct FullListener {
     port: u16,
     _listener: tokio::net::TcpListener,
     _waiting: Vec<TcpStream>,
 }
 
-impl Full {
+impl FullListener {
     async fn new() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -104,7 +104,7 @@ impl Full {
 
 #[tokio::test]
 async fn abort_ends_connecting_call() {
-    let full = Full::new().await;
+    let full = FullListener::new().await;
     let rig = Rig::with_target(full.target());
     let cancel = CancellationToken::new();
     let call = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
@@ -116,7 +116,7 @@ async fn abort_ends_connecting_call() {
 
 #[tokio::test]
 async fn timeout_applies_while_connecting() {
-    let full = Full::new().await;
+    let full = FullListener::new().await;
     let rig = Rig::with_target(full.target());
     let mut request = send();
     request["timeout_ms"] = json!(200);

@@ -9,13 +9,13 @@ use crate::faults::filter::Filter;
 use crate::faults::rig::{card, parse, peers, reason, result, send, stream, task};
 
 /// The memory that a call may add to the process under the default limits.
-const MAY_GROW_KB: u64 = 150 * 1024;
+const MAX_GROWTH_KB: u64 = 150 * 1024;
 
 /// The memory for an answer with 32 MB of artifacts, which the result contains as artifacts and as text.
-const MAY_GROW_KB_CARRYING: u64 = 256 * 1024;
+const MAX_GROWTH_CARRYING_KB: u64 = 256 * 1024;
 
 /// The memory for events and artifacts of mostly structure, which may each take eight times their counted bytes.
-const MAY_GROW_KB_DENSE: u64 = (8 + 8) * 32 * 1024 + MAY_GROW_KB;
+const MAX_GROWTH_DENSE_KB: u64 = (8 + 8) * 32 * 1024 + MAX_GROWTH_KB;
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -41,7 +41,7 @@ fn peak(filter: &Filter) -> u64 {
 
 /// Makes the call in a new process, checks its peak memory and returns the envelope.
 async fn frugal(script: Value, request: Value) -> Value {
-    within(MAY_GROW_KB, script, request).await
+    within(MAX_GROWTH_KB, script, request).await
 }
 
 async fn within(may_grow_kb: u64, script: Value, request: Value) -> Value {
@@ -140,7 +140,7 @@ async fn endless_artifacts_are_refused() {
     );
     let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = within(MAY_GROW_KB_CARRYING, script, stream()).await;
+    let envelope = within(MAX_GROWTH_CARRYING_KB, script, stream()).await;
     assert_eq!(
         reason(&envelope),
         "artifacts_too_large",
@@ -194,7 +194,7 @@ async fn events_of_many_small_values() {
     );
     let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = within(MAY_GROW_KB_DENSE, script, stream()).await;
+    let envelope = within(MAX_GROWTH_DENSE_KB, script, stream()).await;
     assert_eq!(
         reason(&envelope),
         "artifacts_too_large",

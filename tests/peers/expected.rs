@@ -16,8 +16,8 @@ const UNHANDLED: Expected = Refused("HTTP 500", "unknown exception");
 const CRASHED: Expected = Refused("-32603", "boom");
 const BROKEN_OFF: Expected = Refused("connection_cut", "broke off");
 const ONLY_TWO: Expected = Refused("-32004", "supported methods are SendMessage and GetTask");
-const ANEW: Expected = But("starts a new task");
-const SAID: Expected = But("said in a completed task");
+const NEW_TASK: Expected = But("starts a new task");
+const IN_COMPLETED_TASK: Expected = But("said in a completed task");
 const TOO_LARGE: Expected = Refused("-32000", "exceeds the 1 MiB limit");
 const RECODED: Expected = But("bytes are recoded");
 const NAMELESS: Expected = But("file names are lost");
@@ -148,11 +148,11 @@ const ROWS: &[Row] = &[
         "streamed_task_arrives_chunk_by_chunk",
         But("whole, not streamed"),
     ),
-    ("openclaw", "question_is_answered_after_a_restart", ANEW),
+    ("openclaw", "question_is_answered_after_a_restart", NEW_TASK),
     (
         "openclaw",
         "question_is_answered_by_stream_after_a_restart",
-        ANEW,
+        NEW_TASK,
     ),
     (
         "openclaw",
@@ -164,8 +164,12 @@ const ROWS: &[Row] = &[
         "task_awaiting_authorization_ends_stream",
         NotOffered,
     ),
-    ("openclaw", "failed_task_is_an_answer", SAID),
-    ("openclaw", "failed_task_arrives_by_stream", SAID),
+    ("openclaw", "failed_task_is_an_answer", IN_COMPLETED_TASK),
+    (
+        "openclaw",
+        "failed_task_arrives_by_stream",
+        IN_COMPLETED_TASK,
+    ),
     ("openclaw", "crash_of_agent_is_reported", NotOffered),
     (
         "openclaw",
@@ -211,9 +215,9 @@ const ROWS: &[Row] = &[
 ];
 
 /// Returns the expected outcome of a cell.
-pub fn of(column: Column, scenario: &Scenario) -> Expected {
+pub fn expected(column: Column, scenario: &Scenario) -> Expected {
     let name = column.to_string();
-    let fits = |(begin, wanted, _): &&Row| *wanted == scenario.name && name.starts_with(begin);
+    let fits = |(begin, expected, _): &&Row| *expected == scenario.name && name.starts_with(begin);
     ROWS.iter()
         .find(fits)
         .map_or(Expected::Green, |(_, _, expected)| *expected)

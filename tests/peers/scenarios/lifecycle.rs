@@ -32,9 +32,9 @@ pub fn status_is_read_by_task_id(mut peer: Peer) -> Run {
 }
 
 fn assert_is_the_finished_task(answer: &Value, sent: &Value) -> Result<(), Outcome> {
-    let (found, made) = (task(answer)?, task(sent)?);
-    assert_eq!(found["task_id"], made["task_id"], "{answer:#}");
-    assert_eq!(found["status"], "completed", "{answer:#}");
+    let (read, made) = (task(answer)?, task(sent)?);
+    assert_eq!(read["task_id"], made["task_id"], "{answer:#}");
+    assert_eq!(read["status"], "completed", "{answer:#}");
     let artifacts = &answer["raw"]["artifacts"];
     assert_eq!(artifacts, &sent["raw"]["artifacts"], "{answer:#}");
     let text = &answer["summary"]["message_text"];
@@ -66,8 +66,8 @@ pub fn status_has_requested_history_length(mut peer: Peer) -> Run {
 /// Returns the texts of at most this number of a task's messages.
 fn history(peer: &mut Peer, answer: &Value, length: u32) -> Result<Vec<String>, Outcome> {
     let length = json!({"history_length": length});
-    let asking = request("status", &[continuation(answer), length]);
-    let (status, _) = peer.plugin.call(&asking);
+    let request_status = request("status", &[continuation(answer), length]);
+    let (status, _) = peer.plugin.call(&request_status);
     task(&status)?;
     let messages = status["raw"]["history"].as_array().into_iter().flatten();
     let text = |message: &Value| message["parts"][0]["text"].as_str().unwrap().to_owned();

@@ -12,7 +12,7 @@ pub fn canceled_streaming_task_keeps_its_output(mut peer: Peer) -> Run {
     let call = peer
         .plugin
         .begin(&sending("begun: alpha", json!({"follow_updates": true})));
-    let begun = loop {
+    let started = loop {
         match peer.plugin.next(call) {
             // A task without a stream has only the first event.
             Reply::Update(update) if !peer.streams() || is_artifact(&update) => break update,
@@ -21,7 +21,7 @@ pub fn canceled_streaming_task_keeps_its_output(mut peer: Peer) -> Run {
         }
     };
 
-    let (cancelled, _) = second.call(&request("cancel", &[continuation(&begun)]));
+    let (cancelled, _) = second.call(&request("cancel", &[continuation(&started)]));
 
     assert_eq!(task(&cancelled)?["status"], "canceled", "{cancelled:#}");
     let answer = loop {
