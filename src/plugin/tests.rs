@@ -57,8 +57,8 @@ async fn close_disconnects_the_gateway() {
         .frame(1, &json!({"/type": "disconnect"}))
         .await;
     assert_eq!(disconnect["content"]["reason"], "shutdown");
-    let gone = |all: &[Received]| all.iter().any(|one| one.what == LogEvent::Gone);
-    gateway.log().until(gone).await;
+    let disconnected = |all: &[Received]| all.iter().any(|one| one.what == LogEvent::Disconnected);
+    gateway.log().until(disconnected).await;
 }
 
 #[test]

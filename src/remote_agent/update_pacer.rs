@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_early_event_waits_for_the_end_of_the_interval() {
+    async fn early_event_waits_for_the_end_of_the_interval() {
         let mut pacer = UpdatePacer::new(INTERVAL);
         let start = Instant::now();
         assert!(pacer.is_due() && pacer.waits_until().is_none());

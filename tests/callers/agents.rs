@@ -8,7 +8,7 @@ use crate::callers::{
     rig::{Rig, reason, send, stream},
 };
 
-/// Returns an instance whose one target is for the agent `clerk`.
+/// Returns an instance whose one target is for the agent `agent_caller`.
 fn rig(peers: &Peers, policy: &Value) -> Rig {
     let target = json!({
         "alias": "main", "baseUrl": peers.origin("main"), "default": true, "allowedAgents": ["clerk"],
@@ -16,11 +16,11 @@ fn rig(peers: &Peers, policy: &Value) -> Rig {
     Rig::new(&json!({"targets": [target], "policy": policy}))
 }
 
-fn clerk() -> Value {
+fn agent_caller() -> Value {
     json!({"agent_id": "clerk"})
 }
 
-/// Callers other than `clerk`, and one with an invalid context.
+/// Callers other than `agent_caller`, and one with an invalid context.
 fn others() -> [Value; 5] {
     [
         json!({"agent_id": "Clerk"}),
@@ -32,9 +32,9 @@ fn others() -> [Value; 5] {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_allowed_may_use_a_target() {
+async fn allowed_agent_uses_target() {
     let peers = desk().await;
-    let envelope = call(&rig(&peers, &json!({})), &clerk(), &send()).await;
+    let envelope = call(&rig(&peers, &json!({})), &agent_caller(), &send()).await;
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
 }
 
@@ -72,7 +72,7 @@ async fn target_is_listed_for_allowed_callers() {
         assert_eq!(envelope["raw"], json!([]), "{caller}");
     }
     assert_eq!(peers.connections("main"), 0);
-    let envelope = call(&rig, &clerk(), &list).await;
+    let envelope = call(&rig, &agent_caller(), &list).await;
     assert_eq!(envelope["summary"]["targets"][0]["target_alias"], "main");
 }
 
@@ -83,7 +83,7 @@ async fn handle_of_another_agent_is_refused() {
         &peers,
         &json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true}),
     );
-    let sent = call(&rig, &clerk(), &stream()).await;
+    let sent = call(&rig, &agent_caller(), &stream()).await;
     let continuation = &sent["summary"]["continuation"];
     let handle = &continuation["task"]["task_handle"];
     assert!(handle.is_string(), "{sent}");
@@ -136,7 +136,7 @@ async fn other_spelling_of_address_is_refused_too() {
         request["target_url"] = json!(url);
         let envelope = call(&rig, &json!({"agent_id": "other"}), &request).await;
         assert_eq!(reason(&envelope), "agent_not_allowed", "{url} {envelope}");
-        let envelope = call(&rig, &clerk(), &request).await;
+        let envelope = call(&rig, &agent_caller(), &request).await;
         assert_ne!(reason(&envelope), "agent_not_allowed", "{url} {envelope}");
     }
 }

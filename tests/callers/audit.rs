@@ -97,8 +97,8 @@ async fn audit_log_has_no_content_and_no_secret() {
         call(&rig, &caller(), &request).await;
     }
     call(&rig, &caller(), &json!({"action": "hush-hush"})).await;
-    let wrong = json!({"action": "send", "target_url": "https://hush-hush.example/?key=hush-hush", "parts": []});
-    call(&rig, &caller(), &wrong).await;
+    let invalid = json!({"action": "send", "target_url": "https://hush-hush.example/?key=hush-hush", "parts": []});
+    call(&rig, &caller(), &invalid).await;
     assert_eq!(lines(&rig, &folder).len(), 4);
     let text = text(&folder);
     for word in ["hush-hush", "tok-secret", "pong", "desk-path", "Desk"] {
@@ -107,7 +107,7 @@ async fn audit_log_has_no_content_and_no_secret() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_is_reported_by_its_reason() {
+async fn call_that_fails_is_reported_by_its_reason() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     let request =
@@ -231,7 +231,7 @@ async fn call_ended_by_close_is_audited() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_written_fails_no_call() {
+async fn unwritable_log_fails_no_call() {
     let (peers, folder) = (desk().await, Folder::new());
     let rig = rig(&peers, &folder);
     fs::create_dir(folder.path().join("audit.jsonl")).unwrap();
@@ -273,7 +273,7 @@ async fn audit_log_is_off_by_default() {
 }
 
 #[test]
-fn an_audit_log_needs_a_file() {
+fn audit_log_needs_a_file() {
     let error = plugin::parse_config(r#"{"audit": {"enabled": true}}"#).unwrap_err();
     assert_eq!(error.path, "/audit/path");
 }

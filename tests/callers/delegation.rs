@@ -21,7 +21,7 @@ fn at(hop: u64) -> Value {
 }
 
 /// Returns the delegations in the newest message.
-fn said(peers: &Peers) -> Value {
+fn delegation(peers: &Peers) -> Value {
     let newest = calls(peers).pop().unwrap();
     newest.body.unwrap()["params"]["metadata"][METADATA_KEY].clone()
 }
@@ -34,9 +34,9 @@ async fn undelegated_message_starts_a_chain() {
     for _ in 0..2 {
         let envelope = call(&rig, &json!({"agent_id": "main"}), &send()).await;
         assert_eq!(envelope["ok"], true, "{envelope}");
-        let said = said(&peers);
-        assert_eq!(said["hop"], 1, "{said}");
-        names.push(said["chain"].as_str().unwrap().to_owned());
+        let delegation = delegation(&peers);
+        assert_eq!(delegation["hop"], 1, "{delegation}");
+        names.push(delegation["chain"].as_str().unwrap().to_owned());
     }
     assert!(names.iter().all(|name| name.len() == 32), "{names:?}");
     assert_ne!(names[0], names[1]);
@@ -49,7 +49,7 @@ async fn message_has_its_delegation_depth() {
     for request in [send(), stream()] {
         let envelope = call(&rig, &at(2), &request).await;
         assert_eq!(envelope["ok"], true, "{envelope}");
-        assert_eq!(said(&peers), json!({"hop": 3, "chain": "row-1"}));
+        assert_eq!(delegation(&peers), json!({"hop": 3, "chain": "row-1"}));
     }
 }
 
@@ -79,19 +79,19 @@ async fn delegation_beyond_max_depth_opens_no_connection() {
         assert_eq!(envelope["error"]["code"], "TARGET_RESOLUTION_ERROR");
         assert_eq!(envelope["error"]["retryable"], false);
         assert_eq!(envelope["error"]["details"]["delivered"], "no");
-        let words = envelope["error"]["message"].as_str().unwrap();
-        assert!(words.contains("do the work yourself"), "{words}");
+        let message = envelope["error"]["message"].as_str().unwrap();
+        assert!(message.contains("do the work yourself"), "{message}");
         assert_eq!(peers.connections("main"), 0, "{most}");
         if let Some(before) = most.checked_sub(1) {
             let envelope = call(&rig, &at(before), &send()).await;
             assert_eq!(envelope["ok"], true, "{most} {envelope}");
-            assert_eq!(said(&peers)["hop"], most);
+            assert_eq!(delegation(&peers)["hop"], most);
         }
     }
 }
 
 #[tokio::test]
-async fn a_row_that_is_long_enough_still_looks_after_its_tasks() {
+async fn delegation_at_limit_still_manages_tasks() {
     let peers = desk().await;
     let rig = rig(&peers, 1);
     for action in ["watch", "status", "cancel"] {
@@ -106,9 +106,9 @@ async fn a_row_that_is_long_enough_still_looks_after_its_tasks() {
 #[tokio::test]
 async fn request_cannot_set_the_chain() {
     let peers = desk().await;
-    for said in [json!({"hop": 0, "chain": "mine"}), json!(null)] {
+    for delegation in [json!({"hop": 0, "chain": "mine"}), json!(null)] {
         let mut request = send();
-        request["metadata"] = json!({ METADATA_KEY: said });
+        request["metadata"] = json!({ METADATA_KEY: delegation });
         let envelope = call(&rig(&peers, 4), &at(1), &request).await;
         assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR", "{envelope}");
         let place = &envelope["error"]["details"]["errors"][0]["instancePath"];
@@ -124,7 +124,7 @@ async fn host_file_names_the_task_of_a_session() {
     let rig = rig(&peers, 4);
     let caller = json!({"session_key": "agent:main:x", "state_dir": state.path()});
     call(&rig, &caller, &send()).await;
-    assert_eq!(said(&peers)["hop"], 1);
+    assert_eq!(delegation(&peers)["hop"], 1);
 
     let file = DelegationFile::of_host(state.path());
     let work = |hop| Delegation {
@@ -133,7 +133,7 @@ async fn host_file_names_the_task_of_a_session() {
     };
     file.record("agent:main:x", &work(2), &Silent).unwrap();
     call(&rig, &caller, &send()).await;
-    assert_eq!(said(&peers), json!({"hop": 3, "chain": "row-2"}));
+    assert_eq!(delegation(&peers), json!({"hop": 3, "chain": "row-2"}));
 
     file.record("agent:main:x", &work(4), &Silent).unwrap();
     let refused = call(&rig, &caller, &send()).await;
@@ -142,7 +142,7 @@ async fn host_file_names_the_task_of_a_session() {
     let mut other = caller.clone();
     other["session_key"] = json!("agent:main:y");
     call(&rig, &other, &send()).await;
-    assert_eq!(said(&peers)["hop"], 1);
+    assert_eq!(delegation(&peers)["hop"], 1);
 }
 
 #[tokio::test]
@@ -159,11 +159,11 @@ async fn call_argument_precedes_delegation_file() {
     caller["session_key"] = json!("s");
     caller["state_dir"] = json!(state.path());
     call(&rig(&peers, 4), &caller, &send()).await;
-    assert_eq!(said(&peers), json!({"hop": 2, "chain": "row-1"}));
+    assert_eq!(delegation(&peers), json!({"hop": 2, "chain": "row-1"}));
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_fails_no_call_and_is_reported_of() {
+async fn unusable_log_file_is_reported_and_fails_no_call() {
     let peers = desk().await;
     let state = Folder::new();
     let file = DelegationFile::of_host(state.path());
@@ -173,7 +173,7 @@ async fn a_file_that_cannot_be_used_fails_no_call_and_is_reported_of() {
     let caller = json!({"session_key": "s", "state_dir": state.path()});
     let envelope = call(&rig, &caller, &send()).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
-    assert_eq!(said(&peers)["hop"], 1);
+    assert_eq!(delegation(&peers)["hop"], 1);
     let reported = rig.log.lines();
     let warned = reported
         .iter()

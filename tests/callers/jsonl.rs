@@ -94,7 +94,7 @@ async fn script_sets_the_delegation_depth() {
 }
 
 #[tokio::test]
-async fn script_sets_the_calling_agent() {
+async fn script_sets_calling_agent() {
     let peers = desk().await;
     let config = config(&peers, json!({"allowedAgents": ["clerk"]}), json!({}));
     let allowed = on_behalf_of(&config, json!({"agent_id": "clerk"})).await;
@@ -125,7 +125,7 @@ async fn option_sets_the_calling_agent() {
 }
 
 #[tokio::test]
-async fn the_audit_log_is_complete_when_the_command_has_ended() {
+async fn audit_log_is_complete_when_command_ends() {
     let (peers, folder) = (desk().await, Folder::new());
     let path = folder.path().join("audit.jsonl");
     let audit = json!({"audit": {"enabled": true, "path": path}});

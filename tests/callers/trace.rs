@@ -58,7 +58,7 @@ async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
 }
 
 #[tokio::test]
-async fn a_request_for_a_card_belongs_to_no_trace() {
+async fn card_request_has_no_trace() {
     let peers = desk().await;
     call(
         &Rig::at(&peers),

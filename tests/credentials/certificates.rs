@@ -23,9 +23,9 @@ pub(crate) enum Clients {
     /// None.
     Any,
     /// Requests a certificate, and admits clients without one.
-    Asked,
+    Optional,
     /// Requires a certificate.
-    Certified,
+    Required,
 }
 
 /// A certificate and its key, in files and as text.
@@ -94,10 +94,10 @@ impl Authority {
             .unwrap();
         let builder = match clients {
             Clients::Any => builder.with_no_client_auth(),
-            Clients::Asked => {
+            Clients::Optional => {
                 builder.with_client_cert_verifier(known.allow_unauthenticated().build().unwrap())
             }
-            Clients::Certified => builder.with_client_cert_verifier(known.build().unwrap()),
+            Clients::Required => builder.with_client_cert_verifier(known.build().unwrap()),
         };
         let key = key.serialize_der().try_into().unwrap();
         let config = builder

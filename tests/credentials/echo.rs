@@ -110,8 +110,8 @@ impl State {
         let message = json!({"kind": "message", "messageId": "m-1", "role": "agent",
             "parts": [{"kind": "text", "text": head}], "metadata": {head: head}});
         let state = |state: &str| json!({"state": state, "message": message});
-        let said = call["params"]["message"]["parts"][0]["text"].as_str();
-        match (said, call["method"].as_str().unwrap()) {
+        let sent = call["params"]["message"]["parts"][0]["text"].as_str();
+        match (sent, call["method"].as_str().unwrap()) {
             // The token of the first request has expired.
             (Some("stale"), _)
                 if request.headers["authorization"] == self.first_authorization() =>
@@ -120,11 +120,11 @@ impl State {
             }
             (Some("fail"), _) => plain("500 Internal Server Error", "", head),
             (Some("challenge"), _) => {
-                let asks = format!(
+                let challenge = format!(
                     "www-authenticate: Bearer realm=\"{}\"\r\n",
                     head.replace("\r\n", " ").replace('"', "'")
                 );
-                plain("401 Unauthorized", &asks, head)
+                plain("401 Unauthorized", &challenge, head)
             }
             (Some("refuse"), _) => {
                 let error = json!({"code": -32000, "message": head, "data": {head: [head]}});

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::credentials::authorization_server::{SECRET, Server, server};
 use crate::credentials::echo::Echo;
-use crate::credentials::reported::{Watched, requests};
+use crate::credentials::reported::{RecordedTool, requests};
 use crate::credentials::rig::{Rig, card, message, peers, reason, result, send, soon};
 
 fn auth(server: &Server, client: &str) -> Value {
@@ -42,12 +42,12 @@ fn tokens(peers: &Peers, method: &str) -> Vec<String> {
 async fn one_token_serves_all_requests_unreported() {
     let Some(server) = server() else { return };
     let peer = Echo::start().await;
-    let mut watched =
-        Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "echo")}));
+    let mut recorded =
+        RecordedTool::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "echo")}));
     // After a 401 the client replaces the token, which another test covers.
-    let kept = requests().into_iter();
-    for request in kept.filter(|request| request["parts"][0]["text"] != "challenge") {
-        watched.call(&request).await;
+    let token_requests = requests().into_iter();
+    for request in token_requests.filter(|request| request["parts"][0]["text"] != "challenge") {
+        recorded.call(&request).await;
     }
     let seen = peer.seen();
     let token = seen[0].headers["authorization"].strip_prefix("Bearer ");
@@ -57,18 +57,18 @@ async fn one_token_serves_all_requests_unreported() {
         assert_eq!(request.headers["authorization"], format!("Bearer {token}"));
     }
     assert_eq!(server.token_requests("echo"), 1);
-    watched.holds_no(&[token, SECRET, "7f3a"]);
+    recorded.assert_omits(&[token, SECRET, "7f3a"]);
 }
 
 #[tokio::test]
 async fn tokens_in_a_refusal_are_redacted() {
     let Some(server) = server() else { return };
     let peer = Echo::start().await;
-    let mut watched =
-        Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "wrong")}));
+    let mut recorded =
+        RecordedTool::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "wrong")}));
     let mut request = send();
     request["parts"][0]["text"] = json!("challenge");
-    let envelope = watched.call(&request).await;
+    let envelope = recorded.call(&request).await;
     assert_eq!(reason(&envelope), "auth_required");
     let seen = peer.seen();
     let sends = seen.iter().filter(|seen| seen.line.starts_with("POST "));
@@ -81,7 +81,7 @@ async fn tokens_in_a_refusal_are_redacted() {
         .collect();
     assert_eq!(sent.len(), 2, "refused, and refused again");
     assert_ne!(sent[0], sent[1]);
-    watched.holds_no(&[sent[0], sent[1], SECRET]);
+    recorded.assert_omits(&[sent[0], sent[1], SECRET]);
 }
 
 #[tokio::test]
@@ -89,22 +89,22 @@ async fn refused_token_is_replaced_and_send_succeeds() {
     let Some(server) = server() else { return };
     let refusal = json!({"status": 401, "body": "who is this?"});
     let peers = answering(json!([refusal, result(message("pong"))])).await;
-    let mut watched = Watched::with_target(&target(server, "refused", &peers));
-    let envelope = watched.call(&send()).await;
+    let mut recorded = RecordedTool::with_target(&target(server, "refused", &peers));
+    let envelope = recorded.call(&send()).await;
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
     let sent = tokens(&peers, "POST");
     assert_eq!(sent.len(), 2);
     assert_ne!(sent[0], sent[1]);
     assert_eq!(server.token_requests("refused"), 2);
-    watched.holds_no(&[&sent[0], &sent[1], SECRET]);
+    recorded.assert_omits(&[&sent[0], &sent[1], SECRET]);
 }
 
 #[tokio::test]
-async fn a_token_is_replaced_before_its_time_is_over() {
+async fn token_is_replaced_before_expiry() {
     let Some(server) = server() else { return };
     let peers = pong().await;
-    let mut watched = Watched::with_target(&target(server, "brief", &peers));
-    assert_eq!(watched.call(&send()).await["ok"], true);
+    let mut recorded = RecordedTool::with_target(&target(server, "brief", &peers));
+    assert_eq!(recorded.call(&send()).await["ok"], true);
     let first = tokens(&peers, "POST").remove(0);
     // The server releases its answer.
     soon(async {
@@ -113,15 +113,15 @@ async fn a_token_is_replaced_before_its_time_is_over() {
         }
     })
     .await;
-    assert_eq!(watched.call(&send()).await["ok"], true);
+    assert_eq!(recorded.call(&send()).await["ok"], true);
     let sent = tokens(&peers, "POST");
     assert_ne!(sent[0], sent[1]);
     assert_eq!((sent.len(), server.token_requests("brief")), (2, 2));
-    watched.holds_no(&[&sent[0], &sent[1], SECRET]);
+    recorded.assert_omits(&[&sent[0], &sent[1], SECRET]);
 }
 
 #[tokio::test]
-async fn calls_at_once_wait_for_one_token() {
+async fn concurrent_calls_wait_for_one_token() {
     let Some(server) = server() else { return };
     let peers = pong().await;
     let mut main = target(server, "slow-shared", &peers);
@@ -147,7 +147,7 @@ async fn calls_at_once_wait_for_one_token() {
 }
 
 #[tokio::test]
-async fn calls_that_are_refused_at_once_get_one_new_token() {
+async fn concurrently_refused_calls_get_one_new_token() {
     let Some(server) = server() else { return };
     let peer = Echo::start().await;
     let rig = Rig::with_target(json!({"baseUrl": peer.origin, "auth": auth(server, "stale")}));
@@ -168,15 +168,15 @@ async fn calls_that_are_refused_at_once_get_one_new_token() {
 async fn slow_authorization_server_ends_at_the_call_timeout() {
     let Some(server) = server() else { return };
     let peers = pong().await;
-    let mut watched = Watched::with_target(&target(server, "slow-late", &peers));
+    let mut recorded = RecordedTool::with_target(&target(server, "slow-late", &peers));
     let mut hurried = send();
     hurried["timeout_ms"] = json!(300);
-    let envelope = watched.call(&hurried).await;
+    let envelope = recorded.call(&hurried).await;
     assert_eq!(reason(&envelope), "timeout", "{envelope}");
     assert_eq!(peers.connections("main"), 0);
     server.release("slow-late");
-    assert_eq!(watched.call(&send()).await["ok"], true);
-    watched.holds_no(&[SECRET]);
+    assert_eq!(recorded.call(&send()).await["ok"], true);
+    recorded.assert_omits(&[SECRET]);
 }
 
 #[tokio::test]
@@ -185,18 +185,18 @@ async fn refused_oauth_client_is_reported_without_peer_call() {
     let peers = pong().await;
     let mut main = target(server, "steady", &peers);
     main["auth"]["clientSecret"] = json!("not-the-secret-5d");
-    let mut watched = Watched::with_target(&main);
-    let envelope = watched.call(&send()).await;
+    let mut recorded = RecordedTool::with_target(&main);
+    let envelope = recorded.call(&send()).await;
     assert_eq!(reason(&envelope), "token_unavailable", "{envelope}");
     assert_eq!(envelope["error"]["details"]["delivered"], "no");
     let message = envelope["error"]["message"].as_str().unwrap();
     assert!(message.contains("invalid_client"), "{message}");
     assert_eq!(peers.connections("main"), 0);
-    watched.holds_no(&["not-the-secret-5d"]);
+    recorded.assert_omits(&["not-the-secret-5d"]);
 }
 
 #[tokio::test]
-async fn a_token_endpoint_that_redirects_is_not_followed() {
+async fn redirect_of_token_endpoint_is_not_followed() {
     let to = json!({"status": 307, "headers": {"location": "{{origin:other}}/token"}});
     let peers = peers(json!({
         "main": {"card": card()},
@@ -206,11 +206,12 @@ async fn a_token_endpoint_that_redirects_is_not_followed() {
     .await;
     let auth = json!({"type": "oauth2", "tokenUrl": format!("{}/token", peers.origin("server")),
         "clientId": "desk", "clientSecret": SECRET});
-    let mut watched = Watched::with_target(&json!({"baseUrl": peers.origin("main"), "auth": auth}));
-    let envelope = watched.call(&send()).await;
+    let mut recorded =
+        RecordedTool::with_target(&json!({"baseUrl": peers.origin("main"), "auth": auth}));
+    let envelope = recorded.call(&send()).await;
     assert_eq!(reason(&envelope), "token_unavailable", "{envelope}");
     assert_eq!(peers.connections("other"), 0);
-    watched.holds_no(&[SECRET]);
+    recorded.assert_omits(&[SECRET]);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::credentials::reported::Watched;
+use crate::credentials::reported::RecordedTool;
 use crate::credentials::rig::{card, message, result, send, status, stream};
 
 const TOKEN: &str = "sesame-7f3a-opens";
@@ -25,22 +25,22 @@ fn completed() -> Value {
 }
 
 /// Returns the log and the envelope of a call to a peer with this token that streams these events.
-async fn streamed(token: &str, events: Vec<Value>) -> (Watched, Value) {
+async fn streamed(token: &str, events: Vec<Value>) -> (RecordedTool, Value) {
     let script = json!({"main": {"card": card(), "rpc": {"message/stream": {"sse": events}}}});
     called(token, script, &stream()).await
 }
 
-async fn called(token: &str, script: Value, request: &Value) -> (Watched, Value) {
+async fn called(token: &str, script: Value, request: &Value) -> (RecordedTool, Value) {
     let peers = crate::credentials::rig::peers(script).await;
     let auth = json!({"type": "bearer", "token": token});
     let target = json!({"baseUrl": peers.origin("main"), "auth": auth});
-    let mut watched = Watched::with_target(&target);
-    let envelope = watched.call(request).await;
-    (watched, envelope)
+    let mut recorded = RecordedTool::with_target(&target);
+    let envelope = recorded.call(request).await;
+    (recorded, envelope)
 }
 
 /// Returns the log of a call to a peer that answers with this message.
-async fn answered(token: &str, message: Value) -> (Watched, Value) {
+async fn answer_with_message(token: &str, message: Value) -> (RecordedTool, Value) {
     let script = json!({"main": {"card": card(), "rpc": {"message/send": result(message)}}});
     called(token, script, &send()).await
 }
@@ -60,14 +60,14 @@ async fn hides_token_cut_in_two_pieces() {
         piece("7f3a-opens, truly", true),
         completed(),
     ];
-    let (watched, envelope) = streamed(TOKEN, events).await;
-    watched.holds_no(&["sesame-", "7f3a-opens"]);
+    let (recorded, envelope) = streamed(TOKEN, events).await;
+    recorded.assert_omits(&["sesame-", "7f3a-opens"]);
     let clean = "It is [redacted], truly";
     assert_eq!(envelope["summary"]["message_text"], clean, "{envelope}");
     let raw = envelope["raw"]["events"].as_array().unwrap();
     assert_eq!(joined(raw.iter()), clean);
-    assert_eq!(joined(watched.updates()), clean);
-    let reading = watched.read(&envelope);
+    assert_eq!(joined(recorded.updates()), clean);
+    let reading = recorded.read(&envelope);
     assert!(reading.contains(clean), "{reading}");
 }
 
@@ -79,12 +79,12 @@ async fn hides_token_that_arrives_by_characters() {
         .map(|(at, _)| piece(&text[at..=at], at > 0))
         .collect();
     events.push(completed());
-    let (watched, envelope) = streamed(TOKEN, events).await;
+    let (recorded, envelope) = streamed(TOKEN, events).await;
     let clean = "[redacted] and [redacted]s";
     assert_eq!(envelope["summary"]["message_text"], clean, "{envelope}");
     let raw = envelope["raw"]["events"].as_array().unwrap();
     assert_eq!(joined(raw.iter()), clean);
-    assert_eq!(joined(watched.updates()), clean);
+    assert_eq!(joined(recorded.updates()), clean);
 }
 
 #[tokio::test]
@@ -95,8 +95,8 @@ async fn hides_token_cut_by_a_lost_connection() {
         "artifacts": [{"artifactId": "a", "parts": [{"kind": "text", "text": "sesame-7f"}, {"kind": "text", "text": "3a-opens!"}]}]});
     let script = json!({"main": {"card": card(), "rpc": {
         "message/stream": cut, "tasks/resubscribe": rest, "tasks/get": result(whole)}}});
-    let (watched, envelope) = called(TOKEN, script, &stream()).await;
-    watched.holds_no(&["sesame-7f", "3a-opens"]);
+    let (recorded, envelope) = called(TOKEN, script, &stream()).await;
+    recorded.assert_omits(&["sesame-7f", "3a-opens"]);
     assert_eq!(
         envelope["summary"]["message_text"], "[redacted]!",
         "{envelope}"
@@ -105,12 +105,12 @@ async fn hides_token_cut_by_a_lost_connection() {
 
 #[tokio::test]
 async fn hides_token_cut_by_the_parts_of_a_message() {
-    let mut said = message("the key: sesame-");
-    let parts = said["parts"].as_array_mut().unwrap();
+    let mut message = message("the key: sesame-");
+    let parts = message["parts"].as_array_mut().unwrap();
     parts.push(json!({"kind": "data", "data": {"n": 1}}));
     parts.push(json!({"kind": "text", "text": "7f3a-opens"}));
-    let (watched, envelope) = answered(TOKEN, said).await;
-    watched.holds_no(&["sesame-", "7f3a-opens"]);
+    let (recorded, envelope) = answer_with_message(TOKEN, message).await;
+    recorded.assert_omits(&["sesame-", "7f3a-opens"]);
     let clean = "the key: [redacted]\n\n";
     assert_eq!(envelope["summary"]["message_text"], clean, "{envelope}");
 }
@@ -123,24 +123,24 @@ async fn hides_token_cut_by_status_messages() {
         working("opens it"),
         completed(),
     ];
-    let (watched, _) = streamed(TOKEN, events).await;
-    watched.holds_no(&["sesame-", "7f3a-", "opens"]);
+    let (recorded, _) = streamed(TOKEN, events).await;
+    recorded.assert_omits(&["sesame-", "7f3a-", "opens"]);
 }
 
 #[tokio::test]
 async fn hides_token_in_the_messages_of_a_history() {
     let history = json!([message("sesame-"), message("7f3a-opens")]);
     let task = json!({"kind": "task", "id": "t-1", "contextId": "c-1", "status": {"state": "completed"}, "history": history});
-    let (watched, _) = answered(TOKEN, task).await;
-    watched.holds_no(&["sesame-", "7f3a-opens"]);
+    let (recorded, _) = answer_with_message(TOKEN, task).await;
+    recorded.assert_omits(&["sesame-", "7f3a-opens"]);
 }
 
 #[tokio::test]
 async fn hides_token_that_is_a_number() {
-    let mut said = message("see the data");
+    let mut message = message("see the data");
     let data = json!({"n": 1_234_567_890_123_u64, "f": 1.234_567_890_123e12, "kept": 1234});
-    said["parts"][0] = json!({"kind": "data", "data": data});
-    let (_, envelope) = answered("1234567890123", said).await;
+    message["parts"][0] = json!({"kind": "data", "data": data});
+    let (_, envelope) = answer_with_message("1234567890123", message).await;
     let clean = json!({"n": "[redacted]", "f": "[redacted]", "kept": 1234});
     assert_eq!(envelope["raw"]["parts"][0]["data"], clean, "{envelope}");
 }
@@ -159,26 +159,27 @@ async fn hides_token_in_every_form_a_peer_may_write() {
         "eDpvcGVuK3Nlc2FtZS83ZjNhPT0K",
         "eHk6b3BlbitzZXNhbWUvN2YzYT09Cg==",
     ];
-    let mut said = message("see the files");
+    let mut message = message("see the files");
     for (at, text) in reported.iter().enumerate() {
         let file = json!({"uri": text, "name": format!("{at} {text}.txt"), "bytes": text});
         let part = json!({"kind": "file", "file": file, "metadata": {*text: text}});
-        said["parts"].as_array_mut().unwrap().push(part);
+        message["parts"].as_array_mut().unwrap().push(part);
     }
-    let (watched, envelope) = answered(KEY, said).await;
-    watched.holds_no(&[KEY, "sesame", "7f3a", "NhbWU", "Nlc2Ft", "zZXNhb"]);
+    let (recorded, envelope) = answer_with_message(KEY, message).await;
+    recorded.assert_omits(&[KEY, "sesame", "7f3a", "NhbWU", "Nlc2Ft", "zZXNhb"]);
     let parts = envelope["raw"]["parts"].as_array().unwrap();
     assert_eq!(parts.len(), reported.len() + 1, "{envelope}");
 }
 
 #[tokio::test]
 async fn hides_token_with_characters_of_no_width_in_it() {
-    let (watched, envelope) = answered(TOKEN, message("ses\u{200b}ame-7f\u{ad}3a-opens")).await;
+    let (recorded, envelope) =
+        answer_with_message(TOKEN, message("ses\u{200b}ame-7f\u{ad}3a-opens")).await;
     assert_eq!(
         envelope["summary"]["message_text"], "[redacted]",
         "{envelope}"
     );
-    let reading = watched.read(&envelope);
+    let reading = recorded.read(&envelope);
     assert!(!reading.contains("7f3a"), "{reading}");
 }
 
@@ -193,14 +194,14 @@ async fn keeps_text_that_only_begins_like_the_token() {
         piece(" sesame-7f", true),
         completed(),
     ];
-    let (watched, envelope) = streamed(TOKEN, events).await;
+    let (recorded, envelope) = streamed(TOKEN, events).await;
     let text = "a sesame-7f3b sesame-7f";
     assert_eq!(envelope["summary"]["message_text"], text, "{envelope}");
     assert_eq!(
         joined(envelope["raw"]["events"].as_array().unwrap().iter()),
         text
     );
-    assert_eq!(joined(watched.updates()), text);
-    let statuses = watched.statuses();
+    assert_eq!(joined(recorded.updates()), text);
+    let statuses = recorded.statuses();
     assert_eq!(statuses, ["sees", "all"]);
 }

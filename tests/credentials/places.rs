@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::credentials::echo::{Echo, Seen};
-use crate::credentials::reported::{Watched, requests};
+use crate::credentials::reported::{RecordedTool, requests};
 
 const KEY: &str = "sesame/7f3a+opens==";
 
@@ -12,18 +12,18 @@ async fn called(settings: Value, secrets: &[&str]) -> Vec<Seen> {
     let peer = Echo::start().await;
     let mut target = settings;
     target["baseUrl"] = json!(peer.origin);
-    let mut watched = Watched::with_target(&target);
+    let mut recorded = RecordedTool::with_target(&target);
     for request in requests() {
-        watched.call(&request).await;
+        recorded.call(&request).await;
     }
-    watched.holds_no(secrets);
+    recorded.assert_omits(secrets);
     let seen = peer.seen();
     assert!(seen.len() >= requests().len(), "{} requests", seen.len());
     seen
 }
 
 /// Every request has this header.
-fn all_have(seen: &[Seen], name: &str, value: &str) {
+fn assert_all_have(seen: &[Seen], name: &str, value: &str) {
     for request in seen {
         let header = request.headers.get(name).map(String::as_str);
         assert_eq!(header, Some(value), "{}", request.line);
@@ -34,7 +34,7 @@ fn all_have(seen: &[Seen], name: &str, value: &str) {
 async fn every_request_has_the_bearer_token() {
     let auth = json!({"type": "bearer", "token": KEY});
     let seen = called(json!({"auth": auth}), &[KEY, "sesame"]).await;
-    all_have(&seen, "authorization", &format!("Bearer {KEY}"));
+    assert_all_have(&seen, "authorization", &format!("Bearer {KEY}"));
 }
 
 #[tokio::test]
@@ -42,14 +42,14 @@ async fn every_request_has_name_and_password() {
     let auth = json!({"type": "basic", "username": "desk", "password": KEY});
     let pair = "ZGVzazpzZXNhbWUvN2YzYStvcGVucz09";
     let seen = called(json!({"auth": auth}), &[KEY, "sesame", pair]).await;
-    all_have(&seen, "authorization", &format!("Basic {pair}"));
+    assert_all_have(&seen, "authorization", &format!("Basic {pair}"));
 }
 
 #[tokio::test]
 async fn every_request_has_the_header_key() {
     let auth = json!({"type": "apiKey", "in": "header", "name": "X-Desk-Key", "value": KEY});
     let seen = called(json!({"auth": auth}), &[KEY, "sesame"]).await;
-    all_have(&seen, "x-desk-key", KEY);
+    assert_all_have(&seen, "x-desk-key", KEY);
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn api_key_cookie_is_sent_beside_other_cookies() {
     let settings = json!({"auth": auth, "headers": {"Cookie": "session=chocolate-9b"}});
     let seen = called(settings, &[KEY, "sesame", "chocolate-9b"]).await;
     let cookies = format!("session=chocolate-9b; key={KEY}");
-    all_have(&seen, "cookie", &cookies);
+    assert_all_have(&seen, "cookie", &cookies);
 }
 
 #[tokio::test]
@@ -76,17 +76,17 @@ async fn target_headers_precede_default_headers() {
     let peer = Echo::start().await;
     let target = json!({"alias": "main", "baseUrl": peer.origin, "default": true,
         "headers": {"X-Desk-Token": KEY, "X-Both": "target-secret-3c"}});
-    let mut watched = Watched::new(&json!({
+    let mut recorded = RecordedTool::new(&json!({
         "targets": [target],
         "defaults": {"serviceParameters": {"x-both": "default-secret-3c"}},
     }));
     for request in requests() {
-        watched.call(&request).await;
+        recorded.call(&request).await;
     }
     let seen = peer.seen();
-    all_have(&seen, "x-desk-token", KEY);
-    all_have(&seen, "x-both", "target-secret-3c");
-    watched.holds_no(&[KEY, "sesame"]);
+    assert_all_have(&seen, "x-desk-token", KEY);
+    assert_all_have(&seen, "x-both", "target-secret-3c");
+    recorded.assert_omits(&[KEY, "sesame"]);
 }
 
 #[tokio::test]
@@ -97,10 +97,10 @@ async fn request_has_one_version_header() {
     let answer = json!({"messageId": "m-1", "role": "ROLE_AGENT", "parts": [{"text": "pong"}]});
     let rpc = json!({"SendMessage": {"result": {"message": answer}}});
     let peers = crate::credentials::rig::peers(json!({"main": {"card": card, "rpc": rpc}})).await;
-    let mut watched = Watched::with_target(
+    let mut recorded = RecordedTool::with_target(
         &json!({"baseUrl": peers.origin("main"), "headers": {"A2A-Version": "0.3"}}),
     );
-    let envelope = watched.call(&crate::credentials::rig::send()).await;
+    let envelope = recorded.call(&crate::credentials::rig::send()).await;
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
     let versions: Vec<_> = peers
         .log("main")
@@ -111,12 +111,12 @@ async fn request_has_one_version_header() {
 }
 
 #[tokio::test]
-async fn the_query_of_a_cards_place_is_not_reported_with_a_failure() {
+async fn failure_omits_query_of_card_url() {
     let peers = crate::credentials::rig::peers(json!({"main": {}})).await;
-    let mut watched = Watched::with_target(
+    let mut recorded = RecordedTool::with_target(
         &json!({"baseUrl": peers.origin("main"), "cardPath": "/card?key=sesame-7f3a"}),
     );
-    let envelope = watched.call(&crate::credentials::rig::send()).await;
+    let envelope = recorded.call(&crate::credentials::rig::send()).await;
     let error = &envelope["error"];
     assert_eq!(error["reason"], "card_unavailable", "{envelope}");
     let message = error["message"].as_str().unwrap();
@@ -124,8 +124,8 @@ async fn the_query_of_a_cards_place_is_not_reported_with_a_failure() {
         message.contains("/card`") && !message.contains("sesame"),
         "{message}"
     );
-    let asked = peers.log("main");
-    assert_eq!(asked[0].path, "/card?key=sesame-7f3a");
+    let requests = peers.log("main");
+    assert_eq!(requests[0].path, "/card?key=sesame-7f3a");
 }
 
 #[tokio::test]
@@ -138,12 +138,12 @@ async fn credentials_are_not_sent_to_other_origins() {
     ] {
         let other = Echo::start().await;
         let peer = Echo::over(None, Some(&other.origin)).await;
-        let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth,
+        let mut recorded = RecordedTool::with_target(&json!({"baseUrl": peer.origin, "auth": auth,
             "headers": {"x-desk": KEY}, "allowPrivateNetwork": true}));
         for request in requests() {
-            watched.call(&request).await;
+            recorded.call(&request).await;
         }
-        watched.holds_no(&[KEY, "sesame"]);
+        recorded.assert_omits(&[KEY, "sesame"]);
         let there = other.seen();
         assert!(there.len() >= 6, "{} requests", there.len());
         for request in there {
@@ -161,7 +161,7 @@ async fn credentials_are_not_sent_to_other_origins() {
 async fn request_cannot_set_credential_headers() {
     let peer = Echo::start().await;
     let key = json!({"type": "apiKey", "in": "header", "name": "X-Desk-Key", "value": KEY});
-    let mut watched = Watched::new(&json!({"targets": [
+    let mut recorded = RecordedTool::new(&json!({"targets": [
         {"alias": "key", "baseUrl": peer.origin, "auth": key, "headers": {"X-Desk": KEY}},
         {"alias": "open", "baseUrl": format!("{}/open", peer.origin)},
     ]}));
@@ -175,7 +175,7 @@ async fn request_cannot_set_credential_headers() {
         request["target_alias"] = json!(alias);
         request["service_parameters"] = json!({name: "mine"});
         let before = peer.seen().len();
-        let envelope = watched.call(&request).await;
+        let envelope = recorded.call(&request).await;
         assert_eq!(envelope["ok"], allowed, "{name}: {envelope}");
         if !allowed {
             assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR");
@@ -184,7 +184,7 @@ async fn request_cannot_set_credential_headers() {
             assert_eq!(peer.seen().len(), before);
         }
     }
-    watched.holds_no(&[KEY]);
+    recorded.assert_omits(&[KEY]);
 }
 
 #[tokio::test]
@@ -197,8 +197,9 @@ async fn unresolved_secret_opens_no_connection() {
         json!({"type": "oauth2", "tokenUrl": "https://as.example/token", "clientId": "desk", "clientSecret": reference}),
     ] {
         let peer = Echo::start().await;
-        let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth}));
-        let envelope = watched.call(&crate::credentials::rig::send()).await;
+        let mut recorded =
+            RecordedTool::with_target(&json!({"baseUrl": peer.origin, "auth": auth}));
+        let envelope = recorded.call(&crate::credentials::rig::send()).await;
         assert_eq!(
             envelope["error"]["reason"], "credential_unresolved",
             "{auth}"
@@ -212,10 +213,10 @@ async fn unresolved_secret_opens_no_connection() {
 #[tokio::test]
 async fn auth_challenge_is_reported_by_scheme_and_realm() {
     let peer = Echo::start().await;
-    let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin}));
+    let mut recorded = RecordedTool::with_target(&json!({"baseUrl": peer.origin}));
     let mut request = crate::credentials::rig::send();
     request["parts"][0]["text"] = json!("challenge");
-    let envelope = watched.call(&request).await;
+    let envelope = recorded.call(&request).await;
     assert_eq!(envelope["error"]["reason"], "auth_required");
     assert_eq!(
         envelope["error"]["details"]["auth_schemes"],

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::credentials::rig::{Rig, send, stream};
 
 /// An instance with a copy of its output.
-pub(crate) struct Watched {
+pub(crate) struct RecordedTool {
     pub(crate) rig: Rig,
     reported: Vec<String>,
     updates: Vec<Value>,
 }
 
-impl Watched {
+impl RecordedTool {
     pub(crate) fn new(config: &Value) -> Self {
         let text = config.to_string();
         let parsed = Config::parse(&text).unwrap();
@@ -41,17 +41,17 @@ impl Watched {
     /// Runs a call to its end.
     pub(crate) async fn call(&mut self, request: &Value) -> Value {
         let (envelope, updates) = self.rig.follow(request).await;
-        self.keep(&envelope);
+        self.record(&envelope);
         let reading = self.read(&envelope);
         self.reported.push(reading);
-        updates.iter().for_each(|update| self.keep(update));
+        updates.iter().for_each(|update| self.record(update));
         self.updates.extend(updates);
         envelope
     }
 
     /// Records an envelope or update of another call.
-    pub(crate) fn keep(&mut self, said: &Value) {
-        self.reported.push(said.to_string());
+    pub(crate) fn record(&mut self, message: &Value) {
+        self.reported.push(message.to_string());
     }
 
     /// Returns the events of the updates so far.
@@ -61,8 +61,9 @@ impl Watched {
 
     /// Returns the status messages of the updates so far.
     pub(crate) fn statuses(&self) -> Vec<&str> {
-        let said = self.updates.iter();
-        said.filter_map(|update| update["summary"]["status_message"].as_str())
+        let message = self.updates.iter();
+        message
+            .filter_map(|update| update["summary"]["status_message"].as_str())
             .collect()
     }
 
@@ -72,7 +73,7 @@ impl Watched {
     }
 
     /// Fails if a result, update or log line contains one of `secrets` in any form.
-    pub(crate) fn holds_no(&self, secrets: &[&str]) {
+    pub(crate) fn assert_omits(&self, secrets: &[&str]) {
         let log = self.rig.log.lines();
         let lines = log.iter().map(|(_, line)| line);
         for text in self.reported.iter().chain(lines) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::credentials::certificates::{Authority, Clients, Pair};
 use crate::credentials::echo::Echo;
-use crate::credentials::reported::{Watched, requests};
+use crate::credentials::reported::{RecordedTool, requests};
 use crate::credentials::rig::{Rig, reason, send};
 
 fn mtls(pair: &Pair) -> Value {
@@ -36,16 +36,17 @@ async fn private_authority_is_trusted_per_target() {
 async fn client_certificate_is_sent_and_key_stays_secret() {
     let authority = Authority::new("certified");
     let pair = authority.client("certified_desk");
-    let peer = Echo::over(Some(authority.server(&Clients::Certified)), None).await;
+    let peer = Echo::over(Some(authority.server(&Clients::Required)), None).await;
     let tls = json!({"caFile": authority.file()});
-    let mut watched =
-        Watched::with_target(&json!({"baseUrl": peer.origin, "tls": tls, "auth": mtls(&pair)}));
-    assert_eq!(watched.call(&send()).await["ok"], true);
+    let mut recorded = RecordedTool::with_target(
+        &json!({"baseUrl": peer.origin, "tls": tls, "auth": mtls(&pair)}),
+    );
+    assert_eq!(recorded.call(&send()).await["ok"], true);
     for request in requests() {
-        watched.call(&request).await;
+        recorded.call(&request).await;
     }
     assert!(peer.seen().iter().all(|request| request.certificate));
-    watched.holds_no(&[&pair.key_line]);
+    recorded.assert_omits(&[&pair.key_line]);
 
     let untrusting = Rig::with_target(json!({"baseUrl": peer.origin, "tls": tls}));
     let before = peer.seen().len();
@@ -54,10 +55,10 @@ async fn client_certificate_is_sent_and_key_stays_secret() {
 }
 
 #[tokio::test]
-async fn a_connection_with_a_certificate_serves_no_other_target() {
+async fn connection_with_certificate_is_not_shared() {
     let authority = Authority::new("shared");
     let pair = authority.client("shared_desk");
-    let peer = Echo::over(Some(authority.server(&Clients::Asked)), None).await;
+    let peer = Echo::over(Some(authority.server(&Clients::Optional)), None).await;
     let tls = json!({"caFile": authority.file()});
     let rig = Rig::new(&json!({"targets": [
         {"alias": "desk", "baseUrl": peer.origin, "tls": tls, "auth": mtls(&pair)},
@@ -78,8 +79,8 @@ async fn a_connection_with_a_certificate_serves_no_other_target() {
 async fn certificate_is_not_sent_to_other_origins() {
     let authority = Authority::new("elsewhere");
     let pair = authority.client("elsewhere_desk");
-    let other = Echo::over(Some(authority.server(&Clients::Asked)), None).await;
-    let own = authority.server(&Clients::Certified);
+    let other = Echo::over(Some(authority.server(&Clients::Optional)), None).await;
+    let own = authority.server(&Clients::Required);
     let peer = Echo::over(Some(own), Some(&other.origin)).await;
     let rig = Rig::with_target(json!({"baseUrl": peer.origin, "auth": mtls(&pair),
         "tls": {"caFile": authority.file()}, "allowPrivateNetwork": true}));
@@ -90,17 +91,17 @@ async fn certificate_is_not_sent_to_other_origins() {
 }
 
 #[tokio::test]
-async fn a_token_endpoint_is_secured_as_its_target() {
+async fn token_endpoint_is_secured_as_its_target() {
     let authority = Authority::new("tokens");
     let server = Echo::over(Some(authority.server(&Clients::Any)), None).await;
     let peer = Echo::over(Some(authority.server(&Clients::Any)), None).await;
     let auth = json!({"type": "oauth2", "tokenUrl": format!("{}/token", server.origin), "clientId": "desk",
         "clientSecret": "client-secret-4e"});
-    let mut watched = Watched::with_target(
+    let mut recorded = RecordedTool::with_target(
         &json!({"baseUrl": peer.origin, "auth": auth, "tls": {"caFile": authority.file()}}),
     );
-    assert_eq!(watched.call(&send()).await["ok"], true);
+    assert_eq!(recorded.call(&send()).await["ok"], true);
     let seen = peer.seen();
     assert_eq!(seen[0].headers["authorization"], "Bearer token-of-echo");
-    watched.holds_no(&["token-of-echo", "client-secret-4e"]);
+    recorded.assert_omits(&["token-of-echo", "client-secret-4e"]);
 }

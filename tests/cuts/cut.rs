@@ -12,8 +12,8 @@ pub(crate) struct Cut {
     pub(crate) what: CutPoint,
     /// The number of sent bytes of the response.
     pub(crate) offset: usize,
-    pub(crate) how: How,
-    pub(crate) then: Then,
+    pub(crate) end_kind: EndKind,
+    pub(crate) aftermath: Aftermath,
 }
 
 /// The response to cut.
@@ -31,7 +31,7 @@ pub(crate) enum CutPoint {
 
 /// The end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum EndKind {
     /// A close.
     Fin,
     /// A reset.
@@ -42,7 +42,7 @@ pub(crate) enum How {
 
 /// The behaviour of the peer after a cut. Its task always continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Then {
+pub(crate) enum Aftermath {
     /// A subscription begins with the current task.
     Snapshot,
     /// A subscription begins with the next event; the client may have missed some.
@@ -52,35 +52,39 @@ pub(crate) enum Then {
     /// The task has finished; the peer answers a subscription like the recorded server.
     Finished,
     /// The first subscription is cut as well.
-    CutAgain,
+    SecondCut,
     /// Like `Bare`, and later pieces appear twice in the task: the official Python server of 0.3 adds a piece once for each
     /// subscriber.
     Doubled,
     /// The peer has lost the task.
-    Gone,
+    Lost,
 }
 
 /// Every behaviour.
-pub(crate) const EVERY_THEN: [Then; 7] = [
-    Then::Snapshot,
-    Then::Bare,
-    Then::Polled,
-    Then::Finished,
-    Then::CutAgain,
-    Then::Doubled,
-    Then::Gone,
+pub(crate) const EVERY_AFTERMATH: [Aftermath; 7] = [
+    Aftermath::Snapshot,
+    Aftermath::Bare,
+    Aftermath::Polled,
+    Aftermath::Finished,
+    Aftermath::SecondCut,
+    Aftermath::Doubled,
+    Aftermath::Lost,
 ];
 
 /// The behaviours to combine with each cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ways {
+pub(crate) enum Combinations {
     All,
     /// Returns one cut at each byte.
     InTurn,
 }
 
 /// Returns every cut at each `stride`-th byte.
-pub(crate) fn every_cut(recordings: &[Arc<Recording>], stride: usize, ways: Ways) -> Vec<Cut> {
+pub(crate) fn every_cut(
+    recordings: &[Arc<Recording>],
+    stride: usize,
+    combinations: Combinations,
+) -> Vec<Cut> {
     let mut cuts = Vec::new();
     for (recording, recorded) in recordings.iter().enumerate() {
         // The turns begin elsewhere for each, so that a byte sees several ways.
@@ -91,18 +95,20 @@ pub(crate) fn every_cut(recordings: &[Arc<Recording>], stride: usize, ways: Ways
             (CutPoint::Reply, 0),
         ] {
             for (turn, offset) in (0..recorded.bytes(what).len()).step_by(stride).enumerate() {
-                let then = match (what, ways) {
+                let aftermath = match (what, combinations) {
                     // A cut reply has no continuation.
-                    (CutPoint::Reply, _) => &EVERY_THEN[..1],
-                    (_, Ways::All) => &EVERY_THEN[..],
-                    (_, Ways::InTurn) => &EVERY_THEN[(first + turn) % EVERY_THEN.len()..][..1],
+                    (CutPoint::Reply, _) => &EVERY_AFTERMATH[..1],
+                    (_, Combinations::All) => &EVERY_AFTERMATH[..],
+                    (_, Combinations::InTurn) => {
+                        &EVERY_AFTERMATH[(first + turn) % EVERY_AFTERMATH.len()..][..1]
+                    }
                 };
-                cuts.extend(then.iter().map(|then| Cut {
+                cuts.extend(aftermath.iter().map(|aftermath| Cut {
                     recording,
                     what,
                     offset,
-                    how: how(offset, *then),
-                    then: *then,
+                    end_kind: how(offset, *aftermath),
+                    aftermath: *aftermath,
                 }));
             }
         }
@@ -111,13 +117,13 @@ pub(crate) fn every_cut(recordings: &[Arc<Recording>], stride: usize, ways: Ways
 }
 
 /// Returns closes and resets in turn, and sometimes silence, so that each occurs with each behaviour.
-fn how(offset: usize, then: Then) -> How {
-    let turn = offset / EVERY_THEN.len();
-    match (turn + turn / EVERY_THEN.len()) % 16 {
+fn how(offset: usize, aftermath: Aftermath) -> EndKind {
+    let turn = offset / EVERY_AFTERMATH.len();
+    match (turn + turn / EVERY_AFTERMATH.len()) % 16 {
         // The test cannot determine which bytes a reset connection had received.
-        15 if then != Then::Doubled => How::Stall,
-        even if even % 2 == 0 => How::Fin,
-        _ => How::Rst,
+        15 if aftermath != Aftermath::Doubled => EndKind::Stall,
+        even if even % 2 == 0 => EndKind::Fin,
+        _ => EndKind::Rst,
     }
 }
 
@@ -125,7 +131,7 @@ impl Cut {
     pub(crate) fn name(&self, recordings: &[Arc<Recording>]) -> String {
         format!(
             "{} {:?} at byte {} ({:?}, then {:?})",
-            recordings[self.recording].name, self.what, self.offset, self.how, self.then
+            recordings[self.recording].name, self.what, self.offset, self.end_kind, self.aftermath
         )
     }
 }

@@ -9,18 +9,18 @@
 
 mod check;
 mod cut;
+mod fixture;
 mod peer;
 mod reader;
 mod recording;
 mod request;
 mod run;
-mod stage;
 
 use std::{sync::Arc, time::Instant};
 
-use cut::{Ways, every_cut};
+use cut::{Combinations, every_cut};
 use recording::Recording;
-use run::Wrong;
+use run::Violation;
 
 /// The default distance of cuts, in bytes.
 const STRIDE: usize = 7;
@@ -32,32 +32,36 @@ fn cut_at_any_byte_gives_one_complete_envelope() {
         .map(|name| Arc::new(Recording::load(name)))
         .collect();
     let cuts = match std::env::var("CUTS").as_deref() {
-        Err(_) => every_cut(&recordings, STRIDE, Ways::InTurn),
-        Ok("all") => every_cut(&recordings, 1, Ways::InTurn),
+        Err(_) => every_cut(&recordings, STRIDE, Combinations::InTurn),
+        Ok("all") => every_cut(&recordings, 1, Combinations::InTurn),
         Ok(name) => {
-            let mut cuts = every_cut(&recordings, 1, Ways::All);
+            let mut cuts = every_cut(&recordings, 1, Combinations::All);
             cuts.retain(|cut| cut.name(&recordings).contains(name));
             cuts
         }
     };
     let began = Instant::now();
-    let wrong = run::run(&recordings, &cuts);
+    let violations = run::run(&recordings, &cuts);
     println!(
         "{} cuts, {} violations, {:.1} seconds",
         cuts.len(),
-        wrong.len(),
+        violations.len(),
         began.elapsed().as_secs_f64()
     );
-    assert!(wrong.is_empty(), "{}", reported(&recordings, &wrong));
+    assert!(
+        violations.is_empty(),
+        "{}",
+        reported(&recordings, &violations)
+    );
 }
 
 /// Returns the violations, with the bytes around each cut, and the whole outcome of the first.
-fn reported(recordings: &[Arc<Recording>], wrong: &[Wrong]) -> String {
-    let lines = wrong.iter().map(|one| {
+fn reported(recordings: &[Arc<Recording>], violations: &[Violation]) -> String {
+    let lines = violations.iter().map(|one| {
         let around = recordings[one.cut.recording].around(&one.cut);
-        let why = one.why.join("; ");
-        format!("{}: {why}\n    {around}", one.cut.name(recordings))
+        let reasons = one.reasons.join("; ");
+        format!("{}: {reasons}\n    {around}", one.cut.name(recordings))
     });
-    let first = wrong.first().map(|one| one.came.clone());
+    let first = violations.first().map(|one| one.outcome.clone());
     lines.chain(first).collect::<Vec<_>>().join("\n")
 }

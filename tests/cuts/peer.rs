@@ -12,9 +12,9 @@ use testkit::http::{Connection, Server};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::cuts::{
-    cut::{Cut, CutPoint, How, Then},
+    cut::{Aftermath, Cut, CutPoint, EndKind},
     recording::{Answer, Binding, Recording, Version},
-    request::{Request, Wanted},
+    request::{Request, RequestKind},
 };
 
 /// A server on loopback. A header of each request identifies its cut.
@@ -49,7 +49,7 @@ pub(crate) struct Case {
 /// The bytes of a response, and the end of the connection.
 struct Out {
     bytes: Vec<u8>,
-    end: Option<How>,
+    end: Option<EndKind>,
 }
 
 impl Peer {
@@ -108,16 +108,16 @@ impl Player {
             connection.write(&out.bytes).await?;
             match out.end {
                 None => {}
-                Some(How::Fin) => return Ok(()),
-                Some(How::Rst) => return connection.stream.set_zero_linger(),
-                Some(How::Stall) => connection.drain().await?,
+                Some(EndKind::Fin) => return Ok(()),
+                Some(EndKind::Rst) => return connection.stream.set_zero_linger(),
+                Some(EndKind::Stall) => connection.drain().await?,
             }
         }
         Ok(())
     }
 
     fn answer(&self, request: &Request) -> Out {
-        if request.wanted == Wanted::Card {
+        if request.kind == RequestKind::Card {
             return whole(&self.card());
         }
         let mut cases = self.lock();
@@ -158,35 +158,42 @@ impl Player {
 impl Case {
     fn answer(&mut self, request: &Request, recording: &Recording) -> Out {
         let all = recording.tasks.len();
-        match request.wanted {
-            Wanted::Send => {
+        match request.kind {
+            RequestKind::Send => {
                 self.sends += 1;
                 self.done = all;
                 self.cut(&recording.reply)
             }
-            Wanted::Stream => {
+            RequestKind::Stream => {
                 self.sends += 1;
                 self.cut_stream(recording)
             }
-            Wanted::Task if self.cut.then == Then::Gone => unknown(recording),
-            Wanted::Task => {
+            RequestKind::Task if self.cut.aftermath == Aftermath::Lost => unknown(recording),
+            RequestKind::Task => {
                 let task = whole(&self.task(recording));
                 // The client polls a stalled connection rarely, and many events happen in between.
-                self.go_on(if self.cut.how == How::Stall { all } else { 2 }, all);
+                self.advance(
+                    if self.cut.end_kind == EndKind::Stall {
+                        all
+                    } else {
+                        2
+                    },
+                    all,
+                );
                 task
             }
-            Wanted::Subscription { post } if post == only_get(recording) => plain(
+            RequestKind::Subscription { post } if post == only_get(recording) => plain(
                 "405 Method Not Allowed",
                 &json!({"detail": "Method Not Allowed"}),
             ),
-            Wanted::Subscription { .. } => {
+            RequestKind::Subscription { .. } => {
                 self.subscriptions += 1;
                 if self.cut.what == CutPoint::Watched && self.subscriptions == 1 {
                     return self.cut_stream(recording);
                 }
                 self.subscribed(recording, all)
             }
-            Wanted::Card | Wanted::Else => {
+            RequestKind::Card | RequestKind::Else => {
                 self.odd = Some(request.reported.clone());
                 unknown(recording)
             }
@@ -195,7 +202,7 @@ impl Case {
 
     fn cut_stream(&mut self, recording: &Recording) -> Out {
         let answer = recording.answer(self.cut.what).unwrap();
-        self.done = answer.begun(self.cut.offset).max(1);
+        self.done = answer.started(self.cut.offset).max(1);
         self.cut(&answer.bytes)
     }
 
@@ -207,52 +214,52 @@ impl Case {
         }
     }
 
-    fn go_on(&mut self, events: usize, all: usize) {
+    fn advance(&mut self, events: usize, all: usize) {
         self.done = all.min(self.done + events);
     }
 
     fn cut(&self, bytes: &[u8]) -> Out {
         Out {
             bytes: bytes[..self.cut.offset].to_vec(),
-            end: Some(self.cut.how),
+            end: Some(self.cut.end_kind),
         }
     }
 
     fn subscribed(&mut self, recording: &Recording, all: usize) -> Out {
-        match (self.cut.then, self.subscriptions) {
-            (Then::Gone, _) => return unknown(recording),
-            (Then::Polled, _) => return refused(recording),
-            (Then::Finished, _) => self.done = all,
-            (Then::Bare | Then::Doubled, _) => self.go_on(self.cut.offset / 3 % 3, all),
-            (Then::Snapshot | Then::CutAgain, _) => {}
+        match (self.cut.aftermath, self.subscriptions) {
+            (Aftermath::Lost, _) => return unknown(recording),
+            (Aftermath::Polled, _) => return refused(recording),
+            (Aftermath::Finished, _) => self.done = all,
+            (Aftermath::Bare | Aftermath::Doubled, _) => self.advance(self.cut.offset / 3 % 3, all),
+            (Aftermath::Snapshot | Aftermath::SecondCut, _) => {}
         }
         if self.done == all {
             return late(recording);
         }
         // The client has subscribed before.
-        let again = self.subscriptions - usize::from(self.cut.what == CutPoint::Watched);
-        let bare = match self.cut.then {
-            Then::Bare | Then::Doubled => true,
-            Then::CutAgain => again == 2,
+        let resubscriptions = self.subscriptions - usize::from(self.cut.what == CutPoint::Watched);
+        let bare = match self.cut.aftermath {
+            Aftermath::Bare | Aftermath::Doubled => true,
+            Aftermath::SecondCut => resubscriptions == 2,
             _ => false,
         };
-        if self.cut.then == Then::Doubled {
+        if self.cut.aftermath == Aftermath::Doubled {
             self.doubled.get_or_insert(self.done);
         }
         let snapshot = (!bare).then(|| snapshot(recording, self.done));
         let later = recording.stream.events_from(self.done).to_vec();
         let response = stream(recording, snapshot.into_iter().chain(later));
-        if self.cut.then == Then::CutAgain && again == 1 {
+        if self.cut.aftermath == Aftermath::SecondCut && resubscriptions == 1 {
             // At another position than the first cut.
             let at = self.cut.offset * 7919 % response.len();
-            let begun = Answer::read(response.clone()).begun(at);
-            self.go_on(begun.saturating_sub(1), all);
+            let started = Answer::read(response.clone()).started(at);
+            self.advance(started.saturating_sub(1), all);
             return Out {
                 bytes: response[..at].to_vec(),
-                end: Some(if self.cut.how == How::Fin {
-                    How::Rst
+                end: Some(if self.cut.end_kind == EndKind::Fin {
+                    EndKind::Rst
                 } else {
-                    How::Fin
+                    EndKind::Fin
                 }),
             };
         }
@@ -340,7 +347,7 @@ fn late(recording: &Recording) -> Out {
         // The official Python server breaks off after the head.
         (Version::V0_3, Binding::HttpJson) => Out {
             bytes: recording.stream.head().as_bytes().to_vec(),
-            end: Some(How::Fin),
+            end: Some(EndKind::Fin),
         },
         (Version::V1_0, _) => refused(recording),
     }

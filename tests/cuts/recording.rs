@@ -111,7 +111,7 @@ impl Answer {
         let mut at = head;
         let mut body = Vec::new();
         // The offset of each byte of the body in the response.
-        let mut stands = Vec::new();
+        let mut offsets = Vec::new();
         loop {
             let line = at + find(&bytes[at..], b"\r\n").unwrap();
             let size = usize::from_str_radix(str::from_utf8(&bytes[at..line]).unwrap(), 16);
@@ -121,13 +121,13 @@ impl Answer {
             }
             at = chunk.end + 2;
             body.extend_from_slice(&bytes[chunk.clone()]);
-            stands.extend(chunk);
+            offsets.extend(chunk);
         }
         let mut places = Vec::new();
         let mut events = Vec::new();
         let mut begin = 0;
         while let Some(end) = event_end(&body[begin..]).map(|length| begin + length) {
-            places.push(stands[begin]..stands[end - 1] + 1);
+            places.push(offsets[begin]..offsets[end - 1] + 1);
             events.push(body[begin..end].to_vec());
             begin = end;
         }
@@ -171,7 +171,7 @@ impl Answer {
     }
 
     /// Returns the number of events that begin in the first `offset` bytes.
-    pub(crate) fn begun(&self, offset: usize) -> usize {
+    pub(crate) fn started(&self, offset: usize) -> usize {
         self.places
             .iter()
             .filter(|place| place.start < offset)

@@ -7,7 +7,7 @@ pub(crate) const CUT: &str = "x-cut";
 
 /// The operation that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RequestKind {
     Card,
     Send,
     Stream,
@@ -22,7 +22,7 @@ pub(crate) enum Wanted {
 
 /// One request.
 pub(crate) struct Request {
-    pub(crate) wanted: Wanted,
+    pub(crate) kind: RequestKind,
     /// The cut of the request.
     pub(crate) cut: Option<usize>,
     /// Its first line and its JSON-RPC method, for reports.
@@ -35,35 +35,35 @@ impl From<&http::Request> for Request {
         let rpc = rpc["method"].as_str().unwrap_or_default();
         let line = request.head.lines().next().unwrap_or_default();
         Self {
-            wanted: wanted(&request.method, &request.target, rpc),
+            kind: request_kind(&request.method, &request.target, rpc),
             cut: request.header(CUT).map(|cut| cut.parse().unwrap()),
             reported: format!("{line} {rpc}"),
         }
     }
 }
 
-fn wanted(method: &str, target: &str, rpc: &str) -> Wanted {
+fn request_kind(method: &str, target: &str, rpc: &str) -> RequestKind {
     let path = target.split('?').next().unwrap_or_default();
     if path == "/.well-known/agent-card.json" {
-        return Wanted::Card;
+        return RequestKind::Card;
     }
     if path == "/rpc" {
         return match rpc {
-            "message/send" | "SendMessage" => Wanted::Send,
-            "message/stream" | "SendStreamingMessage" => Wanted::Stream,
-            "tasks/get" | "GetTask" => Wanted::Task,
-            "tasks/resubscribe" | "SubscribeToTask" => Wanted::Subscription { post: true },
-            _ => Wanted::Else,
+            "message/send" | "SendMessage" => RequestKind::Send,
+            "message/stream" | "SendStreamingMessage" => RequestKind::Stream,
+            "tasks/get" | "GetTask" => RequestKind::Task,
+            "tasks/resubscribe" | "SubscribeToTask" => RequestKind::Subscription { post: true },
+            _ => RequestKind::Else,
         };
     }
     let path = path.strip_prefix("/rest").unwrap_or_default();
     match (method, path.strip_prefix("/v1").unwrap_or(path)) {
-        ("POST", "/message:send") => Wanted::Send,
-        ("POST", "/message:stream") => Wanted::Stream,
-        ("POST" | "GET", path) if path.ends_with(":subscribe") => Wanted::Subscription {
+        ("POST", "/message:send") => RequestKind::Send,
+        ("POST", "/message:stream") => RequestKind::Stream,
+        ("POST" | "GET", path) if path.ends_with(":subscribe") => RequestKind::Subscription {
             post: method == "POST",
         },
-        ("GET", path) if path.starts_with("/tasks/") => Wanted::Task,
-        _ => Wanted::Else,
+        ("GET", path) if path.starts_with("/tasks/") => RequestKind::Task,
+        _ => RequestKind::Else,
     }
 }

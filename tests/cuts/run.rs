@@ -5,93 +5,101 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 use futures_util::{StreamExt, stream};
 
 use crate::cuts::{
-    check::{Truth, violations},
-    cut::{Cut, CutPoint, EVERY_THEN, How, Then},
+    check::{Reference, violations},
+    cut::{Aftermath, Cut, CutPoint, EVERY_AFTERMATH, EndKind},
+    fixture::Fixture,
     recording::Recording,
-    stage::Stage,
 };
 
 /// The number of concurrent calls.
-const AT_A_TIME: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 
 /// A violation of an invariant.
-pub(crate) struct Wrong {
+pub(crate) struct Violation {
     pub(crate) cut: Cut,
     /// The violated invariant.
-    pub(crate) why: Vec<String>,
+    pub(crate) reasons: Vec<String>,
     /// The outcome, for debugging.
-    pub(crate) came: String,
+    pub(crate) outcome: String,
 }
 
 /// Makes every cut. Returns the violations.
-pub(crate) fn run(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Wrong> {
+pub(crate) fn run(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Violation> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(all(recordings, cuts))
 }
 
-async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Wrong> {
-    let mut stages = HashMap::new();
-    let mut truths = Vec::new();
+async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Violation> {
+    let mut fixtures = HashMap::new();
+    let mut references = Vec::new();
     for (place, recording) in recordings.iter().enumerate() {
-        for then in EVERY_THEN {
+        for aftermath in EVERY_AFTERMATH {
             for stalls in [false, true] {
-                let stage = Stage::new(recording, stalls).await;
-                stages.insert((place, then, stalls), Arc::new(stage));
+                let fixture = Fixture::new(recording, stalls).await;
+                fixtures.insert((place, aftermath, stalls), Arc::new(fixture));
             }
         }
-        truths.push(Arc::new(
-            uncut(place, recording, &stages[&(place, Then::Snapshot, false)]).await,
+        references.push(Arc::new(
+            uncut(
+                place,
+                recording,
+                &fixtures[&(place, Aftermath::Snapshot, false)],
+            )
+            .await,
         ));
     }
     let began = Instant::now();
     let step = cuts.len().div_ceil(10).max(1);
-    let mut wrong = Vec::new();
+    let mut found_violations = Vec::new();
     let tasks = cuts.iter().enumerate().map(|(number, cut)| {
         let (cut, recording) = (*cut, Arc::clone(&recordings[cut.recording]));
-        let stage = Arc::clone(&stages[&(cut.recording, cut.then, cut.how == How::Stall)]);
-        let truth = Arc::clone(&truths[cut.recording]);
+        let fixture =
+            Arc::clone(&fixtures[&(cut.recording, cut.aftermath, cut.end_kind == EndKind::Stall)]);
+        let reference = Arc::clone(&references[cut.recording]);
         let task = tokio::spawn(async move {
             let arrived = recording
                 .answer(cut.what)
                 .map_or(0, |answer| answer.arrived(cut.offset));
-            let came = stage.play(number, cut, arrived).await;
-            let why = violations(&cut, &recording, &truth, &came);
-            (!why.is_empty()).then(|| Wrong {
+            let outcome = fixture.play(number, cut, arrived).await;
+            let reasons = violations(&cut, &recording, &reference, &outcome);
+            (!reasons.is_empty()).then(|| Violation {
                 cut,
-                why,
-                came: came.reported(),
+                reasons,
+                outcome: outcome.reported(),
             })
         });
         async move { task.await.unwrap() }
     });
-    let mut done = stream::iter(tasks).buffer_unordered(AT_A_TIME).enumerate();
-    while let Some((count, found)) = done.next().await {
-        wrong.extend(found);
+    let mut done = stream::iter(tasks)
+        .buffer_unordered(MAX_CONCURRENT)
+        .enumerate();
+    while let Some((count, result)) = done.next().await {
+        found_violations.extend(result);
         if (count + 1) % step == 0 {
             println!(
                 "{:>7} of {} cuts, {} violations, {} s",
                 count + 1,
                 cuts.len(),
-                wrong.len(),
+                found_violations.len(),
                 began.elapsed().as_secs()
             );
         }
     }
-    wrong
+    found_violations
 }
 
 /// Returns the exchange without a cut.
-async fn uncut(place: usize, recording: &Recording, stage: &Stage) -> Truth {
+async fn uncut(place: usize, recording: &Recording, fixture: &Fixture) -> Reference {
     let whole = |what| Cut {
         recording: place,
         what,
         offset: recording.bytes(what).len(),
-        how: How::Fin,
-        then: Then::Snapshot,
+        end_kind: EndKind::Fin,
+        aftermath: Aftermath::Snapshot,
     };
-    let streamed = stage
+    let streamed = fixture
         .play(usize::MAX, whole(CutPoint::Stream), recording.stream.len())
         .await;
-    let answered = stage.play(usize::MAX, whole(CutPoint::Reply), 0).await;
-    Truth::of(recording, &streamed, &answered)
+    let answered = fixture.play(usize::MAX, whole(CutPoint::Reply), 0).await;
+    Reference::of(recording, &streamed, &answered)
 }

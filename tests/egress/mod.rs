@@ -4,49 +4,49 @@
 
 mod environment;
 mod rig;
-mod ways;
+mod routes;
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use rig::{Outcome, try_way};
+use rig::{Outcome, try_route};
 
 /// The minimum number of ways in the table.
-const WAYS: usize = 60;
+const MIN_REFUSED: usize = 60;
 
 #[tokio::test]
 async fn only_operator_settings_reach_internal_addresses() {
-    let ways = ways::all();
+    let routes = routes::all();
     let mut table = Table::new();
     table
         .load_preset(presets::UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(["way", "address", "outcome", "connections"]);
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     let mut refused = 0;
-    for way in &ways {
-        let came = try_way(way).await;
-        refused += usize::from(!matches!(way.expected, Outcome::Allowed));
-        if let Some(why) = way.expected.differs(&came) {
-            wrong.push(format!(
-                "{} {}: {why}: {}",
-                way.group, way.address, came.envelope
+    for route in &routes {
+        let attempt = try_route(route).await;
+        refused += usize::from(!matches!(route.expected, Outcome::Allowed));
+        if let Some(difference) = route.expected.difference(&attempt) {
+            failures.push(format!(
+                "{} {}: {difference}: {}",
+                route.group, route.address, attempt.envelope
             ));
         }
         table.add_row([
-            way.group.to_owned(),
-            way.address.clone(),
-            came.reported,
-            came.connections.to_string(),
+            route.group.to_owned(),
+            route.address.clone(),
+            attempt.reported,
+            attempt.connections.to_string(),
         ]);
     }
     println!(
         "{table}\n{refused} ways in, {} of the operator's own",
-        ways.len() - refused
+        routes.len() - refused
     );
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(refused >= WAYS, "{refused} ways");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(refused >= MIN_REFUSED, "{refused} ways");
     assert!(
-        refused < ways.len(),
+        refused < routes.len(),
         "the operator's own targets are allowed"
     );
 }

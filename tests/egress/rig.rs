@@ -23,7 +23,7 @@ pub(crate) type Answers = Vec<Vec<&'static str>>;
 
 /// A way to reach an address. In all of its texts, `PORT` stands for the port of the trap, `PEER` for that of the peer and
 /// `{{origin}}` for the peer's origin. The peer is configured, on loopback.
-pub(crate) struct Way {
+pub(crate) struct Route {
     /// The description of the way.
     pub(crate) group: &'static str,
     /// Its destination.
@@ -53,24 +53,24 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// The differences from the expected outcome.
-    pub(crate) fn differs(self, came: &Came) -> Option<String> {
+    pub(crate) fn difference(self, attempt: &Attempt) -> Option<String> {
         let (reported, connections) = match self {
             Self::Refused(code, reason) => (format!("{code}: {reason}"), Some(0)),
             Self::Ignored => ("ok".to_owned(), Some(0)),
             Self::Allowed => ("ok".to_owned(), None),
         };
-        if came.reported != reported {
-            return Some(format!("`{}` and not `{reported}`", came.reported));
+        if attempt.reported != reported {
+            return Some(format!("`{}` and not `{reported}`", attempt.reported));
         }
-        if connections.is_some_and(|allowed| allowed != came.connections) {
-            return Some(format!("{} connections", came.connections));
+        if connections.is_some_and(|allowed| allowed != attempt.connections) {
+            return Some(format!("{} connections", attempt.connections));
         }
         None
     }
 }
 
 /// The outcome of a way.
-pub(crate) struct Came {
+pub(crate) struct Attempt {
     /// `ok`, or the error's code and reason.
     pub(crate) reported: String,
     /// The number of connections to the trap.
@@ -130,13 +130,13 @@ impl Log for Silent {
 }
 
 /// Tries a way.
-pub(crate) async fn try_way(way: &Way) -> Came {
+pub(crate) async fn try_route(route: &Route) -> Attempt {
     let trap = Trap::new();
     let port = trap.port().to_string();
     let filled = |value: &Value| -> Value {
         serde_json::from_str(&value.to_string().replace("PORT", &port)).unwrap()
     };
-    let peers = Peers::start(&json!({"peers": {"main": filled(&way.peer)}})).await;
+    let peers = Peers::start(&json!({"peers": {"main": filled(&route.peer)}})).await;
     let peers = peers.unwrap();
     let own = |value: &Value| -> Value {
         let origin = peers.origin("main");
@@ -144,11 +144,11 @@ pub(crate) async fn try_way(way: &Way) -> Came {
         let text = filled(value).to_string().replace("{{origin}}", origin);
         serde_json::from_str(&text.replace("PEER", number)).unwrap()
     };
-    let config = Config::parse(&own(&way.config).to_string()).unwrap_or_else(|e| panic!("{e}"));
+    let config = Config::parse(&own(&route.config).to_string()).unwrap_or_else(|e| panic!("{e}"));
     let mut http = ReqwestClient::new()
         .unwrap()
-        .with_lookup(Arc::new(Names(Mutex::new(way.names.clone()))));
-    if way.proxy {
+        .with_lookup(Arc::new(Names(Mutex::new(route.names.clone()))));
+    if route.proxy {
         let settings = ProxySettings {
             all: Some(format!("http://127.0.0.1:{port}")),
             ..ProxySettings::default()
@@ -159,7 +159,7 @@ pub(crate) async fn try_way(way: &Way) -> Came {
     let tool = assemble_with_network(&config, http, env, Pace::default(), Arc::new(Silent));
     let tool = tool.unwrap_or_else(|e| panic!("{e}"));
     let mut envelope = Value::Null;
-    for request in &way.requests {
+    for request in &route.requests {
         let call = ToolCall {
             request: &own(request).to_string(),
             caller: None,
@@ -176,7 +176,7 @@ pub(crate) async fn try_way(way: &Way) -> Came {
             .map(|text| text.as_str().unwrap_or("none"))
             .join(": "),
     };
-    Came {
+    Attempt {
         reported,
         connections: trap.connections(),
         envelope,

@@ -45,7 +45,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Texts with a meaning for either side.
-const WORDS: &[&str] = &[
+const STRINGS: &[&str] = &[
     "",
     "send",
     "watch",
@@ -135,7 +135,7 @@ pub(crate) fn any_json() -> impl Strategy<Value = Value> {
         any::<u64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         (-2_i64..100).prop_map(Value::from),
-        select(WORDS).prop_map(Value::from),
+        select(STRINGS).prop_map(Value::from),
         any::<String>().prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 40, 6, |inner| {
@@ -293,7 +293,7 @@ fn any_answer_of_a_peer_gives_one_envelope() {
 }
 
 /// Returns a message, task or event with one value replaced.
-fn nearly_right() -> impl Strategy<Value = Value> {
+fn invalid_variants() -> impl Strategy<Value = Value> {
     let right = select(vec![
         message("pong"),
         task("working"),
@@ -332,9 +332,9 @@ fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
 }
 
 #[test]
-fn answer_with_one_wrong_value_gives_one_envelope() {
+fn answer_with_invalid_value_gives_one_envelope() {
     let runtime = Runtime::new().unwrap();
-    check(60, nearly_right(), |answer| {
+    check(60, invalid_variants(), |answer| {
         answered_with(&runtime, &answer, &card())
     });
 }

@@ -33,7 +33,7 @@ fn header_values(peers: &Peers, header: &str) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn a_card_that_may_not_be_stored_is_fetched_each_time() {
+async fn uncacheable_card_is_fetched_each_time() {
     let (peers, rig) = peer(with(json!({"cache-control": "no-store"}))).await;
     for _ in 0..3 {
         assert_eq!(rig.call(&send()).await["ok"], true);

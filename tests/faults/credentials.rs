@@ -86,7 +86,7 @@ fn all_calls(card: Value, response: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_credential_that_errors_repeat_is_not_reported() {
+async fn credential_in_errors_is_redacted() {
     let repeated = format!("we do not like Bearer {TOKEN} at all");
     let late = format!("{}{TOKEN}", "x".repeat(290));
     let data = json!({"seen": [{"authorization": repeated, TOKEN: TOKEN}]});
@@ -114,7 +114,7 @@ async fn a_credential_that_errors_repeat_is_not_reported() {
 }
 
 #[tokio::test]
-async fn a_credential_that_cards_repeat_is_not_reported() {
+async fn credential_in_cards_is_redacted() {
     let repeated = format!("we do not like Bearer {TOKEN} at all");
     let at_card =
         |response: Value| json!({"routes": {"GET /.well-known/agent-card.json": response}});
@@ -135,7 +135,7 @@ async fn a_credential_that_cards_repeat_is_not_reported() {
 }
 
 #[tokio::test]
-async fn a_credential_that_answers_repeat_is_not_reported() {
+async fn credential_in_answers_is_redacted() {
     let mut said = task("working");
     said["status"]["message"] = message(TOKEN);
     said["metadata"] = json!({TOKEN: {"headers": {"authorization": format!("Bearer {TOKEN}")}}});
@@ -154,7 +154,7 @@ async fn a_credential_that_answers_repeat_is_not_reported() {
 }
 
 #[tokio::test]
-async fn a_credential_that_http_json_repeats_is_not_reported() {
+async fn credential_in_http_json_is_redacted() {
     let repeated = format!("we do not like Bearer {TOKEN} at all");
     let mut rest = card();
     rest["preferredTransport"] = json!("HTTP+JSON");

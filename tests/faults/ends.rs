@@ -53,13 +53,13 @@ async fn silent_peer_times_out_with_one_envelope() {
 }
 
 /// A port with a full accept queue, which neither accepts nor refuses another connection.
-struct Full {
+struct FullListener {
     port: u16,
     _listener: tokio::net::TcpListener,
     _waiting: Vec<TcpStream>,
 }
 
-impl Full {
+impl FullListener {
     async fn new() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -103,8 +103,8 @@ impl Full {
 }
 
 #[tokio::test]
-async fn an_abort_ends_a_call_that_is_connecting() {
-    let full = Full::new().await;
+async fn abort_ends_connecting_call() {
+    let full = FullListener::new().await;
     let rig = Rig::with_target(full.target());
     let cancel = CancellationToken::new();
     let call = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
@@ -115,8 +115,8 @@ async fn an_abort_ends_a_call_that_is_connecting() {
 }
 
 #[tokio::test]
-async fn the_timeout_holds_while_connecting() {
-    let full = Full::new().await;
+async fn timeout_applies_while_connecting() {
+    let full = FullListener::new().await;
     let rig = Rig::with_target(full.target());
     let mut request = send();
     request["timeout_ms"] = json!(200);

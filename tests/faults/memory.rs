@@ -9,13 +9,13 @@ use crate::faults::filter::Filter;
 use crate::faults::rig::{card, parse, peers, reason, result, send, stream, task};
 
 /// The memory that a call may add to the process under the default limits.
-const MAY_GROW_KB: u64 = 150 * 1024;
+const MAX_GROWTH_KB: u64 = 150 * 1024;
 
 /// The memory for an answer with 32 MB of artifacts, which the result contains as artifacts and as text.
-const MAY_GROW_KB_CARRYING: u64 = 256 * 1024;
+const MAX_GROWTH_CARRYING_KB: u64 = 256 * 1024;
 
 /// The memory for events and artifacts of mostly structure, which may each take eight times their counted bytes.
-const MAY_GROW_KB_DENSE: u64 = (8 + 8) * 32 * 1024 + MAY_GROW_KB;
+const MAX_GROWTH_DENSE_KB: u64 = (8 + 8) * 32 * 1024 + MAX_GROWTH_KB;
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -41,7 +41,7 @@ fn peak(filter: &Filter) -> u64 {
 
 /// Makes the call in a new process, checks its peak memory and returns the envelope.
 async fn frugal(script: Value, request: Value) -> Value {
-    within(MAY_GROW_KB, script, request).await
+    within(MAX_GROWTH_KB, script, request).await
 }
 
 async fn within(may_grow_kb: u64, script: Value, request: Value) -> Value {
@@ -77,7 +77,7 @@ fn repeated(chunk: &str, count: Option<usize>) -> Value {
 }
 
 #[tokio::test]
-async fn a_reply_of_100_megabytes() {
+async fn reply_of_100_megabytes() {
     let reply = repeated(&"x".repeat(MEGABYTE), Some(100));
     let envelope = frugal(
         json!({"card": card(), "rpc": {"message/send": reply}}),
@@ -88,7 +88,7 @@ async fn a_reply_of_100_megabytes() {
 }
 
 #[tokio::test]
-async fn a_reply_that_never_ends() {
+async fn endless_reply_is_refused() {
     let reply = repeated(&" ".repeat(MEGABYTE), None);
     let envelope = frugal(
         json!({"card": card(), "rpc": {"message/send": reply}}),
@@ -99,7 +99,7 @@ async fn a_reply_that_never_ends() {
 }
 
 #[tokio::test]
-async fn an_error_that_never_ends() {
+async fn endless_error_is_truncated() {
     let mut reply = repeated(&"x".repeat(MEGABYTE), None);
     reply["status"] = json!(500);
     let envelope = frugal(
@@ -116,7 +116,7 @@ async fn an_error_that_never_ends() {
 }
 
 #[tokio::test]
-async fn a_card_that_never_ends() {
+async fn endless_card_is_refused() {
     let reply = repeated(&" ".repeat(MEGABYTE), None);
     let routes = json!({"GET /.well-known/agent-card.json": reply});
     let envelope = frugal(json!({"routes": routes}), send()).await;
@@ -124,7 +124,7 @@ async fn a_card_that_never_ends() {
 }
 
 #[tokio::test]
-async fn an_event_that_never_ends() {
+async fn endless_event_is_refused() {
     let events =
         json!({"sse": [{"raw": "data: "}, {"raw_repeat": {"chunk": "x".repeat(MEGABYTE)}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
@@ -133,14 +133,14 @@ async fn an_event_that_never_ends() {
 }
 
 #[tokio::test]
-async fn artifacts_that_never_end() {
+async fn endless_artifacts_are_refused() {
     let piece = result(
         json!({"kind": "artifact-update", "taskId": "t-1", "contextId": "c-1", "append": true,
         "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": "x".repeat(MEGABYTE)}]}}),
     );
     let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = within(MAY_GROW_KB_CARRYING, script, stream()).await;
+    let envelope = within(MAX_GROWTH_CARRYING_KB, script, stream()).await;
     assert_eq!(
         reason(&envelope),
         "artifacts_too_large",
@@ -150,7 +150,7 @@ async fn artifacts_that_never_end() {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_events() {
+async fn hundred_thousand_events_are_followed() {
     let working = result(
         json!({"kind": "status-update", "taskId": "t-1", "contextId": "c-1",
         "status": {"state": "working", "message": {"kind": "message", "messageId": "m", "role": "agent",
@@ -173,7 +173,7 @@ fn dense(piece: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_reply_of_many_small_values() {
+async fn reply_of_many_small_values() {
     for piece in ["[],", "{\"a\":0},", "[0],"] {
         let envelope = frugal(dense(piece), send()).await;
         assert_eq!(
@@ -194,7 +194,7 @@ async fn events_of_many_small_values() {
     );
     let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = within(MAY_GROW_KB_DENSE, script, stream()).await;
+    let envelope = within(MAX_GROWTH_DENSE_KB, script, stream()).await;
     assert_eq!(
         reason(&envelope),
         "artifacts_too_large",

@@ -3,113 +3,113 @@
 use serde_json::{Value, json};
 use testkit::conformance::peers::Recorded;
 
+use crate::faults::dialect::{body, dialects};
 use crate::faults::rig::{Rig, message, peers, reason, result, send, status, stream, task};
-use crate::faults::speech::{body, speeches};
 
 /// The updates of the stream lack `taskId` and `contextId`; its first event is the task.
 #[tokio::test]
-async fn updates_without_ids_belong_to_the_task_of_their_stream() {
-    for speech in speeches() {
+async fn updates_without_ids_belong_to_task_of_stream() {
+    for dialect in dialects() {
         let events = [
-            (speech.event)((speech.task)(speech.named(speech.working))),
-            speech.status(speech.working),
-            speech.artifact("the result"),
-            speech.status(speech.completed),
+            (dialect.event)((dialect.task)(dialect.named(dialect.working))),
+            dialect.status(dialect.working),
+            dialect.artifact("the result"),
+            dialect.status(dialect.completed),
         ];
-        let peers = speech
-            .peer(vec![(speech.places[1], json!({"sse": events}))])
+        let peers = dialect
+            .peer(vec![(dialect.places[1], json!({"sse": events}))])
             .await;
         let envelope = Rig::at(&peers).call(&stream()).await;
-        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let summary = &envelope["summary"];
-        assert_eq!(summary["message_text"], "the result", "{}", speech.name);
+        assert_eq!(summary["message_text"], "the result", "{}", dialect.name);
         let task = &summary["continuation"]["task"];
-        assert_eq!(task["task_id"], "t-1", "{}", speech.name);
-        assert_eq!(task["status"], "completed", "{}", speech.name);
+        assert_eq!(task["task_id"], "t-1", "{}", dialect.name);
+        assert_eq!(task["status"], "completed", "{}", dialect.name);
         let conversation = &summary["continuation"]["conversation"];
-        assert_eq!(conversation["context_id"], "c-1", "{}", speech.name);
+        assert_eq!(conversation["context_id"], "c-1", "{}", dialect.name);
         assert_eq!(envelope["raw"]["events"].as_array().unwrap().len(), 4);
     }
 }
 
 /// No event of the subscription has a task id.
 #[tokio::test]
-async fn a_watch_without_ids_belongs_to_the_task_it_watches() {
-    for speech in speeches() {
+async fn watch_without_ids_belongs_to_the_task_it_watches() {
+    for dialect in dialects() {
         let events = [
-            speech.status(speech.working),
-            speech.artifact("the result"),
-            speech.status(speech.completed),
+            dialect.status(dialect.working),
+            dialect.artifact("the result"),
+            dialect.status(dialect.completed),
         ];
-        let whole = speech.named(speech.completed);
-        let peers = speech
+        let whole = dialect.named(dialect.completed);
+        let peers = dialect
             .peer(vec![
-                (speech.places[2], json!({"sse": events})),
-                (speech.places[3], (speech.answer)(whole)),
+                (dialect.places[2], json!({"sse": events})),
+                (dialect.places[3], (dialect.answer)(whole)),
             ])
             .await;
         let request = json!({"action": "watch", "task_id": "t-1"});
         let envelope = Rig::at(&peers).call(&request).await;
-        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let summary = &envelope["summary"];
-        assert_eq!(summary["message_text"], "the result", "{}", speech.name);
+        assert_eq!(summary["message_text"], "the result", "{}", dialect.name);
         let task = &summary["continuation"]["task"];
-        assert_eq!(task["task_id"], "t-1", "{}", speech.name);
-        assert_eq!(task["status"], "completed", "{}", speech.name);
+        assert_eq!(task["task_id"], "t-1", "{}", dialect.name);
+        assert_eq!(task["status"], "completed", "{}", dialect.name);
     }
 }
 
 /// The task has no id: it has a result, but no continuation.
 #[tokio::test]
 async fn stream_without_task_id_has_a_result() {
-    for speech in speeches() {
+    for dialect in dialects() {
         let events = [
-            speech.status(speech.working),
-            speech.artifact("the result"),
-            speech.status(speech.completed),
+            dialect.status(dialect.working),
+            dialect.artifact("the result"),
+            dialect.status(dialect.completed),
         ];
-        let peers = speech
-            .peer(vec![(speech.places[1], json!({"sse": events}))])
+        let peers = dialect
+            .peer(vec![(dialect.places[1], json!({"sse": events}))])
             .await;
         let envelope = Rig::at(&peers).call(&stream()).await;
-        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let summary = &envelope["summary"];
-        assert_eq!(summary["message_text"], "the result", "{}", speech.name);
-        assert_eq!(summary["response_kind"], "task", "{}", speech.name);
-        assert!(summary["continuation"].is_null(), "{}", speech.name);
+        assert_eq!(summary["message_text"], "the result", "{}", dialect.name);
+        assert_eq!(summary["response_kind"], "task", "{}", dialect.name);
+        assert!(summary["continuation"].is_null(), "{}", dialect.name);
     }
 }
 
 /// The message continues a task, and the stream breaks off without a task id: the call follows the task.
 #[tokio::test]
-async fn a_cut_stream_without_ids_is_resumed_by_the_task_it_continues() {
-    for speech in speeches() {
-        let cut = json!({"sse": [speech.status(speech.working)], "end": "destroy"});
+async fn cut_stream_without_ids_resumes_its_task() {
+    for dialect in dialects() {
+        let cut = json!({"sse": [dialect.status(dialect.working)], "end": "destroy"});
         let again =
-            json!({"sse": [speech.artifact("the result"), speech.status(speech.completed)]});
-        let whole = (speech.answer)(speech.named(speech.completed));
-        let peers = speech
+            json!({"sse": [dialect.artifact("the result"), dialect.status(dialect.completed)]});
+        let whole = (dialect.answer)(dialect.named(dialect.completed));
+        let peers = dialect
             .peer(vec![
-                (speech.places[1], cut),
-                (speech.places[2], again),
-                (speech.places[3], whole),
+                (dialect.places[1], cut),
+                (dialect.places[2], again),
+                (dialect.places[3], whole),
             ])
             .await;
         let mut request = stream();
         request["task_id"] = json!("t-1");
         let envelope = Rig::at(&peers).call(&request).await;
-        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let text = &envelope["summary"]["message_text"];
-        assert_eq!(text, "the result", "{}", speech.name);
+        assert_eq!(text, "the result", "{}", dialect.name);
     }
 }
 
 /// The stream breaks off before the task has ended or has an id.
 #[tokio::test]
 async fn cut_stream_without_task_is_an_error_with_output() {
-    let speech = &speeches()[0];
-    let cut = json!({"sse": [speech.artifact("half")], "end": "destroy"});
-    let peers = speech.peer(vec![(speech.places[1], cut)]).await;
+    let dialect = &dialects()[0];
+    let cut = json!({"sse": [dialect.artifact("half")], "end": "destroy"});
+    let peers = dialect.peer(vec![(dialect.places[1], cut)]).await;
     let envelope = Rig::at(&peers).call(&stream()).await;
     assert_eq!(reason(&envelope), "stream_cut", "{envelope}");
     let summary = &envelope["error"]["details"]["latest_event_summary"];
@@ -118,50 +118,50 @@ async fn cut_stream_without_task_is_an_error_with_output() {
 
 #[tokio::test]
 async fn requested_task_needs_no_id() {
-    for speech in speeches() {
-        let mut whole = speech.named(speech.completed);
+    for dialect in dialects() {
+        let mut whole = dialect.named(dialect.completed);
         whole.as_object_mut().unwrap().remove("id");
-        let answer = (speech.answer)(whole);
-        let peers = speech.peer(vec![(speech.places[3], answer)]).await;
+        let answer = (dialect.answer)(whole);
+        let peers = dialect.peer(vec![(dialect.places[3], answer)]).await;
         let request = json!({"action": "status", "task_id": "t-1"});
         let envelope = Rig::at(&peers).call(&request).await;
-        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let task = &envelope["summary"]["continuation"]["task"];
-        assert_eq!(task["task_id"], "t-1", "{}", speech.name);
-        assert_eq!(task["status"], "completed", "{}", speech.name);
+        assert_eq!(task["task_id"], "t-1", "{}", dialect.name);
+        assert_eq!(task["status"], "completed", "{}", dialect.name);
     }
 }
 
 /// A finished task without an id has a result. A running one cannot be found again.
 #[tokio::test]
 async fn new_task_without_id_counts_when_finished() {
-    for speech in speeches() {
+    for dialect in dialects() {
         let answer = |state: &str| {
             let task = json!({"status": {"state": state}, "artifacts": [{"artifactId": "a", "parts": [{"text": "the result"}]}]});
-            (speech.answer)((speech.task)(task))
+            (dialect.answer)((dialect.task)(task))
         };
-        let answers = json!([answer(speech.completed), answer(speech.working)]);
-        let peers = speech.peer(vec![(speech.places[0], answers)]).await;
+        let answers = json!([answer(dialect.completed), answer(dialect.working)]);
+        let peers = dialect.peer(vec![(dialect.places[0], answers)]).await;
         let rig = Rig::at(&peers);
         let finished = rig.call(&send()).await;
-        assert_eq!(finished["ok"], true, "{}: {finished}", speech.name);
+        assert_eq!(finished["ok"], true, "{}: {finished}", dialect.name);
         let text = &finished["summary"]["message_text"];
-        assert_eq!(text, "the result", "{}", speech.name);
+        assert_eq!(text, "the result", "{}", dialect.name);
         let working = rig.call(&send()).await;
         assert_eq!(
             reason(&working),
             "invalid_response",
             "{}: {working}",
-            speech.name
+            dialect.name
         );
     }
 }
 
 /// `task_requirement: "required"` requires a task with an id.
 #[tokio::test]
-async fn a_required_task_has_an_id() {
+async fn required_task_has_an_id() {
     let answer = json!({"kind": "task", "status": {"state": "completed"}});
-    let peers = speeches()[0]
+    let peers = dialects()[0]
         .peer(vec![("message/send", result(answer))])
         .await;
     let mut request = send();
@@ -175,47 +175,47 @@ async fn a_required_task_has_an_id() {
 /// The wrapper or `kind` of an answer or event.
 #[tokio::test]
 async fn answer_kind_follows_from_its_shape() {
-    for speech in speeches() {
+    for dialect in dialects() {
         let answers = json!([
-            (speech.answer)(speech.named(speech.completed)),
-            (speech.answer)(json!({"parts": [{"text": "hello"}]})),
+            (dialect.answer)(dialect.named(dialect.completed)),
+            (dialect.answer)(json!({"parts": [{"text": "hello"}]})),
         ]);
         let events = json!({"sse": [
-            (speech.event)(speech.named(speech.working)),
-            (speech.event)(json!({"taskId": "t-1", "artifact": {"artifactId": "a", "parts": [{"text": "the result"}]}})),
-            (speech.event)(json!({"status": {"state": speech.completed}, "final": true})),
+            (dialect.event)(dialect.named(dialect.working)),
+            (dialect.event)(json!({"taskId": "t-1", "artifact": {"artifactId": "a", "parts": [{"text": "the result"}]}})),
+            (dialect.event)(json!({"status": {"state": dialect.completed}, "final": true})),
         ]});
-        let peers = speech
+        let peers = dialect
             .peer(vec![
-                (speech.places[0], answers),
-                (speech.places[1], events),
+                (dialect.places[0], answers),
+                (dialect.places[1], events),
             ])
             .await;
         let rig = Rig::at(&peers);
         let task = rig.call(&send()).await;
         let status = &task["summary"]["continuation"]["task"]["status"];
-        assert_eq!(status, "completed", "{}: {task}", speech.name);
+        assert_eq!(status, "completed", "{}: {task}", dialect.name);
         let said = rig.call(&send()).await;
         assert_eq!(
             said["summary"]["message_text"], "hello",
             "{}: {said}",
-            speech.name
+            dialect.name
         );
         let followed = rig.call(&stream()).await;
         let text = &followed["summary"]["message_text"];
-        assert_eq!(text, "the result", "{}: {followed}", speech.name);
+        assert_eq!(text, "the result", "{}: {followed}", dialect.name);
         let status = &followed["summary"]["continuation"]["task"]["status"];
-        assert_eq!(status, "completed", "{}: {followed}", speech.name);
+        assert_eq!(status, "completed", "{}: {followed}", dialect.name);
     }
 }
 
 /// The last event of the stream lacks `final`.
 #[tokio::test]
-async fn a_stream_without_a_final_mark_ends_with_its_task() {
+async fn stream_without_a_final_mark_ends_with_its_task() {
     let mut last = status("completed", true);
     last.as_object_mut().unwrap().remove("final");
     let events = json!({"sse": [result(task("working")), result(last)], "end": "hang"});
-    let peers = speeches()[0].peer(vec![("message/stream", events)]).await;
+    let peers = dialects()[0].peer(vec![("message/stream", events)]).await;
     let envelope = Rig::at(&peers).call(&stream()).await;
     let status = &envelope["summary"]["continuation"]["task"]["status"];
     assert_eq!(status, "completed", "{envelope}");
@@ -230,20 +230,20 @@ fn unnamed() -> Value {
 
 #[tokio::test]
 async fn artifacts_without_ids_are_numbered() {
-    for speech in speeches() {
+    for dialect in dialects() {
         let mut answer = unnamed();
-        answer["status"]["state"] = json!(speech.completed);
-        let answer = (speech.answer)(answer);
-        let peers = speech.peer(vec![(speech.places[3], answer)]).await;
+        answer["status"]["state"] = json!(dialect.completed);
+        let answer = (dialect.answer)(answer);
+        let peers = dialect.peer(vec![(dialect.places[3], answer)]).await;
         let rig = Rig::at(&peers);
         let request = json!({"action": "status", "task_id": "t-1"});
         let whole = rig.call(&request).await;
         let artifacts = whole["summary"]["artifacts"].as_array();
         let artifacts = artifacts
-            .unwrap_or_else(|| panic!("{}: {whole}", speech.name))
+            .unwrap_or_else(|| panic!("{}: {whole}", dialect.name))
             .iter();
         let ids: Vec<_> = artifacts.map(|artifact| &artifact["artifactId"]).collect();
-        assert_eq!(ids, ["artifact-1", "artifact-2"], "{}", speech.name);
+        assert_eq!(ids, ["artifact-1", "artifact-2"], "{}", dialect.name);
         let page = json!({"action": "status", "task_id": "t-1", "artifact_id": "artifact-2"});
         let page = rig.call(&page).await;
         assert_eq!(page["summary"]["artifact_page"]["text"], "two", "{page}");
@@ -265,7 +265,7 @@ async fn pieces_without_ids_continue_the_newest_artifact() {
         piece("o", true),
         result(end),
     ];
-    let peers = speeches()[0]
+    let peers = dialects()[0]
         .peer(vec![("message/stream", json!({"sse": events}))])
         .await;
     let envelope = Rig::at(&peers).call(&stream()).await;
@@ -277,15 +277,15 @@ async fn pieces_without_ids_continue_the_newest_artifact() {
 
 /// A marker such as the last chunk's may have no content.
 #[tokio::test]
-async fn an_artifact_without_parts_is_empty() {
-    let speech = &speeches()[0];
+async fn artifact_without_parts_is_empty() {
+    let dialect = &dialects()[0];
     let mark = json!({"kind": "artifact-update", "taskId": "t-1", "append": true, "lastChunk": true, "artifact": {"artifactId": "a"}});
     let events = [
-        speech.artifact("whole"),
+        dialect.artifact("whole"),
         result(mark),
         result(task("completed")),
     ];
-    let peers = speech
+    let peers = dialect
         .peer(vec![("message/stream", json!({"sse": events}))])
         .await;
     let envelope = Rig::at(&peers).call(&stream()).await;
@@ -294,7 +294,7 @@ async fn an_artifact_without_parts_is_empty() {
 
 /// Each exchange has its connection, so a missing JSON-RPC id is allowed, but not that of another request.
 #[tokio::test]
-async fn a_json_rpc_answer_needs_no_id_and_no_version() {
+async fn json_rpc_answer_needs_no_id_and_no_version() {
     let answers = [
         (json!({"result": message("pong")}), true),
         (json!({"id": null, "result": message("pong")}), true),
@@ -305,7 +305,7 @@ async fn a_json_rpc_answer_needs_no_id_and_no_version() {
         (json!({"id": [1], "result": message("pong")}), false),
     ];
     for (answer, good) in answers {
-        let peers = speeches()[0]
+        let peers = dialects()[0]
             .peer(vec![("message/send", body(answer.clone()))])
             .await;
         let envelope = Rig::at(&peers).call(&send()).await;
@@ -318,7 +318,7 @@ async fn a_json_rpc_answer_needs_no_id_and_no_version() {
 
 /// Cards that lack fields with an implied or default value.
 #[tokio::test]
-async fn a_card_needs_no_more_than_one_address() {
+async fn card_needs_one_address_only() {
     let url = "{{origin}}/a2a/jsonrpc";
     for (card, place) in [
         (json!({ "url": url }), "message/send"),
@@ -358,10 +358,10 @@ async fn a_card_needs_no_more_than_one_address() {
 /// The tool refuses a field that the transport lacks before it sends anything.
 #[tokio::test]
 async fn references_over_http_json_0_3_are_refused() {
-    let speech = &speeches()[1];
+    let dialect = &dialects()[1];
     let answer =
-        (speech.answer)(json!({"message": {"messageId": "m", "content": [{"text": "pong"}]}}));
-    let peers = speech.peer(vec![(speech.places[0], answer)]).await;
+        (dialect.answer)(json!({"message": {"messageId": "m", "content": [{"text": "pong"}]}}));
+    let peers = dialect.peer(vec![(dialect.places[0], answer)]).await;
     let mut request = send();
     request["reference_task_ids"] = json!(["t-0"]);
     let envelope = Rig::at(&peers).call(&request).await;

@@ -46,8 +46,8 @@ async fn calls_waiting_for_a_card_keep_their_deadlines() {
     let mut request = send();
     request["timeout_ms"] = json!(100);
     // Together with the long call, the maximum number for one target.
-    let hasty = join_all((0..15).map(|_| async { rig.call(&request).await })).await;
-    for envelope in &hasty {
+    let with_timeout = join_all((0..15).map(|_| async { rig.call(&request).await })).await;
+    for envelope in &with_timeout {
         assert_eq!(reason(envelope), "timeout", "{envelope}");
     }
     assert!(!patient.is_finished());

@@ -63,7 +63,7 @@ async fn serving(plain: Value) -> Peers {
 }
 
 #[tokio::test]
-async fn a_target_with_a_signed_card_is_called() {
+async fn target_with_a_signed_card_is_called() {
     let signer = Signer::new("called");
     let peers = serving(signer.signed()).await;
     let envelope = signer.rig(&peers).call(&send()).await;

@@ -20,7 +20,7 @@ fn limited(peers: &Peers, limits: &Value) -> Rig {
 }
 
 /// Returns a message with a short timeout.
-fn hasty() -> Value {
+fn with_timeout() -> Value {
     let mut request = send();
     request["timeout_ms"] = json!(50);
     request
@@ -39,7 +39,7 @@ async fn call_beyond_limit_waits_then_fails() {
         let calls = [(); 2].map(|()| tokio::spawn(rig.begin(&send(), &cancel, |_| ())));
         // Requests for the card and both messages.
         soon(peers.wait_for("main", before + 3)).await;
-        let envelope = rig.call(&hasty()).await;
+        let envelope = rig.call(&with_timeout()).await;
         assert_eq!(reason(&envelope), "busy", "{envelope}");
         assert_eq!(envelope["error"]["retryable"], true, "{envelope}");
         assert_eq!(
@@ -70,7 +70,7 @@ async fn finished_call_frees_its_permit() {
 }
 
 #[tokio::test]
-async fn a_busy_target_can_still_be_listed() {
+async fn busy_target_can_still_be_listed() {
     let peers = silent().await;
     let rig = limited(&peers, &json!({"concurrency": 1}));
     let cancel = CancellationToken::new();

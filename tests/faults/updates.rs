@@ -79,7 +79,7 @@ async fn panicking_consumer_receives_later_updates() {
 }
 
 #[tokio::test]
-async fn a_slow_consumer_holds_up_no_client_elses_call() {
+async fn slow_consumer_delays_no_other_call() {
     let peers = peers(pieces(3)).await;
     let rig = Rig::at(&peers);
     let (release, wait) = mpsc::channel::<()>();

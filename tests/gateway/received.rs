@@ -262,7 +262,7 @@ async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
     soon(
         gateway
             .log()
-            .until(|all| all.iter().any(|entry| entry.what == LogEvent::Gone)),
+            .until(|all| all.iter().any(|entry| entry.what == LogEvent::Disconnected)),
     )
     .await;
     assert!(

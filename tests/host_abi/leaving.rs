@@ -16,7 +16,7 @@ async fn gateway() -> (Gateways, String) {
 }
 
 fn gone(all: &[Received]) -> bool {
-    all.iter().any(|one| one.what == LogEvent::Gone)
+    all.iter().any(|one| one.what == LogEvent::Disconnected)
 }
 
 #[cfg(feature = "real")]

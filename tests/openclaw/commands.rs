@@ -42,7 +42,7 @@ pub const TESTS: &[Test] = tests![
     tasks_shows_what_the_gateway_delegated
     tasks_shows_what_the_agent_lists
     tasks_without_a_gateway_names_the_tried_port
-    audit_without_log_says_how_to_enable_it
+    audit_without_log_explains_how_to_enable_it
     doctor_repairs_the_tool_policy
     doctor_reports_a_gateway_without_a_token
     doctor_reports_a_clock_that_differs
@@ -320,7 +320,7 @@ fn tasks_without_a_gateway_names_the_tried_port(setup: &Setup) {
     assert!(stderr.contains("set OPENCLAW_GATEWAY_PORT"), "{stderr}");
 }
 
-fn audit_without_log_says_how_to_enable_it(setup: &Setup) {
+fn audit_without_log_explains_how_to_enable_it(setup: &Setup) {
     let (code, _, stderr) = parts(&setup.openclaw(&["audit"]));
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("config.audit.enabled"), "{stderr}");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{model, notify::Followed, peer::PICTURE, send, world::World};
 
-pub fn files_travel_by_path_both_ways(world: &World) {
+pub fn files_are_sent_by_path_in_both_directions(world: &World) {
     fs::write(world.host.workspace().join("report.pdf"), b"%PDF-1.7").unwrap();
     let mut request = send("picture of the report");
     let parts = request["parts"].as_array_mut().unwrap();

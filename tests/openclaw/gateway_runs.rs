@@ -16,24 +16,24 @@ macro_rules! tests {
 /// The tests, in their order.
 pub const TESTS: &[Test] = tests![
     agents_are_listed_with_role_and_status_and_without_paths
-    a_message_is_answered_as_a_task
-    a_conversation_goes_on_in_the_same_session
-    a_stream_shows_text_and_the_tool_in_between
+    message_is_answered_as_a_task
+    conversation_goes_on_in_the_same_session
+    stream_shows_text_and_the_tool_in_between
     two_agents_answer_side_by_side
-    a_second_instance_watches_a_run_of_the_first
-    a_second_instance_reads_the_status_of_a_run_of_the_first
-    a_run_is_canceled_on_its_way_by_who_began_it_and_by_another_instance
-    an_image_reaches_the_agent_and_other_files_are_named
-    an_agent_that_is_not_there_is_reported_with_those_that_are
-    a_run_that_no_client_knows_is_forgotten
-    a_wrong_token_is_reported_as_such
-    a_page_of_the_control_ui_is_reported_as_such
+    second_instance_watches_run_of_first
+    second_instance_reads_status_of_first
+    running_task_is_canceled_by_any_instance
+    image_reaches_the_agent_and_other_files_are_named
+    missing_agent_is_reported_with_present_ones
+    orphaned_run_is_forgotten
+    invalid_token_is_reported
+    control_ui_page_is_reported
 ];
 
 /// The tests that change the gateway, which run last.
 pub const LAST: &[Test] = tests![
-    a_gateway_that_dies_under_a_run_ends_it_honestly
-    what_was_answered_before_a_restart_is_there_after_it
+    death_of_gateway_fails_its_run
+    answer_survives_restart
 ];
 
 fn agents_are_listed_with_role_and_status_and_without_paths(behind: &Behind) {
@@ -69,7 +69,7 @@ fn agents_are_listed_with_role_and_status_and_without_paths(behind: &Behind) {
     );
 }
 
-fn a_message_is_answered_as_a_task(behind: &Behind) {
+fn message_is_answered_as_a_task(behind: &Behind) {
     let envelope = behind.tool.good(send("alpha", "say hello"));
     assert_eq!(state(&envelope), "completed");
     assert!(answer(&envelope).contains("say hello"), "{envelope:#}");
@@ -80,7 +80,7 @@ fn a_message_is_answered_as_a_task(behind: &Behind) {
     );
 }
 
-fn a_conversation_goes_on_in_the_same_session(behind: &Behind) {
+fn conversation_goes_on_in_the_same_session(behind: &Behind) {
     let first = behind.tool.good(with(
         send("alpha", "the word is plum"),
         "context_id",
@@ -104,7 +104,7 @@ fn a_conversation_goes_on_in_the_same_session(behind: &Behind) {
         .wait("the model to see both messages", remembers);
 }
 
-fn a_stream_shows_text_and_the_tool_in_between(behind: &Behind) {
+fn stream_shows_text_and_the_tool_in_between(behind: &Behind) {
     let running = behind.tool.begin(with(
         send("beta", "LIST the folder"),
         "follow_updates",
@@ -168,7 +168,7 @@ fn about(action: &str, continuation: &Value) -> Value {
     json!({"action": action, "continuation": continuation})
 }
 
-fn a_second_instance_watches_a_run_of_the_first(behind: &Behind) {
+fn second_instance_watches_run_of_first(behind: &Behind) {
     let (continuation, running) = under_way(behind, "alpha", 25);
     let watched = behind
         .another(json!({}))
@@ -177,7 +177,7 @@ fn a_second_instance_watches_a_run_of_the_first(behind: &Behind) {
     assert_eq!(answer(&watched), answer(&running.envelope()));
 }
 
-fn a_second_instance_reads_the_status_of_a_run_of_the_first(behind: &Behind) {
+fn second_instance_reads_status_of_first(behind: &Behind) {
     let (continuation, running) = under_way(behind, "beta", 20);
     let other = behind.another(json!({}));
     assert_eq!(
@@ -192,7 +192,7 @@ fn a_second_instance_reads_the_status_of_a_run_of_the_first(behind: &Behind) {
     );
 }
 
-fn a_run_is_canceled_on_its_way_by_who_began_it_and_by_another_instance(behind: &Behind) {
+fn running_task_is_canceled_by_any_instance(behind: &Behind) {
     let (continuation, running) = under_way(behind, "alpha", 200);
     let canceled = behind.tool.good(about("cancel", &continuation));
     assert_eq!(state(&canceled), "canceled", "{canceled:#}");
@@ -206,7 +206,7 @@ fn a_run_is_canceled_on_its_way_by_who_began_it_and_by_another_instance(behind: 
     assert_eq!(state(&running.envelope()), "canceled");
 }
 
-fn an_image_reaches_the_agent_and_other_files_are_named(behind: &Behind) {
+fn image_reaches_the_agent_and_other_files_are_named(behind: &Behind) {
     let dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     let mut message = send("charlie", "what do you see");
     message["parts"].as_array_mut().unwrap().extend([
@@ -225,7 +225,7 @@ fn an_image_reaches_the_agent_and_other_files_are_named(behind: &Behind) {
     }
 }
 
-fn an_agent_that_is_not_there_is_reported_with_those_that_are(behind: &Behind) {
+fn missing_agent_is_reported_with_present_ones(behind: &Behind) {
     let envelope = behind.tool.call(send("ghost", "hello"));
     assert_eq!(
         envelope["error"]["code"], "TARGET_RESOLUTION_ERROR",
@@ -240,7 +240,7 @@ fn an_agent_that_is_not_there_is_reported_with_those_that_are(behind: &Behind) {
     );
 }
 
-fn a_run_that_no_client_knows_is_forgotten(behind: &Behind) {
+fn orphaned_run_is_forgotten(behind: &Behind) {
     let call = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "unknown"});
     let envelope = behind.tool.call(call);
     assert_eq!(
@@ -249,7 +249,7 @@ fn a_run_that_no_client_knows_is_forgotten(behind: &Behind) {
     );
 }
 
-fn a_wrong_token_is_reported_as_such(behind: &Behind) {
+fn invalid_token_is_reported(behind: &Behind) {
     let tool = behind.another(json!({"token": "not-the-token-of-this-gateway"}));
     let envelope = tool.call(send("alpha", "hello"));
     assert_eq!(envelope["error"]["reason"], "auth_failed", "{envelope:#}");
@@ -260,7 +260,7 @@ fn a_wrong_token_is_reported_as_such(behind: &Behind) {
     );
 }
 
-fn a_page_of_the_control_ui_is_reported_as_such(behind: &Behind) {
+fn control_ui_page_is_reported(behind: &Behind) {
     // A proxy of a gateway may answer with a page instead of an upgrade.
     let page = page_of(&behind.http());
     let server = crate::http::serve(move |_, stream| {
@@ -327,7 +327,7 @@ fn restart(behind: &Behind) -> &Restart {
     })
 }
 
-fn a_gateway_that_dies_under_a_run_ends_it_honestly(behind: &Behind) {
+fn death_of_gateway_fails_its_run(behind: &Behind) {
     let Restart { cut, cut_later, .. } = restart(behind);
     // The plugin reports a failed run if it reconnects in time, else an unknown one.
     assert!(
@@ -341,7 +341,7 @@ fn a_gateway_that_dies_under_a_run_ends_it_honestly(behind: &Behind) {
     );
 }
 
-fn what_was_answered_before_a_restart_is_there_after_it(behind: &Behind) {
+fn answer_survives_restart(behind: &Behind) {
     let Restart {
         done, done_later, ..
     } = restart(behind);

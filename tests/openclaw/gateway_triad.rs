@@ -25,9 +25,9 @@ macro_rules! tests {
 /// The tests, in their order.
 pub const TESTS: &[Test] = tests![
     three_agents_vote_and_the_decision_is_the_artifact
-    an_answer_that_is_no_vote_is_asked_for_once_more
-    a_member_that_takes_too_long_is_missing_and_its_run_is_stopped
-    a_vote_that_is_canceled_is_over
+    invalid_vote_is_requested_again
+    slow_member_is_missing_and_its_run_stops
+    canceled_vote_is_terminal
     official_clients_read_the_decision_of_openclaw_members
 ];
 
@@ -92,7 +92,7 @@ fn three_agents_vote_and_the_decision_is_the_artifact(behind: &Behind) {
     );
 }
 
-fn an_answer_that_is_no_vote_is_asked_for_once_more(behind: &Behind) {
+fn invalid_vote_is_requested_again(behind: &Behind) {
     let envelope = behind.tool.good(send(
         "triad",
         "Paint it blue. (alpha:nonsense beta:reject charlie:approve)",
@@ -105,7 +105,7 @@ fn an_answer_that_is_no_vote_is_asked_for_once_more(behind: &Behind) {
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope:#}");
 }
 
-fn a_member_that_takes_too_long_is_missing_and_its_run_is_stopped(behind: &Behind) {
+fn slow_member_is_missing_and_its_run_stops(behind: &Behind) {
     let envelope = behind.tool.good(send(
         "triad",
         "Paint it green. (alpha:reject beta:reject charlie:sleep)",
@@ -132,7 +132,7 @@ fn a_member_that_takes_too_long_is_missing_and_its_run_is_stopped(behind: &Behin
     }
 }
 
-fn a_vote_that_is_canceled_is_over(behind: &Behind) {
+fn canceled_vote_is_terminal(behind: &Behind) {
     let mut proposal = send(
         "triad",
         "Paint it red. (alpha:sleep beta:sleep charlie:sleep)",

@@ -41,7 +41,7 @@ use calls::{
     direct_call_answers, refused_direct_call_is_an_envelope, secret_reference_arrives_resolved,
     secret_reference_in_a_header_arrives_resolved, trace_of_the_run_reaches_the_agent,
 };
-use files::{file_outside_of_the_workspace_is_refused, files_travel_by_path_both_ways};
+use files::{file_outside_of_the_workspace_is_refused, files_are_sent_by_path_in_both_directions};
 use gateway_rig::Behind;
 use libtest_mimic::{Arguments, Trial};
 use notify::Followed;
@@ -80,7 +80,7 @@ const TESTS: [Test; 22] = tests![
     refused_direct_call_is_an_envelope
     agent_turn_calls_the_tool_and_reads_its_result
     trace_of_the_run_reaches_the_agent
-    files_travel_by_path_both_ways
+    files_are_sent_by_path_in_both_directions
     file_outside_of_the_workspace_is_refused
     skill_is_offered_to_the_model
     empty_arguments_of_a_model_are_dropped
@@ -90,7 +90,7 @@ const TESTS: [Test; 22] = tests![
     reload_keeps_one_image_and_leaves_no_thread
     edited_settings_apply_and_keep_one_image
     tool_is_absent_unless_enabled
-    wrong_settings_are_logged_with_their_place
+    invalid_settings_are_logged_with_their_place
     settings_under_the_legacy_id_are_taken_over
     directory_installs_over_the_tarball
 ];
@@ -316,7 +316,7 @@ fn tool_is_absent_unless_enabled(world: &World) {
     process::wait_for_no_plugin_thread(world.gateway.pid());
 }
 
-fn wrong_settings_are_logged_with_their_place(world: &World) {
+fn invalid_settings_are_logged_with_their_place(world: &World) {
     let mut settings = plugin_settings(&world.peer);
     let twice = settings["targets"][0].clone();
     settings["targets"].as_array_mut().unwrap().push(twice);

@@ -99,8 +99,8 @@ pub const TESTS: &[Test] = &[
         surfaces::control_ui_tab_shows_the_page,
     ),
     (
-        "control_ui_shows_the_call_and_asks",
-        surfaces::control_ui_shows_the_call_and_asks,
+        "control_ui_shows_call_and_approval",
+        surfaces::control_ui_shows_call_and_approval,
     ),
     ("wakes_the_session_when_the_task_ends", wakes_the_session),
     (

@@ -24,16 +24,16 @@ macro_rules! tests {
 
 /// The tests, in their order.
 pub const TESTS: &[Test] = tests![
-    without_a_gateway_the_command_runs_a_turn_itself
-    with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command
+    command_runs_turn_without_gateway
+    command_uses_the_gateway_and_slash_is_plain_text
     text_of_a_client_is_no_option_of_the_command
     image_paths_in_texts_of_clients_attach_nothing
     agents_are_reported_without_the_triad
-    an_answer_streams_back_through_the_delegation
-    a_row_of_delegations_ends_at_its_limit
-    what_looks_like_a_command_leaves_the_conversation_as_it_is
-    a_canceled_task_aborts_the_run_at_the_gateway
-    a_run_is_found_again_by_its_name
+    answer_streams_back_through_the_delegation
+    delegation_chain_ends_at_its_limit
+    command_like_text_keeps_the_conversation
+    canceled_task_aborts_the_run_at_the_gateway
+    run_is_found_by_name
 ];
 
 fn send_to_other(text: &str) -> Value {
@@ -65,13 +65,13 @@ fn answer(task: &Value) -> String {
 
 // ---- the command ------------------------------------------------------------------------------------------------------
 
-fn without_a_gateway_the_command_runs_a_turn_itself(_: &World, pair: &Pair) {
+fn command_runs_turn_without_gateway(_: &World, pair: &Pair) {
     let (outcome, events) = &pair.local;
     assert!(text_of(outcome).contains("the word is plum"), "{outcome:?}");
     assert!(total(events).is_some_and(|total| total > 0), "{events:?}");
 }
 
-fn with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command(_: &World, pair: &Pair) {
+fn command_uses_the_gateway_and_slash_is_plain_text(_: &World, pair: &Pair) {
     // JavaScript and OpenClaw treat the leading byte order mark as white space.
     let ran = turn(&pair.command, input("\u{feff}/new which word was it"));
     let (outcome, events) = pair.runtime.block_on(ran);
@@ -155,7 +155,7 @@ fn agents_are_reported_without_the_triad(_: &World, pair: &Pair) {
     pair.runtime.block_on(pair.executor.ready()).unwrap();
 }
 
-fn what_looks_like_a_command_leaves_the_conversation_as_it_is(_: &World, pair: &Pair) {
+fn command_like_text_keeps_the_conversation(_: &World, pair: &Pair) {
     pair.send_and_wait("fruit:1", "the fruit is a fig");
     let reported = answer(&pair.send_and_wait("fruit:1", "\u{feff}/reset which fruit was it"));
     println!("what the model was given for a slash: {reported}");
@@ -170,7 +170,7 @@ fn what_looks_like_a_command_leaves_the_conversation_as_it_is(_: &World, pair: &
         });
 }
 
-fn a_canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
+fn canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
     let task = pair.send("cancel", "SLOW 600", false);
     pair.model.requests.wait("the model to be asked", |body| {
         body["messages"].to_string().contains("SLOW 600")
@@ -199,7 +199,7 @@ fn a_canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
     }
 }
 
-fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
+fn run_is_found_by_name(_: &World, pair: &Pair) {
     pair.runtime.block_on(async {
         let (events, mut received) = mpsc::channel(16);
         let cancel = CancellationToken::new();
@@ -238,7 +238,7 @@ fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
 
 // ---- one OpenClaw delegates to the other ------------------------------------------------------------------------------
 
-fn an_answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
+fn answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
     let mut arguments = send_to_other("SLOW 15");
     arguments["follow_updates"] = json!(true);
     let message = format!("CALL {arguments}");
@@ -269,7 +269,7 @@ fn an_answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
     assert!(result.starts_with("send: task completed"), "{result}");
 }
 
-fn a_row_of_delegations_ends_at_its_limit(world: &World, pair: &Pair) {
+fn delegation_chain_ends_at_its_limit(world: &World, pair: &Pair) {
     let third = send_to_other("once more");
     let second = send_to_other(&format!("CALL {third}"));
     let first = send_to_other(&format!("CALL {second}"));

@@ -142,7 +142,7 @@ pub fn control_ui_tab_shows_the_page(followed: &Followed) {
 }
 
 /// The chat shows a call with the icon of the package, and the question with its buttons, which decide.
-pub fn control_ui_shows_the_call_and_asks(followed: &Followed) {
+pub fn control_ui_shows_call_and_approval(followed: &Followed) {
     let mut browser = control_ui(followed, "/chat?session=agent:main:main");
     let text = "the price list for next year";
     approval::question(followed, text);

@@ -16,8 +16,8 @@ const UNHANDLED: Expected = Refused("HTTP 500", "unknown exception");
 const CRASHED: Expected = Refused("-32603", "boom");
 const BROKEN_OFF: Expected = Refused("connection_cut", "broke off");
 const ONLY_TWO: Expected = Refused("-32004", "supported methods are SendMessage and GetTask");
-const ANEW: Expected = But("starts a new task");
-const SAID: Expected = But("said in a completed task");
+const NEW_TASK: Expected = But("starts a new task");
+const IN_COMPLETED_TASK: Expected = But("said in a completed task");
 const TOO_LARGE: Expected = Refused("-32000", "exceeds the 1 MiB limit");
 const RECODED: Expected = But("bytes are recoded");
 const NAMELESS: Expected = But("file names are lost");
@@ -27,82 +27,66 @@ const ROWS: &[Row] = &[
     // A crash: JSON-RPC reports the cause, HTTP+JSON does not, and a stream of 0.3 breaks off.
     (
         "py13 hybrid HTTP+JSON 0.3",
-        "an_agent_that_crashes_in_a_stream_is_reported",
+        "crash_of_agent_during_stream_is_reported",
         BROKEN_OFF,
     ),
+    ("py13 HTTP+JSON", "crash_of_agent_is_reported", UNHANDLED),
     (
         "py13 HTTP+JSON",
-        "an_agent_that_crashes_is_reported",
-        UNHANDLED,
-    ),
-    (
-        "py13 HTTP+JSON",
-        "an_agent_that_crashes_in_a_stream_is_reported",
+        "crash_of_agent_during_stream_is_reported",
         UNHANDLED,
     ),
     (
         "py13 hybrid HTTP+JSON",
-        "an_agent_that_crashes_is_reported",
+        "crash_of_agent_is_reported",
         UNHANDLED,
     ),
     (
         "py13 hybrid HTTP+JSON",
-        "an_agent_that_crashes_in_a_stream_is_reported",
+        "crash_of_agent_during_stream_is_reported",
         UNHANDLED,
     ),
-    ("py13", "an_agent_that_crashes_is_reported", CRASHED),
-    (
-        "py13",
-        "an_agent_that_crashes_in_a_stream_is_reported",
-        CRASHED,
-    ),
-    (
-        "py03 HTTP+JSON",
-        "an_agent_that_crashes_is_reported",
-        UNHANDLED,
-    ),
-    ("py03", "an_agent_that_crashes_is_reported", CRASHED),
+    ("py13", "crash_of_agent_is_reported", CRASHED),
+    ("py13", "crash_of_agent_during_stream_is_reported", CRASHED),
+    ("py03 HTTP+JSON", "crash_of_agent_is_reported", UNHANDLED),
+    ("py03", "crash_of_agent_is_reported", CRASHED),
     (
         "py03",
-        "an_agent_that_crashes_in_a_stream_is_reported",
+        "crash_of_agent_during_stream_is_reported",
         BROKEN_OFF,
     ),
     (
         "rs05 HTTP+JSON",
-        "an_agent_that_crashes_is_reported",
+        "crash_of_agent_is_reported",
         Refused("HTTP 500", "boom"),
     ),
-    ("rs05", "an_agent_that_crashes_is_reported", CRASHED),
-    (
-        "rs05",
-        "an_agent_that_crashes_in_a_stream_is_reported",
-        CRASHED,
-    ),
+    ("rs05", "crash_of_agent_is_reported", CRASHED),
+    ("rs05", "crash_of_agent_during_stream_is_reported", CRASHED),
     // The cancellation of a finished task.
     (
         "py03 HTTP+JSON",
-        "a_finished_task_is_not_cancelled",
+        "finished_task_is_not_cancelled",
         Refused("HTTP 409", "Task cannot be canceled"),
     ),
-    ("py", "a_finished_task_is_not_cancelled", FINISHED),
-    ("js", "a_finished_task_is_not_cancelled", FINISHED_JS),
+    ("py", "finished_task_is_not_cancelled", FINISHED),
+    ("js", "finished_task_is_not_cancelled", FINISHED_JS),
     (
         "rs05",
-        "a_finished_task_is_not_cancelled",
+        "finished_task_is_not_cancelled",
         Refused("-32002", "task cannot be canceled"),
     ),
     // An unknown task.
     (
         "py03 HTTP+JSON",
-        "an_unknown_task_is_refused",
+        "unknown_task_is_refused",
         Refused("HTTP 404", "Task not found"),
     ),
     (
         "rs05",
-        "an_unknown_task_is_refused",
+        "unknown_task_is_refused",
         Refused("-32001", "task not found"),
     ),
-    ("", "an_unknown_task_is_refused", UNKNOWN),
+    ("", "unknown_task_is_refused", UNKNOWN),
     // The official servers lose files over HTTP+JSON 0.3.
     (
         "py13 hybrid HTTP+JSON 0.3",
@@ -111,7 +95,7 @@ const ROWS: &[Row] = &[
     ),
     (
         "py13 hybrid HTTP+JSON 0.3",
-        "a_text_file_reaches_the_agent",
+        "text_file_reaches_the_agent",
         UNHANDLED,
     ),
     (
@@ -124,7 +108,7 @@ const ROWS: &[Row] = &[
         "binary_file_and_data_reach_the_agent",
         UNHANDLED,
     ),
-    ("py03 HTTP+JSON", "a_text_file_reaches_the_agent", RECODED),
+    ("py03 HTTP+JSON", "text_file_reaches_the_agent", RECODED),
     ("py03 HTTP+JSON", "file_and_data_come_back", RECODED),
     (
         "js13 hybrid HTTP+JSON 0.3",
@@ -133,7 +117,7 @@ const ROWS: &[Row] = &[
     ),
     (
         "js13 hybrid HTTP+JSON 0.3",
-        "a_text_file_reaches_the_agent",
+        "text_file_reaches_the_agent",
         NAMELESS,
     ),
     (
@@ -146,74 +130,74 @@ const ROWS: &[Row] = &[
         "binary_file_and_data_reach_the_agent",
         NAMELESS,
     ),
-    ("js03 HTTP+JSON", "a_text_file_reaches_the_agent", NAMELESS),
+    ("js03 HTTP+JSON", "text_file_reaches_the_agent", NAMELESS),
     ("js03 HTTP+JSON", "file_and_data_come_back", NAMELESS),
     // OpenClaw's channel only sends and gets. Its agent is OpenClaw's, so only the model can fail.
     (
         "openclaw",
-        "a_message_is_answered_by_a_message",
+        "message_is_answered_by_a_message",
         But("a task, not a message"),
     ),
     (
         "openclaw",
-        "a_message_arrives_by_stream",
+        "message_arrives_by_stream",
         But("a task, not a message"),
     ),
     (
         "openclaw",
-        "a_streamed_task_arrives_chunk_by_chunk",
+        "streamed_task_arrives_chunk_by_chunk",
         But("whole, not streamed"),
     ),
-    ("openclaw", "a_question_is_answered_after_a_restart", ANEW),
+    ("openclaw", "question_is_answered_after_a_restart", NEW_TASK),
     (
         "openclaw",
-        "a_question_is_answered_by_stream_after_a_restart",
-        ANEW,
+        "question_is_answered_by_stream_after_a_restart",
+        NEW_TASK,
     ),
     (
         "openclaw",
-        "a_task_that_waits_for_authorization_says_so",
+        "task_awaiting_authorization_reports_it",
         NotOffered,
     ),
     (
         "openclaw",
-        "a_task_that_waits_for_authorization_ends_the_stream",
+        "task_awaiting_authorization_ends_stream",
         NotOffered,
     ),
-    ("openclaw", "a_failed_task_is_an_answer", SAID),
-    ("openclaw", "a_failed_task_arrives_by_stream", SAID),
-    ("openclaw", "an_agent_that_crashes_is_reported", NotOffered),
+    ("openclaw", "failed_task_is_an_answer", IN_COMPLETED_TASK),
     (
         "openclaw",
-        "an_agent_that_crashes_in_a_stream_is_reported",
+        "failed_task_arrives_by_stream",
+        IN_COMPLETED_TASK,
+    ),
+    ("openclaw", "crash_of_agent_is_reported", NotOffered),
+    (
+        "openclaw",
+        "crash_of_agent_during_stream_is_reported",
         NotOffered,
     ),
-    ("openclaw", "a_large_artifact_arrives_in_a_reply", TOO_LARGE),
-    ("openclaw", "a_large_artifact_arrives_by_stream", TOO_LARGE),
+    ("openclaw", "large_artifact_arrives_in_a_reply", TOO_LARGE),
+    ("openclaw", "large_artifact_arrives_by_stream", TOO_LARGE),
     (
         "openclaw",
-        "a_streaming_task_is_cancelled_and_what_it_said_is_kept",
+        "canceled_streaming_task_keeps_its_output",
         ONLY_TWO,
     ),
+    ("openclaw", "task_in_the_background_is_cancelled", ONLY_TWO),
+    ("openclaw", "finished_task_is_not_cancelled", ONLY_TWO),
     (
         "openclaw",
-        "a_task_in_the_background_is_cancelled",
-        ONLY_TWO,
-    ),
-    ("openclaw", "a_finished_task_is_not_cancelled", ONLY_TWO),
-    (
-        "openclaw",
-        "a_status_brings_as_much_history_as_is_asked_for",
+        "status_has_requested_history_length",
         But("no history"),
     ),
     (
         "openclaw",
-        "a_second_instance_watches",
+        "second_instance_watches",
         But("asked again and again"),
     ),
     (
         "openclaw",
-        "a_watcher_keeps_what_it_received_before_a_cancel",
+        "watcher_keeps_output_from_before_cancel",
         ONLY_TWO,
     ),
     (
@@ -221,23 +205,19 @@ const ROWS: &[Row] = &[
         "binary_file_and_data_reach_the_agent",
         But("data only"),
     ),
-    (
-        "openclaw",
-        "a_text_file_reaches_the_agent",
-        But("data only"),
-    ),
+    ("openclaw", "text_file_reaches_the_agent", But("data only")),
     ("openclaw", "file_and_data_come_back", NotOffered),
     (
         "openclaw",
-        "a_callback_is_set_and_called",
+        "callback_is_set_and_called",
         But("no callback: the wish is ignored"),
     ),
 ];
 
 /// Returns the expected outcome of a cell.
-pub fn of(column: Column, scenario: &Scenario) -> Expected {
+pub fn expected(column: Column, scenario: &Scenario) -> Expected {
     let name = column.to_string();
-    let fits = |(begin, wanted, _): &&Row| *wanted == scenario.name && name.starts_with(begin);
+    let fits = |(begin, expected, _): &&Row| *expected == scenario.name && name.starts_with(begin);
     ROWS.iter()
         .find(fits)
         .map_or(Expected::Green, |(_, _, expected)| *expected)

@@ -80,22 +80,22 @@ fn send(server: &Server, flavour: &str, text: &str, more: &Value) -> Value {
         .0
 }
 
-fn lets_in(server: &Server, flavour: &str, right: Value, wrong: Value, scheme: &str) {
-    let answer = send(server, flavour, "message: hi", &json!({"auth": right}));
+fn check_auth(server: &Server, flavour: &str, valid: Value, invalid: Value, scheme: &str) {
+    let answer = send(server, flavour, "message: hi", &json!({"auth": valid}));
     assert_eq!(answer["ok"], true, "{answer:#}");
     assert_eq!(answer["summary"]["message_text"], "hi", "{answer:#}");
 
-    for auth in [json!({"auth": wrong}), json!({})] {
+    for auth in [json!({"auth": invalid}), json!({})] {
         let answer = send(server, flavour, "message: hi", &auth);
         assert_eq!(answer["error"]["reason"], "auth_required", "{answer:#}");
-        let said = answer["error"].to_string();
-        assert!(said.contains(scheme), "{answer:#}");
+        let message = answer["error"].to_string();
+        assert!(message.contains(scheme), "{answer:#}");
     }
 }
 
 fn bearer(server: &'static Server) {
     let auth = |token: &str| json!({"type": "bearer", "token": token});
-    lets_in(
+    check_auth(
         server,
         "bearer",
         auth(TOKEN),
@@ -106,7 +106,7 @@ fn bearer(server: &'static Server) {
 
 fn basic(server: &'static Server) {
     let auth = |password: &str| json!({"type": "basic", "username": USER.0, "password": password});
-    lets_in(
+    check_auth(
         server,
         "basic",
         auth(USER.1),
@@ -118,7 +118,7 @@ fn basic(server: &'static Server) {
 fn api_key(server: &'static Server) {
     let auth =
         |key: &str| json!({"type": "apiKey", "in": "header", "name": "X-Peer-Key", "value": key});
-    lets_in(server, "api-key", auth(TOKEN), auth("another-key"), "");
+    check_auth(server, "api-key", auth(TOKEN), auth("another-key"), "");
 }
 
 fn tenant(server: &'static Server) {
@@ -148,8 +148,8 @@ fn signed(server: &'static Server) {
         let answer = send(server, flavour, "message: hi", &settings);
         assert_eq!(answer["ok"], false, "{answer:#}");
         assert_eq!(answer["error"]["details"]["delivered"], "no", "{answer:#}");
-        let said = answer["error"]["message"].as_str().unwrap();
-        assert!(said.contains("sign"), "{answer:#}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains("sign"), "{answer:#}");
     }
     fs::remove_dir_all(keys.parent().unwrap()).unwrap();
 }

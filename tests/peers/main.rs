@@ -48,7 +48,8 @@ fn main() -> ExitCode {
         }),
     ];
     for column in servers::columns() {
-        let offered = |scenario: &&Scenario| expected::of(column, scenario) != Expected::NotOffered;
+        let offered =
+            |scenario: &&Scenario| expected::expected(column, scenario) != Expected::NotOffered;
         let scenarios = SCENARIOS.iter().filter(offered);
         trials.extend(scenarios.map(|scenario| cell(column, scenario)));
         trials.push(Trial::test(
@@ -70,7 +71,7 @@ fn cell(column: Column, scenario: &'static Scenario) -> Trial {
     let name = format!("{column}: {}", scenario.name.replace('_', " "));
     Trial::test(name, move || {
         let outcome = scenario.run(column.peer());
-        let wanted = expected::of(column, scenario);
-        outcome.held_against(&wanted).map_err(Failed::from)
+        let expected = expected::expected(column, scenario);
+        outcome.compare(&expected).map_err(Failed::from)
     })
 }

@@ -95,9 +95,9 @@ fn complete(request: &Request, stream: &mut TcpStream) {
         return http::answer(stream, "200 OK", "application/json", &models.to_string());
     }
     let body: Value = serde_json::from_slice(&request.body).unwrap();
-    let said = last_of_user(&body["messages"]);
-    let (word, rest) = said.split_once(':').unwrap_or((&said, ""));
-    let reply = match word {
+    let message = last_of_user(&body["messages"]);
+    let (keyword, rest) = message.split_once(':').unwrap_or((&message, ""));
+    let reply = match keyword {
         "task" | "watched" => format!("alpha beta {}", rest.trim()),
         "fail" => {
             let error = json!({"error": {"message": rest.trim(), "type": "invalid_request_error"}});
@@ -111,11 +111,11 @@ fn complete(request: &Request, stream: &mut TcpStream) {
         other => other.to_owned(),
     };
     let chunk = |choice: Value| json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted", "choices": [choice]});
-    let said = json!({"index": 0, "delta": {"role": "assistant", "content": reply}, "finish_reason": null});
+    let message = json!({"index": 0, "delta": {"role": "assistant", "content": reply}, "finish_reason": null});
     let mut last = chunk(json!({"index": 0, "delta": {}, "finish_reason": "stop"}));
     last["usage"] = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
     let events = [
-        chunk(said).to_string(),
+        chunk(message).to_string(),
         last.to_string(),
         "[DONE]".to_owned(),
     ];
@@ -123,7 +123,7 @@ fn complete(request: &Request, stream: &mut TcpStream) {
 }
 
 /// The commands of the model.
-const WORDS: [&str; 9] = [
+const KEYWORDS: [&str; 9] = [
     "message", "parts", "task", "watched", "fail", "slow", "begun", "held", "big",
 ];
 
@@ -140,11 +140,11 @@ fn last_of_user(messages: &Value) -> String {
             .collect(),
         _ => String::new(),
     });
-    let mut said = texts.filter(|text| !text.contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT"));
-    let said = said.next_back().unwrap_or_default();
-    let said = said.split("\n\nRuntime:").next().unwrap_or_default();
-    let lines: Vec<&str> = said.lines().collect();
-    let known = |line: &&str| WORDS.contains(&line.split(':').next().unwrap_or_default());
+    let mut message = texts.filter(|text| !text.contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT"));
+    let message = message.next_back().unwrap_or_default();
+    let message = message.split("\n\nRuntime:").next().unwrap_or_default();
+    let lines: Vec<&str> = message.lines().collect();
+    let known = |line: &&str| KEYWORDS.contains(&line.split(':').next().unwrap_or_default());
     let first = lines.iter().position(known);
     first.map_or_else(
         || "It is done.".to_owned(),

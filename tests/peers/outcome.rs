@@ -21,7 +21,7 @@ pub struct Refusal {
     /// Its label for programs: the error code, the HTTP status, or else the tool's reason.
     pub label: String,
     /// The tool's message, which quotes the peer.
-    pub said: String,
+    pub message: String,
 }
 
 /// The expected outcome of a scenario.
@@ -51,21 +51,21 @@ impl Outcome {
         };
         Self::Refused(Refusal {
             label,
-            said: text(&error["message"]),
+            message: text(&error["message"]),
         })
     }
 
     /// Returns a sentence about the difference from the expectation.
-    pub fn held_against(&self, expected: &Expected) -> Result<(), String> {
-        let holds = match (self, expected) {
+    pub fn compare(&self, expected: &Expected) -> Result<(), String> {
+        let matches = match (self, expected) {
             (Self::Green, Expected::Green) => true,
-            (Self::But(note), Expected::But(wanted)) => note == wanted,
-            (Self::Refused(refusal), Expected::Refused(label, words)) => {
-                refusal.label == *label && refusal.said.contains(words)
+            (Self::But(note), Expected::But(expected)) => note == expected,
+            (Self::Refused(refusal), Expected::Refused(label, message)) => {
+                refusal.label == *label && refusal.message.contains(message)
             }
             _ => false,
         };
-        if holds {
+        if matches {
             return Ok(());
         }
         Err(format!("it was {self}, and {expected} is expected"))
@@ -81,8 +81,8 @@ impl fmt::Display for Outcome {
         match self {
             Self::Green => formatter.write_str("green"),
             Self::But(note) => write!(formatter, "green but for `{note}`"),
-            Self::Refused(Refusal { label, said }) => {
-                write!(formatter, "refused with {label}, `{said}`")
+            Self::Refused(Refusal { label, message }) => {
+                write!(formatter, "refused with {label}, `{message}`")
             }
         }
     }
@@ -93,7 +93,9 @@ impl fmt::Display for Expected {
         match self {
             Self::Green => formatter.write_str("green"),
             Self::But(note) => write!(formatter, "green but for `{note}`"),
-            Self::Refused(label, words) => write!(formatter, "a refusal with {label}, `{words}`"),
+            Self::Refused(label, message) => {
+                write!(formatter, "a refusal with {label}, `{message}`")
+            }
             Self::NotOffered => formatter.write_str("nothing"),
         }
     }

@@ -45,10 +45,10 @@ fn table() -> String {
 fn cell(column: Column, theme: &str, legend: &mut Legend) -> String {
     let scenarios = SCENARIOS.iter().filter(|scenario| scenario.theme == theme);
     let mut marks: Vec<String> = scenarios
-        .map(|scenario| match expected::of(column, scenario) {
+        .map(|scenario| match expected::expected(column, scenario) {
             Expected::Green => "✓".to_owned(),
             Expected::But(note) => format!("≈ {}", legend.letter(note)),
-            Expected::Refused(label, words) => legend.refusal(label, words),
+            Expected::Refused(label, message) => legend.refusal(label, message),
             Expected::NotOffered => "–".to_owned(),
         })
         .collect();
@@ -70,7 +70,7 @@ struct Legend {
 
 impl Legend {
     fn letter(&mut self, note: &'static str) -> String {
-        let at = self.notes.iter().position(|known| *known == note);
+        let at = self.notes.iter().position(|messages| *messages == note);
         let at = at.unwrap_or_else(|| {
             self.notes.push(note);
             self.notes.len() - 1
@@ -79,10 +79,10 @@ impl Legend {
         format!("<sup>{letter}</sup>")
     }
 
-    fn refusal(&mut self, label: &'static str, words: &'static str) -> String {
-        let known = self.refusals.entry(label).or_default();
-        if !known.contains(&words) {
-            known.push(words);
+    fn refusal(&mut self, label: &'static str, message: &'static str) -> String {
+        let messages = self.refusals.entry(label).or_default();
+        if !messages.contains(&message) {
+            messages.push(message);
         }
         format!("`{label}`")
     }
@@ -96,9 +96,12 @@ impl Legend {
             let letter = char::from(b'a' + u8::try_from(at).unwrap());
             writeln!(legend, "- <sup>{letter}</sup> {note}").unwrap();
         }
-        for (label, words) in &self.refusals {
-            let words: Vec<String> = words.iter().map(|words| format!("“{words}”")).collect();
-            writeln!(legend, "- `{label}` {}", words.join(", ")).unwrap();
+        for (label, message) in &self.refusals {
+            let message: Vec<String> = message
+                .iter()
+                .map(|message| format!("“{message}”"))
+                .collect();
+            writeln!(legend, "- `{label}` {}", message.join(", ")).unwrap();
         }
         legend.replace(".\n- ", ".\n\n- ")
     }

@@ -22,10 +22,10 @@ use crate::gateway::crash;
 use crate::host_abi::node::install;
 use crate::serve::plain::command;
 use plot::Panel;
-use processes::{Held, Process};
+use processes::{Process, Resources};
 
 /// The timeout of a step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The length of the short run.
 const SECONDS: u64 = 8;
@@ -57,7 +57,7 @@ const FAULTY: [(&str, &str); 4] = [
 ];
 
 /// The processes and their resources.
-struct Stage {
+struct Fixture {
     _folder: Folder,
     folder: PathBuf,
     serve: Process,
@@ -69,7 +69,7 @@ struct Stage {
     token: String,
 }
 
-impl Stage {
+impl Fixture {
     async fn start() -> Self {
         let own = Folder::new();
         let folder = own.path().to_owned();
@@ -178,29 +178,29 @@ fn token(folder: &Path, action: &str, name: &str) -> String {
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
 }
 
-async fn agent(stage: &Stage, name: &str, vote: &str) -> Process {
+async fn agent(fixture: &Fixture, name: &str, vote: &str) -> Process {
     let args = [
         "gateway",
         "agent",
         "--json",
         "--url",
-        &stage.gateway_url,
+        &fixture.gateway_url,
         "--name",
         name,
         "--vote",
         vote,
     ];
-    let mut agent = Process::command(&args, &stage.folder.join("agents.log"));
+    let mut agent = Process::command(&args, &fixture.folder.join("agents.log"));
     while agent.next().await["happened"] != "connected" {}
     agent.ignore_lines();
     agent
 }
 
 /// Kills the peers repeatedly.
-async fn kill_peers(stage: &Stage) {
+async fn kill_peers(fixture: &Fixture) {
     loop {
-        let alpha = agent(stage, "alpha", "approve").await;
-        let mut killed = serve_open(&stage.folder, &stage.killed_port);
+        let alpha = agent(fixture, "alpha", "approve").await;
+        let mut killed = serve_open(&fixture.folder, &fixture.killed_port);
         killed.next().await;
         tokio::time::sleep(Duration::from_secs(4)).await;
         drop((killed, alpha));
@@ -209,10 +209,10 @@ async fn kill_peers(stage: &Stage) {
 }
 
 /// Opens slow readers of the server, and agents of the gateway that read nothing.
-async fn read_slowly(stage: &Stage) {
+async fn read_slowly(fixture: &Fixture) {
     loop {
-        let mute = crash::advertised(&stage.gateway_url, "coder").await;
-        let streams = [(); 3].map(|()| faults::slow_reader(stage.serve_address, &stage.token));
+        let mute = crash::advertised(&fixture.gateway_url, "coder").await;
+        let streams = [(); 3].map(|()| faults::slow_reader(fixture.serve_address, &fixture.token));
         let _ = futures_util::future::join_all(streams).await;
         drop(mute);
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -222,47 +222,47 @@ async fn read_slowly(stage: &Stage) {
 /// The measurements of one time.
 struct Sample {
     seconds: f64,
-    held: [Held; WATCHED.len()],
+    resources: [Resources; WATCHED.len()],
     node: Value,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resources_stay_flat_under_faults() {
-    let wanted = env::var("SOAK_SECONDS")
+    let requested_seconds = env::var("SOAK_SECONDS")
         .ok()
         .map(|seconds| seconds.parse().unwrap());
-    let length = Duration::from_secs(wanted.unwrap_or(SECONDS));
-    let stage = Stage::start().await;
-    let proxy = faults::proxy(stage.serve_address).await;
-    let first = token(&stage.folder, "add", "changing");
-    let config = |token: &str| stage.config(proxy.address, token);
+    let length = Duration::from_secs(requested_seconds.unwrap_or(SECONDS));
+    let fixture = Fixture::start().await;
+    let proxy = faults::proxy(fixture.serve_address).await;
+    let first = token(&fixture.folder, "add", "changing");
+    let config = |token: &str| fixture.config(proxy.address, token);
     let first = config(&first);
     let mut node = tokio::process::Command::new(install("node", &[]).node());
     node.arg("--expose-gc")
         .arg(root("tests/soak/calls.mjs"))
         .arg(crate::host_abi::fixture::library());
     let _agents = (
-        agent(&stage, "beta", "approve").await,
-        agent(&stage, "charlie", "reject").await,
+        agent(&fixture, "beta", "approve").await,
+        agent(&fixture, "charlie", "reject").await,
     );
-    let before = [&stage.serve, &stage.gateway].map(Process::held);
+    let before = [&fixture.serve, &fixture.gateway].map(Process::resources);
     node.arg(first.to_string()).args(["4", "400"]);
-    let mut node = Process::start(node, &stage.folder.join("node.log"));
+    let mut node = Process::start(node, &fixture.folder.join("node.log"));
 
-    let (kills, slow) = (kill_peers(&stage), read_slowly(&stage));
+    let (kills, slow) = (kill_peers(&fixture), read_slowly(&fixture));
     let samples = tokio::select! {
-        samples = watch(&stage, &mut node, length, config) => samples,
+        samples = watch(&fixture, &mut node, length, config) => samples,
         () = kills => unreachable!("it kills for ever"),
         () = slow => unreachable!("it reads for ever"),
     };
 
     node.close_stdin();
     let at_end = node.next().await;
-    assert!(node.ends_well().await);
-    let log = fs::read_to_string(stage.folder.join("node.log")).unwrap();
+    assert!(node.assert_clean_exit().await);
+    let log = fs::read_to_string(fixture.folder.join("node.log")).unwrap();
     assert_eq!(log, "", "Node has complained");
     let growths = growths(&samples);
-    if wanted.is_some() {
+    if requested_seconds.is_some() {
         write(&samples, &at_end, &growths, length);
     }
     println!(
@@ -285,22 +285,22 @@ async fn resources_stay_flat_under_faults() {
         );
     }
     // Without clients, both servers must return to their earlier resources.
-    for (server, before) in [&stage.serve, &stage.gateway].into_iter().zip(before) {
-        tokio::time::timeout(PATIENCE, settled(server, before))
+    for (server, before) in [&fixture.serve, &fixture.gateway].into_iter().zip(before) {
+        tokio::time::timeout(SETTLE_TIMEOUT, wait_until_settled(server, before))
             .await
             .expect("connections end with their clients");
     }
 }
 
-async fn settled(server: &Process, before: Held) {
-    while server.held().descriptors > before.descriptors + 8 {
+async fn wait_until_settled(server: &Process, before: Resources) {
+    while server.resources().descriptors > before.descriptors + 8 {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
 /// Samples all processes, and periodically rotates the token of one instance.
 async fn watch(
-    stage: &Stage,
+    fixture: &Fixture,
     node: &mut Process,
     length: Duration,
     config: impl Fn(&str) -> Value,
@@ -316,7 +316,7 @@ async fn watch(
         let of_node = node.next().await;
         samples.push(Sample {
             seconds: began.elapsed().as_secs_f64(),
-            held: [&*node, &stage.serve, &stage.gateway].map(Process::held),
+            resources: [&*node, &fixture.serve, &fixture.gateway].map(Process::resources),
             node: of_node,
         });
         // Revokes the token. Calls fail for at least two seconds, until the client has the new one.
@@ -327,7 +327,7 @@ async fn watch(
             node.write(&json!({"config": config})).await;
         } else if new_token.is_none() && began.elapsed().as_secs() / 4 > rotations {
             rotations = began.elapsed().as_secs() / 4;
-            let folder = stage.folder.clone();
+            let folder = fixture.folder.clone();
             let rotated = tokio::task::spawn_blocking(move || token(&folder, "rotate", "changing"));
             new_token = Some((rotated.await.unwrap(), Instant::now()));
         }
@@ -339,12 +339,12 @@ async fn watch(
 fn curves(samples: &[Sample]) -> BTreeMap<String, Vec<f64>> {
     let mut curves = BTreeMap::<_, Vec<f64>>::new();
     for sample in samples {
-        for (process, held) in WATCHED.iter().zip(sample.held) {
+        for (process, resources) in WATCHED.iter().zip(sample.resources) {
             let values = [
-                ("memory bytes", held.memory_bytes),
-                ("threads", held.threads),
-                ("descriptors", held.descriptors),
-                ("CPU ms", held.cpu_ms),
+                ("memory bytes", resources.memory_bytes),
+                ("threads", resources.threads),
+                ("descriptors", resources.descriptors),
+                ("CPU ms", resources.cpu_ms),
             ];
             for (what, value) in values {
                 curves

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 760.0;
 const PANEL: f64 = 150.0;
-const LEFT: f64 = 60.0;
+const MARGIN_LEFT: f64 = 60.0;
 const TOP: f64 = 34.0;
 const COLOURS: [&str; 4] = ["#0969da", "#cf222e", "#1a7f37", "#8250df"];
 
@@ -31,11 +31,11 @@ pub(super) fn svg(panels: &[Panel<'_>], seconds: f64) -> String {
 fn draw(out: &mut String, panel: &Panel<'_>, top: f64, seconds: f64) {
     let all = panel.curves.iter().flat_map(|(_, values)| values);
     let most = all.fold(0.0_f64, |most, value| most.max(*value)) * 1.1;
-    let width = WIDTH - LEFT - 20.0;
+    let width = WIDTH - MARGIN_LEFT - 20.0;
     let bottom = top + PANEL;
     let mut line = |text: String| writeln!(out, "{text}").expect("a string takes text");
     line(format!(
-        "<text x=\"{LEFT}\" y=\"{}\" font-weight=\"bold\">{}</text>",
+        "<text x=\"{MARGIN_LEFT}\" y=\"{}\" font-weight=\"bold\">{}</text>",
         top - 18.0,
         panel.title
     ));
@@ -45,16 +45,16 @@ fn draw(out: &mut String, panel: &Panel<'_>, top: f64, seconds: f64) {
             bottom - PANEL * f64::from(part) / 4.0,
         );
         line(format!(
-            "<path d=\"M{LEFT} {y:.1}h{width}\" stroke=\"#d0d7de\"/>"
+            "<path d=\"M{MARGIN_LEFT} {y:.1}h{width}\" stroke=\"#d0d7de\"/>"
         ));
         line(format!(
             "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{value:.0}</text>",
-            LEFT - 6.0,
+            MARGIN_LEFT - 6.0,
             y + 4.0
         ));
     }
     for part in 0..=6 {
-        let x = LEFT + width * f64::from(part) / 6.0;
+        let x = MARGIN_LEFT + width * f64::from(part) / 6.0;
         let time = seconds / 60.0 * f64::from(part) / 6.0;
         line(format!(
             "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{time:.0} min</text>",
@@ -66,7 +66,7 @@ fn draw(out: &mut String, panel: &Panel<'_>, top: f64, seconds: f64) {
         let last = values.len().saturating_sub(1).max(1) as f64;
         let points = values.iter().enumerate().map(|(at, value)| {
             let (x, y) = (
-                LEFT + width * at as f64 / last,
+                MARGIN_LEFT + width * at as f64 / last,
                 bottom - PANEL * value / most.max(1e-9),
             );
             format!("{x:.1},{y:.1} ")
@@ -76,7 +76,7 @@ fn draw(out: &mut String, panel: &Panel<'_>, top: f64, seconds: f64) {
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>",
             points.trim_end()
         ));
-        let x = LEFT + 330.0 + 110.0 * at as f64;
+        let x = MARGIN_LEFT + 330.0 + 110.0 * at as f64;
         line(format!(
             "<text x=\"{x}\" y=\"{}\" fill=\"{colour}\">{name}</text>",
             top - 18.0

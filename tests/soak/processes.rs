@@ -18,7 +18,7 @@ pub(super) struct Process {
 
 /// The resources of a process.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Held {
+pub(super) struct Resources {
     pub(super) memory_bytes: u64,
     pub(super) threads: u64,
     pub(super) descriptors: u64,
@@ -60,7 +60,7 @@ impl Process {
 
     /// Returns the next line.
     pub(super) async fn next(&mut self) -> Value {
-        let line = tokio::time::timeout(super::PATIENCE, self.lines.recv()).await;
+        let line = tokio::time::timeout(super::SETTLE_TIMEOUT, self.lines.recv()).await;
         let line = line.expect("a line in time");
         line.expect("the process runs; its log says why not")
     }
@@ -87,12 +87,12 @@ impl Process {
     }
 
     /// Returns whether it ended by itself with success.
-    pub(super) async fn ends_well(&mut self) -> bool {
+    pub(super) async fn assert_clean_exit(&mut self) -> bool {
         self.child.wait().await.unwrap().success()
     }
 
     /// Reads the resources of the process from `/proc`.
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn resources(&self) -> Resources {
         let folder = format!("/proc/{}", self.child.id().expect("a running process"));
         let status = fs::read_to_string(format!("{folder}/status")).unwrap();
         let field = |name: &str| {
@@ -103,7 +103,7 @@ impl Process {
         let stat = fs::read_to_string(format!("{folder}/stat")).unwrap();
         let times = stat.rsplit(')').next().unwrap().split_whitespace().skip(11);
         let ticks: u64 = times.take(2).map(|time| time.parse::<u64>().unwrap()).sum();
-        Held {
+        Resources {
             memory_bytes: field("VmRSS:") * 1024,
             threads: field("Threads:"),
             descriptors: fs::read_dir(format!("{folder}/fd")).unwrap().count() as u64,

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_in_a_future_becomes_an_error() {
+    async fn panic_in_a_future_becomes_an_error() {
         let outcome = catch_async(async {
             tokio::task::yield_now().await;
             panic!("a literal");

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_named() {
+    fn unknown_key_is_named() {
         let schema = json!({"properties": {"a": {}}, "additionalProperties": false});
         let messages = errors(schema, &json!({"te\"xt": 1}));
         assert_eq!(

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_above_the_limit_is_too_large() {
+    async fn body_above_the_limit_is_too_large() {
         for list in [
             &["ab", "cdef"][..],
             &["abcdef"],
@@ -211,7 +211,7 @@ mod tests {
             send("HTTP/1.1 200 OK\r\n\r\n"),
             Step::Endless(vec![b'a'; 1000]),
         ];
-        let (server, closed) = RawServer::start_noting(vec![endless]).await;
+        let (server, closed) = RawServer::start_with_close_signal(vec![endless]).await;
         let mut response = ReqwestClient::new()
             .unwrap()
             .exchange(get(server.url("/")))
@@ -232,7 +232,7 @@ mod tests {
     async fn refuses_excessive_content_length_before_the_body() {
         let head = vec![
             send("HTTP/1.1 200 OK\r\ncontent-length: 51\r\n\r\n"),
-            Step::Hold,
+            Step::WaitForClose,
         ];
         let server = RawServer::start(vec![head]).await;
         let mut response = ReqwestClient::new()

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_one_short_line() {
+    fn message_is_one_short_line() {
         let error = NetError::new(
             NetFault::Tls,
             Sent::No,

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_this_machine_are_one_host_on_one_port() {
+    fn names_of_this_machine_are_one_host_on_one_port() {
         for base in [
             "http://localhost:7801",
             "http://127.0.0.1:7801",

@@ -282,6 +282,6 @@ fn gather(headers: &[httparse::Header<'_>]) -> BTreeMap<String, String> {
     gathered
 }
 
-fn invalid(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("bad request: {why}"))
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("bad request: {reason}"))
 }

@@ -103,7 +103,7 @@ pub struct Reader<R> {
     pub stream: R,
     buffer: BytesMut,
     /// The kind and the bytes of an incomplete message.
-    begun: Option<(u8, Vec<u8>)>,
+    partial: Option<(u8, Vec<u8>)>,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
@@ -112,7 +112,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Self {
             stream,
             buffer,
-            begun: None,
+            partial: None,
         }
     }
 
@@ -126,14 +126,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 return Ok(None);
             };
             let (last, opcode) = (first & 0x80 != 0, first & 15);
-            let (kind, payload) = match (opcode, self.begun.take()) {
-                (CONTINUATION, Some((kind, mut begun))) => {
-                    begun.extend_from_slice(&payload);
-                    (kind, begun)
+            let (kind, payload) = match (opcode, self.partial.take()) {
+                (CONTINUATION, Some((kind, mut partial))) => {
+                    partial.extend_from_slice(&payload);
+                    (kind, partial)
                 }
                 (TEXT | BINARY, None) => (opcode, payload),
-                (PING | PONG | CLOSE, begun) => {
-                    self.begun = begun;
+                (PING | PONG | CLOSE, partial) => {
+                    self.partial = partial;
                     return Ok(Some(control(opcode, payload)));
                 }
                 _ => return Err(invalid("a frame out of place")),
@@ -144,7 +144,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                     _ => Incoming::Binary(payload),
                 }));
             }
-            self.begun = Some((kind, payload));
+            self.partial = Some((kind, payload));
         }
     }
 
@@ -261,10 +261,10 @@ pub fn closing(code: Option<u16>, reason: &str) -> Vec<u8> {
     payload
 }
 
-fn invalid(why: &str) -> io::Error {
+fn invalid(reason: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("bad WebSocket frame: {why}"),
+        format!("bad WebSocket frame: {reason}"),
     )
 }
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_example_of_the_standard_is_read() {
+    async fn example_of_rfc_is_read() {
         // RFC 6455 §5.7: a masked "Hello", and the same in two fragments with a ping between them.
         let masked = [
             0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_length_is_read_as_it_was_written() {
+    async fn every_length_round_trips() {
         for length in [0, 125, 126, 65_535, 65_536] {
             let mut bytes = Head::whole(BINARY, true, length).bytes();
             let mut payload = vec![7; length];

@@ -169,7 +169,7 @@ fn expired_wait_names_the_next_action() {
 }
 
 #[test]
-fn an_update_is_short() {
+fn update_is_short() {
     let mut envelope = task("working", json!({"status_message": "step ".repeat(2000)}));
     envelope["phase"] = json!("update");
     let text = read(&envelope, 12_000);

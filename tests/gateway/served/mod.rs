@@ -62,7 +62,7 @@ async fn closed(client: &Member) -> Option<u16> {
     soon(
         client
             .log()
-            .until(|all| all.iter().any(|entry| entry.what == LogEvent::Gone)),
+            .until(|all| all.iter().any(|entry| entry.what == LogEvent::Disconnected)),
     )
     .await;
     let mut received = client.log().received().into_iter();

@@ -10,11 +10,11 @@ use crate::peer::Peer;
 const PIECE: &str = "0123456789abcdef";
 const BYTES: usize = 5 * 1024 * 1024;
 
-pub fn a_large_artifact_arrives_in_a_reply(peer: Peer) -> Run {
+pub fn large_artifact_arrives_in_a_reply(peer: Peer) -> Run {
     arrives(peer, json!({}))
 }
 
-pub fn a_large_artifact_arrives_by_stream(peer: Peer) -> Run {
+pub fn large_artifact_arrives_by_stream(peer: Peer) -> Run {
     arrives(peer, json!({"follow_updates": true}))
 }
 

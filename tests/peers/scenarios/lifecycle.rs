@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::peer::{Peer, continuation, request};
 use crate::servers::Vendor;
 
-pub fn a_status_is_asked_by_handle(mut peer: Peer) -> Run {
+pub fn status_is_read_by_handle(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("task: gamma", json!({}));
     let handle = &task(&sent)?["task_handle"];
 
@@ -19,7 +19,7 @@ pub fn a_status_is_asked_by_handle(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_status_is_asked_by_task_id(mut peer: Peer) -> Run {
+pub fn status_is_read_by_task_id(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("task: gamma", json!({}));
     let id = &task(&sent)?["task_id"];
 
@@ -32,9 +32,9 @@ pub fn a_status_is_asked_by_task_id(mut peer: Peer) -> Run {
 }
 
 fn assert_is_the_finished_task(answer: &Value, sent: &Value) -> Result<(), Outcome> {
-    let (found, made) = (task(answer)?, task(sent)?);
-    assert_eq!(found["task_id"], made["task_id"], "{answer:#}");
-    assert_eq!(found["status"], "completed", "{answer:#}");
+    let (read, made) = (task(answer)?, task(sent)?);
+    assert_eq!(read["task_id"], made["task_id"], "{answer:#}");
+    assert_eq!(read["status"], "completed", "{answer:#}");
     let artifacts = &answer["raw"]["artifacts"];
     assert_eq!(artifacts, &sent["raw"]["artifacts"], "{answer:#}");
     let text = &answer["summary"]["message_text"];
@@ -42,7 +42,7 @@ fn assert_is_the_finished_task(answer: &Value, sent: &Value) -> Result<(), Outco
     Ok(())
 }
 
-pub fn a_status_brings_as_much_history_as_is_asked_for(mut peer: Peer) -> Run {
+pub fn status_has_requested_history_length(mut peer: Peer) -> Run {
     if peer.column.vendor == Vendor::OpenClaw {
         let (sent, _) = peer.send("task: gamma", json!({}));
         assert_eq!(history(&mut peer, &sent, 10)?, [""; 0]);
@@ -66,15 +66,15 @@ pub fn a_status_brings_as_much_history_as_is_asked_for(mut peer: Peer) -> Run {
 /// Returns the texts of at most this number of a task's messages.
 fn history(peer: &mut Peer, answer: &Value, length: u32) -> Result<Vec<String>, Outcome> {
     let length = json!({"history_length": length});
-    let asking = request("status", &[continuation(answer), length]);
-    let (status, _) = peer.plugin.call(&asking);
+    let request_status = request("status", &[continuation(answer), length]);
+    let (status, _) = peer.plugin.call(&request_status);
     task(&status)?;
     let messages = status["raw"]["history"].as_array().into_iter().flatten();
     let text = |message: &Value| message["parts"][0]["text"].as_str().unwrap().to_owned();
     Ok(messages.map(text).collect())
 }
 
-pub fn an_unknown_task_is_refused(mut peer: Peer) -> Run {
+pub fn unknown_task_is_refused(mut peer: Peer) -> Run {
     let unknown = json!({"action": "status", "target_alias": "peer", "task_id": "no-such-task"});
     let (answer, _) = peer.plugin.call(&unknown);
     Ok(Outcome::refused(&answer))

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::peer::Peer;
 use crate::servers::{Binding, Vendor};
 
-pub fn the_card_is_read(mut peer: Peer) -> Run {
+pub fn card_is_read(mut peer: Peer) -> Run {
     let (answer, _) = peer.plugin.call(&json!({"action": "list_targets"}));
 
     assert_eq!(answer["ok"], true, "{answer:#}");
@@ -37,7 +37,7 @@ pub fn the_card_is_read(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn the_wanted_binding_and_version_are_spoken(mut peer: Peer) -> Run {
+pub fn preferred_binding_and_version_are_used(mut peer: Peer) -> Run {
     let (answer, _) = peer.send("where", json!({}));
 
     let summary = &answer["summary"];
@@ -62,7 +62,7 @@ pub fn the_wanted_binding_and_version_are_spoken(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_message_is_answered_by_a_message(mut peer: Peer) -> Run {
+pub fn message_is_answered_by_a_message(mut peer: Peer) -> Run {
     let (answer, updates) = peer.send("message: hi", json!({}));
 
     if peer.column.vendor == Vendor::OpenClaw {
@@ -77,7 +77,7 @@ pub fn a_message_is_answered_by_a_message(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_message_arrives_by_stream(mut peer: Peer) -> Run {
+pub fn message_arrives_by_stream(mut peer: Peer) -> Run {
     let (answer, updates) = peer.send("message: hi", json!({"follow_updates": true}));
 
     if peer.column.vendor == Vendor::OpenClaw {

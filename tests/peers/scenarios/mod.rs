@@ -47,52 +47,52 @@ macro_rules! scenarios {
 
 scenarios! {
     "message":
-        messages::the_card_is_read,
-        messages::the_wanted_binding_and_version_are_spoken,
-        messages::a_message_is_answered_by_a_message,
-        messages::a_message_arrives_by_stream;
+        messages::card_is_read,
+        messages::preferred_binding_and_version_are_used,
+        messages::message_is_answered_by_a_message,
+        messages::message_arrives_by_stream;
     "task, streamed artifacts":
-        tasks::a_task_is_waited_for,
-        tasks::a_streamed_task_arrives_chunk_by_chunk;
+        tasks::task_is_waited_for,
+        tasks::streamed_task_arrives_chunk_by_chunk;
     "question and answer":
-        questions::a_question_is_answered_after_a_restart,
-        questions::a_question_is_answered_by_stream_after_a_restart;
+        questions::question_is_answered_after_a_restart,
+        questions::question_is_answered_by_stream_after_a_restart;
     "auth required":
-        questions::a_task_that_waits_for_authorization_says_so,
-        questions::a_task_that_waits_for_authorization_ends_the_stream;
+        questions::task_awaiting_authorization_reports_it,
+        questions::task_awaiting_authorization_ends_stream;
     "failure":
-        ends::a_failed_task_is_an_answer,
-        ends::a_failed_task_arrives_by_stream;
+        ends::failed_task_is_an_answer,
+        ends::failed_task_arrives_by_stream;
     "rejection":
-        ends::a_rejected_task_is_an_answer,
-        ends::a_rejected_task_arrives_by_stream;
+        ends::rejected_task_is_an_answer,
+        ends::rejected_task_arrives_by_stream;
     "crash":
-        ends::an_agent_that_crashes_is_reported,
-        ends::an_agent_that_crashes_in_a_stream_is_reported;
+        ends::crash_of_agent_is_reported,
+        ends::crash_of_agent_during_stream_is_reported;
     "cancel while streaming":
-        stops::a_streaming_task_is_cancelled_and_what_it_said_is_kept,
-        stops::a_task_in_the_background_is_cancelled;
+        stops::canceled_streaming_task_keeps_its_output,
+        stops::task_in_the_background_is_cancelled;
     "cancel when finished":
-        stops::a_finished_task_is_not_cancelled;
+        stops::finished_task_is_not_cancelled;
     "status with history":
-        lifecycle::a_status_is_asked_by_handle,
-        lifecycle::a_status_is_asked_by_task_id,
-        lifecycle::a_status_brings_as_much_history_as_is_asked_for;
+        lifecycle::status_is_read_by_handle,
+        lifecycle::status_is_read_by_task_id,
+        lifecycle::status_has_requested_history_length;
     "status of an unknown task":
-        lifecycle::an_unknown_task_is_refused;
+        lifecycle::unknown_task_is_refused;
     "watch from elsewhere":
-        watching::a_second_instance_watches,
-        watching::a_watcher_keeps_what_it_received_before_a_cancel,
-        watching::a_finished_task_can_be_watched;
+        watching::second_instance_watches,
+        watching::watcher_keeps_output_from_before_cancel,
+        watching::finished_task_can_be_watched;
     "files and data":
         parts::binary_file_and_data_reach_the_agent,
-        parts::a_text_file_reaches_the_agent,
+        parts::text_file_reaches_the_agent,
         parts::file_and_data_come_back;
     "5 MiB artifact":
-        large::a_large_artifact_arrives_in_a_reply,
-        large::a_large_artifact_arrives_by_stream;
+        large::large_artifact_arrives_in_a_reply,
+        large::large_artifact_arrives_by_stream;
     "push config":
-        push::a_callback_is_set_and_called;
+        push::callback_is_set_and_called;
 }
 
 /// Returns the task of an answer, or the refusal of the peer.

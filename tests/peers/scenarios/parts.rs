@@ -9,28 +9,28 @@ use crate::sdk::Sdk;
 use crate::servers::Vendor;
 
 pub fn binary_file_and_data_reach_the_agent(mut peer: Peer) -> Run {
-    let given = [
+    let sent = [
         json!({"kind": "file", "bytes": "AP9oZWxsbw==", "name": "a.bin", "mime_type": "application/octet-stream"}),
         json!({"kind": "file", "uri": "https://files.test/b.png", "name": "b.png", "mime_type": "image/png"}),
         json!({"kind": "data", "data": {"count": 2, "nested": {"list": ["x", null, true]}}}),
     ];
-    give(&mut peer, &given, parts())
+    send_parts(&mut peer, &sent, parts())
 }
 
-pub fn a_text_file_reaches_the_agent(mut peer: Peer) -> Run {
-    let given = [
+pub fn text_file_reaches_the_agent(mut peer: Peer) -> Run {
+    let sent = [
         json!({"kind": "file", "bytes": "aGVsbG8gw6k=", "name": "a.txt", "mime_type": "text/plain"}),
         json!({"kind": "data", "data": {"count": 2}}),
     ];
-    let wanted = json!([
+    let expected = json!([
         {"kind": "file", "file": {"bytes": "aGVsbG8gw6k=", "name": "a.txt", "mimeType": "text/plain"}},
         {"kind": "data", "data": {"count": 2}},
     ]);
-    give(&mut peer, &given, wanted)
+    send_parts(&mut peer, &sent, expected)
 }
 
 /// Checks the agent's report about its input.
-fn give(peer: &mut Peer, parts: &[Value], mut wanted: Value) -> Run {
+fn send_parts(peer: &mut Peer, parts: &[Value], mut expected: Value) -> Run {
     let mut all = vec![json!({"kind": "text", "text": "parts:"})];
     all.extend_from_slice(parts);
     let sending = json!({"action": "send", "target_alias": "peer", "parts": all});
@@ -53,9 +53,9 @@ fn give(peer: &mut Peer, parts: &[Value], mut wanted: Value) -> Run {
     let seen: Value = serde_json::from_str(text).expect("JSON");
     if ![Sdk::Py03, Sdk::Js03].iter().any(|sdk| peer.is(*sdk)) {
         // These agents use 1.0 internally, for every version of the request.
-        wanted = wanted.as_array().unwrap().iter().map(in_1_0).collect();
+        expected = expected.as_array().unwrap().iter().map(in_1_0).collect();
     }
-    Ok(compared(&seen, &wanted))
+    Ok(compare(&seen, &expected))
 }
 
 pub fn file_and_data_come_back(mut peer: Peer) -> Run {
@@ -67,7 +67,7 @@ pub fn file_and_data_come_back(mut peer: Peer) -> Run {
         got, &answer["summary"]["artifacts"][0]["parts"],
         "{answer:#}"
     );
-    Ok(compared(got, &parts()))
+    Ok(compare(got, &parts()))
 }
 
 /// Returns a binary file, a file by URL, and data.
@@ -83,7 +83,7 @@ fn parts() -> Value {
 fn in_1_0(part: &Value) -> Value {
     let file = &part["file"];
     let mut written = json!({});
-    for (theirs, value) in [
+    for (field, value) in [
         ("raw", &file["bytes"]),
         ("url", &file["uri"]),
         ("filename", &file["name"]),
@@ -91,33 +91,33 @@ fn in_1_0(part: &Value) -> Value {
         ("data", &part["data"]),
     ] {
         if !value.is_null() {
-            written[theirs] = value.clone();
+            written[field] = value.clone();
         }
     }
     written
 }
 
 /// Compares the parts with the expected ones, and returns the server's changes.
-fn compared(seen: &Value, wanted: &Value) -> Outcome {
-    if same(seen, wanted) {
+fn compare(seen: &Value, expected: &Value) -> Outcome {
+    if same(seen, expected) {
         return Outcome::Green;
     }
-    let mut left = wanted.clone();
-    forget_names(&mut left);
-    if same(seen, &left) {
+    let mut relaxed = expected.clone();
+    remove_names(&mut relaxed);
+    if same(seen, &relaxed) {
         // js03 drops file names over HTTP+JSON, in both directions.
         return Outcome::But("file names are lost");
     }
-    let mut left = wanted.clone();
-    for part in left.as_array_mut().expect("a list of parts") {
-        recode(part);
+    let mut relaxed = expected.clone();
+    for part in relaxed.as_array_mut().expect("a list of parts") {
+        v0_3_form(part);
     }
-    if same(seen, &left) {
+    if same(seen, &relaxed) {
         // py03 over HTTP+JSON: its SDK decodes the base64 that its agent should receive, and encodes the base64 of the
         // agent once more.
         return Outcome::But("bytes are recoded");
     }
-    panic!("parts are {seen:#}, and {wanted:#} is expected");
+    panic!("parts are {seen:#}, and {expected:#} is expected");
 }
 
 /// Compares JSON, with 2 equal to 2.0: ProtoJSON has only doubles.
@@ -137,7 +137,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-fn forget_names(parts: &mut Value) {
+fn remove_names(parts: &mut Value) {
     for part in parts.as_array_mut().expect("a list of parts") {
         let part = part.as_object_mut().expect("a part");
         part.remove("filename");
@@ -148,7 +148,7 @@ fn forget_names(parts: &mut Value) {
 }
 
 /// Returns the bytes of a file as py03 encodes them over HTTP+JSON.
-fn recode(part: &mut Value) {
+fn v0_3_form(part: &mut Value) {
     let Some(bytes) = part.pointer_mut("/file/bytes") else {
         return;
     };

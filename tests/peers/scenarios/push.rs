@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::peer::Peer;
 use crate::servers::Vendor;
 
-pub fn a_callback_is_set_and_called(mut peer: Peer) -> Run {
+pub fn callback_is_set_and_called(mut peer: Peer) -> Run {
     let hook = Hook::start();
     let token = "token-of-the-peer-5e1f";
     peer.allow_callbacks(&hook.url());

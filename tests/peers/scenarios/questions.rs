@@ -7,19 +7,19 @@ use crate::outcome::Outcome;
 use crate::peer::{Peer, continuation, request};
 use crate::servers::Vendor;
 
-pub fn a_question_is_answered_after_a_restart(peer: Peer) -> Run {
+pub fn question_is_answered_after_a_restart(peer: Peer) -> Run {
     if peer.column.vendor == Vendor::OpenClaw {
         return continue_a_task(peer, json!({}));
     }
-    waits_and_goes_on(peer, "ask: which one?", "input-required", &json!({}))
+    answer_continues_task(peer, "ask: which one?", "input-required", &json!({}))
 }
 
-pub fn a_question_is_answered_by_stream_after_a_restart(peer: Peer) -> Run {
+pub fn question_is_answered_by_stream_after_a_restart(peer: Peer) -> Run {
     if peer.column.vendor == Vendor::OpenClaw {
         return continue_a_task(peer, json!({"follow_updates": true}));
     }
     // Every server ends the stream at the question.
-    waits_and_goes_on(
+    answer_continues_task(
         peer,
         "ask: which one?",
         "input-required",
@@ -27,12 +27,12 @@ pub fn a_question_is_answered_by_stream_after_a_restart(peer: Peer) -> Run {
     )
 }
 
-pub fn a_task_that_waits_for_authorization_says_so(peer: Peer) -> Run {
-    waits_and_goes_on(peer, "auth: which one?", "auth-required", &json!({}))
+pub fn task_awaiting_authorization_reports_it(peer: Peer) -> Run {
+    answer_continues_task(peer, "auth: which one?", "auth-required", &json!({}))
 }
 
-pub fn a_task_that_waits_for_authorization_ends_the_stream(peer: Peer) -> Run {
-    waits_and_goes_on(
+pub fn task_awaiting_authorization_ends_stream(peer: Peer) -> Run {
+    answer_continues_task(
         peer,
         "auth: which one?",
         "auth-required",
@@ -40,11 +40,11 @@ pub fn a_task_that_waits_for_authorization_ends_the_stream(peer: Peer) -> Run {
     )
 }
 
-fn waits_and_goes_on(mut peer: Peer, text: &str, state: &str, how: &Value) -> Run {
+fn answer_continues_task(mut peer: Peer, text: &str, state: &str, how: &Value) -> Run {
     let (question, _) = peer.send(text, how.clone());
-    let asked = task(&question)?;
-    assert_eq!(asked["status"], state, "{question:#}");
-    assert_eq!(asked["can_resume_send"], true, "{question:#}");
+    let question_task = task(&question)?;
+    assert_eq!(question_task["status"], state, "{question:#}");
+    assert_eq!(question_task["can_resume_send"], true, "{question:#}");
     assert_eq!(
         question["summary"]["status_message"], "which one?",
         "{question:#}"
@@ -57,9 +57,12 @@ fn waits_and_goes_on(mut peer: Peer, text: &str, state: &str, how: &Value) -> Ru
         &[continuation(&question), blue, how.clone()],
     ));
 
-    let answered = task(&answer)?;
-    assert_eq!(answered["task_id"], asked["task_id"], "{answer:#}");
-    assert_eq!(answered["status"], "completed", "{answer:#}");
+    let answered_task = task(&answer)?;
+    assert_eq!(
+        answered_task["task_id"], question_task["task_id"],
+        "{answer:#}"
+    );
+    assert_eq!(answered_task["status"], "completed", "{answer:#}");
     assert_eq!(
         answer["summary"]["message_text"], "you said blue",
         "{answer:#}"

@@ -7,12 +7,12 @@ use crate::driver::Reply;
 use crate::outcome::Outcome;
 use crate::peer::{Peer, continuation, request, sending};
 
-pub fn a_streaming_task_is_cancelled_and_what_it_said_is_kept(mut peer: Peer) -> Run {
+pub fn canceled_streaming_task_keeps_its_output(mut peer: Peer) -> Run {
     let mut second = peer.second_plugin();
     let call = peer
         .plugin
         .begin(&sending("begun: alpha", json!({"follow_updates": true})));
-    let begun = loop {
+    let started = loop {
         match peer.plugin.next(call) {
             // A task without a stream has only the first event.
             Reply::Update(update) if !peer.streams() || is_artifact(&update) => break update,
@@ -21,7 +21,7 @@ pub fn a_streaming_task_is_cancelled_and_what_it_said_is_kept(mut peer: Peer) ->
         }
     };
 
-    let (cancelled, _) = second.call(&request("cancel", &[continuation(&begun)]));
+    let (cancelled, _) = second.call(&request("cancel", &[continuation(&started)]));
 
     assert_eq!(task(&cancelled)?["status"], "canceled", "{cancelled:#}");
     let answer = loop {
@@ -40,7 +40,7 @@ fn is_artifact(update: &Value) -> bool {
     update["raw"]["kind"] == "artifact-update"
 }
 
-pub fn a_task_in_the_background_is_cancelled(mut peer: Peer) -> Run {
+pub fn task_in_the_background_is_cancelled(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("slow", json!({"blocking": false}));
     assert_eq!(task(&sent)?["status"], "working", "{sent:#}");
 
@@ -57,7 +57,7 @@ pub fn a_task_in_the_background_is_cancelled(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_finished_task_is_not_cancelled(mut peer: Peer) -> Run {
+pub fn finished_task_is_not_cancelled(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("task: gamma", json!({}));
     assert_eq!(task(&sent)?["status"], "completed", "{sent:#}");
 

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::peer::Peer;
 use crate::servers::Vendor;
 
-pub fn a_task_is_waited_for(mut peer: Peer) -> Run {
+pub fn task_is_waited_for(mut peer: Peer) -> Run {
     let (answer, updates) = peer.send("task: gamma", json!({}));
 
     assert_is_the_task(&peer, &answer)?;
@@ -16,7 +16,7 @@ pub fn a_task_is_waited_for(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_streamed_task_arrives_chunk_by_chunk(mut peer: Peer) -> Run {
+pub fn streamed_task_arrives_chunk_by_chunk(mut peer: Peer) -> Run {
     let (answer, updates) = peer.send("task: gamma", json!({"follow_updates": true}));
 
     assert_is_the_task(&peer, &answer)?;

@@ -9,7 +9,7 @@ use crate::peer::{Peer, continuation, request};
 use crate::sdk::Sdk;
 use crate::servers::Vendor;
 
-pub fn a_second_instance_watches(mut peer: Peer) -> Run {
+pub fn second_instance_watches(mut peer: Peer) -> Run {
     // The agent waits for a subscriber before its first event, so only a real subscription ends the task.
     let background = json!({"task_requirement": "required", "blocking": false});
     let (sent, _) = peer.send("watched: gamma", background);
@@ -41,7 +41,7 @@ pub fn a_second_instance_watches(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_watcher_keeps_what_it_received_before_a_cancel(mut peer: Peer) -> Run {
+pub fn watcher_keeps_output_from_before_cancel(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("held: begun", json!({"blocking": false}));
     assert_eq!(task(&sent)?["status"], "working", "{sent:#}");
     let mut second = peer.second_plugin();
@@ -75,7 +75,7 @@ pub fn a_watcher_keeps_what_it_received_before_a_cancel(mut peer: Peer) -> Run {
     Ok(Outcome::Green)
 }
 
-pub fn a_finished_task_can_be_watched(mut peer: Peer) -> Run {
+pub fn finished_task_can_be_watched(mut peer: Peer) -> Run {
     let (sent, _) = peer.send("task: gamma", json!({}));
     assert_eq!(task(&sent)?["status"], "completed", "{sent:#}");
 

@@ -70,7 +70,7 @@ fn task() -> Task {
 }
 
 #[test]
-fn a_message_over_json_rpc() {
+fn message_over_json_rpc() {
     let expected = json!({
         "kind": "message", "messageId": "m", "contextId": "c", "taskId": "t", "role": "agent",
         "parts": [{"kind": "text", "text": "hello"}],
@@ -90,7 +90,7 @@ fn http_json_message_has_only_fields_of_the_proto() {
 }
 
 #[test]
-fn a_task_over_json_rpc() {
+fn task_over_json_rpc() {
     let expected = json!({
         "kind": "task", "id": "t", "contextId": "c",
         "status": {"state": "canceled", "timestamp": "2026-11-21T20:21:39.486Z"},

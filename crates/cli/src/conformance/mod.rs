@@ -20,7 +20,7 @@ use super::{
 };
 use command::ExternalCommand;
 use library::InProcessDriver;
-use testkit::conformance::{CaseReport, Driver, Options, Report, find, run_suite_telling};
+use testkit::conformance::{CaseReport, Driver, Options, Report, find, run_suite_with_progress};
 
 /// Run recorded cases with scripted peers and report which pass
 #[derive(Debug, clap::Args)]
@@ -100,7 +100,8 @@ async fn suite<D: Driver + 'static>(
     options: &Options,
     progress: &Progress,
 ) -> Result<Report, Failure> {
-    let report = run_suite_telling(root, make, options, |ran| progress.print_result(ran)).await;
+    let report =
+        run_suite_with_progress(root, make, options, |ran| progress.print_result(ran)).await;
     report.map_err(|error| unreadable(root, &error))
 }
 

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_and_its_key_are_read() {
+    fn certificate_and_its_key_are_read() {
         let (cert, key) = key_pair();
         let own = Some((cert.as_bytes(), key.as_bytes()));
         let trust = Trust::read(Some(cert.as_bytes()), own).unwrap();

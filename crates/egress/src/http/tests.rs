@@ -142,7 +142,7 @@ async fn refused_port_is_unreachable_and_unsent() {
 }
 
 #[tokio::test]
-async fn an_error_shows_no_user_info_path_or_query() {
+async fn error_shows_no_user_info_path_or_query() {
     let url = format!(
         "http://me:s3cret@127.0.0.1:{}/s3cret?key=s3cret",
         closed_port().await
@@ -315,7 +315,7 @@ async fn non_http_response_is_a_protocol_error() {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_refused() {
+async fn head_without_end_is_refused() {
     let endless = Step::Endless(
         b"x-filler: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n".to_vec(),
     );
@@ -345,7 +345,8 @@ async fn tls_to_plain_server_is_a_tls_fault_and_unsent() {
 #[tokio::test]
 async fn dropping_a_body_closes_its_connection() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart";
-    let (server, closed) = RawServer::start_noting(vec![vec![send(head), Step::Hold]]).await;
+    let (server, closed) =
+        RawServer::start_with_close_signal(vec![vec![send(head), Step::WaitForClose]]).await;
     let response = exchange(get(server.url("/"))).await.unwrap();
     drop(response);
     let _gone = closed.acquire().await.unwrap();

@@ -125,13 +125,13 @@ async fn events_are_read_with_every_line_end() {
 }
 
 #[tokio::test]
-async fn the_lines_of_one_event_are_joined() {
+async fn lines_of_one_event_are_joined() {
     let (items, _) = parsed(vec![chunk("data: {\ndata:  \"a\": 1\ndata\ndata:}\n\n")]).await;
     assert_eq!(items, [data("{\n \"a\": 1\n\n}")]);
 }
 
 #[tokio::test]
-async fn a_byte_order_mark_ids_and_retries_are_no_data() {
+async fn byte_order_mark_ids_and_retries_are_no_data() {
     let (items, end) = parsed(vec![chunk(
         "\u{feff}retry: 5\n\nid: 1\ndata: a\nid: 2\n\nid\n\nevent: x\n\n",
     )])
@@ -253,7 +253,7 @@ async fn broken_body_is_a_cut_and_is_polled_once() {
 }
 
 #[tokio::test]
-async fn a_media_type_is_compared_without_case_and_parameters() {
+async fn media_type_is_compared_without_case_and_parameters() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream ; charset=utf-8\r\n\r\n";
     let (_, items, end) = served(vec![send(head), send("data: a\n\n")]).await;
     assert_eq!((items, end), (vec![data("a")], Ok(())));
@@ -292,7 +292,7 @@ async fn endless_event_closes_its_connection() {
         send(format!("{HEAD}\r\ndata: ")),
         Step::Endless(vec![b'a'; 100]),
     ];
-    let (server, closed) = RawServer::start_noting(vec![endless]).await;
+    let (server, closed) = RawServer::start_with_close_signal(vec![endless]).await;
     let (items, end) = items(
         &ReqwestClient::new().unwrap(),
         post(server.url("/")),
@@ -308,8 +308,8 @@ async fn endless_event_closes_its_connection() {
 
 #[tokio::test]
 async fn dropping_the_reader_closes_its_connection() {
-    let script = vec![send(format!("{HEAD}\r\ndata: a\n\n")), Step::Hold];
-    let (server, closed) = RawServer::start_noting(vec![script]).await;
+    let script = vec![send(format!("{HEAD}\r\ndata: a\n\n")), Step::WaitForClose];
+    let (server, closed) = RawServer::start_with_close_signal(vec![script]).await;
     let opened = open(
         &ReqwestClient::new().unwrap(),
         post(server.url("/")),
@@ -350,7 +350,7 @@ async fn answer(steps: Vec<Step>) -> (usize, u16, Bytes, bool) {
 }
 
 #[tokio::test]
-async fn a_plain_answer_is_returned_with_its_headers() {
+async fn plain_answer_is_returned_with_its_headers() {
     let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     let server = RawServer::start(vec![vec![send(json)]]).await;
     let opened = open(
@@ -420,7 +420,7 @@ async fn error_redirect_or_empty_response_is_not_retried() {
 }
 
 #[tokio::test]
-async fn an_answer_above_the_limit_is_truncated() {
+async fn answer_above_the_limit_is_truncated() {
     let endless = vec![
         send("HTTP/1.1 500 Broken\r\n\r\n"),
         Step::Endless(vec![b'a'; 100]),
@@ -457,7 +457,7 @@ async fn incomplete_error_is_a_response_incomplete_result_a_cut() {
 async fn error_without_body_is_still_a_response() {
     let head = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 99\r\n\r\nwho?";
     assert_eq!(
-        answer(vec![send(head), Step::Hold]).await,
+        answer(vec![send(head), Step::WaitForClose]).await,
         (1, 401, Bytes::from("who?"), true)
     );
 }

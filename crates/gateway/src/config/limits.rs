@@ -3,32 +3,32 @@
 use serde::Deserialize;
 
 use collective::MAX_FRAME_BYTES;
-use common::validation::{whole, whole_size};
+use common::validation::{integer, integer_size};
 
 /// Limits of clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
     /// The maximum number of connections.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub connections: usize,
     /// The sustained message rate of a client, per second.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub messages_per_second: u64,
     /// The maximum burst of messages of a client.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub burst: u64,
     /// The maximum size of the outbox of a client, in bytes.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub queue_bytes: usize,
     /// The maximum total size of all outboxes, in bytes.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub total_queue_bytes: usize,
     /// The maximum size of a frame, in bytes.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub frame_bytes: usize,
     /// The silence after which the gateway closes a connection, in milliseconds.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub idle_ms: u64,
 }
 

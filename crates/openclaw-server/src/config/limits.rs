@@ -9,11 +9,11 @@ use http_server::request_limit::HttpLimits;
 use http_server::serve::ConnectionConfig;
 use serde::{Deserialize, Deserializer};
 
-use common::validation::{whole, whole_size};
+use common::validation::{integer, integer_size};
 
 /// Parses an optional size.
 fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    whole_size(deserializer).map(Some)
+    integer_size(deserializer).map(Some)
 }
 
 /// By default, one client or address may use this fraction of a limit: a quarter.
@@ -24,70 +24,70 @@ const DEFAULT_SHARE_DIVISOR: usize = 4;
 #[serde(rename_all = "camelCase", default)]
 pub struct ServeLimits {
     /// The maximum number of connections.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub connections: usize,
     /// The maximum number of connections of one address. The default is a quarter of `connections`.
     #[serde(deserialize_with = "some_size")]
     pub connections_per_address: Option<usize>,
     /// The maximum number of concurrent requests of one client.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub open_requests: usize,
     /// The sustained number of requests of one client per second.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub requests_per_second: u64,
     /// The number of requests that a client may send at once after a pause.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub burst: u64,
     /// The maximum size of a request body, in bytes.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub body_bytes: usize,
     /// The maximum size of all request bodies that the server has not parsed, in bytes.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub total_body_bytes: usize,
     /// The share of one client in `total_body_bytes`. The default is a quarter of it, and at least `body_bytes`.
     #[serde(deserialize_with = "some_size")]
     pub body_bytes_per_client: Option<usize>,
     /// How long a request head may take to arrive, in milliseconds.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub header_timeout_ms: u64,
     /// How long a request body may take to arrive, in milliseconds.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub body_timeout_ms: u64,
     /// How long a stream is silent before the server sends a comment, in milliseconds.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub keep_alive_ms: u64,
     /// The timeout of the shutdown, in milliseconds.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub shutdown_timeout_ms: u64,
     /// The maximum number of concurrent runs.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub runs: usize,
     /// The maximum number of unfinished tasks of one client.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub tasks_per_client: usize,
     /// The maximum number of parts of a message.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub parts: usize,
     /// The maximum number of messages in a returned history.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub history: usize,
     /// The maximum size of the artifacts of a task, in bytes.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub artifact_bytes: usize,
     /// The maximum size of a page of a list, in bytes.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub page_bytes: usize,
     /// The maximum size of one client's stored tasks, in bytes.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub bytes_per_client: u64,
     /// The maximum size of all stored tasks, in bytes.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub total_bytes: u64,
     /// The maximum number of webhooks of a task.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub pushes_per_task: usize,
     /// The maximum number of queued notifications.
-    #[serde(deserialize_with = "whole_size")]
+    #[serde(deserialize_with = "integer_size")]
     pub waiting_pushes: usize,
 }
 

@@ -203,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_a_field_name_is_refused() {
-        let slip = json!({"name": "a", "description": "", "config": {}, "init_error": true, "expect_contain": []});
-        assert!(case(slip).unwrap_err().contains("expect_contain"));
+    fn misspelled_field_is_refused() {
+        let unknown_field = json!({"name": "a", "description": "", "config": {}, "init_error": true, "expect_contain": []});
+        assert!(case(unknown_field).unwrap_err().contains("expect_contain"));
     }
 }

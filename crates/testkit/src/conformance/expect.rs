@@ -32,11 +32,11 @@ pub(super) fn of_request(case: &Case, index: usize, outcome: &Outcome) -> Result
     }
     if let Some(Some(places)) = case.expect_updates.get(index) {
         all(&Value::from(outcome.updates.clone()), places)
-            .map_err(|why| format!("updates {why}"))?;
+            .map_err(|reason| format!("updates {reason}"))?;
     }
     if let Some(Some(count)) = case.expect_updates_count.get(index) {
         check(Some(&outcome.updates.len().into()), count)
-            .map_err(|why| format!("the count of updates: {why}"))?;
+            .map_err(|reason| format!("the count of updates: {reason}"))?;
     }
     if let Some(Some(limit)) = case.expect_within_ms.get(index)
         && outcome.took > Duration::from_millis(*limit)
@@ -52,18 +52,18 @@ pub(super) fn of_request(case: &Case, index: usize, outcome: &Outcome) -> Result
 /// Checks the expectations of the peers after the last request.
 pub(super) fn of_peers(case: &Case, peers: &Peers) -> Result<(), String> {
     for (name, counts) in &case.expect_requests {
-        known(peers, name)?;
-        requests(&peers.log(name), counts).map_err(|why| format!("peer `{name}`: {why}"))?;
+        check_peer_exists(peers, name)?;
+        requests(&peers.log(name), counts).map_err(|reason| format!("peer `{name}`: {reason}"))?;
     }
     for (name, places) in &case.expect_received {
-        known(peers, name)?;
+        check_peer_exists(peers, name)?;
         let log: Value = peers.log(name).iter().map(Recorded::to_json).collect();
-        all(&log, places).map_err(|why| format!("peer `{name}`: {why}"))?;
+        all(&log, places).map_err(|reason| format!("peer `{name}`: {reason}"))?;
     }
     for (name, count) in &case.expect_connections {
-        known(peers, name)?;
+        check_peer_exists(peers, name)?;
         check(Some(&peers.connections(name).into()), count)
-            .map_err(|why| format!("peer `{name}`: connections: {why}"))?;
+            .map_err(|reason| format!("peer `{name}`: connections: {reason}"))?;
     }
     Ok(())
 }
@@ -73,7 +73,7 @@ pub(super) fn of_log(case: &Case, log: Option<&[(String, String)]>) -> Result<()
     let lines = log.unwrap_or_default();
     lines
         .iter()
-        .try_for_each(|(_, line)| nowhere(case, &Value::from(line.as_str())))?;
+        .try_for_each(|(_, line)| check_no_answer(case, &Value::from(line.as_str())))?;
     if log.is_none() && !case.expect_log_lines.is_empty() {
         return Err(
             "the case counts log lines, but the driver has no access to the log".to_owned(),
@@ -86,13 +86,13 @@ pub(super) fn of_log(case: &Case, log: Option<&[(String, String)]>) -> Result<()
             .map(|(_, line)| line.as_str())
             .collect();
         check(Some(&of_level.len().into()), expected)
-            .map_err(|why| format!("log lines of level `{level}`: {why}: {of_level:?}"))?;
+            .map_err(|reason| format!("log lines of level `{level}`: {reason}: {of_level:?}"))?;
     }
     Ok(())
 }
 
 /// Checks that an envelope contains none of the forbidden texts.
-pub(super) fn nowhere(case: &Case, reported: &Value) -> Result<(), String> {
+pub(super) fn check_no_answer(case: &Case, reported: &Value) -> Result<(), String> {
     let reported = reported.to_string();
     match case
         .expect_nowhere
@@ -114,7 +114,7 @@ fn requests(log: &[Recorded], counts: &BTreeMap<String, Value>) -> Result<(), St
     for (what, expected) in counts {
         let count = log.iter().filter(|request| is(request, what)).count();
         check(Some(&count.into()), expected)
-            .map_err(|why| format!("requests of `{what}`: {why}"))?;
+            .map_err(|reason| format!("requests of `{what}`: {reason}"))?;
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ fn is(request: &Recorded, what: &str) -> bool {
     }
 }
 
-fn known(peers: &Peers, name: &str) -> Result<(), String> {
+fn check_peer_exists(peers: &Peers, name: &str) -> Result<(), String> {
     if peers.origins().contains_key(name) {
         Ok(())
     } else {

@@ -25,4 +25,4 @@ pub use gateways::Gateways;
 pub use peers::Peers;
 pub use report::{CaseReport, Outcome, Report};
 pub use runner::{Options, run_case};
-pub use suite::{EXPECTED_FAILURES, find, run_suite, run_suite_telling};
+pub use suite::{EXPECTED_FAILURES, find, run_suite, run_suite_with_progress};

@@ -41,14 +41,14 @@ fn resolved(value: &Value, results: &[Value]) -> Option<Value> {
 /// Looks up a path: the first step is the number of a request, the others are fields and indexes.
 fn lookup(path: &str, results: &[Value]) -> Option<Value> {
     let mut steps = path.split('.');
-    let mut found = results.get(steps.next()?.parse::<usize>().ok()?)?;
+    let mut value = results.get(steps.next()?.parse::<usize>().ok()?)?;
     for step in steps {
-        found = match found {
+        value = match value {
             Value::Array(items) => items.get(step.parse::<usize>().ok()?)?,
             other => other.get(step)?,
         };
     }
-    Some(found.clone())
+    Some(value.clone())
 }
 
 fn repeated(repeat: &Value, results: &[Value]) -> Option<Value> {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ref_takes_a_value_from_an_earlier_result() {
+    fn ref_takes_a_value_from_an_earlier_result() {
         let request =
             json!({"a": {"$ref": "0.summary.task.id"}, "b": [{"$ref": "0.summary.list.1"}]});
         assert_eq!(resolve(&request, &results()), json!({"a": "t", "b": [2]}));
@@ -93,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_is_shallow_and_null_deletes() {
+    fn merge_is_shallow_and_null_deletes() {
         let request =
             json!({"$merge": [{"$ref": "0.summary"}, {"task": {"id": "u"}, "list": null}]});
         assert_eq!(resolve(&request, &results()), json!({"task": {"id": "u"}}));
     }
 
     #[test]
-    fn a_repeat_makes_a_list() {
+    fn repeat_makes_a_list() {
         let request =
             json!({"$repeat": {"count": 3, "each": {"id": {"$ref": "0.summary.task.id"}}}});
         assert_eq!(

@@ -18,11 +18,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(result: Result<(), String>, known: Option<String>) -> Self {
-        match (result, known) {
+    pub(super) fn of(result: Result<(), String>, expected_failure: Option<String>) -> Self {
+        match (result, expected_failure) {
             (Ok(()), None) => Self::Passed,
-            (Err(why), None) => Self::Failed(why),
-            (Err(why), Some(reason)) => Self::ExpectedFailure(reason, why),
+            (Err(error), None) => Self::Failed(error),
+            (Err(error), Some(reason)) => Self::ExpectedFailure(reason, error),
             (Ok(()), Some(reason)) => Self::UnexpectedPass(reason),
         }
     }
@@ -32,7 +32,7 @@ impl Outcome {
         matches!(self, Self::Passed | Self::ExpectedFailure(..))
     }
 
-    fn word(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         match self {
             Self::Passed => "pass",
             Self::Failed(_) => "FAIL",
@@ -41,11 +41,11 @@ impl Outcome {
         }
     }
 
-    fn why(&self) -> Option<String> {
+    fn reason(&self) -> Option<String> {
         match self {
             Self::Passed => None,
-            Self::Failed(why) => Some(why.clone()),
-            Self::ExpectedFailure(reason, why) => Some(format!("{reason} ({why})")),
+            Self::Failed(reason) => Some(reason.clone()),
+            Self::ExpectedFailure(reason, error) => Some(format!("{reason} ({error})")),
             Self::UnexpectedPass(reason) => {
                 Some(format!("passes, but is listed as failing: {reason}"))
             }
@@ -90,14 +90,14 @@ impl Report {
             .max()
             .unwrap_or_default();
         let case = |ran: &CaseReport| {
-            let why = ran
+            let reason = ran
                 .outcome
-                .why()
-                .map(|why| format!("  {why}"))
+                .reason()
+                .map(|reason| format!("  {reason}"))
                 .unwrap_or_default();
             format!(
-                "{:<15}  {:<width$}  {:>6} ms{why}",
-                ran.outcome.word(),
+                "{:<15}  {:<width$}  {:>6} ms{reason}",
+                ran.outcome.label(),
                 ran.name,
                 ran.took.as_millis()
             )
@@ -118,8 +118,8 @@ impl Report {
         let case = |ran: &CaseReport| {
             json!({
                 "name": ran.name,
-                "outcome": ran.outcome.word().to_ascii_lowercase(),
-                "reason": ran.outcome.why(),
+                "outcome": ran.outcome.label().to_ascii_lowercase(),
+                "reason": ran.outcome.reason(),
                 "ms": u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
             })
         };
@@ -140,11 +140,11 @@ impl Report {
             self.count("pass"),
             self.count("FAIL")
         );
-        for (word, name) in [
+        for (label, name) in [
             ("expected-fail", "failed as expected"),
             ("UNEXPECTED-PASS", "passed unexpectedly"),
         ] {
-            match self.count(word) {
+            match self.count(label) {
                 0 => {}
                 count => text.push_str(&format!(", {count} {name}")),
             }
@@ -152,10 +152,10 @@ impl Report {
         text
     }
 
-    fn count(&self, word: &str) -> usize {
+    fn count(&self, label: &str) -> usize {
         self.ran
             .iter()
-            .filter(|ran| ran.outcome.word() == word)
+            .filter(|ran| ran.outcome.label() == label)
             .count()
     }
 }
@@ -164,8 +164,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn report(result: Result<(), String>, known: Option<&str>) -> Report {
-        let outcome = Outcome::of(result, known.map(str::to_owned));
+    fn report(result: Result<(), String>, expected_failure: Option<&str>) -> Report {
+        let outcome = Outcome::of(result, expected_failure.map(str::to_owned));
         Report {
             ran: vec![CaseReport {
                 name: "a/b".to_owned(),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_run_and_a_stale_list_are_not_fine() {
+    fn empty_run_and_a_stale_list_are_not_fine() {
         assert!(!Report::default().is_fine());
         let stale = Report {
             stale: vec!["gone".to_owned()],

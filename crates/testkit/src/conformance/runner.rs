@@ -113,7 +113,7 @@ impl<D: Driver> Run<'_, D> {
             for answer in answers {
                 let index = results.len();
                 self.judge(index, &answer)
-                    .map_err(|why| format!("request {index}: {why}"))?;
+                    .map_err(|error| format!("request {index}: {error}"))?;
                 results.push(answer.envelope);
             }
         }
@@ -144,11 +144,11 @@ impl<D: Driver> Run<'_, D> {
     fn refusal(&mut self, expected: &Value, started: Result<(), Failure>) -> Result<(), String> {
         match started {
             Ok(()) => Err("the config should have been refused".to_owned()),
-            Err(Failure::Refused(why)) => {
-                let why = self.normaliser.names(&why);
-                expect::nowhere(self.case, &why)?;
+            Err(Failure::Refused(error)) => {
+                let error = self.normaliser.names(&error);
+                expect::check_no_answer(self.case, &error)?;
                 let mut places = expected.as_object().into_iter().flatten();
-                places.try_for_each(|(pointer, matcher)| check_at(&why, pointer, matcher))
+                places.try_for_each(|(pointer, matcher)| check_at(&error, pointer, matcher))
             }
             Err(failure) => Err(reported("cannot read the config", &failure)),
         }
@@ -160,7 +160,7 @@ impl<D: Driver> Run<'_, D> {
         }
         let defined = self.limited(self.driver.tool_definition()).await?;
         let answer = defined.map_err(|failure| reported("no definition of the tool", &failure))?;
-        expect::nowhere(self.case, &answer)?;
+        expect::check_no_answer(self.case, &answer)?;
         match &self.case.tool_definition {
             Some(expected) => {
                 let answer = definition(&self.normaliser.full(&answer));
@@ -180,7 +180,7 @@ impl<D: Driver> Run<'_, D> {
         }
         let calls = (first..=last).map(|index| async move {
             let answer = self.call(index, results).await;
-            answer.map_err(|why| format!("request {index}: {why}"))
+            answer.map_err(|error| format!("request {index}: {error}"))
         });
         join_all(calls).await.into_iter().collect()
     }
@@ -203,12 +203,12 @@ impl<D: Driver> Run<'_, D> {
             .driver
             .execute(&request, &step, abort.clone(), &mut keep);
         let before = Instant::now();
-        let answered = tokio::select! {
-            answered = self.limited(call) => answered?,
+        let envelope_result = tokio::select! {
+            envelope_result = self.limited(call) => envelope_result?,
             never = self.abort_on_condition(&step, &abort) => match never {},
         };
         let took = before.elapsed();
-        let envelope = answered.map_err(|failure| reported("no envelope", &failure))?;
+        let envelope = envelope_result.map_err(|failure| reported("no envelope", &failure))?;
         Ok(Answer {
             envelope,
             updates,
@@ -261,11 +261,11 @@ impl<D: Driver> Run<'_, D> {
                 .collect(),
             took: answer.took,
         };
-        expect::nowhere(self.case, &answer.envelope)?;
+        expect::check_no_answer(self.case, &answer.envelope)?;
         answer
             .updates
             .iter()
-            .try_for_each(|reported| expect::nowhere(self.case, reported))?;
+            .try_for_each(|reported| expect::check_no_answer(self.case, reported))?;
         expect::of_request(self.case, index, &outcome)
     }
 
@@ -316,8 +316,8 @@ impl<D: Driver> Run<'_, D> {
 
 fn reported(what: &str, failure: &Failure) -> String {
     match failure {
-        Failure::Refused(why) => format!("{what}: {why}"),
-        Failure::Broken(why) => format!("{what}: the implementation broke: {why}"),
+        Failure::Refused(error) => format!("{what}: {error}"),
+        Failure::Broken(error) => format!("{what}: the implementation broke: {error}"),
     }
 }
 

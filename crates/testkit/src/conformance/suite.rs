@@ -40,14 +40,14 @@ where
     D: Driver + 'static,
     M: Fn() -> D,
 {
-    run_suite_telling(root, make, options, |_| ()).await
+    run_suite_with_progress(root, make, options, |_| ()).await
 }
 
 /// Runs a suite like [`run_suite`], and reports each case as soon as it has run.
 ///
 /// # Errors
 /// Those of [`run_suite`].
-pub async fn run_suite_telling<D, M>(
+pub async fn run_suite_with_progress<D, M>(
     root: &Path,
     make: M,
     options: &Options,
@@ -67,12 +67,12 @@ where
     let runs = chosen.into_iter().map(|(name, path)| {
         let (name, path) = (name.clone(), path.clone());
         let (driver, options) = (make(), options.clone());
-        let known = expected.get(&name).cloned();
+        let expected_failure = expected.get(&name).cloned();
         let run = tokio::spawn(async move {
             let before = Instant::now();
             let result = match Case::read(&path) {
                 Ok(case) => run_case(&case, &driver, &options).await,
-                Err(why) => Err(why),
+                Err(error) => Err(error),
             };
             (result, before.elapsed())
         });
@@ -86,7 +86,7 @@ where
             };
             CaseReport {
                 name,
-                outcome: Outcome::of(result, known),
+                outcome: Outcome::of(result, expected_failure),
                 took,
             }
         }
@@ -109,7 +109,7 @@ where
 /// # Errors
 /// A directory cannot be read.
 pub fn find(root: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
-    let mut found = BTreeMap::new();
+    let mut cases = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(&directory)? {
@@ -129,11 +129,11 @@ pub fn find(root: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
                     .iter()
                     .map(|part| part.to_string_lossy().into_owned())
                     .collect();
-                found.insert(parts.join("/"), path);
+                cases.insert(parts.join("/"), path);
             }
         }
     }
-    Ok(found)
+    Ok(cases)
 }
 
 fn expected_failures(root: &Path) -> io::Result<BTreeMap<String, String>> {

@@ -71,7 +71,7 @@ impl Driver for Replay {
         self.seen.lock().unwrap().push(config.clone());
         self.refuses
             .clone()
-            .map_or(Ok(()), |why| Err(Failure::Refused(why)))
+            .map_or(Ok(()), |error| Err(Failure::Refused(error)))
     }
 
     async fn parse_config(&self, _: &Value) -> Result<Value, Failure> {
@@ -123,7 +123,7 @@ async fn every_fixture_is_well_formed_and_its_peers_start() {
     let cases = find(&fixtures()).unwrap();
     assert!(cases.len() > 79, "{} cases", cases.len());
     for (name, path) in cases {
-        let case = Case::read(&path).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let case = Case::read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         Peers::start(&case.mock_script)
             .await
             .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -131,7 +131,7 @@ async fn every_fixture_is_well_formed_and_its_peers_start() {
 }
 
 #[tokio::test]
-async fn a_recording_agrees_with_itself() {
+async fn recording_agrees_with_itself() {
     let cases = find(&fixtures().join("golden")).unwrap();
     assert_eq!(cases.len(), 79);
     for (name, path) in cases {
@@ -142,7 +142,7 @@ async fn a_recording_agrees_with_itself() {
 }
 
 #[tokio::test]
-async fn a_recording_disagrees_with_the_opposite_verdict() {
+async fn recording_disagrees_with_the_opposite_verdict() {
     for (name, path) in find(&fixtures().join("golden")).unwrap() {
         let case = Case::read(&path).unwrap();
         let mut opposite = Replay::recorded(&case);
@@ -245,11 +245,11 @@ async fn refused_configuration_is_compared() {
 }
 
 #[tokio::test]
-async fn a_driver_that_breaks_or_hangs_fails_the_case() {
+async fn broken_or_hanging_driver_fails_case() {
     let value = json!({"requests": [{}], "expect_contains": [{}]});
-    let why = run(value.clone(), &Replay::default()).await.unwrap_err();
+    let error = run(value.clone(), &Replay::default()).await.unwrap_err();
     assert_eq!(
-        why,
+        error,
         "request 0: no envelope: the implementation broke: no more answers"
     );
     struct Hangs;
@@ -363,7 +363,7 @@ async fn call_is_aborted_on_its_condition() {
 }
 
 #[tokio::test]
-async fn a_suite_is_filtered_sorted_and_measured_against_its_list() {
+async fn suite_is_filtered_sorted_and_compared() {
     let root = std::env::temp_dir().join(format!("remote-agent-suite-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir_all(root.join("sub")).unwrap();
     for name in ["b", "a", "other"] {

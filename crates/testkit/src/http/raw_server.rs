@@ -22,7 +22,7 @@ pub enum Step {
     /// Repeats these bytes until the client disconnects.
     Endless(Vec<u8>),
     /// Waits until the client closes the connection.
-    Hold,
+    WaitForClose,
     /// Drops the connection with a TCP reset.
     Reset,
     /// Reads the next request from the same connection.
@@ -42,23 +42,23 @@ pub struct RawServer {
 struct Script {
     answers: Vec<Vec<Step>>,
     requests: Mutex<Vec<String>>,
-    gone: Arc<Semaphore>,
+    closed: Arc<Semaphore>,
 }
 
 impl RawServer {
     /// Starts a server that answers the n-th request with the n-th answer, and later ones with the last.
     pub async fn start(answers: Vec<Vec<Step>>) -> Self {
-        Self::start_noting(answers).await.0
+        Self::start_with_close_signal(answers).await.0
     }
 
-    /// Also returns a semaphore that gains a permit whenever a client disconnects during [`Step::Hold`] or
+    /// Also returns a semaphore that gains a permit whenever a client disconnects during [`Step::WaitForClose`] or
     /// [`Step::Endless`].
-    pub async fn start_noting(answers: Vec<Vec<Step>>) -> (Self, Arc<Semaphore>) {
-        let gone = Arc::new(Semaphore::new(0));
+    pub async fn start_with_close_signal(answers: Vec<Vec<Step>>) -> (Self, Arc<Semaphore>) {
+        let closed = Arc::new(Semaphore::new(0));
         let script = Arc::new(Script {
             answers,
             requests: Mutex::default(),
-            gone: gone.clone(),
+            closed: closed.clone(),
         });
         let served = script.clone();
         let server =
@@ -68,7 +68,7 @@ impl RawServer {
             server,
             script,
         };
-        (server, gone)
+        (server, closed)
     }
 
     pub fn url(&self, path: &str) -> Url {
@@ -99,16 +99,16 @@ async fn serve(mut connection: Connection, script: Arc<Script>) -> std::io::Resu
                 Step::Send(bytes) => connection.write(bytes).await.unwrap_or_default(),
                 Step::Endless(bytes) => {
                     while connection.write(bytes).await.is_ok() {}
-                    script.gone.add_permits(1);
+                    script.closed.add_permits(1);
                 }
-                Step::Hold => {
+                Step::WaitForClose => {
                     while connection
                         .stream
                         .read(&mut [0; 512])
                         .await
                         .is_ok_and(|n| n > 0)
                     {}
-                    script.gone.add_permits(1);
+                    script.closed.add_permits(1);
                 }
                 Step::Reset => return connection.stream.set_zero_linger(),
                 Step::KeepAlive => break,

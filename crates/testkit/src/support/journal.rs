@@ -32,34 +32,34 @@ impl<T: Clone> Journal<T> {
         self.entries().len()
     }
 
-    /// Returns all entries that `wanted` accepts.
-    pub fn all(&self, wanted: impl Fn(&T) -> bool) -> Vec<T> {
+    /// Returns all entries that `predicate` accepts.
+    pub fn all(&self, predicate: impl Fn(&T) -> bool) -> Vec<T> {
         self.entries()
             .iter()
-            .filter(|entry| wanted(entry))
+            .filter(|entry| predicate(entry))
             .cloned()
             .collect()
     }
 
-    /// Waits for the first entry that `wanted` accepts. `what` names it in the panic message.
-    pub fn wait(&self, what: &str, wanted: impl Fn(&T) -> bool) -> T {
-        self.wait_from(0, what, wanted)
+    /// Waits for the first entry that `predicate` accepts. `what` names it in the panic message.
+    pub fn wait(&self, what: &str, predicate: impl Fn(&T) -> bool) -> T {
+        self.wait_from(0, what, predicate)
     }
 
-    /// Returns the first entry from the place `from` on that `wanted` accepts.
-    pub fn wait_from(&self, from: usize, what: &str, wanted: impl Fn(&T) -> bool) -> T {
+    /// Returns the first entry from the place `from` on that `predicate` accepts.
+    pub fn wait_from(&self, from: usize, what: &str, predicate: impl Fn(&T) -> bool) -> T {
         let deadline = Instant::now() + WAIT_TIMEOUT;
         let mut entries = self.entries();
         loop {
-            if let Some(entry) = entries[from..].iter().find(|entry| wanted(entry)) {
+            if let Some(entry) = entries[from..].iter().find(|entry| predicate(entry)) {
                 return entry.clone();
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "waited {WAIT_TIMEOUT:?} for {what}");
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            assert!(!remaining.is_zero(), "waited {WAIT_TIMEOUT:?} for {what}");
             entries = self
                 .0
                 .1
-                .wait_timeout(entries, left)
+                .wait_timeout(entries, remaining)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }

@@ -43,10 +43,10 @@ fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
     let lock = File::create(all.join("lock")).expect("target/ is writable");
     lock.lock().expect("target/ is on a file system with locks");
 
-    let mut wanted = vec![format!("{}@{NODE_VERSION}", node_package())];
-    wanted.extend(packages.iter().map(|package| (*package).to_owned()));
+    let mut pinned = vec![format!("{}@{NODE_VERSION}", node_package())];
+    pinned.extend(packages.iter().map(|package| (*package).to_owned()));
     let complete = root.join("complete");
-    if fs::read_to_string(&complete).is_ok_and(|installed| installed == wanted.join("\n")) {
+    if fs::read_to_string(&complete).is_ok_and(|installed| installed == pinned.join("\n")) {
         return Ok(Installed { root });
     }
     fs::write(root.join("package.json"), r#"{"private":true}"#).expect("target/ is writable");
@@ -58,7 +58,7 @@ fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
             "--no-fund",
             "--loglevel=error",
         ])
-        .args(&wanted)
+        .args(&pinned)
         .current_dir(&root)
         .output()
         .map_err(|error| {
@@ -67,11 +67,11 @@ fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
     if !output.status.success() {
         return Err(format!(
             "npm cannot install {}; this test needs the npm registry:\n{}",
-            wanted.join(" "),
+            pinned.join(" "),
             String::from_utf8_lossy(&output.stderr)
         ));
     }
-    fs::write(&complete, wanted.join("\n")).expect("target/ is writable");
+    fs::write(&complete, pinned.join("\n")).expect("target/ is writable");
     Ok(Installed { root })
 }
 

@@ -101,7 +101,7 @@ impl RedisServer {
     }
 
     /// Restarts it at the same port and in the same folder, after [`kill`](Self::kill).
-    pub fn start_again(&mut self) {
+    pub fn restart(&mut self) {
         assert!(
             self.run(),
             "redis-server does not start again: {}",

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// A server that ends with its test.
 pub struct Server {
     child: Child,
-    said: Value,
+    startup_info: Value,
     log: Option<JoinHandle<String>>,
     state: PathBuf,
 }
@@ -56,12 +56,12 @@ impl Server {
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
-        let Ok(said) = serde_json::from_str(&line) else {
+        let Ok(startup_info) = serde_json::from_str(&line) else {
             panic!("the server printed {line:?}: {}", log.join().unwrap());
         };
         Self {
             child,
-            said,
+            startup_info,
             log: Some(log),
             state,
         }
@@ -69,7 +69,7 @@ impl Server {
 
     /// Returns its URL, without a trailing slash.
     pub fn url(&self) -> &str {
-        self.said["url"].as_str().unwrap()
+        self.startup_info["url"].as_str().unwrap()
     }
 
     /// Returns the process.

@@ -140,19 +140,19 @@ impl Socket {
         id
     }
 
-    fn response(&self, method: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let frame = self.answer(method, id, wanted);
+    fn response(&self, method: &str, id: &str, predicate: impl Fn(&Value) -> bool) -> Value {
+        let frame = self.answer(method, id, predicate);
         assert_eq!(frame["ok"], true, "`{method}` was refused: {frame}");
         frame["payload"].clone()
     }
 
-    fn answer(&self, method: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    fn answer(&self, method: &str, id: &str, predicate: impl Fn(&Value) -> bool) -> Value {
         self.frames
             .wait(&format!("the answer to `{method}`"), |frame| {
                 frame["type"] == "closed"
                     || frame["type"] == "res"
                         && frame["id"] == id
-                        && (frame["ok"] != true || wanted(&frame["payload"]))
+                        && (frame["ok"] != true || predicate(&frame["payload"]))
             })
     }
 

@@ -113,12 +113,12 @@ impl<F: Fn(usize, bool) -> AtWrite> Traced<F> {
             match status {
                 WaitStatus::PtraceSyscall(thread) => {
                     self.at_call(thread);
-                    go_on(thread, None);
+                    resume(thread, None);
                 }
                 WaitStatus::PtraceEvent(thread, signal, event) => {
-                    go_on(thread, (event == 0).then_some(signal));
+                    resume(thread, (event == 0).then_some(signal));
                 }
-                WaitStatus::Stopped(thread, signal) => go_on(thread, Some(signal)),
+                WaitStatus::Stopped(thread, signal) => resume(thread, Some(signal)),
                 WaitStatus::Exited(thread, _) | WaitStatus::Signaled(thread, ..) => {
                     if thread == self.pid {
                         return;
@@ -164,7 +164,7 @@ impl<F: Fn(usize, bool) -> AtWrite> Traced<F> {
 }
 
 /// Lets a thread run to its next call. A killed one is gone.
-fn go_on(thread: Pid, signal: Option<Signal>) {
+fn resume(thread: Pid, signal: Option<Signal>) {
     match ptrace::syscall(thread, signal) {
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(error) => panic!("cannot continue {thread}: {error}"),

@@ -94,7 +94,7 @@ async fn killed_redis_keeps_acknowledged_tasks() {
     for round in 1..=6 {
         tokio::time::sleep(Duration::from_millis(90 * round)).await;
         redis.kill();
-        redis.start_again();
+        redis.restart();
     }
     let reader = server(&redis).await;
     for writer in writers {

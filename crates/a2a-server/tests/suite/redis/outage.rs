@@ -48,7 +48,7 @@ async fn writes_fail_while_redis_is_away() {
         assert!(error.contains("does not answer"), "{error}");
         assert!(error.contains(&redis.port().to_string()), "{error}");
     }
-    redis.start_again();
+    redis.restart();
     is_ready(&store).await;
     assert_eq!(store.load("before").await, Ok(Some(record("before"))));
     assert_eq!(store.load("t").await, Ok(None));
@@ -68,7 +68,7 @@ async fn run_survives_redis_restart() {
         set_state(&one, &mut task, TaskState::Completed).await;
         (one, task)
     });
-    redis.start_again();
+    redis.restart();
     let (_one, task) = in_time(writer).await.unwrap();
     let mut received = subscription.record;
     while let Some(updates) = in_time(subscription.updates.next()).await {
@@ -93,7 +93,7 @@ async fn queue_survives_redis_restart() {
     let mine = tokio::spawn(other.enqueue("q", "t2").await.unwrap());
     redis.kill();
     drop(turn);
-    redis.start_again();
+    redis.restart();
     in_time(mine).await.unwrap().unwrap();
 }
 
@@ -103,7 +103,7 @@ async fn cancel_survives_redis_restart() {
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t").await;
     redis.kill();
-    redis.start_again();
+    redis.restart();
     until(|| async { other.request_cancel("t").await.ok() }).await;
     assert_eq!(
         in_time(one.cancel_requests().next()).await.as_deref(),
@@ -123,7 +123,7 @@ async fn redis_restart_kills_no_lease() {
     redis.kill();
     // Leases expire meanwhile.
     tokio::time::sleep(options.lease).await;
-    redis.start_again();
+    redis.restart();
     is_ready(&other).await;
     for _ in 0..10 {
         assert_eq!(other.recover().await, Ok(Vec::new()));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_schemes_are_read_in_every_dialect() {
+    fn same_schemes_are_read_in_every_dialect() {
         let old = json!({"securitySchemes": {
             "a": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             "b": {"type": "http", "scheme": "Bearer"},

@@ -16,7 +16,7 @@ fn card_with_only_a_url_is_usable() {
 }
 
 #[test]
-fn a_card_without_an_address_is_refused() {
+fn card_without_an_address_is_refused() {
     for json in [json!(null), json!([]), json!({}), json!({ "url": "" })] {
         assert!(read(&json).is_err(), "{json}");
     }
@@ -33,7 +33,7 @@ fn interface(url: &str, version: Option<&str>) -> (String, Option<String>) {
 }
 
 #[test]
-fn a_newer_card_lists_its_interfaces_with_version_and_tenant() {
+fn newer_card_lists_its_interfaces_with_version_and_tenant() {
     let card = json!({ "supportedInterfaces": [
         { "url": "http://a/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0", "tenant": "acme" },
         { "url": "http://a/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "0.3", "tenant": "" },
@@ -100,7 +100,7 @@ fn newer_card_has_the_view_of_an_older_one() {
 }
 
 #[test]
-fn an_extended_card_is_announced_in_either_place() {
+fn extended_card_is_announced_in_either_place() {
     let announced = |more: Value| {
         let mut card = json!({ "url": "http://a/" });
         card.as_object_mut()

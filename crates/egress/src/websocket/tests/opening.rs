@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns the error for this fixed answer of a server.
 async fn connect_error(answer: &str) -> (WsError, RawServer) {
-    let server = RawServer::start(vec![vec![send(answer), Step::Hold]]).await;
+    let server = RawServer::start(vec![vec![send(answer), Step::WaitForClose]]).await;
     let url = format!("ws://{}/", server.address);
     (open(dial(url)).await.expect_err("no WebSocket"), server)
 }
@@ -69,7 +69,7 @@ async fn plain_response_is_reported_with_status_and_media_type() {
 
 #[tokio::test]
 async fn redirect_of_upgrade_is_not_followed() {
-    let other = RawServer::start(vec![vec![Step::Hold]]).await;
+    let other = RawServer::start(vec![vec![Step::WaitForClose]]).await;
     let location = format!(
         "HTTP/1.1 302 Found\r\nlocation: ws://{}/\r\ncontent-length: 0\r\n\r\n",
         other.address
@@ -129,7 +129,7 @@ async fn local_policy_connects_to_this_machine_only() {
 }
 
 #[tokio::test]
-async fn a_name_of_this_machine_is_connected() {
+async fn name_of_this_machine_is_connected() {
     let (url, _taken) = server("", frame(0x81, b"here")).await;
     let mut opened = open(dial(url.replace("127.0.0.1", "localhost")))
         .await

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_above_or_below_is_the_same_blame() {
+    fn place_above_or_below_is_the_same_blame() {
         let recorded = envelope(&[at("/parts/0/text", json!({}))]);
         assert_eq!(
             blame(&recorded, &envelope(&[at("/parts/0", json!({}))])),

@@ -24,12 +24,12 @@ pub(crate) fn envelope(answer: &Value) -> Value {
     let Value::Object(fields) = answer else {
         return answer.clone();
     };
-    let mut kept = pick(fields, &["ok", "operation", "action"]);
+    let mut stable = pick(fields, &["ok", "operation", "action"]);
     if let Some(reported) = fields.get("summary").filter(|value| truthy(value)) {
-        kept.insert("summary".to_owned(), summary(reported));
+        stable.insert("summary".to_owned(), summary(reported));
     }
     if let Some(reported) = fields.get("error").filter(|value| truthy(value)) {
-        kept.insert("error".to_owned(), error(reported));
+        stable.insert("error".to_owned(), error(reported));
     }
     // The `raw` of a list of targets repeats its summary.
     let listing = fields.get("action").and_then(Value::as_str) == Some("list_targets");
@@ -37,9 +37,9 @@ pub(crate) fn envelope(answer: &Value) -> Value {
         && !listing
         && let Some(raw) = fields.get("raw")
     {
-        kept.insert("raw".to_owned(), prune(raw));
+        stable.insert("raw".to_owned(), prune(raw));
     }
-    Value::Object(kept)
+    Value::Object(stable)
 }
 
 /// Returns one update: its event and the continuation; the rest of its summary repeats earlier events.
@@ -47,22 +47,22 @@ pub(crate) fn update(reported: &Value) -> Value {
     let Value::Object(fields) = reported else {
         return reported.clone();
     };
-    let mut kept = pick(fields, &["ok", "action", "phase"]);
+    let mut stable = pick(fields, &["ok", "action", "phase"]);
     if let Some(raw) = fields.get("raw") {
-        kept.insert("raw".to_owned(), prune(raw));
+        stable.insert("raw".to_owned(), prune(raw));
     }
     let continuation = fields
         .get("summary")
         .map(summary)
         .and_then(|summary| summary.get("continuation").cloned());
-    kept.insert(
+    stable.insert(
         "summary".to_owned(),
         match continuation {
             Some(continuation) => json!({ "continuation": continuation }),
             None => json!({}),
         },
     );
-    Value::Object(kept)
+    Value::Object(stable)
 }
 
 /// Returns a tool definition: the names of its fields, and the values of actions and aliases.
@@ -77,7 +77,7 @@ pub(crate) fn definition(reported: &Value) -> Value {
                 .collect()
         })
         .unwrap_or_default();
-    let mut kept = json!({"name": reported["name"], "parameters": {"fields": fields}});
+    let mut stable = json!({"name": reported["name"], "parameters": {"fields": fields}});
     let places = [
         ("type", &parameters["type"]),
         ("required", &parameters["required"]),
@@ -86,16 +86,16 @@ pub(crate) fn definition(reported: &Value) -> Value {
     ];
     for (name, value) in places {
         if !value.is_null() {
-            kept["parameters"][name] = value.clone();
+            stable["parameters"][name] = value.clone();
         }
     }
-    kept
+    stable
 }
 
 fn error(reported: &Value) -> Value {
-    let mut kept = Map::new();
+    let mut stable = Map::new();
     if let Some(code) = reported.get("code") {
-        kept.insert("code".to_owned(), code.clone());
+        stable.insert("code".to_owned(), code.clone());
     }
     if let Some(Value::Object(details)) = reported.get("details") {
         let mut details: Map<String, Value> = details
@@ -114,21 +114,21 @@ fn error(reported: &Value) -> Value {
             *latest = summary(latest);
         }
         if !details.is_empty() {
-            kept.insert("details".to_owned(), Value::Object(details));
+            stable.insert("details".to_owned(), Value::Object(details));
         }
     }
-    Value::Object(kept)
+    Value::Object(stable)
 }
 
 fn summary(reported: &Value) -> Value {
     let Value::Object(fields) = reported else {
         return reported.clone();
     };
-    let mut kept = fields.clone();
-    if kept.get("response_kind").and_then(Value::as_str) == Some("task") {
-        kept.remove("message_text");
+    let mut stable = fields.clone();
+    if stable.get("response_kind").and_then(Value::as_str) == Some("task") {
+        stable.remove("message_text");
     }
-    if let Some(task) = kept
+    if let Some(task) = stable
         .get_mut("continuation")
         .and_then(|value| value.get_mut("task"))
         .and_then(Value::as_object_mut)
@@ -141,7 +141,7 @@ fn summary(reported: &Value) -> Value {
             task.insert("can_watch".to_owned(), Value::Bool(false));
         }
     }
-    if let Some(targets) = kept.get_mut("targets").and_then(Value::as_array_mut) {
+    if let Some(targets) = stable.get_mut("targets").and_then(Value::as_array_mut) {
         for target in targets {
             if let Some(failed) = target
                 .get_mut("last_refresh_error")
@@ -151,10 +151,10 @@ fn summary(reported: &Value) -> Value {
             }
         }
     }
-    if let Some(artifacts) = kept.get_mut("artifacts") {
+    if let Some(artifacts) = stable.get_mut("artifacts") {
         *artifacts = prune(artifacts);
     }
-    Value::Object(kept)
+    Value::Object(stable)
 }
 
 /// Removes fields that are null or empty, which are equivalent to absent ones.
@@ -162,7 +162,7 @@ fn prune(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(prune).collect(),
         Value::Object(fields) => {
-            let kept = fields
+            let stable = fields
                 .iter()
                 .map(|(key, item)| (key.clone(), prune(item)))
                 .filter(|(_, item)| match item {
@@ -171,7 +171,7 @@ fn prune(value: &Value) -> Value {
                     Value::Object(fields) => !fields.is_empty(),
                     _ => true,
                 });
-            Value::Object(kept.collect())
+            Value::Object(stable.collect())
         }
         other => other.clone(),
     }
@@ -202,9 +202,9 @@ mod tests {
     fn wording_of_errors_is_ignored() {
         let reported = json!({"ok": false, "action": "send", "error": {"code": "X", "message": "m", "details":
             {"hint": "h", "rpcCode": -1, "errors": [{}], "latest_event_summary": {"response_kind": "task", "message_text": "t"}}}});
-        let kept = json!({"ok": false, "action": "send", "error": {"code": "X", "details":
+        let stable = json!({"ok": false, "action": "send", "error": {"code": "X", "details":
             {"rpcCode": -1, "errors": "<errors>", "latest_event_summary": {"response_kind": "task"}}}});
-        assert_eq!(envelope(&reported), kept);
+        assert_eq!(envelope(&reported), stable);
     }
 
     #[test]
@@ -240,27 +240,27 @@ mod tests {
     }
 
     #[test]
-    fn a_message_keeps_its_text() {
+    fn message_keeps_its_text() {
         let reported =
             json!({"ok": true, "summary": {"response_kind": "message", "message_text": "t"}});
         assert_eq!(envelope(&reported)["summary"]["message_text"], "t");
     }
 
     #[test]
-    fn an_update_is_its_event_and_the_continuation() {
+    fn update_is_its_event_and_the_continuation() {
         let reported = json!({"ok": true, "operation": "o", "action": "send", "phase": "update", "raw": {"kind": "task", "x": null},
             "summary": {"message_text": "t", "continuation": {"task": {"task_id": "1"}}}});
-        let kept = json!({"ok": true, "action": "send", "phase": "update", "raw": {"kind": "task"},
+        let stable = json!({"ok": true, "action": "send", "phase": "update", "raw": {"kind": "task"},
             "summary": {"continuation": {"task": {"task_id": "1"}}}});
-        assert_eq!(update(&reported), kept);
+        assert_eq!(update(&reported), stable);
     }
 
     #[test]
-    fn a_definition_is_its_fields_actions_and_aliases() {
+    fn definition_is_its_fields_actions_and_aliases() {
         let reported = json!({"name": "n", "description": "d", "parameters": {"type": "object", "required": ["action"], "properties":
             {"action": {"enum": ["a"], "description": "x"}, "parts": {"type": "array"}}}});
-        let kept = json!({"name": "n", "parameters": {"type": "object", "required": ["action"], "actions": ["a"],
+        let stable = json!({"name": "n", "parameters": {"type": "object", "required": ["action"], "actions": ["a"],
             "fields": {"action": true, "parts": true}}});
-        assert_eq!(definition(&reported), kept);
+        assert_eq!(definition(&reported), stable);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn check_at(root: &Value, pointer: &str, matcher: &Value) -> Result<(
             "`{pointer}` is not a JSON Pointer: it must be empty or start with a slash"
         ));
     }
-    check(root.pointer(pointer), matcher).map_err(|why| format!("{pointer}: {why}"))
+    check(root.pointer(pointer), matcher).map_err(|reason| format!("{pointer}: {reason}"))
 }
 
 /// Checks a value or its absence.
@@ -38,7 +38,7 @@ pub(crate) fn check(value: Option<&Value>, matcher: &Value) -> Result<(), String
                 .zip(values)
                 .enumerate()
                 .try_for_each(|(index, (item, value))| {
-                    check(Some(value), item).map_err(|why| format!("[{index}] {why}"))
+                    check(Some(value), item).map_err(|reason| format!("[{index}] {reason}"))
                 }),
             _ => Err(format!(
                 "expected {} items, got {}",
@@ -59,20 +59,20 @@ fn object(value: Option<&Value>, fields: &Map<String, Value>) -> Result<(), Stri
         return Err(format!("`{extra}` is not expected"));
     }
     fields.iter().try_for_each(|(key, matcher)| {
-        check(values.get(key), matcher).map_err(|why| format!(".{key} {why}"))
+        check(values.get(key), matcher).map_err(|reason| format!(".{key} {reason}"))
     })
 }
 
 fn rule(value: Option<&Value>, name: &str, argument: &Value) -> Result<(), String> {
-    known_rules(argument)?;
-    let holds = match name {
+    check_rule_names(argument)?;
+    let matches = match name {
         "$exists" => value.is_some(),
         "$absent" => value.is_none(),
         "$matches" => text_has(value, argument),
         "$lacks" => !text_has(value, argument),
         "$count" => {
             return check(size(value).as_ref(), argument)
-                .map_err(|why| format!("the count: {why}"));
+                .map_err(|reason| format!("the count: {reason}"));
         }
         "$at" => return places(value, argument),
         "$min" => number(value)
@@ -90,14 +90,14 @@ fn rule(value: Option<&Value>, name: &str, argument: &Value) -> Result<(), Strin
             .is_some_and(|choices| choices.iter().any(|choice| check(value, choice).is_ok())),
         unknown => return Err(format!("`{unknown}` is not a rule")),
     };
-    let asked = !matches!(
+    let is_enabled = !matches!(
         (name, argument),
         ("$exists" | "$absent", Value::Bool(false))
     );
-    if !asked {
+    if !is_enabled {
         return Err(format!("`{name}` must be true"));
     }
-    if holds {
+    if matches {
         Ok(())
     } else {
         Err(format!(
@@ -121,7 +121,7 @@ fn places(value: Option<&Value>, argument: &Value) -> Result<(), String> {
 }
 
 /// Checks the names of rules. Below `$not`, an unknown rule would count as one that fails.
-fn known_rules(matcher: &Value) -> Result<(), String> {
+fn check_rule_names(matcher: &Value) -> Result<(), String> {
     match matcher {
         Value::Object(fields) => {
             fields
@@ -130,10 +130,10 @@ fn known_rules(matcher: &Value) -> Result<(), String> {
                     true if !RULES.contains(&name.as_str()) => {
                         Err(format!("`{name}` is not a rule"))
                     }
-                    _ => known_rules(argument),
+                    _ => check_rule_names(argument),
                 })
         }
-        Value::Array(items) => items.iter().try_for_each(known_rules),
+        Value::Array(items) => items.iter().try_for_each(check_rule_names),
         _ => Ok(()),
     }
 }
@@ -170,80 +170,80 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn holds(value: Value, matcher: Value) {
+    fn assert_matches(value: Value, matcher: Value) {
         assert_eq!(check(Some(&value), &matcher), Ok(()));
     }
 
     #[track_caller]
-    fn fails(value: Value, matcher: Value) {
+    fn assert_fails(value: Value, matcher: Value) {
         assert!(check(Some(&value), &matcher).is_err());
     }
 
     #[test]
     fn values_are_equal_as_a_whole() {
-        holds(
+        assert_matches(
             json!({"a": [1, {"b": null}]}),
             json!({"a": [1.0, {"b": null}]}),
         );
-        fails(json!({"a": 1, "b": 2}), json!({"a": 1}));
-        fails(json!({"a": 1}), json!({"a": 1, "b": 2}));
-        fails(json!([1, 2]), json!([1]));
+        assert_fails(json!({"a": 1, "b": 2}), json!({"a": 1}));
+        assert_fails(json!({"a": 1}), json!({"a": 1, "b": 2}));
+        assert_fails(json!([1, 2]), json!([1]));
     }
 
     #[test]
     fn presence_is_a_rule() {
-        holds(json!(null), json!({"$exists": true}));
+        assert_matches(json!(null), json!({"$exists": true}));
         assert!(check(None, &json!({"$exists": true})).is_err());
         assert!(check(None, &json!({"$absent": true})).is_ok());
-        fails(json!(null), json!({"$absent": true}));
-        fails(json!(1), json!({"$absent": false}));
+        assert_fails(json!(null), json!({"$absent": true}));
+        assert_fails(json!(1), json!({"$absent": false}));
     }
 
     #[test]
     fn texts_lists_and_numbers_have_rules() {
-        holds(
+        assert_matches(
             json!("a b c"),
             json!({"$matches": "b", "$lacks": "d", "$count": 5}),
         );
-        fails(json!("a b c"), json!({"$matches": "b", "$lacks": "c"}));
-        holds(json!([1, 2]), json!({"$count": {"$min": 2, "$max": 2}}));
-        fails(json!([1, 2]), json!({"$count": 3}));
-        holds(json!({"a": "secret"}), json!({"$matches": "secret"}));
-        fails(json!("3"), json!({"$min": 1}));
+        assert_fails(json!("a b c"), json!({"$matches": "b", "$lacks": "c"}));
+        assert_matches(json!([1, 2]), json!({"$count": {"$min": 2, "$max": 2}}));
+        assert_fails(json!([1, 2]), json!({"$count": 3}));
+        assert_matches(json!({"a": "secret"}), json!({"$matches": "secret"}));
+        assert_fails(json!("3"), json!({"$min": 1}));
     }
 
     #[test]
     fn matchers_nest() {
-        holds(
+        assert_matches(
             json!([{"k": 1}, {"k": 2}]),
             json!({"$some": {"k": {"$min": 2}}}),
         );
-        fails(json!([{"k": 1}]), json!({"$some": {"k": 2}}));
-        holds(json!("x"), json!({"$any_of": ["y", "x"], "$not": "y"}));
-        fails(json!("x"), json!({"$not": {"$matches": "x"}}));
+        assert_fails(json!([{"k": 1}]), json!({"$some": {"k": 2}}));
+        assert_matches(json!("x"), json!({"$any_of": ["y", "x"], "$not": "y"}));
+        assert_fails(json!("x"), json!({"$not": {"$matches": "x"}}));
     }
 
     #[test]
     fn other_places_of_a_value_are_free() {
-        holds(
+        assert_matches(
             json!([{"a": 1, "b": {"c": 2}}]),
             json!({"$some": {"$at": {"/b/c": 2, "/d": {"$absent": true}}}}),
         );
-        fails(json!({"a": 1}), json!({"$at": {"/a": 2}}));
-        fails(
+        assert_fails(json!({"a": 1}), json!({"$at": {"/a": 2}}));
+        assert_fails(
             json!({"a": 1}),
             json!({"$not": {"$at": {"a": {"$nope": 1}}}}),
         );
     }
 
     #[test]
-    fn an_unknown_rule_never_holds() {
-        fails(json!(1), json!({"$exist": true}));
-        fails(json!(1), json!({"$not": {"$mathces": "x"}}));
+    fn unknown_rule_never_matches() {
+        assert_fails(json!(1), json!({"$exist": true}));
+        assert_fails(json!(1), json!({"$not": {"$mathces": "x"}}));
     }
 
     #[test]
-    fn a_pointer_starts_with_a_slash() {
+    fn pointer_starts_with_a_slash() {
         assert!(check_at(&json!({"a": 1}), "a", &json!(1)).is_err());
         assert_eq!(
             check_at(&json!({"a": {"b/c": 1}}), "/a/b~1c", &json!(1)),

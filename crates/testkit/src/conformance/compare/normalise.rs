@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::scan::{is_timestamp, is_word, replace_address, uuid_at};
+use super::scan::{is_timestamp, is_word_byte, replace_address, uuid_at};
 
 const HANDLE: &str = "rah_";
 
@@ -85,7 +85,7 @@ impl Normaliser {
         let mut copied = 0;
         let mut at = 0;
         while at < text.len() {
-            let starts_word = at == 0 || !is_word(text.as_bytes()[at - 1]);
+            let starts_word = at == 0 || !is_word_byte(text.as_bytes()[at - 1]);
             let handle = text[at..]
                 .starts_with(HANDLE)
                 .then(|| uuid_at(text, at + HANDLE.len()))
@@ -114,9 +114,9 @@ impl Normaliser {
     }
 }
 
-fn number(known: &mut HashMap<String, usize>, id: &str) -> usize {
-    let next = known.len() + 1;
-    *known.entry(id.to_owned()).or_insert(next)
+fn number(ids: &mut HashMap<String, usize>, id: &str) -> usize {
+    let next = ids.len() + 1;
+    *ids.entry(id.to_owned()).or_insert(next)
 }
 
 #[cfg(test)]

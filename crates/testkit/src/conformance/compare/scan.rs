@@ -16,11 +16,11 @@ pub(super) fn uuid_at(text: &str, at: usize) -> Option<&str> {
     });
     let follows = bytes
         .get(at + UUID_LENGTH)
-        .is_some_and(|byte| is_word(*byte));
+        .is_some_and(|byte| is_word_byte(*byte));
     (shaped && !follows).then(|| &text[at..at + UUID_LENGTH])
 }
 
-pub(super) fn is_word(byte: u8) -> bool {
+pub(super) fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
@@ -46,15 +46,15 @@ pub(super) fn is_timestamp(text: &str) -> bool {
     shaped && fraction
 }
 
-/// Replaces `word` where no digit follows, so that port 1234 is not found in port 12345.
-pub(super) fn replace_address(text: &str, word: &str, with: &str) -> String {
+/// Replaces `address` where no digit follows, so that port 1234 is not found in port 12345.
+pub(super) fn replace_address(text: &str, address: &str, with: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(word) {
-        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
+    while let Some(at) = rest.find(address) {
+        let (before, after) = (&rest[..at], &rest[at + address.len()..]);
         out.push_str(before);
         let longer = after.as_bytes().first().is_some_and(u8::is_ascii_digit);
-        out.push_str(if longer { word } else { with });
+        out.push_str(if longer { address } else { with });
         rest = after;
     }
     out.push_str(rest);
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuid_is_lower_case_and_a_whole_word() {
+    fn uuid_is_lower_case_and_whole() {
         let uuid = "0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0";
         assert_eq!(uuid_at(uuid, 0), Some(uuid));
         assert_eq!(uuid_at(&format!("{uuid}a"), 0), None);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timestamp_fills_the_whole_text() {
+    fn timestamp_fills_the_whole_text() {
         assert!(is_timestamp("2026-03-12T10:00:00.000Z"));
         assert!(is_timestamp("2026-03-12T10:00:00Z"));
         for other in [
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_not_found_inside_a_longer_one() {
+    fn port_is_not_found_inside_a_longer_one() {
         assert_eq!(replace_address("h:12 h:123 h:12", "h:12", "P"), "P h:123 P");
     }
 }

@@ -68,15 +68,15 @@ impl Subset {
 
     fn handle(&mut self, recorded: &str, answer: Option<&Value>, at: &str) -> Result<(), String> {
         let answer = answer.and_then(Value::as_str).unwrap_or_default();
-        let known = self
+        let mapped = self
             .handles
             .entry(recorded.to_owned())
             .or_insert_with(|| answer.to_owned());
-        if known == answer {
+        if mapped == answer {
             Ok(())
         } else {
             Err(format!(
-                "{at}: the handle of `{recorded}` was `{known}` and is now `{answer}`"
+                "{at}: the handle of `{recorded}` was `{mapped}` and is now `{answer}`"
             ))
         }
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_handle_is_one_handle() {
+    fn recorded_handle_is_one_handle() {
         assert!(
             compare(
                 json!(["rah_#1", "rah_#2", "rah_#1"]),

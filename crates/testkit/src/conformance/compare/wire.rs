@@ -28,15 +28,15 @@ fn fetches_card(request: &Value) -> bool {
 }
 
 fn request(request: &Value) -> Value {
-    let mut kept = json!({"method": request["method"], "path": request["path"]});
+    let mut stable = json!({"method": request["method"], "path": request["path"]});
     if let Value::Object(body) = &request["body"] {
         let mut body = body.clone();
         if body.contains_key("jsonrpc") {
             body.insert("id".to_owned(), Value::from("<id>"));
         }
-        kept["body"] = Value::Object(body);
+        stable["body"] = Value::Object(body);
     }
-    kept
+    stable
 }
 
 #[cfg(test)]
@@ -50,10 +50,10 @@ mod tests {
             {"method": "POST", "path": "/a2a", "headers": {"accept": "*/*"}, "body": {"jsonrpc": "2.0", "id": 7, "method": "m"}},
             {"method": "GET", "path": "/v1/tasks/1", "headers": {}}
         ]});
-        let kept = json!({"main": [
+        let stable = json!({"main": [
             {"method": "POST", "path": "/a2a", "body": {"jsonrpc": "2.0", "id": "<id>", "method": "m"}},
             {"method": "GET", "path": "/v1/tasks/1"}
         ]});
-        assert_eq!(wire(&log), kept);
+        assert_eq!(wire(&log), stable);
     }
 }

@@ -155,17 +155,17 @@ impl Connection {
     }
 
     async fn fill(&self, fill: &Padding) -> io::Result<()> {
-        let at_once = match fill.gap_ms {
+        let chunk = match fill.gap_ms {
             0 => (WRITE_BUFFER_BYTES / fill.chunk.len().max(1)).max(1) as u64,
             _ => 1,
         };
-        let gathered = fill.chunk.repeat(at_once as usize);
-        let mut left = fill.count.unwrap_or(u64::MAX);
-        while left > 0 {
-            let now = left.min(at_once);
+        let gathered = fill.chunk.repeat(chunk as usize);
+        let mut remaining = fill.count.unwrap_or(u64::MAX);
+        while remaining > 0 {
+            let now = remaining.min(chunk);
             self.write(&gathered.as_bytes()[..fill.chunk.len() * now as usize])
                 .await?;
-            left -= now;
+            remaining -= now;
             if fill.gap_ms > 0 {
                 sleep(Duration::from_millis(fill.gap_ms)).await;
             }

@@ -38,7 +38,7 @@ pub enum LogEvent {
         reason: String,
     },
     /// The connection is over.
-    Gone,
+    Disconnected,
 }
 
 /// All received events, oldest first.
@@ -88,12 +88,12 @@ impl Log {
 
     /// Returns once `enough` is true for the events so far.
     pub async fn until(&self, enough: impl Fn(&[Received]) -> bool) {
-        let holds = |_: &usize| {
+        let is_enough = |_: &usize| {
             let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
             enough(&entries)
         };
         // The sender lives in `self`, so the channel cannot close while this waits.
-        let _ = self.counted.subscribe().wait_for(holds).await;
+        let _ = self.counted.subscribe().wait_for(is_enough).await;
     }
 
     /// Waits for the `count`th text frame that fits `when`, and returns it.

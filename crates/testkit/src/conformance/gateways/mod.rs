@@ -133,7 +133,7 @@ impl Member {
         let reply = gateway.profile.upgrade.first().ok_or_else(bad)?;
         let vars = vars::Vars {
             frame: &Value::Null,
-            kept: &gateway.kept,
+            values: &gateway.values,
             connection: 1,
             port,
             round: 0,
@@ -212,7 +212,7 @@ async fn meet(gateway: Arc<ScriptedGateway>, stream: TcpStream, number: usize) -
     let vars = gateway.vars(&connection, &upgrade, 0);
     if let Some(pieces) = &replies[index].raw {
         connection.pieces(pieces, &vars).await?;
-        gateway.log.add(number, LogEvent::Gone);
+        gateway.log.add(number, LogEvent::Disconnected);
         return Ok(());
     }
     let head = upgrade::answer(&replies[index], &upgrade, &vars);

@@ -29,7 +29,7 @@ pub(super) async fn connection(
     upgrade: Value,
 ) {
     let mute = matches!(first, Part::UpgradeReply(index) if gateway.profile.upgrade[index].mute);
-    gateway.joined(&connection);
+    gateway.add_connection(&connection);
     let mut plays = JoinSet::new();
     begin(&mut plays, &gateway, &connection, first, upgrade).await;
     loop {
@@ -47,8 +47,8 @@ pub(super) async fn connection(
             break;
         }
     }
-    gateway.left(&connection);
-    gateway.log.add(connection.number, LogEvent::Gone);
+    gateway.remove_connection(&connection);
+    gateway.log.add(connection.number, LogEvent::Disconnected);
 }
 
 /// Answers one frame. Returns false if the connection has ended.
@@ -122,7 +122,7 @@ async fn whole(gateway: &ScriptedGateway, connection: &Connection, part: Part, f
         let _ = acts.await;
         return;
     };
-    let stop = gateway.begin(gateway.vars(connection, frame, 0).text(name));
+    let stop = gateway.register(gateway.vars(connection, frame, 0).text(name));
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
@@ -173,7 +173,7 @@ pub(super) async fn one(
             Ok(())
         }
         Action::Await(Gate::Named(gate)) => {
-            gateway.opened(&vars.text(gate)).await;
+            gateway.wait_for_gate(&vars.text(gate)).await;
             Ok(())
         }
         Action::Await(Gate::Bounded {
@@ -182,11 +182,11 @@ pub(super) async fn one(
             late,
         }) => {
             let within = Duration::from_millis(vars.value(within_ms).as_u64().unwrap_or(0));
-            match timeout(within, gateway.opened(&vars.text(gate))).await {
+            match timeout(within, gateway.wait_for_gate(&vars.text(gate))).await {
                 Ok(()) => Ok(()),
                 Err(_) => {
                     acts(gateway, connection, late, frame, round).await?;
-                    Err(over())
+                    Err(finish())
                 }
             }
         }
@@ -197,8 +197,8 @@ pub(super) async fn one(
         Action::Remember(values) => {
             for (name, value) in values {
                 let (name, value) = (vars.text(name), vars.value(value));
-                let mut kept = gateway.kept.lock().unwrap_or_else(|bad| bad.into_inner());
-                kept.insert(name, value);
+                let mut values = gateway.values.lock().unwrap_or_else(|bad| bad.into_inner());
+                values.insert(name, value);
             }
             Ok(())
         }
@@ -219,16 +219,16 @@ pub(super) async fn one(
             connection
                 .close(closing.code, &vars.text(&closing.reason))
                 .await?;
-            Err(over())
+            Err(finish())
         }
         Action::End(end) => {
             connection.end(*end).await?;
-            Err(over())
+            Err(finish())
         }
     }
 }
 
 /// Returns the error that ends the following acts.
-fn over() -> io::Error {
+fn finish() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
 }

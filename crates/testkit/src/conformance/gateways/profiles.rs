@@ -29,12 +29,14 @@ pub const PROFILES: &[(&str, &str)] = &[
 /// # Errors
 /// `NotFound` for an unknown name; the message lists the known ones.
 pub fn profile(name: &str) -> io::Result<Value> {
-    let found = PROFILES.iter().find(|(known, _)| *known == name);
-    let Some((_, text)) = found else {
-        let known: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
+    let profile = PROFILES
+        .iter()
+        .find(|(profile_name, _)| *profile_name == name);
+    let Some((_, text)) = profile else {
+        let names: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
-            format!("unknown profile `{name}`; use one of {}", known.join(", ")),
+            format!("unknown profile `{name}`; use one of {}", names.join(", ")),
         ));
     };
     serde_json::from_str(text).map_err(|error| {

@@ -169,17 +169,17 @@ pub(super) enum End {
 
 impl Profile {
     pub(super) fn read(value: &Value) -> io::Result<Self> {
-        Self::deserialize(value).map_err(|error| slip("gateway profile", &error))
+        Self::deserialize(value).map_err(|error| unknown_field("gateway profile", &error))
     }
 }
 
 impl Action {
     pub(super) fn read(value: &Value) -> io::Result<Self> {
-        Self::deserialize(value).map_err(|error| slip("act", &error))
+        Self::deserialize(value).map_err(|error| unknown_field("act", &error))
     }
 }
 
-fn slip(what: &str, error: &serde_json::Error) -> io::Error {
+fn unknown_field(what: &str, error: &serde_json::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {error}"))
 }
 
@@ -199,14 +199,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_in_a_field_name_is_an_error() {
-        for slip in [
+    fn misspelled_field_is_an_error() {
+        for unknown_field in [
             json!({"on": [{"when": {}, "do": [], "time": 1}]}),
             json!({"on": [{"do": [{"sned": {}}]}]}),
             json!({"upgrade": {"protocl": "echo"}}),
             json!({"on": [{"do": [{"await": {"gate": "g", "within_ms": 1, "els": []}}]}]}),
         ] {
-            assert!(Profile::read(&slip).is_err(), "{slip}");
+            assert!(Profile::read(&unknown_field).is_err(), "{unknown_field}");
         }
     }
 

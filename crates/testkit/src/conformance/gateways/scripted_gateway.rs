@@ -17,7 +17,7 @@ pub(super) struct ScriptedGateway {
     pub(super) profile: Profile,
     pub(super) port: u16,
     pub(super) log: Arc<Log>,
-    pub(super) kept: Mutex<BTreeMap<String, Value>>,
+    pub(super) values: Mutex<BTreeMap<String, Value>>,
     /// How many times each rule was used.
     used: Mutex<Vec<u64>>,
     open: watch::Sender<BTreeSet<String>>,
@@ -40,7 +40,7 @@ impl ScriptedGateway {
             profile,
             port,
             log: Arc::default(),
-            kept: Mutex::default(),
+            values: Mutex::default(),
             used,
             open: watch::Sender::default(),
             running: Mutex::default(),
@@ -56,7 +56,7 @@ impl ScriptedGateway {
     ) -> Vars<'a> {
         Vars {
             frame,
-            kept: &self.kept,
+            values: &self.values,
             connection: connection.number,
             port: self.port,
             round,
@@ -66,7 +66,7 @@ impl ScriptedGateway {
     /// Returns the response to a frame.
     pub(super) fn part(&self, connection: &Connection, frame: &Value, is_json: bool) -> Part {
         let vars = self.vars(connection, frame, 0);
-        let kept = |name: &String| lock(&self.kept).contains_key(&vars.text(name));
+        let values = |name: &String| lock(&self.values).contains_key(&vars.text(name));
         let mut used = lock(&self.used);
         for (index, rule) in self.profile.on.iter().enumerate() {
             if rule.times.is_none_or(|times| used[index] < times)
@@ -76,8 +76,8 @@ impl ScriptedGateway {
                     .as_ref()
                     .is_none_or(|only| *only == connection.path)
                 && rule.json.is_none_or(|json| json == is_json)
-                && rule.given.as_ref().is_none_or(kept)
-                && !rule.unless.as_ref().is_some_and(kept)
+                && rule.given.as_ref().is_none_or(values)
+                && !rule.unless.as_ref().is_some_and(values)
                 && fits(frame, &rule.when)
             {
                 used[index] += 1;
@@ -101,7 +101,7 @@ impl ScriptedGateway {
         });
     }
 
-    pub(super) async fn opened(&self, gate: &str) {
+    pub(super) async fn wait_for_gate(&self, gate: &str) {
         // The sender lives in `self`, so the channel cannot close while this waits.
         let _ = self
             .open
@@ -111,7 +111,7 @@ impl ScriptedGateway {
     }
 
     /// Returns the token that stopping `name` cancels.
-    pub(super) fn begin(&self, name: String) -> CancellationToken {
+    pub(super) fn register(&self, name: String) -> CancellationToken {
         let token = CancellationToken::new();
         lock(&self.running).insert(name, token.clone());
         token
@@ -123,11 +123,11 @@ impl ScriptedGateway {
         }
     }
 
-    pub(super) fn joined(&self, connection: &Arc<Connection>) {
+    pub(super) fn add_connection(&self, connection: &Arc<Connection>) {
         lock(&self.connections).insert(connection.number, Arc::clone(connection));
     }
 
-    pub(super) fn left(&self, connection: &Connection) {
+    pub(super) fn remove_connection(&self, connection: &Connection) {
         lock(&self.connections).remove(&connection.number);
     }
 

@@ -41,8 +41,8 @@ async fn received(member: &Member, count: usize) -> Vec<Value> {
     member.log().frames()
 }
 
-async fn gone(log: &Log) {
-    soon(log.until(|all| all.iter().any(|entry| entry.what == LogEvent::Gone))).await;
+async fn wait_for_disconnect(log: &Log) {
+    soon(log.until(|all| all.iter().any(|entry| entry.what == LogEvent::Disconnected))).await;
 }
 
 /// Returns a bare socket after the upgrade.
@@ -60,7 +60,7 @@ async fn socket(gateway: &Gateways) -> TcpStream {
 }
 
 #[tokio::test]
-async fn a_frame_is_answered_with_values_of_itself() {
+async fn frame_is_answered_with_its_own_values() {
     let rule = json!({"when": {"/type": "ask"}, "do": [{"send": {"to": "{{/id}}", "text": "about {{/what}}"}}]});
     let gateway = gateway(json!({"on": [rule]})).await;
     let client = client(&gateway, &[json!({"type": "ask", "id": 7, "what": "rain"})]).await;
@@ -74,8 +74,8 @@ async fn a_frame_is_answered_with_values_of_itself() {
 async fn frames_without_pauses_are_answered_in_their_order() {
     let rule = json!({"do": [{"send": "{{/n}}"}]});
     let gateway = gateway(json!({"on": [rule]})).await;
-    let asked: Vec<Value> = (0..50).map(|n| json!({"n": n})).collect();
-    let client = client(&gateway, &asked).await;
+    let sent: Vec<Value> = (0..50).map(|n| json!({"n": n})).collect();
+    let client = client(&gateway, &sent).await;
     let expected: Vec<Value> = (0..50).map(Value::from).collect();
     assert_eq!(received(&client, 50).await, expected);
 }
@@ -124,7 +124,7 @@ async fn stopped_action_runs_its_final_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_gate_runs_its_else_acts() {
+async fn closed_gate_runs_else_acts() {
     let profile = json!({"on": [{"do": [
         {"await": {"gate": "never", "within_ms": "{{/ms}}", "else": [{"send": "late"}]}}, {"send": "in time"},
     ]}]});
@@ -166,7 +166,7 @@ async fn fragments_of_both_sides_are_put_together() {
 }
 
 #[tokio::test]
-async fn a_close_is_reported_and_answered() {
+async fn close_is_reported_and_answered() {
     let profile = json!({"on": [{"do": [{"close": {"code": 1008, "reason": "no"}}]}]});
     let gateway = gateway(profile).await;
     let client = client(&gateway, &[json!("x")]).await;
@@ -174,10 +174,10 @@ async fn a_close_is_reported_and_answered() {
         code: Some(1008),
         reason: "no".to_owned(),
     };
-    gone(client.log()).await;
+    wait_for_disconnect(client.log()).await;
     assert_eq!(client.log().received()[0].what, close);
-    gone(gateway.log()).await;
-    let answered = |what: &LogEvent| {
+    wait_for_disconnect(gateway.log()).await;
+    let is_answer = |what: &LogEvent| {
         matches!(
             what,
             LogEvent::Close {
@@ -191,12 +191,12 @@ async fn a_close_is_reported_and_answered() {
             .log()
             .received()
             .iter()
-            .any(|entry| answered(&entry.what))
+            .any(|entry| is_answer(&entry.what))
     );
 }
 
 #[tokio::test]
-async fn connections_end_abnormally_in_three_ways() {
+async fn connection_ends_abnormally() {
     for (end, expected) in [
         ("drop", Some(Ok(0))),
         ("destroy", Some(Err(ErrorKind::ConnectionReset))),

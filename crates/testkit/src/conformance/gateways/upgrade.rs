@@ -89,9 +89,13 @@ pub(super) async fn request(
         }
     };
     let head = read.split_to(end);
-    let taken =
+    let is_accepted =
         head.starts_with(b"HTTP/1.1 101 ") && String::from_utf8_lossy(&head).contains(&accept(KEY));
-    if taken { Ok(read) } else { Err(refused(&head)) }
+    if is_accepted {
+        Ok(read)
+    } else {
+        Err(refused(&head))
+    }
 }
 
 fn head(first: &str, headers: &BTreeMap<String, String>) -> String {
@@ -132,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_standard_is_accepted() {
+    fn example_of_rfc_is_accepted() {
         assert_eq!(accept(KEY), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 }

@@ -19,7 +19,7 @@ use crate::conformance::template;
 #[derive(Clone, Copy)]
 pub(super) struct Vars<'a> {
     pub(super) frame: &'a Value,
-    pub(super) kept: &'a Mutex<BTreeMap<String, Value>>,
+    pub(super) values: &'a Mutex<BTreeMap<String, Value>>,
     pub(super) connection: usize,
     pub(super) port: u16,
     pub(super) round: u64,
@@ -51,21 +51,21 @@ impl Vars<'_> {
             name => {
                 let mine = name.strip_prefix("mine:");
                 let mine = mine.map(|name| format!("{name} {}", self.connection));
-                let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.get(mine.as_deref().unwrap_or(name)).cloned()
+                let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+                values.get(mine.as_deref().unwrap_or(name)).cloned()
             }
         }
     }
 
     /// Replaces the placeholders of a text.
     pub(super) fn text(&self, text: &str) -> String {
-        let word = |name: &str| {
+        let lookup = |name: &str| {
             Some(match self.lookup(name)? {
                 Value::String(text) => text,
                 other => other.to_string(),
             })
         };
-        template::fill(text, &word).into_owned()
+        template::fill(text, &lookup).into_owned()
     }
 
     /// Replaces the placeholders in every string and key of a JSON value.
@@ -105,29 +105,29 @@ mod tests {
     #[test]
     fn single_placeholder_keeps_its_type() {
         let frame = json!({"id": 7, "metadata": {"correlationId": "c-1"}});
-        let kept = Mutex::new(BTreeMap::from([("run c-1".to_owned(), json!(true))]));
+        let values = Mutex::new(BTreeMap::from([("run c-1".to_owned(), json!(true))]));
         let vars = Vars {
             frame: &frame,
-            kept: &kept,
+            values: &values,
             connection: 2,
             port: 9,
             round: 3,
         };
-        let said = json!({
+        let template = json!({
             "id": "{{/id}}", "text": "{{/metadata/correlationId}}/{{i}}/{{/nothing}}", "whole": "{{/metadata}}",
             "of {{connection}}": "{{run c-1}}", "sum": "{{i}}{{i}}",
         });
         let expected = json!({
             "id": 7, "text": "c-1/3/{{/nothing}}", "whole": {"correlationId": "c-1"}, "of 2": true, "sum": "33",
         });
-        assert_eq!(vars.value(&said), expected);
+        assert_eq!(vars.value(&template), expected);
     }
 
     #[test]
-    fn a_later_time_is_a_number() {
+    fn later_time_is_a_number() {
         let vars = Vars {
             frame: &Value::Null,
-            kept: &Mutex::default(),
+            values: &Mutex::default(),
             connection: 1,
             port: 1,
             round: 0,

@@ -96,20 +96,22 @@ impl Body<'_> {
 
     /// Writes the body, or its first `limit` bytes.
     pub(super) async fn write(&self, sink: &mut Sink<'_>, limit: Option<u64>) -> io::Result<()> {
-        let mut left = limit.unwrap_or(u64::MAX);
+        let mut remaining = limit.unwrap_or(u64::MAX);
         let (piece, count, gap) = match self {
             Self::Text(text) | Self::Json(text) => (text.as_bytes(), Some(1), 0),
             Self::Padding(fill) => (fill.chunk.as_bytes(), fill.count, fill.gap_ms),
         };
         let mut written = 0;
-        while left > 0 && !piece.is_empty() && count.is_none_or(|count| written < count) {
+        while remaining > 0 && !piece.is_empty() && count.is_none_or(|count| written < count) {
             if gap > 0 {
                 sink.flush().await?;
                 sleep(Duration::from_millis(gap)).await;
             }
-            let part = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            let part = &piece[..piece
+                .len()
+                .min(usize::try_from(remaining).unwrap_or(usize::MAX))];
             sink.write(part).await?;
-            left -= part.len() as u64;
+            remaining -= part.len() as u64;
             written += 1;
         }
         sink.flush().await

@@ -225,21 +225,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_null_card_is_a_card() {
+    fn null_card_is_a_card() {
         let script = Script::read(&json!({"peers": {"a": {"card": null}, "b": {}}})).unwrap();
         assert_eq!(script.peers["a"].card, Some(Value::Null));
         assert_eq!(script.peers["b"].card, None);
     }
 
     #[test]
-    fn a_slip_in_a_field_name_is_an_error() {
-        let slip = json!({"peers": {"a": {"rpc": {"message/send": {"reslt": 1}}}}});
-        let error = Script::read(&slip).unwrap_err();
+    fn misspelled_field_is_an_error() {
+        let unknown_field = json!({"peers": {"a": {"rpc": {"message/send": {"reslt": 1}}}}});
+        let error = Script::read(&unknown_field).unwrap_err();
         assert!(error.to_string().contains("reslt"), "{error}");
     }
 
     #[test]
-    fn an_empty_list_of_responses_is_an_error() {
+    fn empty_list_of_responses_is_an_error() {
         assert!(Script::read(&json!({"peers": {"a": {"routes": {"GET /": []}}}})).is_err());
     }
 

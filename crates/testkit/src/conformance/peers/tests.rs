@@ -96,7 +96,7 @@ async fn nothing_comes(stream: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn a_card_is_served_with_its_origin_filled_in() {
+async fn card_is_served_with_its_origin_filled_in() {
     let peers = one(json!({"card": {"url": "{{origin}}/a2a", "port": "{{port:main}}"}})).await;
     let mut stream = connect(&peers, "main").await;
     get(&mut stream, "/.well-known/agent-card.json").await;
@@ -154,7 +154,7 @@ async fn unknown_methods_and_paths_are_refused() {
 }
 
 #[tokio::test]
-async fn a_chunked_request_body_is_put_together() {
+async fn chunked_request_body_is_put_together() {
     let peers = one(json!({"routes": {"POST /x": {"body": "ok"}}})).await;
     let mut stream = connect(&peers, "main").await;
     stream
@@ -237,7 +237,7 @@ async fn ended_event_stream_keeps_the_connection() {
 }
 
 #[tokio::test]
-async fn an_event_stream_can_be_reset_or_left_open() {
+async fn event_stream_is_reset_or_stays_open() {
     let events = json!([{"raw": "data: 1\n\n"}]);
     let peers = one(json!({"routes": {
         "GET /cut": {"sse": events, "end": "destroy"},
@@ -259,7 +259,7 @@ async fn an_event_stream_can_be_reset_or_left_open() {
 }
 
 #[tokio::test]
-async fn a_half_closed_stream_lacks_its_end_but_is_no_reset() {
+async fn half_closed_stream_lacks_its_end() {
     let peers =
         one(json!({"routes": {"GET /": {"sse": [{"raw": "data: 1\n\n"}], "close": "half"}}})).await;
     let mut stream = connect(&peers, "main").await;
@@ -282,7 +282,7 @@ async fn raw_pieces_are_written_unchanged() {
 }
 
 #[tokio::test]
-async fn a_repeated_body_has_its_length_or_never_ends() {
+async fn repeated_body_has_its_length_or_never_ends() {
     let peers = one(json!({"routes": {
         "GET /long": {"body_repeat": {"chunk": "abc", "count": 100_000}},
         "GET /endless": {"body_repeat": {"chunk": "abc"}}
@@ -345,7 +345,7 @@ async fn status_without_body_is_empty() {
 }
 
 #[tokio::test]
-async fn an_unreachable_peer_refuses() {
+async fn unreachable_peer_refuses() {
     let peers = one(json!({"unreachable": true})).await;
     let error = TcpStream::connect(peers.origin("main").strip_prefix("http://").unwrap())
         .await
@@ -366,7 +366,7 @@ async fn silent_peer_accepts_without_response() {
 }
 
 #[tokio::test]
-async fn a_test_can_wait_for_requests() {
+async fn test_can_wait_for_requests() {
     let peers = one(json!({})).await;
     assert!(
         timeout(NOT_YET, peers.wait_for("main", 1)).await.is_err(),
@@ -388,7 +388,7 @@ async fn dropping_the_peers_closes_every_socket() {
     read_until(&mut stream, "\r\n\r\n").await;
     drop(peers);
     let mut rest = Vec::new();
-    let _ended_either_way = timeout(EXIT_TIMEOUT, stream.read_to_end(&mut rest))
+    let _result = timeout(EXIT_TIMEOUT, stream.read_to_end(&mut rest))
         .await
         .expect("the connection ends");
 }

@@ -23,8 +23,8 @@ pub(super) fn installed(sdk: Sdk) -> Result<PathBuf, String> {
     }
     // Written last, so that it is missing after an incomplete installation and differs for other versions.
     let stamp = home.join("installed.txt");
-    let wanted = sdk.pins().join("\n");
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+    let pinned = sdk.pins().join("\n");
+    if fs::read_to_string(&stamp).is_ok_and(|installed_pins| installed_pins == pinned) {
         return Ok(home);
     }
     fs::remove_dir_all(&home).expect("the folder can be emptied");
@@ -34,7 +34,7 @@ pub(super) fn installed(sdk: Sdk) -> Result<PathBuf, String> {
         Sdk::Js03 | Sdk::Js13 => npm(sdk, &home)?,
         Sdk::Rs05 => unreachable!("it is built, not installed"),
     }
-    fs::write(stamp, wanted).expect("a stamp beside the packages");
+    fs::write(stamp, pinned).expect("a stamp beside the packages");
     Ok(home)
 }
 
@@ -96,15 +96,15 @@ fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let why = said
+    let output_text = [output.stdout, output.stderr].concat();
+    let output_text = String::from_utf8_lossy(&output_text);
+    let reason = output_text
         .lines()
         .find(|line| line.to_lowercase().contains("error"))
-        .or(said.lines().last());
+        .or(output_text.lines().last());
     Err(format!(
         "`{program}` ended with {}: {}",
         output.status,
-        why.unwrap_or("it printed no error")
+        reason.unwrap_or("it printed no error")
     ))
 }

@@ -67,7 +67,7 @@ impl Sdk {
         }
     }
 
-    fn how_to_get(self) -> &'static str {
+    fn requirements(self) -> &'static str {
         match self {
             Self::Py03 | Self::Py13 => {
                 "put Python 3.10 or newer with its `venv` module on PATH and allow access to PyPI"
@@ -106,7 +106,7 @@ impl Sdk {
 #[derive(Debug)]
 pub struct Server {
     /// The values of its first line: the port of each flavour, and more.
-    said: HashMap<String, String>,
+    values: HashMap<String, String>,
     child: Child,
     _stdin: ChildStdin,
 }
@@ -121,7 +121,7 @@ impl Drop for Server {
 impl Server {
     /// Returns the origin of a flavour, without a trailing slash.
     pub fn origin(&self, flavour: &str) -> String {
-        format!("http://127.0.0.1:{}", self.said(flavour))
+        format!("http://127.0.0.1:{}", self.value(flavour))
     }
 
     /// Returns its process.
@@ -131,12 +131,12 @@ impl Server {
 
     /// Returns the keys of its signed card, as a JSON Web Key Set.
     pub fn keys(&self) -> &str {
-        self.said("keys")
+        self.value("keys")
     }
 
-    fn said(&self, name: &str) -> &str {
-        let said = self.said.get(name);
-        said.unwrap_or_else(|| panic!("the server has no `{name}`"))
+    fn value(&self, name: &str) -> &str {
+        let values = self.values.get(name);
+        values.unwrap_or_else(|| panic!("the server has no `{name}`"))
     }
 }
 
@@ -148,7 +148,7 @@ pub fn server(sdk: Sdk) -> &'static Server {
     static SERVERS: [OnceLock<Result<Server, String>>; 5] = [const { OnceLock::new() }; 5];
     match SERVERS[sdk as usize].get_or_init(|| Ok(run(sdk, &install::installed(sdk)?))) {
         Ok(server) => server,
-        Err(why) => missing(sdk, why),
+        Err(reason) => missing(sdk, reason),
     }
 }
 
@@ -165,16 +165,16 @@ pub fn start(sdk: Sdk) -> Server {
 /// # Panics
 /// As [`server`].
 pub fn home(sdk: Sdk) -> PathBuf {
-    install::installed(sdk).unwrap_or_else(|why| missing(sdk, &why))
+    install::installed(sdk).unwrap_or_else(|reason| missing(sdk, &reason))
 }
 
 /// Panics with the requirements of the test.
-fn missing(sdk: Sdk, why: &str) -> ! {
+fn missing(sdk: Sdk, reason: &str) -> ! {
     panic!(
-        "the official SDK {} {} cannot be installed: {why}. To run this test, {}.",
+        "the official SDK {} {} cannot be installed: {reason}. To run this test, {}.",
         sdk.name(),
         sdk.pins()[0],
-        sdk.how_to_get()
+        sdk.requirements()
     )
 }
 
@@ -191,22 +191,22 @@ fn run(sdk: Sdk, home: &Path) -> Server {
     let mut line = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
     stdout.read_line(&mut line).expect("a line from the server");
-    let Some(said) = line.trim().strip_prefix("READY ") else {
+    let Some(values) = line.trim().strip_prefix("READY ") else {
         panic!(
             "{} did not start, its first line is {line:?}; see {}",
             sdk.name(),
             log.display()
         );
     };
-    let said = said.split(' ').map(|said| {
-        let (name, value) = said.split_once('=').expect("a name and a value");
+    let values = values.split(' ').map(|values| {
+        let (name, value) = values.split_once('=').expect("a name and a value");
         (name.to_owned(), value.to_owned())
     });
-    let said = said.collect();
+    let values = values.collect();
     // Keeps reading, so that a server that prints more does not block.
     thread::spawn(move || io::copy(&mut stdout, &mut io::sink()));
     Server {
-        said,
+        values,
         child,
         _stdin: stdin,
     }

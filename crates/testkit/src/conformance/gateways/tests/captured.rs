@@ -13,21 +13,21 @@ fn conversation() -> Vec<(String, Vec<Value>)> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("fixtures/gateway/heretek-js.frames.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
-    let mut said: Vec<(String, Vec<Value>)> = Vec::new();
+    let mut sent: Vec<(String, Vec<Value>)> = Vec::new();
     for line in text.lines() {
         let entry: Value = serde_json::from_str(line).unwrap();
         let data = entry["data"].as_str().unwrap_or_default();
         match (entry["who"].as_str(), entry["dir"].as_str()) {
-            (Some("client"), Some("->")) => said.push((data.to_owned(), Vec::new())),
+            (Some("client"), Some("->")) => sent.push((data.to_owned(), Vec::new())),
             (Some("client"), Some("<-")) => {
-                if let Some((_, received)) = said.last_mut() {
+                if let Some((_, received)) = sent.last_mut() {
                     received.push(serde_json::from_str(data).unwrap());
                 }
             }
             _ => {}
         }
     }
-    said
+    sent
 }
 
 /// The fields that differ from run to run, and those about other clients.
@@ -45,11 +45,11 @@ const OF_A_RUN: [&str; 7] = [
 fn fixed(frame: &Value) -> Value {
     match frame {
         Value::Object(fields) => {
-            let kept = fields.iter().map(|(name, value)| match name.as_str() {
+            let values = fields.iter().map(|(name, value)| match name.as_str() {
                 of_a_run if OF_A_RUN.contains(&of_a_run) => (name.clone(), json!("*")),
                 _ => (name.clone(), fixed(value)),
             });
-            kept.collect::<BTreeMap<_, _>>().into_iter().collect()
+            values.collect::<BTreeMap<_, _>>().into_iter().collect()
         }
         Value::Array(items) => items.iter().map(fixed).collect(),
         other => other.clone(),
@@ -61,10 +61,10 @@ async fn every_captured_answer_is_replayed() {
     // Frames of other clients: `alpha` answers by itself, and an impostor replaces it and disconnects.
     let by_others = ["msg-1", "corr-4", "corr-5"];
     let mut conversation = conversation();
-    conversation.retain(|(said, _)| !by_others.iter().any(|id| said.contains(id)));
+    conversation.retain(|(sent, _)| !by_others.iter().any(|id| sent.contains(id)));
     assert!(conversation.len() >= 15, "{}", conversation.len());
-    let says = conversation.iter().map(|(said, _)| json!({"text": said}));
-    let script = json!({"upgrade": {"protocol": "a2a-v1", "do": says.collect::<Vec<_>>()}});
+    let steps = conversation.iter().map(|(sent, _)| json!({"text": sent}));
+    let script = json!({"upgrade": {"protocol": "a2a-v1", "do": steps.collect::<Vec<_>>()}});
     let received = conversation.iter().flat_map(|(_, received)| received);
     let expected: Vec<Value> = received.map(fixed).collect();
 

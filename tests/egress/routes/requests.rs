@@ -2,93 +2,93 @@
 
 use serde_json::json;
 
-use crate::egress::rig::Way;
+use crate::egress::rig::Route;
 
 use super::hosts::{ANSWERS, IN_DISGUISE, INSIDE};
 use super::{
-    CARD_PATH, INVALID, NOT_ALLOWED, REFUSED, continuation, may_name_others, send, target, way,
+    CARD_PATH, INVALID, NOT_ALLOWED, REFUSED, continuation, may_name_others, route, send, target,
     with,
 };
 
-pub(super) fn target_urls() -> Vec<Way> {
-    let to = |group, url: String, expected| Way {
+pub(super) fn target_urls() -> Vec<Route> {
+    let to = |group, url: String, expected| Route {
         config: may_name_others(),
         requests: vec![with(send(), "target_url", json!(url))],
-        ..way(group, url, expected)
+        ..route(group, url, expected)
     };
-    let mut ways: Vec<Way> = INSIDE
+    let mut routes: Vec<Route> = INSIDE
         .iter()
         .map(|host| to("target_url", format!("http://{host}:PORT/"), REFUSED))
         .collect();
     for host in IN_DISGUISE {
         let url = format!("http://{host}:PORT/");
-        ways.push(to("target_url", url, INVALID));
+        routes.push(to("target_url", url, INVALID));
     }
     for zone in ["http://[fe80::1%25lo]:PORT/", "http://[::1%25lo]:PORT/"] {
-        ways.push(to("target_url with a zone", zone.into(), INVALID));
+        routes.push(to("target_url with a zone", zone.into(), INVALID));
     }
     for scheme in ["ftp", "file", "gopher", "unix"] {
         let url = format!("{scheme}://127.0.0.1:PORT/");
-        ways.push(to("target_url of another scheme", url, INVALID));
+        routes.push(to("target_url of another scheme", url, INVALID));
     }
     let url = "http://me:pw@127.0.0.1:PORT/".to_owned();
-    ways.push(to("target_url with user info", url, INVALID));
+    routes.push(to("target_url with user info", url, INVALID));
     for action in ["status", "watch", "cancel"] {
         let url = "http://127.0.0.1:PORT/";
         let request =
             json!({"action": action, "task_id": "t", "target_url": url, "timeout_ms": 5000});
-        ways.push(Way {
+        routes.push(Route {
             config: may_name_others(),
             requests: vec![request],
-            ..way("target_url of another action", url, REFUSED)
+            ..route("target_url of another action", url, REFUSED)
         });
     }
     let url = "http://127.0.0.1:PORT/";
-    ways.push(Way {
+    routes.push(Route {
         requests: vec![with(send(), "target_url", json!(url))],
-        ..way("target_url without permission", url, INVALID)
+        ..route("target_url without permission", url, INVALID)
     });
-    ways
+    routes
 }
 
-pub(super) fn names() -> Vec<Way> {
-    let mut ways = Vec::new();
+pub(super) fn names() -> Vec<Route> {
+    let mut routes = Vec::new();
     for answer in ANSWERS {
         let shown = format!("public.example → {}", answer.join(", "));
         let url = "http://public.example:PORT/";
         let names = vec![("public.example", vec![answer.to_vec()])];
-        ways.push(Way {
+        routes.push(Route {
             config: target(json!({"baseUrl": url})),
             names: names.clone(),
-            ..way("configured name", shown.clone(), REFUSED)
+            ..route("configured name", shown.clone(), REFUSED)
         });
-        ways.push(Way {
+        routes.push(Route {
             config: may_name_others(),
             names,
             requests: vec![with(send(), "target_url", json!(url))],
-            ..way("name in target_url", shown, REFUSED)
+            ..route("name in target_url", shown, REFUSED)
         });
     }
     // The first call times out or has no route; the second resolves the name again.
     let url = "http://public.example:PORT/";
     let hasty = with(send(), "timeout_ms", json!(200));
     for later in ["127.0.0.1", "169.254.169.254", "::1"] {
-        ways.push(Way {
+        routes.push(Route {
             config: target(json!({"baseUrl": url})),
             names: vec![("public.example", vec![vec!["2a00::1"], vec![later]])],
             requests: vec![hasty.clone(), send()],
-            ..way(
+            ..route(
                 "answer that changes",
                 format!("2a00::1, then {later}"),
                 REFUSED,
             )
         });
     }
-    ways
+    routes
 }
 
-pub(super) fn continuations() -> Vec<Way> {
-    let mut ways = Vec::new();
+pub(super) fn continuations() -> Vec<Route> {
+    let mut routes = Vec::new();
     for url in [
         "http://127.0.0.1:PORT/",
         "http://[::1]:PORT/",
@@ -97,15 +97,15 @@ pub(super) fn continuations() -> Vec<Way> {
         "http://public.example:PORT/",
     ] {
         let request = continuation(url, CARD_PATH);
-        ways.push(Way {
+        routes.push(Route {
             config: may_name_others(),
             names: vec![("public.example", vec![vec!["127.0.0.1"]])],
             requests: vec![request.clone()],
-            ..way("continuation", url, REFUSED)
+            ..route("continuation", url, REFUSED)
         });
-        ways.push(Way {
+        routes.push(Route {
             requests: vec![request],
-            ..way("continuation without permission", url, NOT_ALLOWED)
+            ..route("continuation without permission", url, NOT_ALLOWED)
         });
     }
     for path in [
@@ -113,25 +113,25 @@ pub(super) fn continuations() -> Vec<Way> {
         "//127.0.0.1:PORT/card",
         "\\\\127.0.0.1:PORT/card",
     ] {
-        ways.push(Way {
+        routes.push(Route {
             config: may_name_others(),
             requests: vec![continuation("{{origin}}", path)],
-            ..way("continuation's card path", path, NOT_ALLOWED)
+            ..route("continuation's card path", path, NOT_ALLOWED)
         });
     }
     for path in ["@127.0.0.1:PORT/card", "/../@127.0.0.1:PORT/card"] {
-        ways.push(Way {
+        routes.push(Route {
             config: may_name_others(),
             requests: vec![continuation("{{origin}}", path)],
-            ..way("continuation's card path", path, REFUSED)
+            ..route("continuation's card path", path, REFUSED)
         });
     }
-    ways
+    routes
 }
 
-pub(super) fn callbacks() -> Vec<Way> {
+pub(super) fn callbacks() -> Vec<Route> {
     let calling = |url: &str| with(send(), "push_notification_config", json!({"url": url}));
-    let mut ways: Vec<Way> = [
+    let mut routes: Vec<Route> = [
         "http://127.0.0.1:PORT/hook",
         "http://localhost:PORT/hook",
         "http://[::1]:PORT/hook",
@@ -140,9 +140,9 @@ pub(super) fn callbacks() -> Vec<Way> {
         "http://10.0.0.1/hook",
     ]
     .into_iter()
-    .map(|url| Way {
+    .map(|url| Route {
         requests: vec![calling(url)],
-        ..way("push callback", url, INVALID)
+        ..route("push callback", url, INVALID)
     })
     .collect();
     let listed = json!({"pushCallbackUrls": ["https://cb.example/hooks"]});
@@ -151,15 +151,15 @@ pub(super) fn callbacks() -> Vec<Way> {
         "https://other.example/hooks",
         "https://cb.example/hooks/../admin",
     ] {
-        ways.push(Way {
+        routes.push(Route {
             config: with(
                 target(json!({"baseUrl": "{{origin}}"})),
                 "policy",
                 listed.clone(),
             ),
             requests: vec![calling(url)],
-            ..way("push callback beside the list", url, INVALID)
+            ..route("push callback beside the list", url, INVALID)
         });
     }
-    ways
+    routes
 }

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::egress::rig::{Outcome, Way};
+use crate::egress::rig::{Outcome, Route};
 
 use super::hosts::IN_DISGUISE;
-use super::{CARD_PATH, NO_CARD, REDIRECTED, REFUSED, card, peer, send, target, way, with};
+use super::{CARD_PATH, NO_CARD, REDIRECTED, REFUSED, card, peer, route, send, target, with};
 
-pub(super) fn card_places() -> Vec<Way> {
-    let mut ways = Vec::new();
+pub(super) fn card_places() -> Vec<Route> {
+    let mut routes = Vec::new();
     let names = vec![("public.example", vec![vec!["127.0.0.1"]])];
     for (group, key) in [
         ("configured cardUrl", "cardUrl"),
@@ -16,37 +16,37 @@ pub(super) fn card_places() -> Vec<Way> {
     ] {
         let url = "http://public.example:PORT/x";
         let own = json!({"baseUrl": "{{origin}}"});
-        ways.push(Way {
+        routes.push(Route {
             config: target(with(own, key, json!(url))),
             names: names.clone(),
-            ..way(group, "public.example → 127.0.0.1", REFUSED)
+            ..route(group, "public.example → 127.0.0.1", REFUSED)
         });
     }
     let url = "https://public.example:PORT/token";
     let oauth2 =
         json!({"type": "oauth2", "tokenUrl": url, "clientId": "me", "clientSecret": "s3cret"});
-    ways.push(Way {
+    routes.push(Route {
         config: target(json!({"baseUrl": "{{origin}}", "auth": oauth2})),
         names: names.clone(),
-        ..way("configured tokenUrl", "public.example → 127.0.0.1", REFUSED)
+        ..route("configured tokenUrl", "public.example → 127.0.0.1", REFUSED)
     });
     for path in [
         "//127.0.0.1:PORT/card",
         "http:////127.0.0.1:PORT/card",
         "/\\127.0.0.1:PORT/card",
     ] {
-        ways.push(Way {
+        routes.push(Route {
             config: target(
                 json!({"baseUrl": "{{origin}}", "cardPath": path.replace("http://", "")}),
             ),
-            ..way("configured cardPath", path, NO_CARD)
+            ..route("configured cardPath", path, NO_CARD)
         });
     }
-    ways
+    routes
 }
 
-pub(super) fn interfaces() -> Vec<Way> {
-    let mut ways = Vec::new();
+pub(super) fn interfaces() -> Vec<Route> {
+    let mut routes = Vec::new();
     let names = vec![("public.example", vec![vec!["127.0.0.1"]])];
     for url in [
         "http://127.0.0.1:PORT/rpc",
@@ -61,31 +61,31 @@ pub(super) fn interfaces() -> Vec<Way> {
         "http://10.0.0.1/rpc",
         "http://public.example:PORT/rpc",
     ] {
-        ways.push(Way {
+        routes.push(Route {
             peer: peer(with(card(), "url", json!(url))),
             names: names.clone(),
-            ..way("card's interface", url, REFUSED)
+            ..route("card's interface", url, REFUSED)
         });
     }
     for host in IN_DISGUISE {
         let url = format!("http://{host}:PORT/rpc");
-        ways.push(Way {
+        routes.push(Route {
             peer: peer(with(card(), "url", json!(url))),
-            ..way("card's interface", url, REFUSED)
+            ..route("card's interface", url, REFUSED)
         });
     }
     let url = "http://127.0.0.1:PORT/rest";
     let additional = json!([{"transport": "HTTP+JSON", "url": url}]);
-    ways.push(Way {
+    routes.push(Route {
         config: target(json!({"baseUrl": "{{origin}}", "preferredTransports": ["HTTP+JSON"]})),
         peer: peer(with(card(), "additionalInterfaces", additional)),
-        ..way("card's additional interface", url, REFUSED)
+        ..route("card's additional interface", url, REFUSED)
     });
-    ways
+    routes
 }
 
-pub(super) fn redirects() -> Vec<Way> {
-    let mut ways = Vec::new();
+pub(super) fn redirects() -> Vec<Route> {
+    let mut routes = Vec::new();
     let to = |status: u16, location: &str| json!({"status": status, "headers": {"location": location}, "body": ""});
     for (status, location) in [
         (301, "http://127.0.0.1:PORT/card"),
@@ -95,10 +95,10 @@ pub(super) fn redirects() -> Vec<Way> {
         (308, "http://169.254.169.254/latest"),
         (302, "https://127.0.0.1:PORT/card"),
     ] {
-        let route = format!("GET {CARD_PATH}");
-        ways.push(Way {
-            peer: json!({"routes": {route: to(status, location)}}),
-            ..way(
+        let card_request = format!("GET {CARD_PATH}");
+        routes.push(Route {
+            peer: json!({"routes": {card_request: to(status, location)}}),
+            ..route(
                 "redirect of the card",
                 format!("{status} {location}"),
                 REDIRECTED,
@@ -122,10 +122,10 @@ pub(super) fn redirects() -> Vec<Way> {
     ] {
         for status in [302, 307] {
             let location = "http://127.0.0.1:PORT/rpc";
-            ways.push(Way {
+            routes.push(Route {
                 peer: json!({"card": card(), "rpc": {method: to(status, location)}}),
                 requests: vec![request.clone()],
-                ..way(
+                ..route(
                     "redirect of a call",
                     format!("{method}: {status} {location}"),
                     REDIRECTED,
@@ -133,29 +133,29 @@ pub(super) fn redirects() -> Vec<Way> {
             });
         }
     }
-    ways
+    routes
 }
 
-pub(super) fn extended_cards() -> Vec<Way> {
+pub(super) fn extended_cards() -> Vec<Route> {
     let url = "http://127.0.0.1:PORT/rpc";
     let extended = with(card(), "supportsAuthenticatedExtendedCard", json!(true));
     let mut served = peer(extended.clone());
     served["rpc"]["agent/getAuthenticatedExtendedCard"] =
         json!({"result": with(card(), "url", json!(url))});
     vec![
-        Way {
+        Route {
             peer: peer(with(extended, "url", json!(url))),
-            ..way("place of the extended card", url, REFUSED)
+            ..route("place of the extended card", url, REFUSED)
         },
-        Way {
+        Route {
             peer: served,
-            ..way("extended card's interface", url, REFUSED)
+            ..route("extended card's interface", url, REFUSED)
         },
     ]
 }
 
 /// Forbidden addresses in a card or a response.
-pub(super) fn named_and_not_called() -> Vec<Way> {
+pub(super) fn named_and_not_called() -> Vec<Route> {
     let url = "http://127.0.0.1:PORT/x";
     let flows = json!({"clientCredentials": {"tokenUrl": url, "scopes": {}}});
     let oauth2 = json!({"a": {"type": "oauth2", "flows": flows, "oauth2MetadataUrl": url}});
@@ -171,7 +171,7 @@ pub(super) fn named_and_not_called() -> Vec<Way> {
             json!([{"a": []}]),
         )
     };
-    let mut ways = Vec::new();
+    let mut routes = Vec::new();
     for (group, card) in [
         ("tokenUrl of a card", secured(oauth2)),
         ("openIdConnectUrl of a card", secured(open_id)),
@@ -190,15 +190,15 @@ pub(super) fn named_and_not_called() -> Vec<Way> {
         ),
         ("file in an answer", card()),
     ] {
-        ways.push(Way {
+        routes.push(Route {
             peer: peer(card),
-            ..way(group, url, Outcome::Ignored)
+            ..route(group, url, Outcome::Ignored)
         });
     }
     let file = json!([{"kind": "file", "uri": url}]);
-    ways.push(Way {
+    routes.push(Route {
         requests: vec![with(send(), "parts", file)],
-        ..way("file in a request", url, Outcome::Ignored)
+        ..route("file in a request", url, Outcome::Ignored)
     });
-    ways
+    routes
 }

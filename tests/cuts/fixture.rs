@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cuts::{
-    cut::{Cut, CutPoint, How, Then},
+    cut::{Aftermath, Cut, CutPoint, EndKind},
     peer::{Case, Peer},
     recording::Recording,
     request::CUT,
@@ -42,7 +42,7 @@ const SHORT_MS: u64 = 2_000;
 const HANGS: Duration = Duration::from_millis(LONG_MS + 10_000);
 
 /// The outcome of a cut.
-pub(crate) struct Came {
+pub(crate) struct Outcome {
     /// The envelope, if there is one.
     pub(crate) envelope: Option<Value>,
     /// The updates.
@@ -51,7 +51,7 @@ pub(crate) struct Came {
     pub(crate) case: Case,
 }
 
-impl Came {
+impl Outcome {
     /// Formats the outcome.
     pub(crate) fn reported(&self) -> String {
         let envelope = self.envelope.as_ref().map(Value::to_string);
@@ -68,7 +68,7 @@ impl Came {
 }
 
 /// A peer and the tool that calls it.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     peer: Arc<Peer>,
     agent: RemoteAgent,
 }
@@ -79,7 +79,7 @@ impl Log for Quiet {
     fn log(&self, _: Level, _: &str) {}
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn new(recording: &Arc<Recording>, stalls: bool) -> Self {
         let peer = Peer::start(Arc::clone(recording)).await;
         let config = json!({
@@ -95,15 +95,15 @@ impl Stage {
     }
 
     /// Makes one cut and returns its outcome.
-    pub(crate) async fn play(&self, number: usize, cut: Cut, arrived: usize) -> Came {
+    pub(crate) async fn play(&self, number: usize, cut: Cut, arrived: usize) -> Outcome {
         self.peer.open(number, cut);
         let waits = arrived == 0 && cut.what != CutPoint::Watched;
-        let silent = cut.how == How::Stall && (waits || cut.then == Then::Gone);
+        let silent = cut.end_kind == EndKind::Stall && (waits || cut.aftermath == Aftermath::Lost);
         let mut request = json!({
             "timeout_ms": if silent { SHORT_MS } else { LONG_MS },
             "service_parameters": {CUT: number.to_string()},
         });
-        let asked = match cut.what {
+        let action = match cut.what {
             CutPoint::Watched => json!({
                 "action": "watch", "target_alias": "desk", "task_id": self.peer.task_id(),
             }),
@@ -114,7 +114,7 @@ impl Stage {
         request
             .as_object_mut()
             .unwrap()
-            .extend(asked.as_object().unwrap().clone());
+            .extend(action.as_object().unwrap().clone());
         let request = request.to_string();
         let updates = Mutex::new(Vec::new());
         let take = |update: &str| updates.lock().unwrap().push(parse(update));
@@ -126,7 +126,7 @@ impl Stage {
             closing: CancellationToken::new(),
         });
         let envelope = tokio::time::timeout(HANGS, call).await.ok();
-        Came {
+        Outcome {
             envelope: envelope.as_deref().map(parse),
             updates: updates.into_inner().unwrap(),
             case: self.peer.close(number),

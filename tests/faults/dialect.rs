@@ -6,7 +6,7 @@ use testkit::conformance::Peers;
 use crate::faults::rig::{card, peers, result};
 
 /// A peer of one version and transport, and its dialect.
-pub(crate) struct Speech {
+pub(crate) struct Dialect {
     pub(crate) name: &'static str,
     pub(crate) card: Value,
     /// The methods and paths of sending, streaming, resubscribing and querying.
@@ -50,8 +50,8 @@ pub(crate) fn body(value: Value) -> Value {
     json!({ "json": value })
 }
 
-pub(crate) fn speeches() -> [Speech; 4] {
-    let of_1_0 = |name, card, places, answer, event| Speech {
+pub(crate) fn dialects() -> [Dialect; 4] {
+    let of_1_0 = |name, card, places, answer, event| Dialect {
         name,
         card,
         places,
@@ -64,7 +64,7 @@ pub(crate) fn speeches() -> [Speech; 4] {
         working: "TASK_STATE_WORKING",
     };
     [
-        Speech {
+        Dialect {
             name: "0.3 JSONRPC",
             card: card(),
             places: [
@@ -120,7 +120,7 @@ pub(crate) fn speeches() -> [Speech; 4] {
     ]
 }
 
-impl Speech {
+impl Dialect {
     /// Returns the peer, with these responses by operation.
     pub(crate) async fn peer(&self, responses: Vec<(&str, Value)>) -> Peers {
         let (mut rpc, mut routes) = (json!({}), json!({}));

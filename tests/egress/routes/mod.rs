@@ -6,7 +6,7 @@ mod requests;
 
 use serde_json::{Value, json};
 
-use crate::egress::rig::{Outcome, Way};
+use crate::egress::rig::{Outcome, Route};
 
 const REFUSED: Outcome = Outcome::Refused("A2A_SDK_ERROR", "address_refused");
 const REDIRECTED: Outcome = Outcome::Refused("A2A_SDK_ERROR", "redirect_refused");
@@ -14,7 +14,7 @@ const NO_CARD: Outcome = Outcome::Refused("A2A_SDK_ERROR", "card_unavailable");
 const INVALID: Outcome = Outcome::Refused("VALIDATION_ERROR", "invalid_request");
 const NOT_ALLOWED: Outcome = Outcome::Refused("TARGET_RESOLUTION_ERROR", "target_not_allowed");
 
-pub(crate) fn all() -> Vec<Way> {
+pub(crate) fn all() -> Vec<Route> {
     let parts = [
         requests::target_urls(),
         requests::names(),
@@ -26,7 +26,7 @@ pub(crate) fn all() -> Vec<Way> {
         requests::callbacks(),
         cards::named_and_not_called(),
         proxied(),
-        own(),
+        operator_routes(),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -64,8 +64,8 @@ fn target(target: Value) -> Value {
 }
 
 /// Returns a configured peer without faults.
-fn way(group: &'static str, address: impl Into<String>, expected: Outcome) -> Way {
-    Way {
+fn route(group: &'static str, address: impl Into<String>, expected: Outcome) -> Route {
+    Route {
         group,
         address: address.into(),
         config: target(json!({"baseUrl": "{{origin}}"})),
@@ -92,7 +92,7 @@ fn continuation(url: &str, card_path: &str) -> Value {
 const CARD_PATH: &str = "/.well-known/agent-card.json";
 
 /// The trap is the proxy, which must receive no connection.
-fn proxied() -> Vec<Way> {
+fn proxied() -> Vec<Route> {
     [
         "http://public.example/",
         "https://public.example/",
@@ -100,67 +100,67 @@ fn proxied() -> Vec<Way> {
         "http://[::ffff:10.0.0.1]/",
     ]
     .into_iter()
-    .map(|url| Way {
+    .map(|url| Route {
         config: may_name_others(),
         names: vec![("public.example", vec![vec!["10.0.0.1"]])],
         proxy: true,
         requests: vec![with(send(), "target_url", json!(url))],
-        ..way("through a proxy", url, REFUSED)
+        ..route("through a proxy", url, REFUSED)
     })
     .collect()
 }
 
-fn own() -> Vec<Way> {
+fn operator_routes() -> Vec<Route> {
     let named = |name: &'static str| vec![(name, vec![vec!["127.0.0.1"]])];
     let any = json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true});
     vec![
-        way(
+        route(
             "the operator's own",
             "baseUrl on 127.0.0.1",
             Outcome::Allowed,
         ),
-        Way {
+        Route {
             config: target(
                 json!({"baseUrl": "https://agent.example", "cardUrl": "{{origin}}/.well-known/agent-card.json"}),
             ),
-            ..way(
+            ..route(
                 "the operator's own",
                 "cardUrl on 127.0.0.1",
                 Outcome::Allowed,
             )
         },
-        Way {
+        Route {
             config: target(json!({"baseUrl": "{{origin}}", "endpoint": "{{origin}}/a2a/jsonrpc"})),
             peer: peer(with(card(), "url", json!("http://10.0.0.1/rpc"))),
-            ..way(
+            ..route(
                 "the operator's own",
                 "endpoint on 127.0.0.1",
                 Outcome::Allowed,
             )
         },
-        Way {
+        Route {
             config: target(
                 json!({"baseUrl": "http://inside.example:PEER", "allowPrivateNetwork": true}),
             ),
             names: named("inside.example"),
-            ..way(
+            ..route(
                 "the operator's own",
                 "a name, with allowPrivateNetwork",
                 Outcome::Allowed,
             )
         },
-        Way {
+        Route {
             config: with(json!({}), "policy", any),
             requests: vec![with(send(), "target_url", json!("{{origin}}"))],
-            ..way(
+            ..route(
                 "the operator's own",
                 "target_url, with allowPrivateTargetUrls",
                 Outcome::Allowed,
             )
         },
-        Way {
+        Route {
             proxy: true,
-            ..way("the operator's own", "beside a proxy", Outcome::Allowed)
+            ..route("the operator's own", "beside a proxy", Outcome::Allowed)
         },
     ]
 }
